@@ -1,4 +1,4 @@
-"""Who plays scenarios on a real control plane: Muster in the setting that each asks for, and a toll gate behind it."""
+"""Plays scenarios on a real control plane: Muster in the setting of each scenario, and a toll gate behind it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.scenarios.walk import Step
 
 
 class Company:
-    """On one cluster. What runs is ended and started anew when a scenario asks for another setting."""
+    """The processes on one cluster. They are ended and started again when a scenario asks for another setting."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -38,13 +38,13 @@ class Company:
         self._tollgate.__exit__(kind, error, trace)
 
     def play(self, scenario: Scenario) -> Ending:
-        """Play it, and return its ending: the one that is written, or what there is when patience has run out."""
+        """Play it, and return its ending: the written one, or the state when patience has run out."""
         with self._stage(scenario.setting) as stage:
             scenario.play(stage)
             return _come_to(scenario.ending, stage, brief=False)
 
     def walk(self, steps: Iterable[Step]) -> Iterator[tuple[Step, Ending]]:
-        """Do what was drawn elsewhere. With each step comes how everything stands after it, as above."""
+        """Carry out drawn steps. Yields each step with the state after it, as above."""
         with self._stage(Setting()) as stage:
             for step in steps:
                 step.act(stage)
@@ -65,7 +65,7 @@ class Company:
         self._setting = setting
 
     def dismiss(self) -> None:
-        """End what runs."""
+        """End all processes."""
         if self._muster is not None:
             self._muster.stop()
         if self._alone is not None:

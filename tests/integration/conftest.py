@@ -1,4 +1,4 @@
-"""One control plane with Muster on it per test file, and a stage of its own for every test."""
+"""A control plane with Muster on it per test file, and a stage of its own for every test."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def company(cluster: Cluster) -> Iterator[Company]:
 
 @pytest.fixture(scope="module")
 def theatre() -> Iterator[Theatre]:
-    """One to be struck again and again, gently."""
+    """A theatre to be struck again and again, gently."""
     with Theatre(GENTLE) as one:
         yield one
 

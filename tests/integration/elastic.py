@@ -1,8 +1,8 @@
-"""An elastic flavor, and what stands in for the autoscaler that makes its nodes.
+"""An elastic flavor, and a stand-in for the autoscaler that makes its nodes.
 
-No autoscaler runs here. What it does is done by the test (``Autoscaler``): it reads a ProvisioningRequest and its pod
-templates, makes nodes for all of the pods, and says so in the status. For gangs of pods it reads what an autoscaler
-does, the condition by which kube-scheduler says that a pod is unschedulable (``unschedulable``).
+No autoscaler runs here; the test plays it (``Autoscaler``). It reads a ProvisioningRequest and its pod templates,
+makes nodes for all of the pods, and says so in the status. For gangs of pods it reads what an autoscaler reads: the
+condition by which kube-scheduler marks a pod as unschedulable (``unschedulable``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def with_elastic(folder: Path) -> Path:
 
 
 def start_elastic(cluster: Cluster) -> RunningMuster:
-    """Muster beside whoever answers ProvisioningRequests; the nodes of the flavor spot are made on demand."""
+    """Start Muster in a cluster that serves ProvisioningRequests; the nodes of the flavor spot are made on demand."""
     cluster.kubectl("apply", "-f", "-", stdin=PROVISIONING_REQUESTS)
     until_established(cluster.api, "provisioningrequests.autoscaling.x-k8s.io")
     install_crds_of(cluster, "queues")
@@ -79,7 +79,7 @@ def start_elastic(cluster: Cluster) -> RunningMuster:
 
 
 class Autoscaler:
-    """A stand-in: it has what Muster asked for, and grants or denies it."""
+    """A stand-in: it reads the requests of Muster, and grants or denies them."""
 
     def __init__(self, stage: RealStage) -> None:
         self._stage = stage
@@ -91,7 +91,7 @@ class Autoscaler:
         return dict(found)
 
     def template(self, request: Object) -> tuple[Object, int]:
-        """That of its pods, and how many there are."""
+        """The template of its pods, and how many pods there are."""
         ((podset),) = request["spec"]["podSets"]
         found = self._stage.api.get(f"{self.templates}/{podset['podTemplateRef']['name']}")
         return found["template"], podset["count"]
@@ -114,7 +114,7 @@ class Autoscaler:
 
 
 def research_of(stage: RealStage) -> Iterator[Queues]:
-    """One node of the flavor that is always there, and quota for two that are made on demand."""
+    """A queue with a node of the flavor that always exists, and quota for two nodes that are made on demand."""
     queues = Queues(stage)
     stage.add_nodes(1, labels={"pool": "owned"})
     queues.apply(QUEUES)
@@ -123,7 +123,7 @@ def research_of(stage: RealStage) -> Iterator[Queues]:
 
 
 def unschedulable(stage: RealStage, count: int) -> list[Object]:
-    """The pods that an autoscaler makes nodes for, as soon as there are so many."""
+    """The pods that an autoscaler makes nodes for, once there are ``count`` of them."""
 
     def found(pods: list[Object]) -> list[Object]:
         return [

@@ -1,7 +1,7 @@
-"""Random small clusters on the real control plane: what can start is bound where it was planned first, all else waits.
+"""Random small clusters on the real control plane: gangs that can start are bound as planned first, all others wait.
 
 ``python -m tests.integration.exact [--count N] [--first SEED]`` plays the related cases of ``tests.policies.exact``,
-each gang as a whole. What can start is what the exhaustive search there says.
+each gang as a whole. The exhaustive search there says which gangs can start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 
 class Table:
-    """One control plane with Muster, and a stock kube-scheduler beside it; one case after the other."""
+    """A control plane with Muster, and a stock kube-scheduler beside it; one case is played after the other."""
 
     def __init__(self, cluster: Cluster, muster: RunningMuster) -> None:
         self._cluster, self._api = cluster, cluster.api
@@ -63,7 +63,7 @@ class Table:
         self._stage.__exit__(kind, error, trace)
 
     def play(self, case: Mixed) -> tuple[Outcome, str]:
-        """What became of it, and what is wrong with that. Nothing is left of it afterwards."""
+        """Play the case; returns its outcome, and the fault of it. Nothing is left of it afterwards."""
         case = replace(case, needed=len(case.pods))
         try:
             self._furnish(case)
@@ -85,9 +85,9 @@ class Table:
             self._clear(case)
 
     def _furnish(self, case: Mixed) -> None:
-        """Its nodes and the pods on them; when this returns, Muster and its kube-scheduler have seen them all.
+        """Create the nodes and the pods on them; returns when Muster and its kube-scheduler have seen them all.
 
-        They show that by binding a pod to the node that was created last: each of them hears of nodes in the order of
+        Both show it by binding a pod to the node that was created last. Each of them hears of nodes in the order of
         their creation, and of pods as well.
         """
         probe = Pod("", ELSEWHERE, f"probe-{case.seed}", selection=ANYWHERE)
@@ -110,7 +110,7 @@ class Table:
             self._api.delete(path, {"gracePeriodSeconds": 0})
 
     def _started(self, case: Mixed, gang: str, names: dict[str, str]) -> str:
-        """What is wrong with a gang that can start."""
+        """The fault of a gang that can start."""
         wanted = set(names.values())
 
         def all_bound(pods: Sequence[Object]) -> bool:
@@ -128,7 +128,7 @@ class Table:
         return "; ".join(wrong)
 
     def _waited(self, case: Mixed, gang: str, names: dict[str, str]) -> str:
-        """What is wrong with one that cannot start."""
+        """The fault of a gang that cannot start."""
         try:
             self._stage.wait(
                 self._stage.gangs, lambda gangs: gang in gangs and gangs[gang].state == "NoRoom", PATIENCE_S
@@ -144,7 +144,7 @@ class Table:
         return self._alone(case)
 
     def _alone(self, case: Mixed) -> str:
-        """kube-scheduler alone is given its pods, as pods of no gang, in the order of the ranks."""
+        """Give its pods to kube-scheduler alone, as single pods, in the order of the ranks."""
         pods = {f"alone-{case.seed}-{pod.name}": pod for pod in case.pods}
         for name, pod in pods.items():
             self._create([self._pods.pod(pod, name, schedulerName=ALONE)])

@@ -39,7 +39,7 @@ class Extender:
         return asyncio.run(connected())
 
     def write(self, effect: Asked) -> None:
-        """As the driver does: again, while somebody else has written to the object in between."""
+        """Write as the driver does: again, if another client has written to the object in between."""
         answers = (self.do(lambda kube: KubeApi(kube).send(effect, TIMEOUT_S)) for _ in range(ATTEMPTS))
         answer = next(answer for answer in answers if answer.status != CONFLICT)
         assert answer == OK, answer

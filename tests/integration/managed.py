@@ -1,4 +1,4 @@
-"""A job as its author has applied it, and what becomes of it with Muster and its own controller."""
+"""A job as its author has applied it, and its course with Muster and its own controller."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Managed:
         return self._read(self._api.get(self._shown))
 
     def until_noted(self, code: str) -> None:
-        """Wait until an Event with that reason is about the job."""
+        """Wait until an Event with that reason regards the job."""
 
         def told(events: list[Object]) -> bool:
             return any(
@@ -57,7 +57,7 @@ class Managed:
         self._api.wait_for(f"/apis/events.k8s.io/v1/namespaces/{self._team.name}/events", told, PATIENCE_S)
 
     def until_running(self, count: int, but: frozenset[str] = frozenset()) -> list[Pod]:
-        """Wait until there are so many pods, and others than those, and each has a node."""
+        """Wait until there are ``count`` pods with a node, none of them in ``but``."""
 
         def run(found: list[Object]) -> bool:
             pods = self._live(found)
@@ -69,13 +69,13 @@ class Managed:
         return self._live(self._api.list(self._team.pods))
 
     def succeed(self, pod: Pod) -> None:
-        """Its containers have ended well."""
+        """Let the pod's containers end well."""
         self._api.patch(
             f"{self._team.pods}/{pod.name}", {"metadata": {"annotations": {"devcluster.muster.dev/run-for": "1ms"}}}
         )
 
     def fail(self, pod: Pod) -> None:
-        """Its containers have run and ended with an error, as a kubelet tells it."""
+        """Let the pod's containers run and end with an error, as a kubelet reports it."""
 
         def runs(pods: list[Object]) -> bool:
             return any(one["metadata"]["uid"] == pod.uid and one["status"].get("phase") == "Running" for one in pods)
@@ -87,7 +87,7 @@ class Managed:
         self._api.patch(f"{self._team.pods}/{pod.name}/status", {"status": status})
 
     def say(self, status: Object) -> None:
-        """As its controller does."""
+        """Write the status, as the job's controller does."""
         self._api.patch(f"{self._path}/status", {"status": status})
 
     def until(self, holds: Callable[[Object], bool], patience_s: float = PATIENCE_S) -> None:
@@ -95,7 +95,7 @@ class Managed:
         self._api.wait_for(self._shown, lambda obj: obj is not None and holds(obj), patience_s)
 
     def suspend(self, **labels: str) -> None:
-        """As its user does, with a label for it."""
+        """Suspend the job as its user does, with a label for it."""
         change: Object = {"suspend": True}
         for part in reversed(self.kind.suspend.split(".")[:-1]):
             change = {part: change}
@@ -103,13 +103,13 @@ class Managed:
         self._api.patch(self._path, {**change, "metadata": {"labels": said}})
 
     def as_written(self) -> Object:
-        """What its user wrote, but for annotations that have lost their values."""
+        """The spec and annotations that its user wrote, without annotations that have lost their values."""
         obj = without_entry(self._api.get(self._path))
         found: Object = stripped({"spec": obj["spec"], "annotations": obj["metadata"].get("annotations", {})})
         return found
 
     def scale(self, replicas: int, *removed: str) -> None:
-        """As Ray's autoscaler does: it names the workers that are to go."""
+        """Scale the job as Ray's autoscaler does: it names the workers to remove."""
         (group,) = self._api.get(self._path)["spec"]["workerGroupSpecs"]
         strategy = {"workersToDelete": list(removed)}
         self._api.patch(
@@ -117,11 +117,11 @@ class Managed:
         )
 
     def change(self, spec: Object) -> None:
-        """As its user does."""
+        """Change the spec, as the job's user does."""
         self._api.patch(self._path, {"spec": spec}, "application/merge-patch+json")
 
     def lose_node(self, pod: Pod, before_its_pods_are_gone: Callable[[], None] = lambda: None) -> None:
-        """Its node is deleted, and the pods that are told to go from there: what collects those takes a minute."""
+        """Delete the pod's node, and the terminating pods there: the garbage collector takes a minute for them."""
         node = f"/api/v1/nodes/{pod.node}"
         clique = self._api.get(node)["metadata"]["labels"].get(CLIQUE)
         self._api.delete(node)
@@ -173,7 +173,7 @@ def close(cluster: Cluster, *, closed: bool) -> None:
 
 
 def check_all_or_none(cluster: Cluster, manifest: str) -> None:
-    """It runs twice as a whole where there is room, and then is as its author wrote it."""
+    """Check that the job runs twice as a whole where there is room, and then is as its author wrote it."""
     close(cluster, closed=True)
     managed = Managed(cluster, manifest)
     managed.until_noted("NoRoom")

@@ -1,4 +1,4 @@
-"""Manifests of the kinds that the admission policies know, where their objects are, and what they say."""
+"""Manifests of the kinds that the admission policies know, their paths, and their fields."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def suspension(kind: str, *, to: bool, plan: str | None = None) -> Object:
 
 
 def ray(kind: str, *groups: str, cluster: Object | None = None, **spec: Any) -> Object:
-    """With these groups of workers; nothing names a scheduler. ``cluster``: what the spec of the cluster says more."""
+    """A Ray object with these groups of workers; nothing names a scheduler.
+
+    ``cluster``: further fields of the cluster's spec.
+    """
     pods = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray"}]}}
     workers = [{"groupName": one, "minReplicas": 1, "maxReplicas": 1, "template": pods} for one in groups]
     shape = {

@@ -1,6 +1,7 @@
-"""NVIDIA's quick-starts of its DRA driver (0.4 and 0.5), as its documents print them, in what concerns scheduling.
+"""NVIDIA's quick-starts of its DRA driver (0.4 and 0.5), as its documents print them, reduced to scheduling.
 
-Images, commands and namespaces are left out. ``QUICKSTARTS`` are plain pods, to be given an annotation of Muster's.
+Images, commands and namespaces are left out. ``QUICKSTARTS`` are plain pods, to which tests add an annotation of
+Muster.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def shipped_broker(cluster: Cluster) -> Object:
 
 
 def with_token_file(cluster: Cluster, token: Path) -> Path:
-    """A kubeconfig of whoever has the token in that file."""
+    """A kubeconfig with the token in that file."""
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     [user] = config["users"]
     user["user"] = {"tokenFile": str(token)}

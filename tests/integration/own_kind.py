@@ -71,7 +71,7 @@ def kind(setting: Object = SETTING) -> Kind:
 
 
 def install_kind(cluster: Cluster) -> None:
-    """Its CRD. Returns when the example's admission policy suspends what is created."""
+    """Install its CRD. Returns when the example's admission policy suspends what is created."""
     cluster.api.create(CRDS, _CRD)
     until_established(cluster.api, _CRD["metadata"]["name"])
     collection = kind().path_of("kube-system", "x").rpartition("/")[0]
@@ -86,7 +86,7 @@ def controller(api: Api) -> Iterator[None]:
         def work() -> None:
             for change, obj in changes:
                 if change != "DELETED":
-                    with suppress(ApiError):  # it is gone by now
+                    with suppress(ApiError):  # it is gone already
                         _reconcile(api, obj)
 
         thread = Thread(target=work)

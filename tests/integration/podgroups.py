@@ -1,4 +1,4 @@
-"""Kinds of other projects, with whatever is in their objects: their CRDs are not to be had as a module."""
+"""Kinds of other projects, with any fields in their objects: their CRDs are not available as a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the admission policies judge: pods of a team, in a cluster with Muster installed."""
+"""The subjects of the admission policies: pods of a team, in a cluster with Muster installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 def policed(*components: str) -> Iterator[Cluster]:
     """Muster is installed, with its policies and those of the components, and does not run."""
     with Cluster() as running:
-        # First: when the last policy of the installation is in force, all those that were written before it are.
+        # First the components: when the last policy of the installation is in force, so are all policies written before
+        # it.
         for name in components:
             running.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / name))
         install(running)

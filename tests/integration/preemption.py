@@ -1,4 +1,4 @@
-"""The tutorial of preemption, and the manifests with the component that lets Muster evict pods of no gang."""
+"""The tutorial of preemption, and the manifests with the component that lets Muster evict single pods."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def start_with_preemption(cluster: Cluster) -> RunningMuster:
 
 
 def on(pods: Sequence[Pod], prefix: str) -> list[Pod]:
-    """Those with a node whose names begin like that."""
+    """The pods with a node whose names begin like that."""
     return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
 
 
 def ending_late(pods: Sequence[Object]) -> Sequence[Object]:
-    """Return the pods, whose containers ignore SIGTERM: after a deletion they go on until `let_end`."""
+    """Return the pods, whose containers ignore SIGTERM: after a deletion they run on until `let_end`."""
     for one in pods:
         one["metadata"].setdefault("annotations", {})[ENDS_LATE] = "true"
         one["spec"]["terminationGracePeriodSeconds"] = 3600
@@ -100,9 +100,11 @@ class Tutorial:
         stage.until(lambda pods: len(bound(pods, "train")) == 2)
 
     def create_inference_pods(self) -> None:
-        """Four of no gang, each when those before it have their nodes. Of pods that preempt at once, and so evict the
-        same pods, kube-scheduler 1.36 may leave one waiting for 5 minutes, until it flushes its queue
-        (kubernetes#141694)."""
+        """Create four single pods, each when those before it have their nodes.
+
+        If pods preempt at once, and so evict the same pods, kube-scheduler 1.36 may leave one waiting for 5 minutes,
+        until it flushes its queue (kubernetes#141694).
+        """
         for number in range(4):
             self.stage.create(pod(f"inference-{number}", gpus=1, priorityClassName="inference"))
             self.stage.until(partial(_are_on, number + 1))

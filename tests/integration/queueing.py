@@ -35,7 +35,7 @@ class Queues:
         self._made: dict[str, None] = {}
 
     def apply(self, text: str) -> None:
-        """As they are written, but for the namespace."""
+        """Apply the objects as they are written, except for the namespace."""
         here = text.replace("namespace: default", f"namespace: {self.home}")
         self.stage.cluster.kubectl("apply", "-f", "-", stdin=here)
         self._made |= {self.path(one["kind"], one["metadata"]["name"]): None for one in yaml.safe_load_all(text)}
@@ -62,12 +62,12 @@ class Queues:
         return self.until(name, lambda job: job["status"].get("ready") == size)
 
     def end(self, name: str) -> None:
-        """Its pods end well."""
+        """Let the job's pods end well."""
         pods = self.stage.api.get(self.stage.pods_path)["items"]
         self.stage.succeed(*(one["metadata"]["name"] for one in pods if one["metadata"]["name"].startswith(f"{name}-")))
 
     def reason(self, name: str, code: str) -> str:
-        """Its current reason, when it has that code."""
+        """The job's current reason, once it has that code."""
         return self.stage.until_told(f"job-{name}", lambda gang: gang.state == code).message
 
     def status(self, kind: str, name: str, holds: Callable[[Object], bool]) -> Object:

@@ -43,7 +43,7 @@ RELEASED, AT = 8, 4
 VICTIMS = ("victim-", "evicted-")
 BARRED = ("held-3", "caught-1")
 WAITING = {"short": "MembersMissing", "large": "NoRoom", "job-wide": "NoRoom", "job-poor": "NoQuota", "job-off": "Held"}
-"""What waits, and the reason; a job by the name of its gang."""
+"""The waiting workloads, and their reasons; a job by the name of its gang."""
 QUEUE = """\
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
@@ -69,7 +69,7 @@ spec: {{clusterQueue: {name}}}
 
 @dataclass(frozen=True)
 class Running:
-    """What tells a pod that has gone on from one that was started again."""
+    """The facts that distinguish a pod that has run on from one that was started again."""
 
     uid: str
     node: str
@@ -78,7 +78,7 @@ class Running:
 
 
 class Replica:
-    """One pod of Muster's Deployment: a kube-scheduler and an extender of one release, under a host name of its own."""
+    """A pod of Muster's Deployment: a kube-scheduler and an extender of one release, under a host name of its own."""
 
     def __init__(self, cluster: Cluster, release: Release, host: str, tollgate: TollGate, stack: ExitStack) -> None:
         self.host = host
@@ -166,10 +166,10 @@ class States:
         self._running: dict[str, Running] = {}
         self._started: dict[str, tuple[str, str]] = {}
 
-    # What is there before the other release takes over.
+    # The state before the other release takes over.
 
     def set_up(self) -> None:
-        """Return when everything is at rest in its state, but for what waits at bind and what is released."""
+        """Set up all states. Returns when everything is settled, except what waits at bind and what is released."""
         stage = self.stage
         self._queues.apply(QUEUE.format(name=stage.namespace, gpus=24))
         self._add_nodes(runs=4, works=2, queued=1, web=3, held=4, caught=2, releases=RELEASED, evicts=2, urgent=2)
@@ -205,7 +205,7 @@ class States:
     # How each has to stand after it.
 
     def check(self) -> None:
-        """Nothing was restarted, and what waited waits for the same reason."""
+        """Check that nothing was restarted, and that waiting workloads wait for the same reason."""
         running, started = self.running(), self.started()
         assert {name: running.get(name) for name in self._running} == self._running
         assert {name: started.get(name) for name in self._started} == self._started
@@ -222,7 +222,7 @@ class States:
             assert seen.bound == 0
 
     def check_evicting(self) -> None:
-        """What others are evicted for waits for them, and nobody else is evicted."""
+        """Check that the preemptors wait for their victims, and that no other pod is evicted."""
         pods = self.stage.pods()
         assert all(one.deleting for one in pods if one.name.startswith(VICTIMS))
         assert not [one.name for one in pods if one.node and one.name.startswith(("evicts", "urgent"))]
@@ -233,7 +233,7 @@ class States:
         assert len({one.stamp.release for one in pods if one.stamp}) == 1
 
     def let_start(self) -> None:
-        """Give everything what it waits for, and see it start."""
+        """Give every waiting workload what it lacks, and see it start."""
         stage = self.stage
         let_end(stage, *(one.name for one in stage.pods() if one.name.startswith(VICTIMS)))
         self._add_nodes(short=4, large=2, wide=2, off=2)
@@ -251,7 +251,7 @@ class States:
         self.check_waiting()
         self._remember()
 
-    # What can be seen.
+    # Views.
 
     def _remember(self) -> None:
         self.stage.until(lambda pods: all(one.phase == "Running" for one in pods if one.node and one.live))
@@ -283,7 +283,7 @@ class States:
         self._create("releases", RELEASED)
 
     def _add_nodes(self, **counts: int) -> None:
-        """Add so many nodes for each case, on which only its pods may go."""
+        """Add nodes for each case, as many as it counts, on which only its pods may go."""
         cases = [case for case, count in counts.items() for _ in range(count)]
         prefix = f"{self.stage.namespace}-{next(iter(counts))}-node"
         self.stage.cluster.add_nodes(
@@ -305,7 +305,7 @@ class States:
         late: bool = False,
         **facts: Any,
     ) -> None:
-        """``late``: its pods end only when they are let."""
+        """Create a gang. ``late``: its pods end only when ``let_end`` ends them."""
         members = [
             member(f"{name}-{at}", name, min_member or size, **self._home(case or name), **facts)
             for at in range(first, first + size)

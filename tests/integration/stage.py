@@ -1,4 +1,4 @@
-"""The real stage: scenarios, and tests of what only a real control plane can show, in a namespace of their own."""
+"""The real stage, in a namespace of its own: for scenarios, and for tests that need a real control plane."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class RealStage:
     def pods_path(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
-    # What users and operators do.
+    # Acts of users and operators.
 
     def add_nodes(
         self, count: int, gpus: int = 8, *, clique: str = "", labels: Mapping[str, str] | None = None, **has: Any
     ) -> list[str]:
-        """``has``: what else they have, as cpu and pods."""
+        """Add nodes. ``has``: further fields, such as cpu and pods."""
         prefix = f"{self.namespace}-{self._added}-node"
         self._added += count
         labels = {"stage": self.namespace} | dict(labels or {})
@@ -142,7 +142,7 @@ class RealStage:
     def remove_group(self, name: str) -> None:
         self.api.delete(self._group(name))
 
-    # What befalls processes.
+    # Faults of processes.
 
     def kill_extender(self) -> None:
         self.muster.extender.kill()
@@ -164,7 +164,7 @@ class RealStage:
         assert self._tollgate is not None
         self._tollgate.open()
 
-    # What can be seen.
+    # Views.
 
     def pods(self) -> list[Pod]:
         return [_pod(pod) for pod in self.api.list(self.pods_path)]
@@ -181,7 +181,7 @@ class RealStage:
         return {one.name: one for one in DOMAINS.validate_json(self._ask(f"{PREFIX}/domains").content)}
 
     def until_unschedulable(self, name: str) -> str:
-        """Wait until kube-scheduler says that this pod fits nowhere, and return what it says."""
+        """Wait until kube-scheduler marks this pod as unschedulable, and return its message."""
 
         def said(pod: Object | None) -> str:
             conditions = (pod or {}).get("status", {}).get("conditions", ())
@@ -218,7 +218,7 @@ class RealStage:
         self.wait(self.held, holds)
 
     def wait(self, look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
-        """For what has no watch, as the extender's own pages: look again until it is as expected."""
+        """Poll ``look``, which has no watch, such as the extender's own pages, until its result is as expected."""
         deadline = time.monotonic() + timeout_s
         while not holds(seen := look()):
             if time.monotonic() > deadline:
@@ -227,7 +227,7 @@ class RealStage:
         return seen
 
     def conditions(self, name: str) -> list[Object]:
-        """Those of the PodGroup, as soon as it has any."""
+        """The conditions of the PodGroup, as soon as it has any."""
 
         def has_some(group: Object | None) -> bool:
             return bool(group and group.get("status", {}).get("conditions"))
@@ -246,7 +246,7 @@ class RealStage:
         return next(str(event["note"]) for event in events if told(event))
 
     def _at_home(self, written: Object) -> Object:
-        """On this stage's nodes alone, whatever other tests have left behind for a moment."""
+        """The pod for this stage's nodes alone, whatever other tests have left behind for a moment."""
         pod = copy.deepcopy(written)
         scheduler = "default-scheduler" if self._muster is None else "muster"
         pod["spec"] = {"schedulerName": scheduler, **self.at_home} | pod["spec"]

@@ -1,4 +1,4 @@
-"""A namespace of people who run jobs: what they write, and what becomes of it."""
+"""A namespace of users who run jobs: their manifests, and the stored objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Team:
         self.pods = f"/api/v1/namespaces/{self.name}/pods"
 
     def job(self, name: str = "train", /, *, labels: Object | None = None, **given: Any) -> Object:
-        """The manifest of an Indexed Job; what is given goes into its metadata, or (`spec`, `pod`) further down."""
+        """The manifest of an Indexed Job; ``given`` goes into its metadata, or (`spec`, `pod`) further down."""
         pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}], **given.pop("pod", {})}
         spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": {"spec": pod}}
         meta = {"name": name, "namespace": self.name, "labels": QUEUE if labels is None else labels}
@@ -51,7 +51,7 @@ class Team:
         return self.api.patch(f"{self.jobs}/{name}", patch)
 
     def start(self, name: str = "train") -> Object:
-        """As Muster does, in one request."""
+        """Start the job as Muster does, in one request."""
         started = self.patch(
             {"metadata": {"annotations": {PLAN: '{"": "node-0*2"}'}}, "spec": {"suspend": False}}, name
         )
@@ -63,7 +63,7 @@ class Team:
         self.api.wait_for(f"{self.jobs}/{name}", lambda one: one is not None and one["status"].get("active") == 2)
 
     def apply(self, manifest: Object, way: str) -> str:
-        """What kubectl says."""
+        """The output of kubectl."""
         try:
             return self._kubectl("apply", *WAYS[way], "-f", "-", stdin=json.dumps(manifest))
         except ClusterError as refused:
@@ -84,7 +84,7 @@ def scheduler_of(job: Object) -> str:
 
 
 def ours(job: Object) -> Object:
-    """Its labels without those that the API server copies from its template, where it has none."""
+    """The labels of the job, without those that the API server copies from its template if it has none."""
     return {key: value for key, value in job["metadata"].get("labels", {}).items() if "/" in key and "batch" not in key}
 
 

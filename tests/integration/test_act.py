@@ -38,7 +38,7 @@ def printed() -> list[list[tuple[str, str]]]:
 
 
 class User:
-    """Somebody with a ServiceAccount in the namespace of the stage, and the Role of the page or a part of it."""
+    """A user with a ServiceAccount in the namespace of the stage, and the Role of the page or a part of it."""
 
     def __init__(self, stage: RealStage, name: str, leave_out: str = "") -> None:
         (role,) = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
@@ -55,14 +55,14 @@ class User:
         self._kubeconfig: Path = stage.cluster.service_account_kubeconfig(stage.namespace, name)
 
     def types(self, command: str, code: int = 0) -> str:
-        """Return what the command says."""
+        """Return the output of the command."""
         done: Result = CliRunner().invoke(main, [*command.split(), f"--kubeconfig={self._kubeconfig}"])
         assert done.exit_code == code, done.output
         return done.stdout if code == 0 else done.output
 
 
 def test_the_page_does_what_it_says(stage: RealStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the client alone is installed, which logs in by kubectl; the other tests have the whole."""
+    """The client alone is installed here, which logs in by kubectl; the other tests have the whole package."""
     alone(monkeypatch)
     jobs, user = Jobs(stage), User(stage, "ann")
     stage.add_nodes(1)
@@ -96,7 +96,7 @@ def test_the_page_does_what_it_says(stage: RealStage, monkeypatch: pytest.Monkey
     (last,) = jobs.until_running(1, frozenset({begun.uid, later.uid}))
     assert last.owner == jobs.get("first")["metadata"]["uid"]
     assert not any(jobs.get(name)["status"].get("failed") for name in ("first", "train")), "no pod was deleted"
-    # A job that runs goes back to the line, and gets its room again: it is the first in it.
+    # A requeued job is the first in the line, and gets its room again.
     user.types(f"requeue pod/{last.name}")
     jobs.until_running(1, frozenset({begun.uid, later.uid, last.uid}))
 

@@ -84,7 +84,7 @@ class Rig:
 
 @pytest.fixture(scope="module")
 def tester(cluster: Cluster, muster: RunningMuster, tmp_path_factory: pytest.TempPathFactory) -> Rig:
-    """One who has typed the page's commands about rights, and no others."""
+    """A user who has typed the page's commands about rights, and no others."""
     directory = tmp_path_factory.mktemp("checkout")
     (directory / "manifests").symlink_to(ROOT / "manifests")
     one = Rig(cluster, muster, directory)
@@ -102,13 +102,13 @@ def typed(tester: Rig, begins: str) -> subprocess.CompletedProcess[str]:
 
 
 def made(cluster: Cluster) -> list[str]:
-    """What is left of runs: namespaces, and pods and Jobs with the label of one."""
+    """The remains of runs: namespaces, and pods and Jobs with the label of one."""
     paths = NAMESPACES, "/api/v1/pods", "/apis/batch/v1/jobs"
     return [one["metadata"]["name"] for path in paths for one in cluster.api.list(path, labelSelector=RUN)]
 
 
 def until_under_way(cluster: Cluster, runs: int) -> set[str]:
-    """Wait until so many runs have created ten pods; returns their namespaces."""
+    """Wait until ``runs`` runs have created ten pods; returns their namespaces."""
 
     def under_way(pods: list[Object]) -> set[str]:
         counts = Counter(pod["metadata"]["namespace"] for pod in pods if RUN in pod["metadata"].get("labels", {}))
@@ -135,7 +135,7 @@ def test_what_the_page_says_to_type_works_with_the_rights_that_it_names(cluster:
         bound = datetime.fromisoformat(pod["due"]).timestamp() + pod["bound_ms"] / 1000
         assert bound > asked[pod["pod"]], "no pod is bound before the API server has its Binding"
     for pod in document["each_pod"]:
-        # The answer to its creation may come when it is at bind by then.
+        # The answer to its creation may come when it is at bind already.
         assert pod["created_ms"] > 0
         assert pod["at_bind_ms"] < pod["bound_ms"]
         assert pod["planned_ms"] <= pod["at_bind_ms"]
@@ -181,7 +181,7 @@ def test_a_name_that_nobody_serves_and_gangs_that_do_not_fit_are_refused(cluster
 def test_what_a_killed_run_leaves_is_removed_and_nothing_else(cluster: Cluster, tester: Rig) -> None:
     killed = tester.start(*COURSE, "--yes")
     (left,) = until_under_way(cluster, 1)
-    killed.kill()  # nobody has asked yet how it ended, when --clean looks for it
+    killed.kill()  # no process has waited for its exit when --clean looks for it
     owner = {OWNER: f"{socket.gethostname()}/{DEAD}/1"}
     for name, labels in (("muster-bench-mine", {}), ("team-a", {RUN: "a"}), ("muster-bench-shared", {RUN: "shared"})):
         cluster.api.create(NAMESPACES, {"metadata": {"name": name, "labels": labels, "annotations": owner}})
@@ -191,7 +191,7 @@ def test_what_a_killed_run_leaves_is_removed_and_nothing_else(cluster: Cluster, 
     cluster.api.create(shared, {"metadata": {"name": "foreign"}, "spec": pod})
     going_on = tester.start(
         "--gangs", "20", "--size", "4", "--rate", "1", "--yes"
-    )  # for 80 s: it goes on until it is told
+    )  # for 80 s: it runs until it is stopped
     (alive,) = until_under_way(cluster, 2) - {left}
 
     cleaned = typed(tester, "muster bench gangs --clean")

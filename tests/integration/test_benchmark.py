@@ -1,4 +1,4 @@
-"""Benchmarks on a small cluster: they measure, and what they check of Muster holds."""
+"""Benchmarks on a small cluster: they measure, and their checks of Muster pass."""
 
 from __future__ import annotations
 

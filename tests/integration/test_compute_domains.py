@@ -65,7 +65,7 @@ def namespace(cluster: Cluster, muster: RunningMuster, request: pytest.FixtureRe
 
 
 def apply(cluster: Cluster, namespace: str, manifests: str, size: int) -> None:
-    """Create what is printed; pods and their templates say that they are one gang of that size."""
+    """Create the printed objects, whose pods and templates name one gang of that size."""
     for obj in filter(None, yaml.safe_load_all(manifests)):
         of_pods = obj if obj["kind"] == "Pod" else obj["spec"].get("template")
         if of_pods is not None:
@@ -80,7 +80,7 @@ def apply(cluster: Cluster, namespace: str, manifests: str, size: int) -> None:
 
 
 def until_bound(cluster: Cluster, namespace: str, count: int) -> list[Object]:
-    """Wait until so many pods are there and each has a node; by name."""
+    """Wait until there are ``count`` pods, and each has a node; sorted by name."""
 
     def all_bound(pods: list[Object]) -> bool:
         return len(pods) == count and all(pod["spec"].get("nodeName") for pod in pods)

@@ -1,4 +1,4 @@
-"""On a real API server with Kueue's own CRDs: what `muster convert` writes is valid there, also without v1beta1."""
+"""On a real API server with Kueue's own CRDs: the output of `muster convert` is valid there, also without v1beta1."""
 
 from __future__ import annotations
 

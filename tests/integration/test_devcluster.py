@@ -103,7 +103,7 @@ def test_a_pod_made_anew_at_once_under_the_name_of_a_deleted_one_stays(cluster: 
     for name in names:
         cluster.api.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0})
         cluster.api.create(PODS, pod(name, gpus=0))
-    # With this one kwok has come to the end of what it has seen.
+    # When kwok has handled this pod, it has handled all events before.
     cluster.api.delete(f"{PODS}/last")
     cluster.api.wait_for(f"{PODS}/last", lambda seen: seen is None)
 
@@ -215,7 +215,7 @@ def test_no_process_is_left_when_the_supervisor_is_killed(creator: subprocess.Po
     supervisor = next(iter(family))  # the creator's only child
     os.kill(supervisor, signal.SIGKILL)
     assert_gone(family)
-    creator.stdin.write("\n")  # leave the `with` block: what the supervisor could not delete is deleted now
+    creator.stdin.write("\n")  # leave the `with` block: the rest that the supervisor could not delete is deleted now
     creator.stdin.flush()
     assert creator.wait(GONE_WITHIN_S) == 0
     assert not directory.exists()

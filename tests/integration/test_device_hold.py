@@ -1,4 +1,4 @@
-"""What a gang leaves behind that gets its devices and goes no further, on a real control plane.
+"""The remains of a gang that gets its devices and goes no further, on a real control plane.
 
 A toll gate behind Muster keeps the last member from its devices: the others have theirs, and are held at bind. Each
 gang has a ComputeDomain and takes all GPUs and channels of the rack, so whatever stays blocks the next one.
@@ -78,7 +78,7 @@ def domains_of(stage: RealStage) -> str:
 
 
 def claims_of(name: str, stage: RealStage, size: int) -> list[Object]:
-    """Create a ComputeDomain, and return what its pods claim: all GPUs of a node, and the channel there."""
+    """Create a ComputeDomain, and return the claims of its pods: all GPUs of a node, and the channel there."""
     spec = {"numNodes": size, "channel": {"resourceClaimTemplate": {"name": f"{name}-channel"}}}
     kind = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain"}
     stage.api.create(domains_of(stage), kind | {"metadata": {"name": name}, "spec": spec})
@@ -145,7 +145,7 @@ def test_a_gang_that_is_killed_between_its_devices_and_its_bindings_leaves_nothi
 
 
 def test_a_job_that_is_suspended_after_its_devices_leaves_nothing(stage: RealStage, tollgate: TollGate) -> None:
-    """Muster needs no right for that: the job controller deletes the pods, and their claims go with them."""
+    """Muster needs no right for that: the job controller deletes the pods, and their claims vanish with them."""
     stage.stop_scheduler_after(NODES - 1)
     stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job_with_domain("train", stage))
     until_caught(stage, tollgate)

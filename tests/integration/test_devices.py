@@ -20,7 +20,7 @@ Offer = Callable[..., None]
 
 @pytest.fixture
 def offer(stage: RealStage) -> Iterator[Offer]:
-    """Publish devices as a driver does; what was made goes with the test."""
+    """Publish devices as a driver does; they are deleted at the end of the test."""
     made: list[str] = []
 
     def create(kind: str, obj: Object) -> None:
@@ -83,7 +83,7 @@ def claiming(name: str, size: int, stage: RealStage, **claims: str) -> list[Obje
 
 
 def job(name: str, stage: RealStage) -> Object:
-    """A job that Muster is to admit, of two pods with a GPU each, for the nodes of that stage alone."""
+    """A job for Muster's admission, of two pods with a GPU each, for the nodes of that stage alone."""
     home = {"schedulerName": "muster", "nodeSelector": {"stage": stage.namespace}}
     spec = pod("", gpus=1)["spec"] | {"restartPolicy": "Never"} | home
     how = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "suspend": True}

@@ -27,13 +27,13 @@ CLIQUE = "nvidia.com/gpu.clique"
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01
 REQUIRED = {"muster.dev/required-topology": "clique"}
-"""Where the document of the project has no word for it: nodes come one by one."""
+"""The annotation of members where the project has none for it: nodes come one by one."""
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
-    """It serves Volcano's name as well: a profile, a setting, and the policy of the gate."""
+    """Start a Muster that serves Volcano's name as well: a profile, a setting, and the policy of the gate."""
     install_podgroups(cluster.api)
     running = start_muster(
         cluster,
@@ -98,7 +98,7 @@ class Team:
         return {self._cliques[pod["spec"]["nodeName"]] for pod in pods}
 
     def until_status(self, group: str, holds: Callable[[Object], bool]) -> Object:
-        """Wait until the status of that PodGroup of KAI-Scheduler is so."""
+        """Wait until this holds of the status of that PodGroup of KAI-Scheduler."""
         path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.name}/podgroups/{group}"
         found = self._api.wait_for(path, lambda one: holds(one.get("status", {})), PATIENCE_S)
         return dict(found["status"])
@@ -123,7 +123,7 @@ def team(cluster: Cluster, muster: RunningMuster) -> Iterator[Team]:
 
 
 def starts_as_a_whole(team: Team, gang: str, members: Sequence[Object], **room: Any) -> list[Object]:
-    """It waits for its last member, then for room, and is then bound whole in the one clique that holds it."""
+    """Check that the gang waits for its last member, then for room, and is bound whole in the clique that holds it."""
     *first, last = members
     team.nodes("a", 1, **room)
     team.create(*first)
@@ -249,7 +249,7 @@ def test_an_application_of_yunikorn(team: Team) -> None:
 
 
 def test_a_task_group_that_lacks_a_pod_keeps_its_application_waiting(team: Team) -> None:
-    """As the pods of a Spark application say it: the driver for all, the executors only whose they are."""
+    """The annotations are those of a Spark application: the driver names all groups, the executors only their own."""
     groups = '[{"name": "spark-driver", "minMember": 1}, {"name": "spark-executor", "minMember": 2}]'
     team.nodes("a", 4, pods=1)
     meta = yaml.safe_load(YUNIKORN)["spec"]["template"]

@@ -32,7 +32,7 @@ Doctor = Callable[..., list[dict[str, str]]]
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
-    """A whole installation: besides what runs, the Deployment, which the cluster's own kube-scheduler places."""
+    """A whole installation: beside the processes the Deployment, which the cluster's own kube-scheduler places."""
     running = start_muster(cluster)
     install_gate(cluster)
     cluster.add_nodes(2, prefix="gpu", labels={"nvidia.com/gpu.clique": "a"})

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("doctor-leftovers")
 
 
 def doctor(cluster: Cluster) -> list[dict[str, str]]:
-    """What it says of Kueue."""
+    """The findings of doctor about Kueue."""
     argv = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--url", "http://127.0.0.1:1", "-o", "json"]
     findings = json.loads(CliRunner().invoke(main, argv).stdout)["findings"]
     return [one for one in findings if one["code"].startswith("Kueue")]
@@ -27,7 +27,7 @@ def doctor(cluster: Cluster) -> list[dict[str, str]]:
 def test_what_kueue_has_left_behind_is_found_and_mended_by_the_commands_that_are_told(
     cluster: Cluster,
 ) -> None:
-    """Webhooks that fail closed, CRDs that convert by them, and finalizers: the commands are run as they are told."""
+    """Webhooks that fail closed, CRDs that convert by them, and finalizers: the printed commands are run."""
     install_crds_of(cluster, "queues")
     service = {"namespace": "kueue-gone", "name": "kueue-webhook-service", "path": "/convert"}
     client: dict[str, Any] = {"clientConfig": {"service": service}}

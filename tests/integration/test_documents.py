@@ -1,4 +1,4 @@
-"""Whatever the documents say to type is typed, page by page, on the cluster of `make devcluster ARGS=--muster`."""
+"""Every command of the documents is typed, page by page, on the cluster of `make devcluster ARGS=--muster`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
-    """In a directory with what a checkout and a user have there, so that what is written is written elsewhere."""
+    """A shell in a directory with the files of a checkout and of a user, so that the checkout itself stays as it is."""
     here = tmp_path_factory.mktemp("checkout")
     for name in ("docs", "manifests"):
         shutil.copytree(ROOT / name, here / name)
@@ -65,7 +65,7 @@ def test_the_first_gang_is_as_its_page_shows_it(shell: Playground) -> None:
 
 @pytest.fixture(scope="module")
 def typed() -> set[str]:
-    """What is on several pages is typed once."""
+    """The commands that were typed already: one that is on several pages is typed once."""
     return set()
 
 

@@ -1,4 +1,4 @@
-"""Levels, slices, roles, ranks and scores on the real control plane: who ends up in which domain."""
+"""Levels, slices, roles, ranks and scores on the real control plane: the domains in which pods end up."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Site:
         return f"{path}/{name}"
 
     def bound(self, count: int) -> list[Object]:
-        """The pods, as soon as so many have a node."""
+        """The pods, as soon as ``count`` of them have a node."""
         pods: list[Object] = self._api.wait_for(self.pods_path, lambda pods: sum(map(_node, pods)) >= count)
         return pods
 
@@ -196,7 +196,7 @@ def test_scaled_down_replicas_leave_the_domain_with_the_fewest_of_them(site: Sit
     site.nodes("b", 4)
     path = site.replicas("web", 6, {SIZE: "6"})
     assert site.homes(site.bound(6)) == {"a": 2, "b": 4}
-    # Its controller removes pods that are not ready before it looks at what they cost.
+    # Its controller removes pods that are not ready before it looks at their deletion cost.
     cluster.api.wait_for(path, lambda one: one["status"].get("readyReplicas") == 6)
     cluster.api.patch(path, {"spec": {"replicas": 4}})
     left = cluster.api.wait_for(site.pods_path, lambda pods: len(pods) == 4)

@@ -1,6 +1,6 @@
-"""Elastic flavors for jobs on a real control plane without ProvisioningRequests: they are let go without a plan.
+"""Elastic flavors for jobs on a real control plane without ProvisioningRequests: jobs start without a plan.
 
-No autoscaler runs here. What it looks at is looked at (``unschedulable``), and nodes are added by the test.
+No autoscaler runs here. The tests read what it would read (``unschedulable``), and add nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 
 class Research(Queues):
-    """One node of the flavor that is always there, and quota for two that are made on demand."""
+    """A queue with a node of the flavor that always exists, and quota for two nodes that are made on demand."""
 
     def wanting(self, name: str, size: int) -> None:
         """A job that names its queue, and says nothing of nodes."""
@@ -50,7 +50,7 @@ class Research(Queues):
 
 
 def is_given_back(job: Object) -> bool:
-    """It is as its user wrote it."""
+    """Whether the job is as its user wrote it."""
     said = job["metadata"].get("annotations") or {}
     template = job["spec"]["template"]
     marked = {PLAN, "muster.dev/flavors"}.intersection(said) or "muster.dev/workload" in str(template)

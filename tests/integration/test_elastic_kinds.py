@@ -1,6 +1,6 @@
 """Elastic flavors without ProvisioningRequests for kinds that keep a node selector, with their own controllers.
 
-Like test_elastic_jobs: no autoscaler runs, and what it would look at is looked at.
+As in test_elastic_jobs, no autoscaler runs: the tests read what it would read.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _app_wrapper() -> tuple[str, Object]:
 def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     kind: tuple[str, Object], stage: RealStage, research: Queues, muster: RunningMuster, mpi_operator: Process
 ) -> None:
-    """What the job's controller keeps of its templates is no more on the pods of its next start."""
+    """The node selectors that the job's controller keeps of its templates are gone from the pods of its next start."""
     plural, obj = kind
     path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
     meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
@@ -120,7 +120,7 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
 def test_an_appwrapper_awaits_nodes_for_longer_than_it_gives_its_pods(
     stage: RealStage, research: Queues, muster: RunningMuster
 ) -> None:
-    """Its controller looks at them when somebody writes to it, and would delete them then."""
+    """The AppWrapper's controller looks at the pods when a client writes to it, and would delete them then."""
     plural, obj = _app_wrapper()
     path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
     own = {"workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "1ms"}
@@ -138,7 +138,7 @@ def test_an_appwrapper_awaits_nodes_for_longer_than_it_gives_its_pods(
 
 
 def is_ready(app_wrapper: Object) -> bool:
-    """Its controller has seen all of its pods run."""
+    """Whether its controller has seen all of its pods run."""
     said = app_wrapper["status"]["conditions"]
     return any(one["type"] == "PodsReady" and one["status"] == "True" for one in said)
 
@@ -146,8 +146,10 @@ def is_ready(app_wrapper: Object) -> bool:
 def test_a_launcher_that_is_made_when_its_workers_run_has_its_room_by_then(
     cluster: Cluster, stage: RealStage, research: Queues, muster: RunningMuster, mpi_operator: Process
 ) -> None:
-    """Of a job that its operator has seen suspended it makes the launcher at once (mpi.launcher-waits): it first sees
-    this one when it has been let go."""
+    """The operator creates the launcher of a suspended job at once, if it has seen it (mpi.launcher-waits).
+
+    So the operator is away until the job has started without a plan.
+    """
     plural, obj = _mpi_job()
     roles = {"Launcher": {"replicas": 1, "template": made_of(0)}, "Worker": {"replicas": 2, "template": made_of(8)}}
     obj["spec"] |= {"launcherCreationPolicy": "WaitForWorkersReady", "mpiReplicaSpecs": roles}
@@ -163,7 +165,7 @@ def test_a_launcher_that_is_made_when_its_workers_run_has_its_room_by_then(
     pods = stage.api.wait_for(stage.pods_path, lambda pods: len(pods) == 3 and all(map(has_node, pods)), PATIENCE_S)
     assert {node_of(one) for one in pods if "worker" in one["metadata"]["name"]} == set(nodes)
     (launcher,) = (one for one in pods if "launcher" in one["metadata"]["name"])
-    # Pods of a job that was let go may be bound before their nodes are written on it.
+    # Pods of such a job may be bound before their nodes are written on it.
     planned = stage.api.wait_for(f"{path}/first", lambda job: _plan(job).startswith("{"))
     assert f"{node_of(launcher)}*1" in json.loads(_plan(planned)).values(), "it was planned with its workers"
     stage.api.delete(f"{path}/first")
@@ -178,7 +180,7 @@ def has_node(pod: Object) -> bool:
 
 
 def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) -> dict[str, Object]:
-    """So many pods, by their nodes, when all have one that is none of those."""
+    """Wait for ``count`` live pods with a node that is not in ``but``; returns them by node."""
 
     def found(pods: list[Object]) -> dict[str, Object]:
         live = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
@@ -188,7 +190,7 @@ def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) ->
 
 
 def leads_to(job: Object | None, nodes: list[str]) -> bool:
-    """Its plan, which another life of Muster would read there, has these."""
+    """Whether its plan, which another life of Muster would read, has these nodes."""
     return all(node in _plan(job) for node in nodes)
 
 

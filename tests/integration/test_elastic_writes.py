@@ -1,6 +1,7 @@
-"""What Muster writes where nodes are made, on the real control plane: that they are to stay, and nothing of others.
+"""The writes of Muster where nodes are made, on the real control plane: the marks to stay, and nothing of other
+clients.
 
-No node is ever taken away by an autoscaler here: that they say that they are to stay is what is looked at.
+No autoscaler takes a node away here: the tests look at the marks that nodes are to stay.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def research(stage: RealStage) -> Iterator[Queues]:
 
 
 def kept(stage: RealStage, node: str, *, as_said: bool) -> Object:
-    """Its annotations when it has Muster's label, or has it no more."""
+    """The node's annotations, once it has Muster's label, or has it no more."""
     found = stage.api.wait_for(
         f"/api/v1/nodes/{node}", lambda one: (KEPT_NODE in one["metadata"]["labels"]) is as_said, PATIENCE_S
     )

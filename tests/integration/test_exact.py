@@ -1,4 +1,4 @@
-"""Random small clusters with everything that pods may demand: what can start is bound by the first plan."""
+"""Random small clusters with every demand of pods: gangs that can start are bound by the first plan."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tests.policies.mixed import mixed
 pytestmark = pytest.mark.xdist_group("exact")
 
 START = (279, 413, 505, 573, 663, 701, 723, 795, 843, 937, 20259, 20361)
-"""Seeds of gangs that can start: most in two to four rounds, some in slices, some beside pods being deleted. The
-last two were missed once: those with an empty spread selector, and those that only pod affinity had kept out."""
+"""Seeds of gangs that can start: most in two to four rounds, some in slices, some beside pods being deleted.
+
+The last two were missed once: pods with an empty spread selector, and pods that only pod affinity had kept out.
+"""
 WAIT = (209, 315, 335, 367, 387, 397, 553, 1027)
 
 

@@ -1,4 +1,4 @@
-"""On a real API server: what Muster does to pods, by its own code, passes the admission policies of its account."""
+"""On a real API server: the writes of Muster's own code to pods pass the admission policies of its account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a real API server: what the extender's account may write on an AppWrapper, whose components stay as they are."""
+"""On a real API server: the extender's allowed writes on an AppWrapper, whose components stay as they are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def created(team: Team, **meta: Any) -> Object:
 
 
 def start_of(obj: Object, *tolerations: Toleration) -> Object:
-    """As Muster starts it; ``tolerations``: what its flavor brings."""
+    """The AppWrapper as Muster starts it; ``tolerations``: those of its flavor."""
     after, job = deepcopy(obj), read(APP_WRAPPER, obj)
     plan = plan_for(job)
     flavors = {name: {"cpu": "spot"} for name in plan} if tolerations else {}
@@ -55,7 +55,7 @@ def start_of(obj: Object, *tolerations: Toleration) -> Object:
 
 
 def give_back(team: Team, extender: Extender) -> Object:
-    """As Muster suspends it and takes off what is ours; returns it as it is then."""
+    """Suspend the AppWrapper as Muster does, and remove Muster's marks; returns the object."""
     for change in (suspend, clean):
         before = team.api.get(path_of(team))
         after = deepcopy(before)

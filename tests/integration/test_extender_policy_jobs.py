@@ -1,4 +1,4 @@
-"""On a real API server: what the admission policy lets the extender's account write on jobs, and what it refuses it."""
+"""On a real API server: the allowed and the refused writes of the extender's account on jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def seen(job: Object) -> Job:
-    """As the extender's core is told of it."""
+    """The job as the extender's core sees it."""
     return Reader().read(JOB, job)
 
 
@@ -48,7 +48,7 @@ def until_stopped(team: Team, name: str = "train") -> Job:
     return seen(team.api.wait_for(path, lambda job: job is not None and seen(job).stopped))
 
 
-# What Muster does, by its own code.
+# The writes of Muster's own code.
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
@@ -152,7 +152,7 @@ def test_an_elastic_job_starts_with_fewer_pods(team: Team, extender: Extender) -
     assert team.now()["spec"]["parallelism"] == 1
 
 
-# What nobody who holds its token may do.
+# Writes that a holder of its token may not do.
 
 
 def template(**spec: object) -> Object:
@@ -191,7 +191,7 @@ FORBIDDEN: dict[str, Object] = {
     "deadline": {"spec": {"activeDeadlineSeconds": 1}},
     "deletion": {"spec": {"ttlSecondsAfterFinished": 0}},
 }
-"""Of the rest of a template, an image say, Kubernetes itself lets nobody change anything."""
+"""The forbidden changes of a template. The rest, such as an image, Kubernetes itself makes immutable."""
 START = {"metadata": {"annotations": {PLAN: "{}"}}, "spec": {"suspend": False}}
 
 

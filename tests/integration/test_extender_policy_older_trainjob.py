@@ -1,4 +1,4 @@
-"""On a real API server with the CRD of Trainer 2.1: what the policies write on a TrainJob, and the extender may."""
+"""On a real API server with the CRD of Trainer 2.1: writes of the policies, and of the extender, on a TrainJob."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def created(team: Team) -> Object:
 def start_of(
     obj: Object, tolerations: tuple[Toleration, ...] = (), let_go: LetGo | None = None
 ) -> tuple[Object, Object]:
-    """As Muster starts it, and its JobSet."""
+    """The TrainJob as Muster starts it, and its JobSet."""
     made = jobset()
     job = read(TRAIN_JOB, made)
     (name,) = plan_for(job)
@@ -89,7 +89,7 @@ def test_it_is_started_suspended_and_given_back(
     for change in (suspend, clean):
         change(TRAIN_JOB, made)
         made["status"] = SUSPENDED
-        if change is clean:  # what it asked for is no longer so, and what Muster wrote comes off all the same
+        if change is clean:  # its request is outdated now, and Muster's marks are removed all the same
             team.api.patch(path_of(team), {"metadata": {"labels": dict.fromkeys(QUEUE)}})
         now = team.api.get(path_of(team))
         extender.patch(path_of(team), merge_patch(now, carried(now, made, entry=change is clean)))

@@ -1,4 +1,4 @@
-"""On a real API server: the manifests of a kind of the settings, and what the extender's account may write on it."""
+"""On a real API server: the manifests of a kind of the settings, and the extender's allowed writes on it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def created(team: Team, meta: Object | None = None, **spec: Any) -> Object:
 
 
 def started(obj: Object) -> Object:
-    """As Muster starts it."""
+    """The object as Muster starts it."""
     after = deepcopy(obj)
     job = read(KIND, after)
     start(KIND, after, StartJob(job, plan_for(job), job.podsets.minimum))
@@ -91,7 +91,7 @@ def test_nobody_else_starts_it_without_a_plan_and_its_user_stops_it(team: Team, 
     assert (stopped["spec"]["suspend"], "annotations" in stopped["metadata"]) == (True, False)
 
 
-# What Muster does, by its own code.
+# The writes of Muster's own code.
 
 
 def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) -> None:
@@ -109,7 +109,7 @@ def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) 
     assert "annotations" not in after["metadata"]
 
 
-# What nobody who holds its token may do.
+# Writes that a holder of its token may not do.
 
 CHANGES: list[tuple[str, Object]] = [
     ("spec", {"duration": "1h"}),

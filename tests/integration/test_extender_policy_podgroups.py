@@ -1,4 +1,4 @@
-"""On a real API server: what the extender's account may write on PodGroups of Volcano, and what it is refused."""
+"""On a real API server: the allowed and the refused writes of the extender's account on PodGroups of Volcano."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Group:
         return phase
 
     def written_to(self) -> str:
-        """Where its status is written."""
+        """The path to which its status is written."""
         crd = self._api.get(f"{CRDS}/podgroups.scheduling.volcano.sh")
         return f"{self.path}/status" if "subresources" in crd["spec"]["versions"][0] else self.path
 

@@ -1,4 +1,4 @@
-"""On a real API server: what the extender's account may write and evict for preemption, and what it may not."""
+"""On a real API server: the allowed and the refused writes and evictions of the extender's account for preemption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a real API server: what nobody who holds the extender's token may do to pods."""
+"""On a real API server: writes to pods that a holder of the extender's token may not do."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_nobody_else_is_evicted(extender: Extender, pods: Pods, annotations: dic
 
 
 def test_a_member_is_not_evicted_past_the_policy(extender: Extender, pods: Pods) -> None:
-    """Without its label an eviction is not looked at by the policy that sees the pod."""
+    """Without its label the policy that sees the pod does not check an eviction."""
     pod = pods.create(node="node-0", annotations={**NAMES, **STAMPS})
     extender.refused("POST", f"{path(pod)}/eviction", eviction(pod, {}), "application/json")
 
@@ -168,7 +168,7 @@ def test_no_event_is_written_in_anothers_name(extender: Extender) -> None:
 
 
 def test_the_policies_judge_nobody_else(cluster: Cluster, pods: Pods) -> None:
-    """The administrator, here in place of everybody."""
+    """The administrator stands for all other users here."""
     pod = pods.create(node="node-0", annotations=NAMES)
     cluster.api.patch(path(pod), FORBIDDEN_CHANGES["image"], STRATEGIC)
     cluster.api.patch(f"{path(pod)}/status", FORBIDDEN_STATUS["phase"])

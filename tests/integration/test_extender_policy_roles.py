@@ -1,4 +1,4 @@
-"""On a real API server: what the extender's account may write on jobs with several pod templates."""
+"""On a real API server: the allowed writes of the extender's account on jobs with several pod templates."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def path_of(team: Team, obj: Object) -> str:
 
 
 def mark(obj: Object, *, suspend: bool) -> None:
-    """As Muster starts it, or takes what is its own off again."""
+    """Mark the job as Muster does when it starts it, or remove the marks."""
     (obj["spec"].setdefault("runPolicy", {}) if obj["kind"] == "PyTorchJob" else obj["spec"])["suspend"] = suspend
     obj["metadata"]["annotations"] = {PLAN: "" if suspend else "{}"}
     for pod in pods_of(obj):

@@ -1,4 +1,4 @@
-"""On a real API server: what the extender's account may write on a TrainJob, whose pod templates are in its JobSet."""
+"""On a real API server: the extender's allowed writes on a TrainJob, whose pod templates are in its JobSet."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def created(team: Team, **meta: Any) -> Object:
 
 
 def start_of(obj: Object) -> Object:
-    """As Muster starts it."""
+    """The TrainJob as Muster starts it."""
     made = jobset()
     job = read(TRAIN_JOB, made)
     start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum))
@@ -85,7 +85,7 @@ def test_it_is_started_suspended_and_given_back(
         if change is not None:
             change(TRAIN_JOB, made)
             made["status"] = SUSPENDED
-        if change is clean:  # what it asked for is no longer so, and what Muster wrote comes off all the same
+        if change is clean:  # its request is outdated now, and Muster's marks are removed all the same
             team.api.patch(path_of(team), {"metadata": {"labels": dict.fromkeys(QUEUE)}})
         before = team.api.get(path_of(team))
         extender.patch(path_of(team), merge_patch(before, carried(before, made, entry=entry)))

@@ -97,7 +97,7 @@ def test_the_extender_impersonates_nobody_else(cluster: Cluster, extender: Exten
 
 
 def test_nobody_takes_the_name_to_have_no_pod_tried(cluster: Cluster) -> None:
-    """Else a job whose pods are refused would evict others for them."""
+    """Otherwise a job whose pods are refused would evict others for them."""
     install_pod_trials(cluster)
     with pytest.raises(ApiError, match="for dry runs only"):
         cluster.api.create(PODS, pod(NAME))

@@ -29,7 +29,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Records:
-    """The Workloads of a namespace that has a job, which they go with."""
+    """The Workloads of a namespace with a job, whose deletion deletes them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.api, team = cluster.api, Team(cluster)

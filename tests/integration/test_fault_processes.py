@@ -1,4 +1,4 @@
-"""Everything around the extender fails, and the extender stands still: one round of each."""
+"""The processes around the extender fail, and the extender stands still: one round of each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Kinds of jobs with their own controllers in situations that users of other schedulers have reported, each with what a
-user calls right.
+"""Kinds of jobs, with their own controllers, in situations that users of other schedulers have reported.
+
+Each case states the outcome that a user calls right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gangs of pods in situations that users of other schedulers have reported, each with what a user calls right."""
+"""Gangs of pods in situations that users of other schedulers have reported, each with its right outcome."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def test_a_gang_that_requires_one_machine_waits_for_slots_of_it(stage: RealStage
 
 @pytest.mark.parametrize(("had", "left", "asks"), [(8, 6, 6), (4, 3, 1)])
 def test_nobody_is_bound_where_gpus_have_vanished_under_a_pod(stage: RealStage, had: int, left: int, asks: int) -> None:
-    """Allocatable drops below what a pod has, and the node is touched. volcano#1818, volcano#1782, kubernetes#92592"""
+    """Allocatable drops below the pod's request, and the node is touched. volcano#1818, volcano#1782,
+    kubernetes#92592"""
     (node,) = stage.add_nodes(1, gpus=had, clique="a")
     stage.create(pod("old", gpus=had))
     stage.until(lambda pods: any(one.node for one in pods))
@@ -160,7 +161,7 @@ def _in_roles(app: str, role: str, size: int, least: dict[str, int]) -> list[Obj
 
 @pytest.mark.parametrize("least", [3, 10])
 def test_of_two_gangs_of_two_roles_one_runs_and_the_other_holds_nothing(stage: RealStage, least: int) -> None:
-    """Each role is what a gang of its own is elsewhere; ten pods of one of them are there. koordinator#872"""
+    """Elsewhere each role would be a gang of its own; ten pods of one role exist. koordinator#872"""
     minima = {"a": least, "b": 2}
     for role, size in (("a", 10), ("b", 2)):
         for app in ("first", "second"):

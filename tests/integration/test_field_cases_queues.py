@@ -1,4 +1,7 @@
-"""Workloads of queues in situations that users of other schedulers have reported, each with what a user calls right."""
+"""Workloads of queues in situations that users of other schedulers have reported.
+
+Each case states the outcome that a user calls right.
+"""
 
 from __future__ import annotations
 
@@ -110,5 +113,5 @@ def test_quota_that_a_shrinking_job_gives_back_starts_the_next(stage: RealStage,
 
 
 def _used(status: Object) -> str:
-    """Return what its workloads use of the only resource."""
+    """Return the usage of the only resource by its workloads."""
     return str(status["flavorsUsage"][0]["resources"][0]["total"])

@@ -35,20 +35,20 @@ def cluster() -> Iterator[Playground]:
 
 
 class Newcomer:
-    """Types commands in a checkout of their own, and looks at what is installed."""
+    """Types commands in a checkout of their own, and looks at the installed objects."""
 
     def __init__(self, cluster: Playground, directory: Path, namespace: str) -> None:
         self.directory = directory
         self.namespace = namespace
-        # Without anybody's own settings, repositories and plugins. helm asks twice for each object, and five times a
-        # second from the hundredth request on.
+        # The user's own settings, repositories and plugins are left out. helm asks twice for each object, and five
+        # times a second from the hundredth request on.
         own = {f"HELM_{name}_HOME": str(directory / name) for name in ("CACHE", "CONFIG", "DATA")}
         self.shell = Playground(directory, {**cluster.environment, **own, "HELM_BURST_LIMIT": "1000"})
         for name in ("charts", "manifests"):
             shutil.copytree(ROOT / name, directory / name)
 
     def type(self, command: str, stdin: str = "") -> str:
-        """Type a command, and return what it prints."""
+        """Type a command, and return its output."""
         done = self.shell.run(command, stdin)
         assert done.returncode == 0, f"{command}\nexit code {done.returncode}\n{done.stdout}"
         return done.stdout
@@ -91,12 +91,12 @@ class Newcomer:
         self.shell.until_said("muster gangs", "no answer from Muster")
 
     def running(self, job: str) -> None:
-        """All pods of that job run: whatever was done meanwhile has not touched them."""
+        """Check that all pods of that job run, untouched by any upgrade."""
         pods = self.get(f"pods -l batch.kubernetes.io/job-name={job}")["items"]
         assert [pod["status"]["phase"] for pod in pods] == ["Running"] * 4
 
     def later_version(self) -> None:
-        """Do what a new checkout does: another version of the chart, of Muster and of a CRD."""
+        """Make the changes of a new checkout: another version of the chart, of Muster and of a CRD."""
         chart = self.directory / "charts" / "muster"
         for path, old, new in (
             (chart / "Chart.yaml", "0.1.0", "0.2.0"),

@@ -91,7 +91,7 @@ def test_another_scheduler_that_a_job_names_stays(team: Team) -> None:
 
 
 def test_a_plan_that_a_manifest_brings_along_is_dropped(team: Team) -> None:
-    """Of `kubectl get -o yaml`, say."""
+    """The manifest may come from `kubectl get -o yaml`, for example."""
     job = team.create(team.job(annotations={PLAN: "{}", "kept": "yes"}))
     assert job["metadata"]["annotations"] == {"kept": "yes"}
 
@@ -103,7 +103,7 @@ def test_a_namespace_can_hand_all_its_jobs_over(cluster: Cluster) -> None:
     assert team.create(team.job("labelled", labels={"a": "b"}))["metadata"]["labels"] == {"a": "b"} | GANG
     assert team.create(team.job("queued"))["metadata"]["labels"] == QUEUE
     assert not team.create(team.job("out", labels={"muster.dev/gang": "false"}))["spec"]["suspend"]
-    # Whoever replaces it does not know the label.
+    # A user who replaces it does not know the label.
     again = team.job(labels={"a": "b"}) | {"spec": job["spec"] | {"suspend": False}}
     cluster.kubectl("replace", "-f", "-", stdin=json.dumps(again))
     now = team.now()
@@ -184,7 +184,7 @@ CHANGES: list[Object] = [{"labels": RENAMED}, {"labels": REMOVED}, {"labels": TA
 
 @pytest.mark.parametrize("change", CHANGES, ids=["renamed", "removed", "left-alone", "left-alone-by-annotation"])
 def test_the_queue_of_a_job_that_runs_stays(team: Team, change: Object) -> None:
-    """Its old queue would have the quota once more that the job goes on using."""
+    """Otherwise its old queue would get back quota that the job still uses."""
     team.create(team.job())
     team.start()
     with pytest.raises(ApiError, match="it runs with the quota of the queue team-a: suspend it before"):

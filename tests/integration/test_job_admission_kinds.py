@@ -114,7 +114,7 @@ def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
 @pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
 @pytest.mark.parametrize("way", ["client", "forced"])
 def test_a_ray_that_is_applied_again_keeps_what_it_was_started_with(team: Team, kind: str, way: str) -> None:
-    """Its groups of workers are a list, which is replaced as a whole."""
+    """The worker groups are a list, which is replaced as a whole."""
     manifest = ray(kind, "a", "b")
     manifest["metadata"]["namespace"] = team.name
     path = f"{rays(team, kind)}/train"
@@ -137,7 +137,7 @@ def test_a_ray_that_is_applied_again_keeps_what_it_was_started_with(team: Team, 
 
 @pytest.mark.parametrize("way", ["client", "forced"])
 def test_an_appwrapper_that_is_applied_again_keeps_what_it_was_started_with(team: Team, way: str) -> None:
-    """Its components are a list, too. One that fails is made anew by what stands there."""
+    """The components are a list, too. A failed one is created again from it."""
     inner: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}}
     spec = {"components": [{"template": inner | {"spec": {"template": template()}}}]}
     manifest: Object = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": spec}

@@ -85,7 +85,7 @@ def test_a_pod_of_an_appwrapper_gets_our_scheduler_where_it_names_none(team: Tea
 
 
 def test_a_pod_of_a_job_that_was_there_before_the_component_gets_our_scheduler(team: Team) -> None:
-    """Nobody has named it in the template: the job was made for Kueue, say."""
+    """The template names no scheduler: the job was made for Kueue, for example."""
     pinned = team.pod("a,b", {COMPLETION: "1"}, schedulerName="default-scheduler")
     assert (pinned["spec"]["schedulerName"], node_names(pinned)) == ("muster", ["b"])
     waits = team.pod(None, {}, schedulerName="default-scheduler")
@@ -276,7 +276,7 @@ def test_a_started_job_has_its_pods_on_the_nodes_of_its_plan(cluster: Cluster, t
 
 @pytest.mark.parametrize("label", ["kueue.x-k8s.io/queue-name", "muster.dev/queue-name"])
 def test_a_pod_that_runs_keeps_its_queue(team: Team, label: str) -> None:
-    """Its quota would be given out twice otherwise."""
+    """Otherwise its quota would be given out twice."""
     pods = f"/api/v1/namespaces/{team.name}/pods"
     spec = {"schedulerName": "muster", "containers": [{"name": "main", "image": "train"}]}
 

@@ -48,7 +48,7 @@ class Train:
         self._quotas = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
 
     def start(self, pods: int) -> None:
-        """Until it is started and so many of its pods exist."""
+        """Create the job, and wait until it is started and ``pods`` of its pods exist."""
         if pods < SIZE:
             self.stage.api.create(self._quotas, {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": str(pods)}}})
         self.jobs.create(self.name, SIZE, level="clique")
@@ -56,18 +56,18 @@ class Train:
         self.until(lambda found: len(found) == pods and (pods < SIZE or all(map(_runs, found))))
 
     def nodes(self) -> list[str]:
-        """Those of its plan, by index."""
+        """The nodes of its plan, by index."""
         plan = json.loads(self.jobs.get(self.name)["metadata"]["annotations"]["muster.dev/plan"])
         runs = [one.partition("*") for one in plan[""].split(",")]
         return [node for node, _, times in runs for _ in range(int(times or 1))]
 
     def until_started_over(self) -> None:
-        """It was suspended, and nothing keeps its pods from being created any more."""
+        """Wait until the job was suspended, and let all its pods be created again."""
         self.jobs.until(self.name, lambda job: job["spec"]["suspend"] is True, PATIENCE_S)
         self.stage.api.delete(f"{self._quotas}/pods")
 
     def until(self, holds: Callable[[list[Object]], bool]) -> list[Object]:
-        """Of its pods, but for those that are on their way out."""
+        """Wait until this holds of its pods, without the terminating ones."""
         found: list[Object] = []
 
         def so(pods: Any) -> bool:
@@ -88,7 +88,7 @@ class Train:
 
 
 def silent(stage: RealStage, node: str) -> None:
-    """From now on nobody answers for the node and its pods."""
+    """Silence the kubelet of the node and of its pods from now on."""
     mark = {"metadata": {"labels": {SILENT: "true"}}}
     for one in stage.api.list(stage.pods_path):
         if one["spec"].get("nodeName") == node:

@@ -26,7 +26,7 @@ def muster(cluster: Cluster) -> RunningMuster:
     running = start_muster(cluster)
     install_gate(cluster)
     install_job_admission(cluster)
-    keep_managed_fields(cluster)  # they tell who has written on a pod
+    keep_managed_fields(cluster)  # they tell which clients have written on a pod
     return running
 
 
@@ -40,7 +40,10 @@ class Jobs:
     def create(
         self, name: str, size: int, *, gpus: int = 8, level: str = "", demands: Object | None = None, **spec: Any
     ) -> Object:
-        """As a user writes it: nothing on its pods but what they ask for, of other pods by these fields of a pod."""
+        """Create the Job as a user writes it: its pods have only their requests.
+
+        ``demands``: fields of its pods with demands on other pods.
+        """
         made = pod(name, gpus=gpus)["spec"]
         template: Object = {"spec": {**made, **self.stage.at_home, "restartPolicy": "Never"}}
         if level:
@@ -58,7 +61,7 @@ class Jobs:
         return found
 
     def until_running(self, count: int, but: frozenset[str] = frozenset()) -> list[Pod]:
-        """So many live pods have a node, and none has one of these UIDs."""
+        """Wait until ``count`` live pods have a node, and none has one of these UIDs."""
 
         def runs(pods: Any) -> bool:
             live = [one for one in pods if one.live and one.node]
@@ -154,7 +157,7 @@ def test_a_deleted_node_under_a_running_job_starts_it_over_whole(stage: RealStag
 
 
 def test_nodes_of_another_zone_than_its_volume_are_planned_around(stage: RealStage, jobs: Jobs) -> None:
-    """By the label of the volume alone, which Muster does not look at."""
+    """Only the label of the volume tells the zone, and Muster does not read it."""
     zone, claims = "topology.kubernetes.io/zone", f"/api/v1/namespaces/{stage.namespace}/persistentvolumeclaims"
     stage.add_nodes(3, labels={zone: "there"})
     asked = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}

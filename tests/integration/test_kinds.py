@@ -77,7 +77,7 @@ def install_runtime(cluster: Cluster) -> None:
 
 
 class Stage:
-    """One job in a namespace of its own, and Muster's reading and writing of it. No scheduler runs its pods."""
+    """A job in a namespace of its own, and Muster's reading and writing of it. No scheduler runs its pods."""
 
     def __init__(self, cluster: Cluster, manifest: str) -> None:
         self._cluster, self._api = cluster, cluster.api
@@ -104,11 +104,11 @@ class Stage:
         return [pod_from(msgspec.convert(one, PodObject)) for one in found]
 
     def now(self) -> Object:
-        """As its author sees it."""
+        """The job as its author sees it."""
         return without_entry(self._api.get(self._path))
 
     def send(self, effect: StartJob | SuspendJob | CleanJob) -> Response:
-        """Until nobody else has written between the reading and the writing."""
+        """Send the write until no other client has written between its reading and its writing."""
 
         async def sent() -> Response:
             kube = await Kube.connect(self._cluster.kubeconfig)
@@ -126,7 +126,7 @@ class Stage:
 
 
 def planned(job: Job, nodes: str, each: int = 2) -> PlannedNodes:
-    """So many slots on each node."""
+    """A plan with ``each`` slots on each node."""
     places = (f"{nodes}-{at // each}" for at in range(100))
     return {one.name: tuple(next(places) for _ in range(one.count)) for one in job.podsets.podsets}
 
@@ -150,8 +150,7 @@ def check_pods(job: Job, plan: PlannedNodes, pods: list[Pod]) -> None:
 
 
 def without_entry(obj: Object) -> Object:
-    """Without the entry of a TrainJob by which Muster writes on its JobSet, or what it has instead of that: it stays,
-    with nothing in it."""
+    """The TrainJob without Muster's entry for its JobSet, or its equivalent: the entry stays, but is empty."""
     spec = obj["spec"]
     if patches := spec.pop("runtimePatches", None):
         (entry,) = patches
@@ -174,7 +173,7 @@ def strings(obj: Any) -> Iterator[str]:
 
 
 def stripped(obj: Any) -> Any:
-    """Without annotations that have no value, and what is empty without them."""
+    """The object without annotations that have no value, and without objects that are empty then."""
     if isinstance(obj, list):
         return [stripped(one) for one in obj]
     if not isinstance(obj, dict):

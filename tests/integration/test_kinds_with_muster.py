@@ -118,7 +118,7 @@ def test_workers_that_the_autoscaler_of_ray_adds_are_planned_and_its_cluster_shr
 
 @pytest.mark.parametrize("way", ["client", "forced"])
 def test_a_trainjob_applied_again_runs_on_as_it_is(cluster: Cluster, way: str) -> None:
-    """Its webhook has written amounts in another form, which nobody may change; patches are a list, too."""
+    """The webhook of Trainer has written amounts in another form, which are immutable; patches are a list, too."""
     team, train = Team(cluster), yaml.safe_load(TRAINJOB)
     path = TRAIN_JOB.path_of(team.name, "torch-ddp")
     train["metadata"]["namespace"] = team.name
@@ -152,7 +152,7 @@ def test_a_rayjob_that_has_failed_is_left_with_nothing_of_muster(cluster: Cluste
 def test_a_component_that_fails_runs_again_by_the_same_plan_and_its_appwrapper_ends_with_nothing_of_muster(
     cluster: Cluster,
 ) -> None:
-    """The Job of an AppWrapper, which its controller makes anew after a pause."""
+    """The Job of an AppWrapper, which its controller creates again after a pause."""
     pause = "annotations: {workload.codeflare.dev.appwrapper/retryPausePeriodDuration: 1s}"
     managed = Managed(
         cluster,

@@ -68,7 +68,7 @@ def test_beside_a_gang_kube_scheduler_evicts_the_pods_of_no_gang(stage: RealStag
 
 
 def test_a_job_is_suspended_and_runs_again_later(stage: RealStage) -> None:
-    """With no backoff one pod that somebody deletes would end it."""
+    """With no backoff one deleted pod would end the job."""
     jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
     stage.add_nodes(2)
     spec = {**pod("victim")["spec"], "restartPolicy": "Never", "priorityClassName": "training"}

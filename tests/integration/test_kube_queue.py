@@ -1,4 +1,4 @@
-"""A job whose pods come late in kube-scheduler's queue is not started over for that, nor all when it stands still."""
+"""A job with pods late in kube-scheduler's queue is not started over for that, nor all jobs when it stands still."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_while_kube_scheduler_stands_still_jobs_are_started_over_one_at_a_time(
 
 
 def _given_up(stage: RealStage) -> list[datetime]:
-    """When each placement was, by the log."""
+    """The times at which placements were revoked, by the log."""
     line = rf"^(\S+ \S+),(\d+) .* gang {stage.namespace}/\S+ was forgotten \(plan-deadline\)"
     found = re.findall(line, stage.muster.extender.log.read_text(), re.MULTILINE)
     return [datetime.fromisoformat(f"{second}.{fraction}") for second, fraction in found]

@@ -35,7 +35,7 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 @pytest.fixture
 def stage(cluster: Cluster, muster: RunningMuster) -> Iterator[RealStage]:
-    """A namespace and nodes for one test. What makes pods goes before the pods."""
+    """A namespace and nodes for one test. Controllers' objects are deleted before the pods."""
     with RealStage(cluster, muster) as one:
         yield one
         for kind in ("batch/v1/namespaces/{}/jobs", "apps/v1/namespaces/{}/statefulsets"):
@@ -136,11 +136,11 @@ def _create_job(stage: RealStage, name: str, count: int, *, template: Object | N
 
 
 def _at_home(stage: RealStage, name: str) -> Object:
-    """What such a pod asks for, on the nodes of this stage."""
+    """The spec of such a pod, on the nodes of this stage."""
     spec: Object = pod(name)["spec"]
     return {"schedulerName": "muster", "nodeSelector": {"stage": stage.namespace}} | spec
 
 
 def _on(pods: Sequence[Pod], name: str) -> list[Pod]:
-    """Those of that name that run."""
+    """The pods of that name that run."""
     return [one for one in pods if one.name.startswith(f"{name}-") and one.node and one.live]

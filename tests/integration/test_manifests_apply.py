@@ -1,4 +1,4 @@
-"""A real API server accepts what ships, also where PodSecurity and quotas are on: manifests, CRD and examples."""
+"""A real API server accepts the shipped objects, also with PodSecurity and quotas: manifests, CRD and examples."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from devcluster.muster import MANIFESTS, NAMESPACE, install
 def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
     with Cluster(profile="cloud") as cluster:
         install(cluster)
-        install(cluster)  # and once more: an upgrade applies what is there
+        install(cluster)  # and once more: an upgrade applies existing objects
         dry_run = ("--dry-run=server", "--validate=strict")
         applied = cluster.kubectl("apply", *dry_run, "-k", str(MANIFESTS / "base"))
         assert "deployment.apps/muster created" in applied

@@ -1,5 +1,7 @@
-"""Kubernetes' own gang scheduling (alpha) with Muster beside it: kube-scheduler starts the group, Muster's scores bring
-it into one clique, and what kube-scheduler asks on trial changes nothing."""
+"""Kubernetes' own gang scheduling (alpha) with Muster beside it: kube-scheduler starts the group.
+
+Muster's scores bring it into one clique, and trial questions of kube-scheduler change nothing.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def member(name: str, gpus: int, more: Object, annotations: Object) -> Object:
 
 
 def until_bound(cluster: Cluster, name: str, size: int) -> list[str]:
-    """The clique of each of its pods, when so many have a node."""
+    """The clique of each of its pods, once ``size`` of them have a node."""
 
     def there(pods: list[Object]) -> bool:
         return len(nodes_of(pods, name)) == size

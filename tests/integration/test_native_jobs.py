@@ -60,7 +60,7 @@ def until_bound(cluster: Cluster, name: str) -> list[Object]:
 
 
 def policy_of(cluster: Cluster, pod: Object) -> str:
-    """That of its PodGroup."""
+    """The policy of its PodGroup."""
     group = cluster.api.get(f"{POD_GROUPS}/{pod['spec']['schedulingGroup']['podGroupName']}")
     (policy,) = group["spec"]["schedulingPolicy"]
     return str(policy)

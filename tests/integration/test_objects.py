@@ -1,4 +1,4 @@
-"""What is written on objects of a real API server: gates by the admission policy, Events and conditions by Muster."""
+"""The writes on objects of a real API server: gates by the admission policy, Events and conditions by Muster."""
 
 from __future__ import annotations
 

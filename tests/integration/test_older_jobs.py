@@ -113,7 +113,7 @@ def test_the_start_time_of_a_job_that_runs_or_is_not_managed_stays(team: Team, e
 
 
 def test_a_job_whose_node_is_lost_runs_on_others(cluster: Cluster) -> None:
-    """The whole of Muster, without the components: the manifest says that it is suspended, and who schedules it."""
+    """All of Muster runs, without the components: the manifest states the suspension and the scheduler."""
     with RealStage(cluster, start_muster(cluster, {"node_loss_s": 1.0})) as stage:
         nodes = set(stage.add_nodes(3))
         jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
@@ -141,7 +141,7 @@ def _placed(stage: RealStage, without: str = "") -> set[str]:
 
 
 def test_which_components_the_api_server_takes(cluster: Cluster) -> None:
-    """MutatingAdmissionPolicy is v1, and on, from 1.36. Before, what else is in a component is applied all the same."""
+    """MutatingAdmissionPolicy is v1, and on, from 1.36. Before, the rest of a component is applied all the same."""
     versions = {one["name"] for one in cluster.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]}
     assert ("mutatingadmissionpolicies" in versions) is SERVES_POLICIES
     said = {}

@@ -82,7 +82,7 @@ def test_one_whose_nodes_do_not_come_is_given_back_and_starts_when_they_are_ther
 
 
 def is_given_back(train: Object) -> bool:
-    """It is suspended, and its overrides say nothing any more."""
+    """Whether the TrainJob is suspended, and its overrides are empty."""
     overrides = train["spec"].get("podTemplateOverrides", ())
     values = [value for one in overrides for value in one["metadata"]["annotations"].values()]
     return bool(train["spec"]["suspend"] and values and not any(values))

@@ -1,4 +1,4 @@
-"""Pods of real manifests on 22 real nodes: kube-scheduler alone and Muster let each of them go to the same nodes."""
+"""Pods of real manifests on 22 real nodes: kube-scheduler alone and Muster accept the same nodes for each pod."""
 
 from __future__ import annotations
 

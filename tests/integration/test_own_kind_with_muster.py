@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("own-kind")
 ALIKE: Object = SETTING | {
     "podsets": [{key: one[key] for key in one if key != "index_label"} for one in SETTING["podsets"]]
 }
-"""The same, but nobody knows which worker is which."""
+"""The same, without the label that tells the workers apart."""
 
 
 @pytest.fixture(scope="module")

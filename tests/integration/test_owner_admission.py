@@ -1,4 +1,4 @@
-"""On a real API server: what the admission policies write on owners of gangs, and on the pods of their controllers."""
+"""On a real API server: writes of the admission policies on owners of gangs, and on the pods of their controllers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Written:
         self._api.patch(self.path, patch, "application/merge-patch+json")
 
     def replace(self) -> None:
-        """Again and again while its controller writes to it, as whoever uses kubectl would."""
+        """Replace the object, again while its controller writes to it, as a user of kubectl would."""
         while True:
             try:
                 self._kubectl("--namespace", self.team.name, "replace", "-f", "-", stdin=json.dumps(self.manifest))

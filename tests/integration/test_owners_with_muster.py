@@ -68,7 +68,7 @@ class Owned:
         self.api.patch(self._path, {"spec": spec}, "application/merge-patch+json")
 
     def until_noted(self, code: str) -> None:
-        """Wait until an Event with that reason is about the object that people have written."""
+        """Wait until an Event with that reason regards the object that a user has written."""
 
         def told(events: list[Object]) -> bool:
             return any(one["reason"] == code and one["regarding"]["kind"] == self.kind for one in events)
@@ -76,7 +76,7 @@ class Owned:
         self.api.wait_for(f"/apis/events.k8s.io/v1/namespaces/{self.team.name}/events", told, PATIENCE_S)
 
     def until_pods(self, count: int, each: Callable[[Object], bool]) -> list[Object]:
-        """Wait until there are so many pods that are not being deleted, and this holds of each."""
+        """Wait until there are ``count`` pods that are not being deleted, and ``each`` holds of all of them."""
 
         def holds(pods: list[Object]) -> bool:
             return len(there(pods)) == count and all(map(each, there(pods)))
@@ -232,7 +232,7 @@ def test_the_room_of_pods_that_come_later_is_kept_from_others(cluster: Cluster, 
 def test_a_job_that_is_asked_for_when_its_pods_are_there_starts_as_a_whole(
     cluster: Cluster, muster: RunningMuster
 ) -> None:
-    """Its template says that its pods are a gang, so none of them has started; then the Job says so itself."""
+    """The template says that its pods are a gang, so none of them has started; then the Job says so itself."""
     open_only(cluster, "b-0", "b-1", "b-2", "b-3")
     team = Team(cluster)
     containers = [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": 8}}}]

@@ -1,4 +1,4 @@
-"""Pods that are not what their template says, on an API server that adds to them: learnt from pods, and by dry runs."""
+"""Pods that differ from their template, on an API server that adds to them: learnt from pods, and by dry runs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Room:
         add(self._api, made, 30.0)
 
     def clear(self) -> None:
-        """Jobs go with their pods, and then the nodes."""
+        """Delete the jobs with their pods, and then the nodes."""
         self._kubectl("delete", "jobs", "--all", "--all-namespaces")
         self._api.wait_for("/api/v1/pods", lambda pods: not pods, 60.0)
         for name in self._names:
@@ -117,14 +117,14 @@ def room(cluster: Cluster) -> Iterator[Room]:
 
 
 def job(team: Team, name: str = "train", pod: Object | None = None, **resources: Any) -> None:
-    """Two pods with 8 GPUs each; ``resources``: what else they ask for."""
+    """Create a job of two pods with 8 GPUs each; ``resources``: further requests."""
     asked = {"requests": resources, "limits": {"nvidia.com/gpu": "8"}}
     container = {"name": "main", "image": "train", "resources": asked}
     team.create(team.job(name, labels=GANG, pod={"containers": [container], **(pod or {})}, spec={"backoffLimit": 0}))
 
 
 def nodes(team: Team, count: int = 2) -> set[str]:
-    """Wait until so many pods have a node. Returns the nodes."""
+    """Wait until ``count`` pods have a node. Returns the nodes."""
 
     def of(pods: list[Object]) -> list[str]:
         return [

@@ -47,7 +47,7 @@ from tests.test_policy_values import FAIL_OPEN, MUTATING, VALIDATING, Policy
 pytestmark = pytest.mark.xdist_group("policy-cel")
 
 USER = "jane"
-"""She may change jobs, and not what Muster writes on them."""
+"""A user who may change jobs, but not Muster's marks on them."""
 EXTENDER = f"system:serviceaccount:{NAMESPACE}:muster-extender"
 
 
@@ -80,7 +80,7 @@ def twins() -> Iterator[tuple[str, Policy]]:
 
 
 class Sender:
-    """Sends requests, each accepted or refused: what counts is what the policies evaluate."""
+    """Sends requests, each accepted or refused: only the evaluation of the policies counts."""
 
     def __init__(self, cluster: Cluster, team: Team) -> None:
         self.api, self.team = cluster.api, team
@@ -142,7 +142,7 @@ def jobs(sender: Sender) -> None:
 
 
 def owners(sender: Sender) -> None:
-    """Owners of gangs, who ask for it, and then do no more."""
+    """Create owners of gangs with and without the opt-in, and then change them."""
     for manifest in (STATEFUL_SET, DEPLOYMENT, REPLICA_SET, LEADER_WORKER_SET):
         one = yaml.safe_load(manifest)
         path = f"/apis/{one['apiVersion']}/namespaces/{sender.team.name}/{one['kind'].lower()}s"
@@ -190,7 +190,7 @@ def pods(sender: Sender) -> None:
 
 
 def records(sender: Sender) -> None:
-    """Write what the extender writes beside pods and jobs."""
+    """Write the objects that the extender writes beside pods and jobs."""
     meta = {"name": "train", "labels": {"muster.dev/record": "true", "muster.dev/capacity": "true"}}
     queued = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{sender.team.name}/workloads"
     sender.create(
@@ -236,7 +236,7 @@ LAST: Policy = {
 def install_twins(cluster: Cluster) -> dict[str, str]:
     """The names of all twins, by the variable that fails in each. Returns when they are in force."""
     version = f"admissionregistration.k8s.io/{mutating_version()}"
-    for name in (*FAIL_OPEN, "muster-job-keys"):  # what they change would keep the twins from looking at it
+    for name in (*FAIL_OPEN, "muster-job-keys"):  # their changes would hide objects from the twins
         elsewhere = {"matchExpressions": [{"key": "muster.dev/manage-jobs", "operator": "DoesNotExist"}]}
         binding = {"spec": {"matchResources": {"namespaceSelector": elsewhere}}}
         cluster.api.patch(f"/apis/{version}/mutatingadmissionpolicybindings/{name}", binding)

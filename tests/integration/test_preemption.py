@@ -1,4 +1,4 @@
-"""Preemption on the real control plane: who goes, as a whole, and that whoever they go for starts in their place."""
+"""Preemption on the real control plane: the right workloads are evicted whole, and their preemptor starts."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_exactly_the_dev_pods_give_way_to_pods_of_no_gang(stage: RealStage) -> N
 
 
 def test_a_gang_that_requires_a_clique_evicts_victims_of_one_clique_and_starts_there(stage: RealStage) -> None:
-    """Four cliques of 16 nodes, in each of which one gang of two is in the way."""
+    """In each of four cliques of 16 nodes one gang of two is in the way."""
     where: dict[str, str] = {}
     for clique in "abcd":
         for name in stage.add_nodes(16, clique=clique):
             where[name] = clique
         stage.create(*gated(f"busy-{clique}", 2, priorityClassName="training", topology="clique"))
         stage.until(lambda pods, name=f"busy-{clique}": len(bound(pods, name)) == 2)  # type: ignore[misc]
-        # What comes next goes into the next clique.
+        # The next pods go into the next clique.
         for name in [one for one, of in where.items() if of == clique]:
             stage.cordon(name)
     for name in where:
@@ -59,7 +59,7 @@ def test_a_gang_that_requires_a_clique_evicts_victims_of_one_clique_and_starts_t
 
 
 def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told(stage: RealStage) -> None:
-    """Its victims take their time to go, and what is kept for it is free at once when it is deleted."""
+    """The victims take their time to end, and the room that is kept for the preemptor is free once it is deleted."""
     stage.add_nodes(2)
     stage.create(*ending_late([member(f"slow-{at}", "slow", 2, priorityClassName="dev") for at in (0, 1)]))
     stage.until(lambda pods: len(bound(pods, "slow")) == 2)
@@ -74,7 +74,7 @@ def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told
 
 
 def test_others_give_way_if_a_node_is_cordoned_while_its_victims_go(stage: RealStage) -> None:
-    """Its room is of no use any more. Nobody else is evicted before that shows."""
+    """The room is of no use any more. No other workload is evicted before that shows."""
     stage.add_nodes(3)
     slow = ending_late(gated("slow", 2, priorityClassName="dev"))
     stage.create(*slow, *gated("train", 1, priorityClassName="training"))
@@ -90,7 +90,7 @@ def test_others_give_way_if_a_node_is_cordoned_while_its_victims_go(stage: RealS
 
 
 def test_a_victim_job_with_no_backoff_runs_again_later(stage: RealStage) -> None:
-    """It is suspended, which counts no failure, and started again when there is room."""
+    """The job is suspended, which counts no failure, and started again when there is room."""
     jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
     stage.add_nodes(2)
     spec = {**pod("victim")["spec"], "restartPolicy": "Never", "priorityClassName": "dev"}
@@ -129,7 +129,7 @@ def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on(stage: RealStage) 
 
 
 def test_a_stateful_set_gives_up_a_pod_beyond_its_minimum_and_grows_back(stage: RealStage) -> None:
-    """Its controller makes that pod anew at once, in order, and it waits until there is room."""
+    """The controller creates that pod again at once, in order, and the pod waits until there is room."""
     sets, labels = f"/apis/apps/v1/namespaces/{stage.namespace}/statefulsets", {"app": "web"}
     stage.add_nodes(3)
     template = {"metadata": {"labels": labels}, "spec": {**pod("web")["spec"], "priorityClassName": "dev"}}
@@ -215,7 +215,7 @@ metadata:
   name: gpus
 """
 LABS = FLAVOR + _queue("research", 8, "Never") + _queue("production", 16, "Any")
-"""Research has 8 GPUs and production 16; each may borrow what the other one does not use."""
+"""Research has 8 GPUs and production 16; each may borrow what is free in the other queue."""
 
 
 @pytest.fixture

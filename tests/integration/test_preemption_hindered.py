@@ -116,7 +116,7 @@ def _may_suspend(stage: RealStage, path: str) -> bool:
 
 
 def _run_slowly_ending(stage: RealStage, size: int) -> None:
-    """A gang on as many nodes, whose pods stay until they are let go."""
+    """Run a gang on as many nodes, whose pods stay until the test ends them."""
     stage.add_nodes(size)
     stage.create(*ending_late(gated("slow", size, priorityClassName="dev")))
     stage.until(lambda pods: len(bound(pods, "slow")) == size)

@@ -1,4 +1,4 @@
-"""A preemption whose reservation is refused, by the API server or somebody in between, goes on when that is over."""
+"""A preemption whose reservation is refused, by the API server or by a proxy, goes on when that is over."""
 
 from __future__ import annotations
 
@@ -48,4 +48,4 @@ def test_a_job_evicts_others_as_soon_as_that_can_be_written_down(
     assert len(on(stage.pods(), "victim")) == 2
     proxy.refused_writes = "", 0, ""
     stage.until(lambda pods: len(on(pods, "urgent")) == 2)
-    stage.api.delete(victim)  # else it has the room of the next test for a while, as its namespace goes
+    stage.api.delete(victim)  # else it has the room of the next test for a while, as its namespace ends

@@ -53,9 +53,9 @@ LEVELS = {
 }
 """The nearest first."""
 ONLY_TRIED = ("ClusterQueue", "Queue", "CronJob", "RayService")
-"""Kinds that are sent by a dry run: nothing comes of them here, or not within the patience of a test."""
+"""Kinds that are sent by a dry run: they have no effect here, or none within the patience of a test."""
 SHARED = ("ClusterTrainingRuntime", "ResourceFlavor", "Topology", "Cohort")
-"""Kinds beside them that belong to no namespace."""
+"""Other kinds without a namespace."""
 MACHINE = {"cpu": "250", "memory": "4Ti", "ephemeral-storage": "4Ti", "pods": "110", "hugepages-2Mi": "16Gi"}
 POOLS: tuple[tuple[str, int, dict[str, str], dict[str, str]], ...] = (
     ("gpu", 24, {"nvidia.com/gpu": "8"}, {}),
@@ -85,8 +85,11 @@ def path_of(obj: Object, namespace: str) -> str:
 
 @dataclass
 class Applied:
-    """A manifest in a namespace of its own. ``refusal``: what the API server says if it refuses it; ``warnings``: what
-    it says besides."""
+    """A manifest in a namespace of its own.
+
+    ``refusal``: the message of the API server if it refuses the manifest.
+    ``warnings``: its warnings.
+    """
 
     printed: Manifest
     namespace: str = ""
@@ -139,7 +142,7 @@ class Stage:
         self.applied = [self._apply(printed) for printed in mine]
 
     def close(self) -> None:
-        """Close the nodes again, and delete what makes pods."""
+        """Close the nodes again, and delete the objects that make pods."""
         self.open(opened=False)
         for one in self.applied:
             if one.obj and one.printed.kind not in ONLY_TRIED:
@@ -284,7 +287,7 @@ def test_each_does_what_the_table_says(stage: Stage) -> None:
 
 
 def check_answers(stage: Stage) -> None:
-    """The API server refuses with strict validation what the table says, in its words, and nothing else."""
+    """Check that the API server's strict validation refuses exactly the objects of the table, in its words."""
     wrong = {}
     for one in stage.applied:
         must = one.printed.must

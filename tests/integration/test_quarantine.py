@@ -1,4 +1,4 @@
-"""A Muster with a bug that one pod brings to light: it ends once, leaves that pod out, and everybody else goes on."""
+"""A Muster with a bug that one pod triggers: it ends once, leaves that pod out, and all other workloads go on."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_three_teams_that_may_borrow(stage: RealStage, queues: Queues) -> None:
     assert "8" in queues.reason("more", "NoQuota")
     queues.job("c", "team-c", 4)
     queues.until_started("c", 4)
-    queues.job("b", "team-b", 2)  # its own 16 are lent: they come back when somebody ends
+    queues.job("b", "team-b", 2)  # its own 16 are lent: they come back when a job of the borrower ends
     queues.reason("b", "NoQuota")
     queues.end("a")
     queues.until_started("b", 2)
@@ -157,7 +157,7 @@ def test_a_gang_of_pods_waits_for_quota_and_then_runs(stage: RealStage, queues: 
     stage.until(lambda pods: len(bound(pods, "second")) == 4)
 
 
-# Flavors: which of them a job gets, and what is reported of a flavor that cannot be used.
+# Flavors: the flavor of a job, and the report of a flavor that cannot be used.
 
 
 SPOT = """\
@@ -247,7 +247,7 @@ def test_podsets_of_a_group_get_nodes_of_one_flavor(stage: RealStage, queues: Qu
 
 
 def test_what_is_advised_makes_it_start(stage: RealStage, queues: Queues) -> None:
-    """More GPUs than its queue can ever have; then nodes without the label of the flavor, one of them cordoned."""
+    """The job wants more GPUs than its queue can have; then nodes lack the flavor's label, and one is cordoned."""
     queues.apply(TUTORIAL.replace("nominalQuota: 32", "nominalQuota: 24"))
     names = stage.add_nodes(4)
     stage.cordon(names[1])
@@ -338,7 +338,7 @@ def used(queues: Queues, gpus: int) -> None:
 def test_a_forged_plan_is_no_admission(stage: RealStage, queues: Queues, plan: str | None) -> None:
     """D1, D2 and D9: 64 of 32 GPUs, and the neighbour has none.
 
-    The administrator writes what Muster writes, as a tenant may where no admission component keeps him from it.
+    The administrator writes Muster's annotations, as a tenant may where no admission component prevents it.
     """
     queues.apply(TUTORIAL)
     nodes = stage.add_nodes(8, labels=A100)

@@ -61,7 +61,7 @@ class Jobs:
         self.stage.api.create(f"/apis/{GROUP}/{within}{kind.lower()}s", body)
 
     def create(self, name: str, size: int) -> None:
-        """As docs/migrate-kueue.md says: the job is Kueue's, its pods are a gang of Muster's."""
+        """Create a job as docs/migrate-kueue.md says: it is Kueue's, and its pods are a gang of Muster's."""
         said = {"muster.dev/pod-group": name, "muster.dev/min-member": str(size)}
         spec = {**pod(name)["spec"], "restartPolicy": "Never", "schedulerName": "muster"}
         template = {"metadata": {"annotations": said}, "spec": spec}
@@ -83,7 +83,7 @@ class Jobs:
         return found
 
     def nodes(self, job: str, size: int) -> set[str]:
-        """Where its pods are, when all have a node."""
+        """The nodes of its pods, once all have a node."""
 
         def of_it(pods: list[Object]) -> list[str]:
             named = [one for one in pods if one["metadata"].get("labels", {}).get("job-name") == job]
@@ -109,7 +109,7 @@ class Jobs:
 def test_a_job_that_kueue_admits_starts_whole_in_one_clique_and_the_next_one_waits_for_quota(
     stage: RealStage, jobs: Jobs
 ) -> None:
-    """The nodes of two cliques come in turns: what takes the next free ones is spread over both."""
+    """The nodes of two cliques alternate: pods on the next free ones would be spread over both."""
     for _ in range(2):
         for clique in ("a", "b"):
             stage.add_nodes(1, clique=clique)

@@ -49,7 +49,7 @@ def near(key: str, app: str = "") -> Change:
 
 
 def in_gold(one: Object) -> None:
-    """What it wants to be near to is in a namespace with that label."""
+    """Limit its affinity to pods in namespaces with that label."""
     (term,) = one["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     term["namespaceSelector"] = {"matchLabels": {"tier": "gold"}}
 
@@ -73,14 +73,14 @@ def rather_spread(one: Object) -> None:
 
 
 def data_pod(**spec: Any) -> Object:
-    """What members want to be near to."""
+    """A pod that members want to be near to."""
     data = pod("data", gpus=0, **spec)
     data["metadata"]["labels"] = {"app": "data"}
     return data
 
 
 def started(stage: RealStage, name: str, size: int) -> list[Pod]:
-    """Its members, when so many have a node: by the first plan, which nobody has refused."""
+    """The members, once ``size`` of them have a node, by the first plan, which kube-scheduler has not refused."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
     story = [text for _, text in stage.gangs()[name].story]
     assert not any("forgotten" in text.lower() for text in story), story

@@ -1,4 +1,4 @@
-"""`muster release --all` on the real control plane: what waits is as its author wrote it, and runs without Muster."""
+"""`muster release --all` on the real control plane: waiting objects are as written, and run without Muster."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage
 
 
 def released(cluster: Cluster, *flags: str, code: int) -> Object:
-    """What the command says."""
+    """The output of the command."""
     argv = ["release", "--all", f"--kubeconfig={cluster.kubeconfig}", "-o", "json", *flags]
     done: Result = CliRunner().invoke(main, argv)
     assert done.exit_code == code, done.output

@@ -1,7 +1,7 @@
 """Two full replicas, each a kube-scheduler and an extender under a host name of its own, as in two pods.
 
-The Lease is shorter than as shipped, so that nobody waits long for it to run out. Whatever happens to the one that
-leads, the other goes on, no gang is bound in part at rest, and no pod is lost.
+The Lease is shorter than as shipped, so that no test waits long for it to run out. Whatever happens to the leader,
+the other replica goes on, no gang is bound in part in the end, and no pod is lost.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Replica:
             process.kill()
 
     def restore(self) -> None:
-        """As the kubelet does: whatever has ended is started again."""
+        """Start all ended processes again, as the kubelet does."""
         self.signal(signal.SIGCONT)
         if not self.muster.extender.running:
             self.muster.restart_extender()
@@ -61,7 +61,7 @@ class Replica:
 
 
 class Pair:
-    """Who leads, who stands by, and a scene that asks the leader."""
+    """The leader, the standby, and a scene that asks the leader."""
 
     def __init__(self, cluster: Cluster, replicas: list[Replica]) -> None:
         self._cluster = cluster
@@ -85,13 +85,13 @@ class Pair:
         self.scene.wait_leads()
 
     def wait_either(self) -> None:
-        """One of them leads, and the scene asks it from now on."""
+        """Wait until one of them leads; the scene asks it from now on."""
         every = self._replicas.values()
         [found] = self.scene.wait(lambda: [one for one in every if one.leads], lambda leading: len(leading) == 1)
         self.scene.muster = found.muster
 
     def strike(self, number: int, action: Callable[[], object], *, after: bool = True) -> None:
-        """Start a gang, and have this happen at its release, at the Binding of that number."""
+        """Start a gang, and let this action happen at its release, at the Binding of that number."""
         self.leader.proxy.strike(Write.BIND, number, action, after=after)
         self.scene.add_nodes(SIZE // 8)
         self.scene.create(self.scene.members("train", SIZE))
@@ -149,7 +149,7 @@ def test_the_leader_is_killed_in_a_release_and_the_other_goes_on_with_gangs_in_e
 
 
 def test_only_the_extender_of_the_leader_dies_and_comes_back_where_it_was(pair: Pair) -> None:
-    """Its kube-scheduler goes on leading: the other one never acts."""
+    """The kube-scheduler of the leader keeps its Lease: the other one never acts."""
     pair.strike(MIDDLE, pair.leader.muster.extender.kill, after=False)
     pair.leader.muster.restart_extender()
     assert pair.scene.settle({"train": WHOLE}) == []
@@ -157,7 +157,7 @@ def test_only_the_extender_of_the_leader_dies_and_comes_back_where_it_was(pair: 
 
 
 def test_only_the_kube_scheduler_of_the_leader_dies_and_its_extender_acts_no_more(pair: Pair) -> None:
-    """Killed when nothing is bound yet: the release ends for want of anybody who waits for it."""
+    """kube-scheduler is killed when nothing is bound yet: the release ends, because no call waits for it."""
     pair.strike(1, pair.leader.muster.scheduler.kill, after=False)
     pair.wait_takeover()
     assert not pair.leader.leads
@@ -165,7 +165,7 @@ def test_only_the_kube_scheduler_of_the_leader_dies_and_its_extender_acts_no_mor
 
 
 def test_a_leader_that_stood_still_past_its_lease_lands_no_more_than_was_in_flight(pair: Pair) -> None:
-    """Both its processes stop in the middle of a release, and go on when the other has long completed the gang."""
+    """Both its processes stop in the middle of a release, and continue when the other has long completed the gang."""
     old = pair.leader
     pair.strike(MIDDLE, lambda: old.signal(signal.SIGSTOP))
     assert 0 < len(pair.scene.bound("train")) < SIZE

@@ -1,4 +1,4 @@
-"""Nodes that list more than eight names of resources, as nodes with GPUs do: Muster goes on, and jobs run."""
+"""Nodes that list more than eight names of resources, as nodes with GPUs do: Muster continues, and jobs run."""
 
 from __future__ import annotations
 

@@ -46,18 +46,18 @@ MADE = (
     f"/apis/autoscaling.x-k8s.io/v1/namespaces/{TEAM}/provisioningrequests/train",
     f"/api/v1/namespaces/{TEAM}/podtemplates/train",
 )
-"""What Muster makes, and a release deletes."""
+"""The objects that Muster makes, and a release deletes."""
 COHORT = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: ml-cohort}, spec: {}}"
 MERGE_PATCH = "application/merge-patch+json"
 NEED_NO_RIGHT = {"connect", "close", "call", "find", "clock"}
-"""Of the client's methods; what ``call`` and ``find`` ask for is said by whoever uses them."""
+"""The client's methods that need no right themselves; their callers state what ``call`` and ``find`` request."""
 OF_COMPONENTS = {"patch_claim_status"}
 """Needs the rights of a component, which tests/integration/test_extender_policy_claims.py tries."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """What RBAC grants and the API server asks for: a verb on a resource ("pods/status") of a group."""
+    """A right that RBAC grants and the API server checks: a verb on a resource ("pods/status") of a group."""
 
     verb: str
     group: str
@@ -66,7 +66,7 @@ class Right:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Whose certificates Muster and its kube-scheduler show each other."""
+    """The authority for the certificates that Muster and its kube-scheduler show each other."""
     return Authority(tmp_path_factory.mktemp("muster") / "pki")
 
 
@@ -101,7 +101,7 @@ def pod(name: str, **meta: Any) -> Object:
 
 
 def test_the_extender_has_the_rights_that_it_uses_and_no_other(cluster: Cluster) -> None:
-    """A gang of each dialect starts over mutual TLS, one waits; then whatever else Muster can ask for is asked for."""
+    """A gang of each dialect starts over mutual TLS, one waits; then Muster makes every other kind of request."""
     api = cluster.api
     names = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
     for name, size in (("mpi", 2), ("alone", 9)):
@@ -149,7 +149,7 @@ def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
 
 
 def crd_of(plural: str) -> dict[str, Any]:
-    """One of Kueue's that Muster does not bring."""
+    """The CRD of a kind of Kueue that Muster does not bring."""
     names = {"plural": plural, "kind": plural.title()}
     schema = {"openAPIV3Schema": {"type": "object"}}
     version = {"name": "v1beta2", "served": True, "storage": True, "schema": schema}
@@ -163,7 +163,7 @@ def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
     uid = cluster.api.create(PODS, pod("released"))["metadata"]["uid"]
 
     async def write() -> None:
-        """As its steps do, whatever there is to be released."""
+        """Write as its steps do, for any released object."""
         kube = await Kube.connect(cluster.service_account_kubeconfig(NAMESPACE, "releaser"))
         try:
             await kube.patch_status(TEAM, "released", uid, {"nominatedNodeName": ""})
@@ -203,7 +203,7 @@ def run_as(cluster: Cluster, account: str, roles: str, command: list[str]) -> su
 
 
 def compare(cluster: Cluster, account: str) -> None:
-    """What the account was granted is what it asked for: no right is missing, and none is superfluous."""
+    """Check that the account has exactly the rights that it used."""
     refused = {right for right, allowed in asked(cluster, account) if not allowed}
     assert not refused, f"rights are missing: {sorted(refused)}"
     used, given = {right for right, _ in asked(cluster, account)}, set(granted(cluster, account))
@@ -222,7 +222,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
     status = f"{JOB.path_of(TEAM, 'train')}/status"
 
     async def write_to_jobs() -> None:
-        """As JobWriter does; there are none."""
+        """Write as JobWriter does; there are no jobs."""
         for path in jobs:
             for write in (kube.call("GET", path), kube.patch_job(path, {}, {})):
                 with pytest.raises(Refused, match="not found"):
@@ -231,20 +231,20 @@ async def ask_for_everything(cluster: Cluster) -> None:
             await kube.patch_job(status, {}, {})
 
     async def take_up() -> None:
-        """As a PodGroup of Volcano is taken up; there is none."""
+        """Take up a PodGroup of Volcano, which does not exist."""
         with pytest.raises(Refused, match="not found"):
             await kube.call("GET", f"/apis/{PODGROUPS}/namespaces/{TEAM}/podgroups/train")
         await kube.patch_volcano_phase(TEAM, "train", {}, "Inqueue")
 
     async def tell_groups() -> None:
-        """As a reason is said on a PodGroup; of KAI-Scheduler there is none."""
+        """Report a reason on a PodGroup; there is none of KAI-Scheduler."""
         await kube.patch_podgroup_status(f"{GROUPS}/mpi", group, {})
         path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{TEAM}/podgroups/train"
         with pytest.raises(Refused, match="not found"):
             await kube.patch_podgroup_status(path, group, {})
 
     async def record() -> None:
-        """As a Workload is written that is there since before a restart, and whose job was changed."""
+        """Write a Workload that exists since before a restart, and whose job was changed."""
         within = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/workloads"
         requests: list[tuple[str, str]] = [("POST", within), ("GET", f"{within}/job-train")]
         requests += [("PATCH", f"{within}/job-train"), ("PATCH", f"{within}/job-train/status")]
@@ -274,7 +274,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
 
 
 def asked(cluster: Cluster, account: str) -> Iterator[tuple[Right, bool]]:
-    """What the account has asked of the API server, and whether it was allowed to."""
+    """The requests of the account to the API server, and whether they were allowed."""
     for event in cluster.audit():
         if event["user"]["username"] != f"system:serviceaccount:{NAMESPACE}:{account}" or "objectRef" not in event:
             continue
@@ -285,7 +285,7 @@ def asked(cluster: Cluster, account: str) -> Iterator[tuple[Right, bool]]:
 
 
 def granted(cluster: Cluster, account: str) -> Iterator[Right]:
-    """What roles give the account, in the whole cluster or in one namespace."""
+    """The rights that roles give the account, in the whole cluster or in one namespace."""
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     for bindings, namespaced in ((f"{RBAC}/clusterrolebindings", False), (f"{RBAC}/rolebindings", True)):
         for binding in cluster.api.list(bindings):

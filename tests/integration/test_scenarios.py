@@ -13,7 +13,7 @@ from tests.simulation.stage import SimulatedStage
 pytestmark = pytest.mark.xdist_group("scenarios")
 
 CALM = [one for one in SCENARIOS.values() if one.part != "faults"]
-# One after the other for each setting, so that Muster is seldom started anew; the usual one is last, for the walks too.
+# The scenarios are sorted by setting, so that Muster is seldom restarted; the usual setting is last, for the walks too.
 CHOSEN = sorted(CALM, key=lambda one: (one.setting == Setting(), repr(one.setting)))
 
 

@@ -31,7 +31,7 @@ PODS = "/api/v1/pods"
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Whose certificates Muster and its kube-scheduler show each other."""
+    """The authority for the certificates that Muster and its kube-scheduler show each other."""
     return Authority(tmp_path_factory.mktemp("muster") / "pki")
 
 
@@ -74,7 +74,7 @@ async def ask_on(kube: Kube) -> NoReturn:
 
 
 def test_an_invalid_token_is_replaced_without_a_restart(cluster: Cluster, tmp_path: Path) -> None:
-    """Tokens bound to an object end with it: what a client meets is the same as when their time is over."""
+    """Tokens bound to an object end with it: a client meets the same as when their time is over."""
     api = cluster.api
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/muster-extender/token"
     secrets = f"/api/v1/namespaces/{NAMESPACE}/secrets"

@@ -40,7 +40,7 @@ def member(name: str, group: str) -> Object:
 
 
 def told(stage: RealStage, reason: str) -> dict[str, list[str]]:
-    """By kind of object: the texts of the Events with this reason."""
+    """The texts of the Events with this reason, by kind of object."""
     found: dict[str, list[str]] = {}
     for event in stage.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"):
         if event["reason"] == reason and event.get("reportingController") == "muster.dev/extender":
@@ -64,7 +64,7 @@ def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_ur
     assert told(stage, "MembersMissing") == {"PodGroup": text, "Pod": text}
     assert text[0] in stage.cluster.kubectl("describe", "pod", "train-0", "-n", stage.namespace)
 
-    # Nobody can forward a port of this cluster: pods and Events have to do.
+    # The test cannot forward a port of this cluster: it has only pods and Events.
     kubectl = stage.cluster.binary("kubectl").parent
     args = ["explain", f"{stage.namespace}/train", "--kubeconfig", str(stage.cluster.kubeconfig)]
     said = CliRunner().invoke(main, args, env={"PATH": str(kubectl), "COLUMNS": "160"})
@@ -168,7 +168,7 @@ def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> Non
 
 
 def test_an_autoscaler_sees_members_that_no_gate_holds_back(stage: RealStage) -> None:
-    """Autoscalers add nodes for pods with the reason Unschedulable: docs/elastic.md says what that means for gangs."""
+    """Autoscalers add nodes for pods with the reason Unschedulable: docs/elastic.md explains this for gangs."""
     gated = member("gated-0", "gated")
     gated["spec"]["schedulingGates"] = [{"name": "muster.dev/gang"}]
     stage.set_group("gated", 1)

@@ -1,4 +1,4 @@
-"""A snapshot of a live control plane: `muster simulate` says of it what Muster then does."""
+"""A snapshot of a live control plane: `muster simulate` predicts what Muster then does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_is_foretold_comes_true(cluster: Cluster, stage: RealStage, tmp_pat
     stage.add_nodes(2, clique="tight")
     gangs = {"a-large": 3, "b-small": 2, "c-late": 2}
     for name, size in gangs.items():
-        # A gate of somebody else keeps them back until the snapshot has been taken.
+        # A foreign gate blocks them until the snapshot has been taken.
         for member in gang(name, size, gates=(OURS, NOT_YET)):
             member["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "hush-hush"}]
             stage.create(member)

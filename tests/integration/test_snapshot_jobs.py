@@ -1,4 +1,4 @@
-"""A snapshot of a live control plane with queues: what is foretold of suspended jobs comes true."""
+"""A snapshot of a live control plane with queues: the predictions for suspended jobs come true."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def queues(stage: RealStage) -> Iterator[Queues]:
 def test_a_job_that_waits_for_quota_would_start_with_more(
     cluster: Cluster, stage: RealStage, queues: Queues, tmp_path: Path, *, hidden: bool
 ) -> None:
-    """One job has the quota of the tutorial, 32 GPUs; the other one starts where it was foretold when there are 64."""
+    """The first job has the quota of the tutorial, 32 GPUs; with 64 the other one starts on the predicted nodes."""
     queues.apply(TUTORIAL)
     stage.add_nodes(9, labels=A100)
     for name in ("first", "second"):

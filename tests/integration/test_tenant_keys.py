@@ -1,6 +1,6 @@
-"""From the side of a tenant on a real API server, who may do anything in one namespace, and writes what is Muster's.
+"""The view of a tenant on a real API server, who may do anything in one namespace, and writes Muster's marks.
 
-The administrator, who may write it, stands for Muster.
+The administrator, who may write them, stands for Muster.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Tenant:
-    """Who has all rights in one namespace, and none anywhere else."""
+    """A tenant with all rights in one namespace, and none anywhere else."""
 
     def __init__(self, team: Team) -> None:
         self.api, self.team = team.api, team
@@ -163,7 +163,7 @@ def test_a_manifest_goes_on_being_applied_and_replaced(tenant: Tenant, team: Tea
 
 
 def test_what_a_job_of_another_job_says_is_not_carried_over_when_its_owner_goes(tenant: Tenant, team: Team) -> None:
-    """Muster does not read the Jobs of a JobSet, so they may say anything, until they are nobody's."""
+    """Muster does not read the Jobs of a JobSet, so they may say anything, until their owner is gone."""
     real = tenant.create(collection_of(team, "JobSet"), jobset(1, labels=QUEUE))["metadata"]["uid"]
     owner = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -210,7 +210,7 @@ MARKS = {"annotations": {"muster.dev/workload": "uid", "muster.dev/nodes": "n"},
 
 
 def _planted(kind: str, spec: Object) -> Object:
-    """The spec with what Muster writes further down."""
+    """The spec with Muster's marks further down."""
     after = deepcopy(spec)
     if kind == "AppWrapper":
         after["components"][0]["podSetInfos"] = [MARKS]
@@ -263,7 +263,7 @@ FORGED = dict.fromkeys(OF_PODS, "1")
 
 @pytest.mark.parametrize("labels", [{}, {"muster.dev/led": "true"}, {"muster.dev/led": "index"}], ids=str)
 def test_what_muster_says_of_a_pod_comes_off_a_new_one(tenant: Tenant, team: Team, labels: Object) -> None:
-    """Also of one that is created on a node, or that a controller makes by a template that says so."""
+    """This holds also of a pod that is created on a node, or from a template with the marks."""
     given = pod(annotations=FORGED | {"kept": "yes"}, labels=labels)
     given["spec"]["nodeName"] = "node-0"
     assert tenant.create(team.pods, given)["metadata"]["annotations"] == {"kept": "yes"}

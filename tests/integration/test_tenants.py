@@ -138,7 +138,7 @@ def test_the_policy_that_ships_says_who_may_use_a_class(stage: RealStage) -> Non
     user.api.create(f"{roles}/namespaces/{user.name}/rolebindings", binding)
 
     def created(name: str, labels: Object) -> str:
-        """Returns what kubectl says."""
+        """Returns the output of kubectl."""
         job = json.dumps(user.job(name, labels=labels))
         try:
             return stage.cluster.kubectl("create", "--as", account, "--dry-run=server", "-f", "-", stdin=job)

@@ -1,5 +1,6 @@
-"""On a real control plane with the real controllers: kinds of jobs whose pod templates nobody can write get the
-tolerations of their flavor all the same, and lose them when they are suspended.
+"""On a real control plane with the real controllers: kinds of jobs with immutable pod templates.
+
+Their pods get the tolerations of their flavor all the same, and lose them when they are suspended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A rolling upgrade from an earlier release to this one, and back: what runs, waits, is held or evicted goes on.
+"""A rolling upgrade from an earlier release to this one, and back: running, waiting, held and evicted workloads go on.
 
-Two replicas run at a time, of which one leads, and Kubernetes goes from 1.36 to 1.37 in between, the API server first.
-The order of the steps is that of docs/upgrade.md; `make upgrade` tries the others, too.
+Two replicas run at a time, of which one leads, and Kubernetes goes from 1.36 to 1.37 in between, the API server
+first. The order of the steps is that of docs/upgrade.md; `make upgrade` tries the others, too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def rollout() -> Iterator[Rollout]:
 
 
 def hand_over(rollout: Rollout, old: Replica, new: Replica, states: States, others: Sequence[States], how: int) -> None:
-    """End the leader in the middle of a release, while binds are held and victims go. ``others``: what only runs."""
+    """End the leader in the middle of a release, while binds are held and victims end.
+
+    ``others``: running workloads.
+    """
     rollout.tollgate.bar(*BARRED)
     states.set_up_held()
     old.proxy.strike(Write.BIND, AT, lambda: old.end(how), after=True, namespace=states.stage.namespace)

@@ -95,7 +95,7 @@ class Submitted:
         return bound(self.until_pods(lambda pods: len(bound(pods)) == count))
 
     def until_noted(self, code: str) -> str:
-        """Wait until an Event with that reason is about the Volcano Job; returns its words."""
+        """Wait until an Event with that reason regards the Volcano Job; returns its note."""
 
         def about(events: list[Object]) -> list[Object]:
             return [

@@ -1,4 +1,4 @@
-"""Volcano's Queues on the real control plane: a capability, shares by weight, what is deserved, and a closed queue."""
+"""Volcano's Queues on the real control plane: a capability, shares by weight, deserved amounts, and a closed queue."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Queues:
         return self.stage.until_told(name, lambda gang: gang.state == code).message
 
     def shown(self, name: str) -> Object:
-        """As `muster queues` has it."""
+        """The queue as `muster queues` shows it."""
         found = httpx.get(f"{self.stage.muster.url}/queues", trust_env=False).raise_for_status().json()
         return next(one for one in found if one["name"] == f"volcano/{name}")
 

@@ -30,21 +30,21 @@ class Storage:
         self._class = ""
 
     def limit(self, nodes: list[str], count: int) -> None:
-        """Each of these nodes takes so many volumes of the driver."""
+        """Let each of these nodes take at most ``count`` volumes of the driver."""
         for node in nodes:
             drivers = [{"name": DRIVER, "nodeID": node, "topologyKeys": [], "allocatable": {"count": count}}]
             self._stage.api.create(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": drivers}})
             self._made.append(f"{CSI_NODES}/{node}")
 
     def wait_for_consumers(self, provisioner: str = "kubernetes.io/no-provisioner", **more: Any) -> None:
-        """Claims are made in a class that is bound when a pod comes, of local volumes that nobody provisions."""
+        """Let claims be bound when a pod comes, in a class of local volumes without a provisioner."""
         self._class = self._stage.namespace
         how = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
         self._stage.api.create(STORAGE, {"metadata": {"name": self._class}} | how | more)
         self._made.append(f"{STORAGE}/{self._class}")
 
     def mount(self, one: Object, **source: Object) -> None:
-        """A volume of its own for the pod, and a claim that is bound to it."""
+        """Mount a volume of its own into the pod, by a claim that is bound to it."""
         claim = f"data-{one['metadata']['name']}"
         path = self.claim(one, self.offer(claim, **source))
         self._stage.api.wait_for(path, lambda one: one and one.get("status", {}).get("phase") == "Bound")
@@ -66,8 +66,10 @@ class Storage:
         return name
 
     def provision(self, count: int) -> None:
-        """Wait until kube-scheduler has chosen nodes for so many claims, and make a volume in the zone of each, as a
-        provisioner does."""
+        """Provision volumes as a provisioner does.
+
+        Wait until kube-scheduler has chosen nodes for ``count`` claims, and make a volume in the zone of each.
+        """
         path = f"/api/v1/namespaces/{self._stage.namespace}/persistentvolumeclaims"
 
         def waiting(claims: list[Object]) -> list[Object]:
@@ -147,7 +149,7 @@ def started(stage: RealStage, name: str, size: int) -> list[int]:
 
 
 def started_at_once(stage: RealStage, name: str, size: int) -> list[Pod]:
-    """Its members, when so many have a node: by the first plan, which nobody has refused."""
+    """The members, once ``size`` of them have a node, by the first plan, which kube-scheduler has not refused."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
     story = [text for _, text in stage.gangs()[name].story]
     assert not any("forgotten" in text.lower() for text in story), story
@@ -155,7 +157,7 @@ def started_at_once(stage: RealStage, name: str, size: int) -> list[Pod]:
 
 
 def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealStage, storage: Storage) -> None:
-    """Muster does not know of such limits: it learns them from what kube-scheduler refuses."""
+    """Muster does not know of such limits: it learns them from refusals of kube-scheduler."""
     storage.limit(stage.add_nodes(2), 2)
     stage.create_all(with_volumes(storage, gang("train", 4, gpus=1)))
     assert started(stage, "train", 4) == [2, 2]
@@ -194,7 +196,7 @@ def test_members_start_where_the_volume_of_each_is(stage: RealStage, storage: St
 
 
 def test_a_statefulset_starts_where_the_volumes_of_its_claims_are(stage: RealStage, storage: Storage) -> None:
-    """Its claims cannot name volumes, but volumes can name its claims."""
+    """The claims of a StatefulSet cannot name volumes, but volumes can name its claims."""
     nodes = stage.add_nodes(4)
     storage.wait_for_consumers()
     homes = {"train-0": nodes[3], "train-1": nodes[1]}

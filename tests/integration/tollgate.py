@@ -1,7 +1,7 @@
 """A second extender that stops kube-scheduler at a chosen pod: a gang is caught half way, whatever the machine's speed.
 
-kube-scheduler asks its extenders one after the other and tries one pod at a time. Standing behind Muster, the toll gate
-is asked only about pods that Muster has let through; while it does not answer, no further pod is tried.
+kube-scheduler asks its extenders one after the other and tries one pod at a time. The toll gate stands behind
+Muster, so it is asked only about pods that Muster has passed. While it does not answer, no further pod is tried.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TollGate:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """Its entry in KubeSchedulerConfiguration."""
+        """The entry of the gate in KubeSchedulerConfiguration."""
         return {
             "urlPrefix": f"http://127.0.0.1:{self._server.server_port}",
             "filterVerb": "filter",
@@ -59,8 +59,10 @@ class TollGate:
         return name.startswith(self._barred)
 
     def close_after(self, pods: int) -> None:
-        """Let so many pods pass from now on; the one after them is kept waiting, and kube-scheduler with it. One that
-        waits is the first of them."""
+        """Let the next ``pods`` pods pass; the one after them is kept waiting, and kube-scheduler with it.
+
+        A pod that waits is the first of them.
+        """
         with self._changed:
             self._left = pods
             self._changed.notify_all()
@@ -107,4 +109,4 @@ class _Handler(BaseHTTPRequestHandler):
             pass  # kube-scheduler was killed while it waited
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class calls it so)
-        """Nothing: what matters is asserted."""
+        """Discard the message: the tests assert what matters."""

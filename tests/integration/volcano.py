@@ -1,10 +1,12 @@
-"""Volcano Jobs, and a stand-in for Volcano's job controller, whose module is not to be had here.
+"""Volcano Jobs, and a stand-in for Volcano's job controller, whose module is not available here.
 
-It does what the sources of volcano-sh/volcano say of a job that nothing happens to (pkg/controllers/job): initiateJob
-makes the PodGroup, with the labels of the job and the minimum of each task or else its replicas; syncJob makes no pod
-while the PodGroup's phase is empty or Pending; createJobPod names the PodGroup and the task on the pod, and takes the
-scheduler of the job where the task names none. Policies, plugins and queues are left out; a restart is done when the
-test asks for it.
+It follows the sources of volcano-sh/volcano (pkg/controllers/job) for a job that runs undisturbed:
+
+- initiateJob makes the PodGroup, with the labels of the job and the minimum of each task or else its replicas.
+- syncJob makes no pod while the PodGroup's phase is empty or Pending.
+- createJobPod names the PodGroup and the task on the pod, and the scheduler of the job where the task names none.
+
+Policies, plugins and queues are left out. A restart is done when the test asks for it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ WAITS = (None, "", "Pending")
 
 
 def install_volcano(api: Api, *, subresource: bool = False) -> None:
-    """Its CRDs, with whatever is in their objects. That of PodGroups has no status subresource in Volcano."""
+    """Install its CRDs, which accept any fields. That of PodGroups has no status subresource in Volcano."""
     install_kind(api, GROUPS, "PodGroup", status=subresource)
     install_kind(api, JOBS, "Job", status=True)
 
@@ -50,7 +52,8 @@ _QUEUE = {
         "status": {"type": "object", "properties": {"state": {"type": "string"}, "allocated": _AMOUNTS}},
     },
 }
-"""What is read of a Queue, as Volcano's CRD has it (config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml)."""
+"""The fields of a Queue that are read, as Volcano's CRD has it
+(config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml)."""
 
 
 def install_queues(api: Api) -> None:
@@ -64,7 +67,7 @@ def install_queues(api: Api) -> None:
 
 
 class JobController:
-    """Follows PodGroups while it is entered; what fails in it is raised at the end."""
+    """The controller. It follows PodGroups between enter and exit; an error in it is raised at the end."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -86,7 +89,7 @@ class JobController:
             raise self._error
 
     def create(self, namespace: str, manifest: Object) -> Object:
-        """As its author applies it; returns its PodGroup as it is made."""
+        """Create the job as its author applies it; returns its PodGroup."""
         job = self._api.create(f"/apis/{JOBS}/namespaces/{namespace}/jobs", manifest)
         return self._initiate(job)
 
@@ -112,7 +115,7 @@ class JobController:
         return self._api.create(f"/apis/{GROUPS}/namespaces/{namespace}/podgroups", group)
 
     def restart(self, job: Object) -> Object:
-        """As RestartJob does: killJob deletes the pods and the PodGroup, and initiateJob makes a new one."""
+        """Restart the job as RestartJob does: killJob deletes pods and PodGroup, and initiateJob makes a new one."""
         namespace, selected = job["metadata"]["namespace"], f"volcano.sh/job-name={job['metadata']['name']}"
         path = f"/api/v1/namespaces/{namespace}/pods"
         self._api.delete(path, {"gracePeriodSeconds": 0}, labelSelector=selected)

@@ -29,12 +29,12 @@ def node_object(one: Node, name: str) -> Object:
 
 @dataclass(frozen=True)
 class Pods:
-    """``namespaces``: what those of the nouns are called there."""
+    """Writes pods as objects. ``namespaces``: the names on the cluster for the namespaces of the nouns."""
 
     namespaces: Mapping[str, str]
 
     def pod(self, pod: Pod, name: str, **spec: Any) -> Object:
-        """The pod as its author would write it; it belongs to no gang. Further keywords go into its spec."""
+        """The pod as its author would write it, without a gang. Further keywords go into its spec."""
         asked = {key: f"{much}m" if key == "cpu" else str(much) for key, much in pod.requests if key != "pods"}
         ports = [_port(port) for port in pod.constraints.ports]
         container = {
