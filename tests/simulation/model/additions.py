@@ -1,4 +1,4 @@
-"""What the API server adds to pods when it creates them, in seeds where it does: the shape of a podset says it."""
+"""The additions of the API server to created pods, in seeds with such additions: the shape of a podset tells them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ TOLERATION = Toleration("dedicated", "Equal", "gang", "NoSchedule")
 
 
 class Added(NamedTuple):
-    """``cpu``: millicores of a sidecar; ``tolerates``: the taint of some nodes; ``pool``: they go to nodes with that
-    value of the label."""
+    """The additions to a pod.
+
+    ``cpu``: millicores of a sidecar.
+    ``tolerates``: whether the pod gets a toleration for the taint of some nodes.
+    ``pool``: the value of the label to which the pod is restricted.
+    """
 
     cpu: int = 0
     tolerates: bool = False
     pool: str = ""
 
     def shape(self, uid: str) -> str:
-        """Of the podsets of that job."""
+        """The shape of the podsets of that job."""
         return f"{self.cpu}/{int(self.tolerates)}/{self.pool}/{uid}"
 
 
@@ -33,7 +37,7 @@ def _added_to(podset: PodSet) -> Added:
 
 
 def as_created(podset: PodSet, pod: Pod) -> Pod:
-    """The pod with what the API server adds to it."""
+    """The pod with the additions of the API server."""
     added = _added_to(podset)
     if added == Added():
         return pod

@@ -22,10 +22,11 @@ _CRITICAL = 2_000_001_000
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The facts of nodes that no ``Node`` says, by name of the node.
+    """The facts of nodes that are not in ``Node``, by name of the node.
 
-    ``conditions``: what they say beside Ready. ``lists``: the amounts of the names that a node lists only while its
-    device plugins run. ``daemons``: what the pod of each DaemonSet asks for, by name of the DaemonSet.
+    ``conditions``: those beside Ready.
+    ``lists``: the amounts of the names that a node lists only while its device plugins run.
+    ``daemons``: the requests of each DaemonSet's pod, by name of the DaemonSet.
     """
 
     conditions: Mapping[str, list[dict[str, Any]]]
@@ -62,7 +63,7 @@ class DevicePlugins:
 
 
 class DaemonSets:
-    """Each node has a pod of each of these, by name what it asks for, where there is room for it."""
+    """The DaemonSets, by name, with the requests of their pods. Each node with room gets a pod of each."""
 
     def __init__(self, api: ApiServer, clock: Clock, dice: Random, asked: Mapping[str, Requests]) -> None:
         self._api = api

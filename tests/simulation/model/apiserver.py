@@ -69,11 +69,11 @@ class ApiServer:
         self.claims: dict[str, DeviceClaim] = {}
         """ResourceClaims, by UID."""
         self.budgets: dict[str, DisruptionBudget] = {}
-        """By namespace and name."""
+        """The budgets by namespace and name."""
         self.storage: dict[str, StorageObject] = {}
         """Volumes, claims and classes, by kind and name."""
         self.lets_go: Callable[[Pod], bool] = lambda _: True
-        """What the Eviction API asks about a pod."""
+        """The question of the Eviction API about a pod."""
         self.blocked: dict[GroupKey, None] = {}
         """Jobs of which no pod can be created, as a ResourceQuota does it; a dry run says so."""
         self.failing: dict[str, str] = {}
@@ -97,7 +97,7 @@ class ApiServer:
         return OK
 
     def change_pod(self, uid: str, **facts: object) -> int:
-        """Write these fields; nobody hears of a write that changes nothing."""
+        """Write these fields; a write that changes nothing notifies no watch."""
         pod = self.pods.get(uid)
         if pod is None:
             return NOT_FOUND
@@ -107,7 +107,7 @@ class ApiServer:
         return OK
 
     def touch_pod(self, uid: str, **facts: object) -> int:
-        """Write these fields, and something that no field of ``Pod`` shows: a condition, a label that nobody reads."""
+        """Write these fields, and something that no field of ``Pod`` shows, such as a condition or an unused label."""
         pod = self.pods.get(uid)
         if pod is None:
             return NOT_FOUND
@@ -121,8 +121,11 @@ class ApiServer:
         return self.touch_pod(uid, **facts)
 
     def bind(self, uid: str, name: tuple[str, str], node: str, annotations: Mapping[str, str]) -> int:
-        """POST a Binding: only for an unbound pod of that UID, without gates and not being deleted. From then on Muster
-        reads it as a member of the gang that it was bound with, whatever was written on it meanwhile."""
+        """POST a Binding: only for an unbound pod of that UID, without gates and not being deleted.
+
+        From then on Muster reads the pod as a member of the gang that it was bound with, whatever edits change
+        meanwhile.
+        """
         pod = self._named(name)
         if pod is None:
             return NOT_FOUND
@@ -195,7 +198,7 @@ class ApiServer:
         self._tell(Kind.NODES, uid, node, b"" if self.wire is None else self.wire.node(node))
 
     def remove_node(self, name: str) -> None:
-        """The pods on it stay, until somebody collects them."""
+        """Remove the node. Its pods stay, until the garbage collector removes them."""
         del self.nodes[name]
         self._end(Kind.NODES, self._node_uids.pop(name))
 
@@ -226,7 +229,7 @@ class ApiServer:
         return OK
 
     def set_group_job(self, job: GroupJob) -> None:
-        """Create what makes the pods of a PodGroup; one of another UID takes the place of the last."""
+        """Create the job that makes the pods of a PodGroup; a job of another UID replaces the last one."""
         if job.key in self.group_jobs:
             self.remove_group_job(job.key)
         self.group_jobs[job.key] = job
@@ -236,7 +239,7 @@ class ApiServer:
         self._end(Kind.GROUP_JOBS, self.group_jobs.pop(key).uid)
 
     def set_job(self, job: BatchJob) -> None:
-        """Create or change a job; nobody hears of a write that changes nothing."""
+        """Create or change a job; a write that changes nothing notifies no watch."""
         if self.jobs.get(job.key) != job:
             self.jobs[job.key] = job
             self._tell(Kind.JOBS, job.uid, job)
@@ -252,7 +255,7 @@ class ApiServer:
         self._end(Kind.QUEUES, uid)
 
     def set_storage(self, thing: StorageObject) -> None:
-        """Create or change a volume, a claim or a class; nobody hears of a write that changes nothing."""
+        """Create or change a volume, a claim or a class; a write that changes nothing notifies no watch."""
         uid = uid_of(thing)
         if self.storage.get(uid) != thing:
             self.storage[uid] = thing
@@ -284,7 +287,7 @@ class ApiServer:
         self._tell(Kind.BUDGETS, f"{budget}", budget)
 
     def set_thing(self, thing: Thing) -> None:
-        """Create or change what a driver publishes, or users say of devices."""
+        """Create or change an object that a driver publishes, or that users write for devices."""
         self.things[uid_of_thing(thing)] = thing
         self._tell(Kind.DEVICES, uid_of_thing(thing), thing)
 
@@ -293,7 +296,7 @@ class ApiServer:
         self._end(Kind.DEVICES, uid)
 
     def set_claim(self, claim: DeviceClaim) -> None:
-        """Create or change a ResourceClaim; nobody hears of a write that changes nothing."""
+        """Create or change a ResourceClaim; a write that changes nothing notifies no watch."""
         if self.claims.get(claim.uid) != claim:
             self.claims[claim.uid] = claim
             self._tell(Kind.CLAIMS, claim.uid, claim)
@@ -303,7 +306,7 @@ class ApiServer:
         self._end(Kind.CLAIMS, uid)
 
     def reserve_claim(self, uid: str, chosen: Allocation | None, pod: str) -> tuple[int, DeviceClaim | None]:
-        """Reserve it for the pod, with what was ``chosen`` for it; None: it has an allocation already."""
+        """Reserve the claim for the pod, with the ``chosen`` allocation; None: the claim has an allocation already."""
         claim = self.claims.get(uid)
         if claim is None:
             return NOT_FOUND, None
@@ -327,7 +330,10 @@ class ApiServer:
         return (0, None) if claim is None else (self.changes[Kind.CLAIMS][uid].version, claim)
 
     def deallocate_claim(self, uid: str, version: int, but: str = "") -> int:
-        """Clear allocation and reservations of that version of it. ``but``: the one pod that may have reserved it."""
+        """Clear allocation and reservations of that version of the claim.
+
+        ``but``: the one pod that may have reserved it.
+        """
         claim = self.claims.get(uid)
         if claim is None:
             return NOT_FOUND
@@ -340,7 +346,7 @@ class ApiServer:
 
     @property
     def podsets(self) -> dict[GroupKey, PodSets]:
-        """What the jobs that have not ended ask for."""
+        """The podsets of the jobs that have not ended."""
         shown = [(key, job.shown()) for key, job in self.jobs.items()]
         return {key: job.podsets for key, job in shown if not job.finished}
 
@@ -350,7 +356,7 @@ class ApiServer:
         return (frozenset(), 0) if job is None else (job.done, job.closed)
 
     def remove_job(self, key: GroupKey) -> None:
-        """The pods of it stay, until somebody collects them."""
+        """Remove the job. Its pods stay, until the garbage collector removes them."""
         self._end(Kind.JOBS, self.jobs.pop(key).uid)
 
     def set_owner(self, owner: OwnerObject) -> None:
@@ -362,16 +368,16 @@ class ApiServer:
         self._tell(Kind.OWNERS, owner.uid, owner)
 
     def remove_owner(self, key: GroupKey) -> None:
-        """The pods of it stay, until somebody collects them."""
+        """Remove the owner. Its pods stay, until the garbage collector removes them."""
         self._end(Kind.OWNERS, self.owners.pop(key).uid)
 
     @property
     def gang_owners(self) -> dict[GroupKey, GangOwner]:
-        """What they say of their gangs."""
+        """The gangs that the owners declare."""
         return {key: owner.shown() for key, owner in self.owners.items()}
 
     def look_at_job(self, write: Write) -> tuple[int, BatchJob | None]:
-        """GET what is to be written to, with its version."""
+        """GET the job that the write changes, with its version."""
         job = self.jobs.get(write.job.key) if write.job is not None else None
         if job is None or write.job is None or job.uid != write.job.uid:
             return 0, None

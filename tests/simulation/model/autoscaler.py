@@ -1,8 +1,7 @@
 """An autoscaler: it makes nodes of one pool for pods that are marked as unschedulable, and takes empty ones away.
 
-As Cluster Autoscaler and Karpenter do it, it looks at what is pending round by round, reckons with the nodes that are
-there and that are on their way, and with what pods demand of each other, and knows nothing of gangs, quotas and
-cliques.
+It works in rounds, as Cluster Autoscaler and Karpenter do. It counts pending pods, existing nodes, nodes on their
+way, and the demands of pods on each other. It knows nothing of gangs, quotas and cliques.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from tests.simulation.sight import fits, left_over, on_nodes, take
 
 _LOOK_S = 2.0
 _GIVEN_UP_S = 30.0
-"""So long it waits for nodes that do not come, before it orders others."""
+"""How long it waits for nodes that do not come, before it orders others."""
 
 
 class Whim(Enum):
-    """What becomes of an order: all nodes come, some of them, all too late, or none."""
+    """The outcome of an order: all nodes come, some of them, all too late, or none."""
 
     WHOLE = "whole"
     PART = "part"
@@ -35,9 +34,15 @@ class Whim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """``node``: what is made, but for its name. ``whims`` are dealt by chance. A node comes within ``delay_s``, a late
-    one after ``late_s``; one that is empty and not needed goes after ``idle_s``. ``most``: of its nodes at a time;
-    ``prefix`` of their names."""
+    """A pool of nodes.
+
+    ``node``: the template of its nodes.
+    ``whims``: the possible outcomes of an order, chosen by chance.
+    ``delay_s``: the time within which a node comes; a late one comes after ``late_s``.
+    ``idle_s``: the time after which an empty node that is not needed is removed.
+    ``most``: the most nodes of the pool at a time.
+    ``prefix``: the prefix of their names.
+    """
 
     node: Node
     whims: tuple[Whim, ...]
@@ -49,12 +54,12 @@ class Pool:
 
 
 class _Picture:
-    """The nodes that it reckons with, what is left on them, and who is there or will be."""
+    """The nodes that the autoscaler counts on, the room on them, and the pods that are there or will be."""
 
     def __init__(
         self, nodes: Mapping[str, Node], coming: Iterable[Node], pods: Iterable[Pod], daemons: Sequence[Requests]
     ) -> None:
-        """``daemons``: what the pods of DaemonSets take on each node that has yet to come."""
+        """Draw the picture. ``daemons``: the requests of DaemonSets on each node that has yet to come."""
         pods, self._daemons = list(pods), daemons
         self._nodes = dict(nodes)
         self._room = left_over(nodes, pods)
@@ -91,10 +96,11 @@ class _Picture:
 
 
 class Autoscaler:
-    """``stays``: whether somebody has written on a node that it is not to be taken away; nobody has at first.
+    """The autoscaler of a pool.
 
-    ``daemons``: what the pod of each DaemonSet asks for. As the real ones do it, their room is left on a node that is
-    to come: else one node after the other would be made for a pod that fits beside them on none.
+    ``stays``: whether a node is marked to stay; at first no node is.
+    ``daemons``: the requests of each DaemonSet's pod. As real autoscalers do, it leaves this room on a new node.
+      Otherwise it would make one node after another for a pod that fits on none of them beside the daemons.
     """
 
     def __init__(
@@ -104,17 +110,17 @@ class Autoscaler:
         self.healed = False
         """From now on every node comes, in time."""
         self.removed: list[Callable[[str], None]] = []
-        """To be told of a node before it is taken away."""
+        """Functions to call with a node before it is taken away."""
         self._api = api
         self._clock = clock
         self._random = random
         self.pool = pool
         self._daemons = tuple(daemons)
         self.booked: dict[Hashable, list[Pod]] = {}
-        """Pods that nodes were asked for, which have yet to exist: what they need is not taken away."""
+        """Pods that do not exist yet and that nodes were requested for: the nodes that they need are not removed."""
         self._made = 0
         self._coming: dict[str, Node] = {}
-        """What it reckons with, whether it comes or not."""
+        """The nodes that it counts on, whether they come or not."""
         self._idle: dict[str, float] = {}
         clock.after(_LOOK_S, self._look)
 
@@ -138,7 +144,7 @@ class Autoscaler:
         self._take_away(needed)
 
     def provide(self, name: Hashable, pods: list[Pod]) -> bool:
-        """Order what these pods lack together, and keep it for them. Whether all of it may be had."""
+        """Order the nodes that these pods lack together, and book them. Returns whether all of them may be had."""
         whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
         picture = self._picture()
         made, left = self._made_for([pod for pod in pods if picture.seat(pod) is None], picture)
@@ -168,7 +174,7 @@ class Autoscaler:
             self._deliver(name, whim)
 
     def _made_for(self, pods: list[Pod], picture: _Picture) -> tuple[dict[str, Node], list[Pod]]:
-        """As few nodes as these pods need, if its nodes would do; and those for which there are none."""
+        """The fewest nodes that these pods need, if its nodes suit them; and the pods that its nodes do not suit."""
         made: dict[str, Node] = {}
         left: list[Pod] = []
         for pod in pods:
@@ -205,7 +211,7 @@ class Autoscaler:
             self._api.set_node(node)
 
     def _take_away(self, needed: set[str]) -> None:
-        """What has been empty for a while, and nobody waits for, unless it says that it is to stay."""
+        """Remove nodes that have been empty for a while and that no pod waits for, unless they are marked to stay."""
         now, busy = self._clock.now, {pod.node for pod in self._api.pods.values()} | needed
         idle = [name for name in self._api.nodes if self._is_ours(name) and name not in busy]
         self._idle = {name: self._idle.get(name, now) for name in idle}

@@ -1,4 +1,4 @@
-"""kube-scheduler's queue: who is tried next, who backs off, who is parked, and what wakes whom."""
+"""kube-scheduler's queue: which pod is tried next, which backs off, which is parked, and what wakes it."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class OwnChange:
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """Something else than the cluster calls for another try of this pod."""
+    """The event of a requested retry of this pod, without a change of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageChanged:
-    """Volumes, or claims, are not what they were."""
+    """The event of a change of volumes or claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevicesChanged:
-    """Devices, or claims of them, are not what they were."""
+    """The event of a change of devices or of their claims."""
 
 
 ClusterEvent = PodCame | PodWent | NodeCame | NodeWent | OwnChange | Activated | StorageChanged | DevicesChanged
@@ -88,7 +88,11 @@ class Place(Enum):
 
 @dataclass(slots=True)
 class Queued:
-    """One pod. ``rejectors``: who refused it last. ``events``: what happened while it was flying."""
+    """A pod in the queue.
+
+    ``rejectors``: the plugins that refused it last.
+    ``events``: the events during its cycle.
+    """
 
     pod: Pod
     place: Place = Place.FLYING
@@ -101,7 +105,10 @@ class Queued:
 
 
 class Backlog:
-    """Backoff doubles from ``first_s`` to ``longest_s``. There is no flush of parked pods: nobody may depend on it."""
+    """The queue.
+
+    Backoff doubles from ``first_s`` to ``longest_s``. Parked pods are never flushed: nothing may depend on it.
+    """
 
     def __init__(self, now: Callable[[], float], first_s: float = 1.0, longest_s: float = 10.0) -> None:
         self.pods: dict[str, Queued] = {}
@@ -140,7 +147,7 @@ class Backlog:
                 self._flying = None
 
     def pop(self) -> Queued | None:
-        """The next pod to try. While nobody is active, those that back off after a refusal are tried early."""
+        """The next pod to try. With no active pod, pods that back off after a refusal are tried early."""
         self._flush()
         for heap in (self._active, self._backing_off):
             while heap:
@@ -153,7 +160,7 @@ class Backlog:
         return None
 
     def refused(self, queued: Queued, rejectors: tuple[str, ...]) -> None:
-        """Its cycle has found no node: park it, unless something happened meanwhile that may help."""
+        """Park the pod, whose cycle has found no node, unless an event meanwhile may help it."""
         self._flying = None
         queued.refusals += 1
         queued.errors = 0
@@ -167,7 +174,7 @@ class Backlog:
             self._move(queued, Place.PARKED)
 
     def failed(self, queued: Queued) -> None:
-        """Its cycle or its bind has ended in an error: it is tried again after its backoff, whatever happens."""
+        """Record an error of the pod's cycle or bind: it is tried again after its backoff, whatever happens."""
         if self._flying is queued:
             self._flying = None
         self.pods[queued.pod.uid] = queued
@@ -193,7 +200,7 @@ class Backlog:
             self._move(queued, Place.ACTIVE)
 
     def next_ready(self) -> float | None:
-        """When to try ``pop`` again if it finds nobody now; None if only an event can help."""
+        """When to try ``pop`` again if it finds no pod now; None if only an event can help."""
         while self._failed and self._failed[0][2].ticket != self._failed[0][1]:
             heapq.heappop(self._failed)
         return self._failed[0][0] if self._failed else None
@@ -203,7 +210,7 @@ class Backlog:
             self._move(queued, Place.BACKING_OFF if self._now() < queued.ready_at else Place.ACTIVE)
 
     def _flush(self) -> None:
-        """Whose backoff has ended becomes active."""
+        """Make the pods active whose backoff has ended."""
         now = self._now()
         for heap in (self._backing_off, self._failed):
             while heap and heap[0][0] <= now:
@@ -234,7 +241,10 @@ class Backlog:
 
 
 def _helps(event: ClusterEvent, queued: Queued) -> bool:
-    """Whoever rejected the pod decides: its queueing hint, or for the extender everything."""
+    """Whether the event may help the pod.
+
+    The queueing hint of its rejector decides; for the extender every event may.
+    """
     pod, rejectors = queued.pod, queued.rejectors
     match event:
         case PodCame(other, new):

@@ -1,4 +1,4 @@
-"""Suspended jobs as API objects: what their users wrote, what is written to start them, and what becomes of them."""
+"""Suspended jobs as API objects: their users' specs, the writes that start them, and their status."""
 
 from __future__ import annotations
 
@@ -40,20 +40,36 @@ Write = StartJob | SuspendJob | CleanJob | Reserve
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """One object. ``podsets``: as its user wrote them; the owner of their templates is this object.
+    """A job object.
 
-    ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
-    ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
-    pods has to succeed, and where its podset has completions others after them; ``closes``: when one has, no more are
-    made, and it is complete when none runs any more; else the success of one completes it. ``same_names``: its pods
-    have the same names in each start, and those that have failed are deleted before others come.
+    ``podsets``: as its user wrote them; the owner of their templates is this object.
+    ``pins``: whether its kind takes no node affinity in its template.
+    ``remakes``: when a pod fails, all are created again.
+    ``run_s``: how long it runs once enough of its pods do.
+    ``ttl_s``: how long it stays then.
+    ``by_pod``: each of its pods has to succeed, and where its podset has completions also the pods after them.
+    ``closes``: after one success no more pods are made, and the job is complete when no pod runs any more. Otherwise
+      one success completes the job.
+    ``same_names``: its pods have the same names in each start, and failed ones are deleted before others come.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
-    ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
-    ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
-    ``labels`` is what stands in the templates. ``tolerations``: what those have beside their own.
-    Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended;
-    ``active``, ``failed`` and ``succeeded`` count pods, ``ran``: one runs or has run, ``done``: slots whose pods have
-    succeeded, ``ended``: how.
+
+    The writes of the extender:
+
+    ``plan``: the annotation on the job.
+    ``led``: the nodes in its templates.
+    ``minimum``: the minMember in its templates.
+    ``let_go``: the annotation in place of a plan, when nodes are awaited; ``led`` is empty then.
+    ``labels``: the node labels in the templates then.
+    ``tolerations``: those of the templates beside their own.
+
+    The controller writes the rest:
+
+    ``began``: the start time.
+    ``idle``: the condition Suspended.
+    ``active``, ``failed`` and ``succeeded``: counts of pods.
+    ``ran``: whether a pod runs or has run.
+    ``done``: slots whose pods have succeeded.
+    ``ended``: how the job has ended.
     """
 
     key: GroupKey
@@ -97,12 +113,12 @@ class BatchJob:
 
     @property
     def stopped(self) -> bool:
-        """It is suspended, its controller has seen that or has never started it, and what it is made of may change."""
+        """Whether the job is suspended, its controller knows that or never started it, and its podsets may change."""
         return self.suspended and (self.idle or not self.began) and not self.active
 
     @property
     def marked(self) -> bool:
-        """Something of Muster's is on it. What nobody may write any more is as it is."""
+        """Whether Muster's marks are on the job. Fields that are immutable now do not count."""
         if self.plan is not None or self.let_go is not None:
             return True
         return self.led is not None and (self.suspended or not self.ended)
@@ -113,7 +129,7 @@ class BatchJob:
 
     @property
     def completions(self) -> int:
-        """As in PodSet; only jobs of one podset have them."""
+        """The completions as in PodSet; only jobs of one podset have them."""
         return self.podsets[0].completions
 
     @property
@@ -125,7 +141,7 @@ class BatchJob:
         return {one.slot(index): (one, index) for one in self.podsets for index in range(one.count)}
 
     def shown(self) -> Job:
-        """As the extender's watch reads it."""
+        """The job as the extender's watch reads it."""
         unnumbered = [one.prefix for one in self.podsets if not one.indexed]
         return Job(
             PodSets(self.key, tuple(map(self._to_come, self.podsets))),
@@ -159,8 +175,11 @@ class BatchJob:
         return replace(job, podsets=podsets_as_shown(job.podsets))
 
     def _to_come(self, podset: PodSet) -> PodSet:
-        """What finishes while the job runs has a node in its plan, and keeps its slot. Without indexes nobody can tell
-        which it was."""
+        """The podset without its done slots.
+
+        A slot with a node in the plan keeps it, even if its pod finishes while the job runs. Without indexes the
+        finished slot is unknown.
+        """
         nodes = (self.plan or {}).get(podset.name, ())
         if not podset.indexed:
             count = min(podset.count, max(self._left(podset), len(nodes)))
@@ -171,7 +190,7 @@ class BatchJob:
         return replace(podset, left_out=frozenset(over))
 
     def _left(self, podset: PodSet) -> int:
-        """How many of its pods have yet to succeed, as far as anybody says."""
+        """How many of its pods have yet to succeed, as far as this is known."""
         if podset.completions:
             return podset.completions - self.succeeded
         over = 0 if self.closes else sum(podset.slot(at) in self.done for at in range(podset.count))
@@ -184,7 +203,7 @@ class BatchJob:
         return planned if self.closes else max(0, planned - self._left(podset))
 
     def pod(self, podset: PodSet, index: int, name: str, created: float) -> Pod:
-        """What its controller makes for a slot, led as its template or the policy that pins by index has it."""
+        """The pod that the controller creates for a slot, with the nodes of its template or of the pinning policy."""
         made = as_created(podset, replace(podset.template, uid=name, name=name, created=created))
         made = replace(made, index=index if podset.indexed else None, group=None)
         if self.led is None and self.elsewhere is not None:
@@ -210,12 +229,12 @@ class BatchJob:
 
 
 def _needs_all_nodes(spread: Spread) -> bool:
-    """A node affinity can change what it allows: it may have too few domains then, or domains that lose some pods."""
+    """Whether a node affinity can break the spread: it may leave too few domains, or domains that lose some pods."""
     return spread.honors_affinity and (spread.min_domains > 1 or spread.key != HOSTNAME)
 
 
 def written(job: BatchJob, write: Write) -> BatchJob | str:
-    """What the extender's PATCH makes of it, or why nothing is written."""
+    """The job after the extender's PATCH, or why nothing is written."""
     match write:
         case StartJob(planned, plan, minimum, flavors):
             is_done = job.plan == dict(plan) if write.let_go is None else job.let_go == write.let_go
@@ -244,20 +263,20 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
 
 
 def _lead(job: BatchJob, write: StartJob) -> BatchJob | str:
-    """It was let go, and has its nodes. Its templates stay as they are."""
+    """Write the plan of a job that was started without one. Its templates stay as they are."""
     if not job.managed or job.ended or job.read().podsets != write.job.podsets:
         return "the job is not as it was when it was planned"
     return replace(job, plan=dict(write.plan), let_go=None)
 
 
 def suspend(job: BatchJob, *, polices: bool) -> BatchJob:
-    """Somebody else does it."""
+    """Suspend the job, as another client does."""
     stopped = replace(job, suspended=True)
     return replace(stopped, plan=None, let_go=None) if polices else stopped
 
 
 def resume(job: BatchJob, *, polices: bool) -> BatchJob:
-    """Somebody else does it: the policy keeps a managed job suspended that has no plan."""
+    """Unsuspend the job, as another client does: the policy keeps a managed job suspended that has no plan."""
     return job if polices and job.managed and job.plan is None and job.let_go is None else replace(job, suspended=False)
 
 

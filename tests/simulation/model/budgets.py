@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: what the Eviction API makes of them, and the controller that counts who may go."""
+"""PodDisruptionBudgets: the answer of the Eviction API, and the controller that counts the allowed disruptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_counted_by(budget: DisruptionBudget, pod: Pod) -> bool:
 
 
 class DisruptionController:
-    """A pod that was evicted counts until a while after it has gone: then another one may go in its place."""
+    """Counts the allowed disruptions. An evicted pod counts until some time after its end."""
 
     def __init__(self, api: ApiServer, clock: Clock, lag: Callable[[], float]) -> None:
         self._api = api
@@ -29,7 +29,7 @@ class DisruptionController:
         api.listeners[Kind.PODS].append(self._pod_changed)
 
     def let_go(self, pod: Pod) -> bool:
-        """Asked by the Eviction API: whether the budget of that pod lets it go. It counts at once."""
+        """Whether the budget of that pod allows its eviction, as the Eviction API asks. The eviction counts at once."""
         if not pod.node or pod.terminal or pod.deleting:
             return True
         found = [(name, one) for name, one in self._api.budgets.items() if is_counted_by(one, pod)]

@@ -1,4 +1,4 @@
-"""What kube-scheduler knows of the nodes: bound pods, pods that it has assumed, and room nominated to others."""
+"""kube-scheduler's cache of the nodes: bound pods, pods that it has assumed, and room nominated to others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from policies.placement.matching import admits
 from tests.simulation.model.plugins import PORTS, PreFilter
 
 FIT, SHAPE, FACTS = "NodeResourcesFit", "NodeAffinity", "VolumeBinding"
-"""Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows."""
+"""The plugins that refuse a node: for lack of room, for selectors or taints, for facts of kube-scheduler alone."""
 VOLUMES, DEVICES = "VolumeBinding by claims", "DynamicResources"
 """The same for lack of volumes, or of devices."""
 
 
 Bars = Callable[[Pod, str], bool]
-"""Whether kube-scheduler refuses the pod a node, for reasons that nobody else can see, as with volumes."""
+"""Whether kube-scheduler refuses the pod a node, for reasons hidden from all others, as with volumes."""
 
 
 def no_bars(_pod: Pod, _node: str) -> bool:
@@ -40,7 +40,7 @@ class Cache:
         self._related = False
         """Whether any pod so far demands something of others."""
         self._counted: tuple[Pod, PreFilter] | None = None
-        """What was counted for the pod that was looked at last, as long as nothing changes."""
+        """The counts for the last pod, as long as nothing changes."""
         self._admitted: dict[Selection, dict[str, bool]] = {}
 
     def set_node(self, node: Node) -> None:
@@ -55,7 +55,7 @@ class Cache:
         self._forget_admissions(name)
 
     def put(self, pod: Pod, node: str) -> None:
-        """The pod is on that node, whatever was thought before."""
+        """Record that the pod is on that node, whatever was recorded before."""
         self.take(pod.uid)
         self._where[pod.uid] = node
         self._counted = None
@@ -90,7 +90,7 @@ class Cache:
             self._nominated.setdefault(node, {})[pod.uid] = pod
 
     def refusal(self, pod: Pod, node: str, without: Iterable[Pod] = ()) -> str | None:
-        """Which of the plug-ins refuses the node, if those are gone; None when the pod can go there."""
+        """The plugin that refuses the node, if the pods of ``without`` are gone; None when the pod can go there."""
         if not self._admits(node, pod.selection):
             return SHAPE
         gone = list(without)

@@ -1,4 +1,4 @@
-"""What the model of the API server tells those who watch it."""
+"""The changes of which the model of the API server notifies its watches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""kube-controller-manager's controller of ResourceClaims: it makes those of templates, and deallocates unused ones.
+"""kube-controller-manager's controller of ResourceClaims: it makes claims from templates, and deallocates unused ones.
 
-It takes the reservation of a pod back that has ended or is gone. With the last one the allocation goes; where
-kube-scheduler has taken the last one back, the allocation stays (controller.go of 1.37, ``syncClaim``).
+It removes the reservation of a pod that has ended or is gone, and with the last reservation the allocation. If
+kube-scheduler has removed the last reservation, the allocation stays (controller.go of 1.37, ``syncClaim``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.simulation.model.devices import claims_of
 
 
 class ClaimController:
-    """``lag`` gives the seconds until it looks at what has changed."""
+    """The controller. ``lag`` gives the seconds until it looks at a change."""
 
     def __init__(self, api: ApiServer, clock: Clock, lag: Callable[[], float]) -> None:
         self._api = api

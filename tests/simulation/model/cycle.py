@@ -1,4 +1,4 @@
-"""One scheduling cycle of kube-scheduler: the nominated node alone, then all of them, the extender last."""
+"""A scheduling cycle of kube-scheduler: the nominated node alone, then all of them, the extender last."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """kube-scheduler's configuration and speed. ``score_all``: look at every node, or at an adaptive sample.
+    """kube-scheduler's configuration and speed. Durations are in seconds.
 
-    Durations are in seconds; ``node_s`` is what one more node to look at costs. Until ``slow_until`` a cycle takes
-    ``slow_s``.
+    ``score_all``: whether a cycle looks at every node, or at an adaptive sample.
+    ``node_s``: the cost of one more node in a cycle.
+    ``slow_until``: until then a cycle takes ``slow_s``.
     """
 
     name: str = "muster"
@@ -42,7 +43,7 @@ class Profile:
         return self.slow_s if now < self.slow_until else self.cycle_s
 
     def sees_all(self, nodes: int) -> bool:
-        """Whether each cycle looks at all of so many nodes."""
+        """Whether each cycle looks at all nodes, if there are that many."""
         return self.score_all or _sample(nodes) >= nodes
 
 
@@ -77,7 +78,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No node. ``plugins``: node -> who refused it; ``rejectors``: whoever has to change their mind; the message."""
+    """The result of a cycle without a node.
+
+    ``plugins``: node -> the plugin that refused it.
+    ``rejectors``: the plugins whose refusal has to end.
+    """
 
     plugins: Mapping[str, str]
     rejectors: tuple[str, ...]
@@ -142,7 +147,7 @@ class Cycle:
         return Refused(plugins, tuple(rejectors), _message(len(cache.nodes), reasons))
 
     def ask(self, question: Callable[[Verbs], AnswerT | None]) -> Process[AnswerT | None]:
-        """One call of a verb, there and back; None when there is no answer in time."""
+        """Call a verb, there and back; None when there is no answer in time."""
         assert self._find is not None
         yield self._network.hop()
         extender = self._find()
@@ -158,7 +163,7 @@ class Cycle:
         return (yield from self.ask(lambda extender: extender.filter(pod, nodes)))
 
     def _scan(self, pod: Pod) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The nodes that the plug-ins take, up to as many as are looked for, and who refused the others."""
+        """The nodes that the plugins accept, up to the wanted number, and the plugins that refused the others."""
         cache = self._cache
         names = _named(pod.selection)
         nodes = list(cache.nodes) if names is None else [name for name in names if name in cache.nodes]
@@ -182,7 +187,7 @@ class Cycle:
         return tuple(feasible), plugins
 
     def _refusal(self, pod: Pod, node: str) -> str | None:
-        """Which of the plug-ins refuses the node: those of volumes and devices come after the others."""
+        """The plugin that refuses the node: those of volumes and devices come after the others."""
         if (refuser := self._cache.refusal(pod, node)) is not None:
             return refuser
         if pod.claims and self._storage.refuses(pod, node):
@@ -212,7 +217,7 @@ def _named(selection: Selection) -> tuple[str, ...] | None:
 
 
 def _sample(nodes: int) -> int:
-    """How many feasible nodes kube-scheduler looks for among so many when it adapts."""
+    """How many feasible nodes an adaptive kube-scheduler looks for, if there are ``nodes``."""
     percent = max(5, 50 - nodes // 125)
     return nodes if nodes < 100 else max(100, nodes * percent // 100)
 

@@ -1,8 +1,8 @@
-"""Devices of the model: what drivers publish, what claims hold, and which device a claim gets.
+"""Devices of the model: slices of drivers, claims, and which device a claim gets.
 
 Drivers have two kinds of devices: large ones, and others. Pods and nodes of the model list them as amounts of two
-resources, which the referee counts like any other. The extender and kube-scheduler are shown pods and nodes without
-them: they have slices and claims instead.
+resources, which the referee counts like any other. The extender and kube-scheduler see pods and nodes without these
+amounts, and slices and claims instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CLASSES = (
     DeviceClassSeen("channel.example.com", "", (f"{_KIND} == 'channel'",)),
 )
 DAEMONS = DeviceClassSeen(DAEMON_CLASS, "", ("false",))
-"""By this class the extender knows that the driver prepares nodes for domains."""
+"""The class by which the extender knows that the driver prepares nodes for domains."""
 _CLASS_OF = {ANY: CLASSES[0].name, LARGE: CLASSES[1].name, CHANNEL: CLASSES[2].name}
 
 
@@ -89,7 +89,7 @@ def amounts_of(names: Sequence[str]) -> Requests:
 
 
 def with_amounts(there: Requests, amounts: Requests) -> Requests:
-    """The same with these amounts of devices, whatever it had."""
+    """The same requests with exactly these amounts of devices."""
     return tuple(sorted((*(one for one in there if one[0] not in _AMOUNTS), *amounts)))
 
 

@@ -1,7 +1,7 @@
-"""NVIDIA's driver, as far as ComputeDomains go: it labels a node for the domain of the pods that are bound there.
+"""NVIDIA's driver for ComputeDomains: it labels a node for the domain of the pods that are bound there.
 
-A node that is labelled for another domain is left as it is: pods of this one do not start there until the label goes,
-which is some time after the last pod of that domain has ended or gone.
+A node that is labelled for another domain is left as it is: pods of this domain do not start there until the label
+is removed. That happens some time after the last pod of the other domain has ended or gone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DomainDriver:
         api.listeners[Kind.PODS].append(self._pod_changed)
 
     def prepares(self, pod: Pod) -> bool:
-        """Whether the node of the pod is prepared for its domain, which it is by now if it can be."""
+        """Whether the node of the pod is prepared for its domain. An unlabelled node is labelled now."""
         domain, node = domain_of(pod, self._api), self._api.nodes.get(pod.node or "")
         if not domain or node is None:
             return True

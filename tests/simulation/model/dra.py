@@ -1,4 +1,4 @@
-"""kube-scheduler's plugin DynamicResources: which node has devices for a pod, and who holds them until it is bound."""
+"""kube-scheduler's plugin DynamicResources: the nodes with devices for a pod, and the devices of pods until Binding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.simulation.model.tasks import Process
 
 @dataclass(frozen=True, slots=True)
 class _Assumed:
-    """A claim as this process has written it, and the version of that."""
+    """A claim as this process has written it, with the written version."""
 
     version: int
     claim: DeviceClaim
@@ -110,7 +110,7 @@ class DynamicResources:
         self._in_flight |= self._choice(pod, node) or {}
 
     def before_bind(self, pod: Pod) -> Process[bool]:
-        """Write what was chosen, and the reservation, claim by claim. Returns whether all is written."""
+        """Write the chosen devices, and the reservation, claim by claim. Returns whether all is written."""
         for seen in claims_of(pod, list(self._claims())):
             if seen is None:
                 return False

@@ -1,4 +1,4 @@
-"""What the core is told of an object that a watch shows."""
+"""The events that the core gets for an object that a watch shows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.simulation.model.wire import read_node, read_pod
 
 
 def seen(change: Change) -> Event:
-    """It is there, or has changed."""
+    """The event for an object that exists, or has changed."""
     match change.value:
         case Pod() as pod:
             return PodSeen(read_pod(change.written, pod) if change.written else as_shown(as_read(pod)))
@@ -73,7 +73,7 @@ def seen(change: Change) -> Event:
 
 
 def gone(change: Change) -> Event:
-    """It was like that when it was last there."""
+    """The event for an object that is gone. ``change``: its last version."""
     match change.value:
         case Pod() as pod:
             return PodGone(pod.uid)
@@ -132,7 +132,7 @@ def _device_gone(thing: Thing | DeviceClaim) -> Event:
 
 
 def as_meant(change: Change) -> Event:
-    """The same by the model's own reading of what is written."""
+    """The same event by the model's own reading of the written object."""
     return seen(replace(change, written=b""))
 
 

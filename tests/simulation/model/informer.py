@@ -14,7 +14,7 @@ Seen = Callable[[Change, Change | None], None]
 Gone = Callable[[Change], None]
 
 RETRY_S = (0.0, 0.5, 1.0, 2.0, 3.0)
-"""Pauses of a client whose watch fails again and again; the last one goes on."""
+"""Pauses of a client whose watch fails again and again; the last one repeats."""
 
 
 class Informer:
@@ -36,7 +36,7 @@ class Informer:
         api.listeners[kind].append(self._push)
 
     def list(self) -> None:
-        """Read everything now, and tell the difference: what vanished first, its name may be in use again."""
+        """Read everything now, and report the difference: vanished objects first, because names may be reused."""
         self._news.clear()
         found = self._api.changes[self.kind]
         for uid in [uid for uid in self.known if uid not in found]:
@@ -51,26 +51,26 @@ class Informer:
             self._timer.cancel()
 
     def interrupt(self, seconds: float, *, relist: bool) -> None:
-        """The watch breaks for a while. Afterwards it goes on where it was, or everything is listed again."""
+        """Break the watch for a while. Afterwards it continues where it was, or everything is listed again."""
         self._deaf_until = max(self._deaf_until, self._network.clock.now + seconds)
         self._relist = self._relist or relist
         self._arm(self._deaf_until)
 
     def cut(self, times: int = 1) -> None:
-        """The connection ends in the middle of the next line: the watch is opened anew after the last whole one."""
+        """End the connection in the middle of the next line: the watch is opened again after the last whole one."""
         self._cuts = times
 
     def expire(self, times: int) -> None:
-        """The API server forgets versions at once: so many watches in a row are refused with 410, each after a list."""
+        """Let the API server forget versions: the next ``times`` watches are refused with 410, each after a list."""
         self._expired, self._refused = times, 0
         self._arm(max(self._deaf_until, self._network.clock.now))
 
     def torn(self) -> None:
-        """What the client makes of half a line: nothing, it comes again."""
+        """Drop half a line, as the client does: the whole line comes again."""
         self.interrupt(RETRY_S[1], relist=False)
 
     def skip(self) -> None:
-        """Go on after the next change without a look at it."""
+        """Continue after the next change without a look at it."""
         self._news.popleft()
 
     def _push(self, change: Change) -> None:

@@ -1,4 +1,4 @@
-"""What is submitted to the model of the controller of jobs, and how far it is."""
+"""The specs that are submitted to the model of the job controller, and the state of each job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from policies.model.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Some members of one shape. With a ``series`` they are numbered from 0, without one on from the last role.
+    """The members of one shape. With a ``series`` they are numbered from 0, without one on from the last role.
 
-    ``name``: what they say that they are, for the minimum of their role.
+    ``name``: the role that they declare, for the minimum of their role.
     """
 
     replicas: int
@@ -40,14 +40,18 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What a user submits. ``min_member`` 0: its pods are no gang. ``minima``: of roles that have one, in its PodGroup.
-    Durations are in seconds.
+    """A job that a user submits. Durations are in seconds.
 
-    It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed. ``give_up_s``: how long members
-    that run wait for the others before they end, and the job is submitted anew. ``replaces``: whether lost pods are
-    made anew, as a Job does and a bare pod does not. ``ttl_s``: how long finished pods stay. ``pending``: its pods are
-    made when its PodGroup was taken up, as those of a Volcano Job; each role has a series then. ``storage``: what the
-    claim of each member asks for, which its replacement finds again.
+    It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed.
+
+    ``min_member``: 0: its pods are no gang.
+    ``minima``: of roles that have one, in its PodGroup.
+    ``give_up_s``: how long running members wait for the others before they end, and the job is submitted again.
+    ``replaces``: whether lost pods are replaced, as a Job does and a bare pod does not.
+    ``ttl_s``: how long finished pods stay.
+    ``pending``: its pods are made when its PodGroup was taken up, as those of a Volcano Job; each role has a series
+      then.
+    ``storage``: the request of each member's claim, which its replacement finds again.
     """
 
     name: str
@@ -95,7 +99,7 @@ class JobSpec:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One life of a job. ``pods``: member number -> UID of the pod that stands for it now."""
+    """A life of a job. ``pods``: member number -> UID of its present pod."""
 
     spec: JobSpec
     uid: str

@@ -16,7 +16,7 @@ from tests.simulation.model.tasks import Process, spawn
 _APART_S = 10.0
 """Between the ends of pods that have work of their own."""
 _LONGEST_PAUSE_S = 8.0
-"""Between two attempts to create what is refused."""
+"""The longest pause between two attempts at a refused creation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,10 +36,11 @@ class _Record:
 
 
 class JobController:
-    """The success of one pod completes a job, by its policy, or that of all its pods.
+    """The controller. Each job states whether the success of one pod completes it, or that of all its pods.
 
-    ``rate``: requests a second, of all jobs together. ``lag`` gives the seconds until it looks at what has changed.
-    ``blocked``: jobs of which no pod can be created, as a ResourceQuota does it.
+    ``rate``: requests a second, of all jobs together.
+    ``lag``: gives the seconds until it looks at a change.
+    ``blocked``: jobs of which no pod can be created, as with a ResourceQuota.
     """
 
     def __init__(self, api: ApiServer, clock: Clock, lag: Callable[[], float], rate: float = 20.0) -> None:
@@ -53,7 +54,7 @@ class JobController:
         self._records: dict[str, _Record] = {}
         self._owners: dict[str, str] = {}
         self._deleted: dict[str, None] = {}
-        """Pods that it has deleted itself: those that others delete count as failed."""
+        """Pods that the controller has deleted itself: pods that others delete count as failed."""
         api.listeners[Kind.JOBS].append(self._job_changed)
         api.listeners[Kind.PODS].append(self._pod_changed)
 
@@ -68,8 +69,10 @@ class JobController:
         return [] if record is None else [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
 
     def finish(self, job: BatchJob) -> None:
-        """Its work is done: its pods succeed; where all have to end, half of them, and the others later, as those that
-        come after them."""
+        """End the work of the job: its pods succeed.
+
+        If each pod has to succeed, half of them do so now, and the others later, like the pods that come after them.
+        """
         running = [pod for pod in self.pods(job) if pod.phase == "Running" and not pod.deleting]
         ended = running[: (len(running) + 1) // 2] if job.by_pod or job.closes else running
         for pod in ended:
@@ -79,7 +82,7 @@ class JobController:
             self._clock.after(_APART_S, lambda: self.finish(job))
 
     def delete(self, job: BatchJob) -> None:
-        """Its object goes, and its pods after it."""
+        """Delete the job's object, and then its pods."""
         if self._job(job.uid) is not None:
             self._api.remove_job(job.key)
 
@@ -120,7 +123,7 @@ class JobController:
         self._look_at(owner)
 
     def _meet(self, uid: str, record: _Record) -> None:
-        """Once enough of its pods run it works; when one of those is lost it begins anew."""
+        """Start the work once enough of its pods run. When one of those is lost, the work begins again."""
         job = self._job(uid)
         phases = [pod.phase for pod in map(self._api.pods.get, record.slots) if pod is not None and not pod.deleting]
         running, done = phases.count("Running"), phases.count("Succeeded")
@@ -133,7 +136,7 @@ class JobController:
         if job is not None and works and job.run_s < float("inf"):
             record.timer = self._clock.after(job.run_s, lambda: self.finish(job))
 
-    # What it does.
+    # The work of the controller
 
     def _look_at(self, uid: str, pause_s: float = 0.0) -> None:
         record = self._records[uid]
@@ -159,7 +162,7 @@ class JobController:
                 self._look_at(uid, pause_s)
 
     def _sync(self, job: BatchJob, record: _Record) -> Process[None]:
-        """One look at a job, as it was at the beginning: what it is told meanwhile it finds out the next time."""
+        """Look at a job once, as it was at the beginning: later news waits for the next look."""
         there = [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
         active = [pod for pod in there if pod.live]
         well = [pod for pod in there if pod.phase == "Succeeded"]
@@ -192,7 +195,7 @@ class JobController:
         self._report(job.uid, record, suspended=job.suspended, ended=ended)
 
     def _is_complete(self, job: BatchJob, done: Collection[SlotKey], active: list[Pod]) -> bool:
-        """Without what others do that have to go because it is suspended."""
+        """Whether the job is complete, without its pods that have to end because it is suspended."""
         if job.by_pod:
             return job.slots.keys() <= set(done)
         return bool(done) and (not job.closes or job.suspended or not active)
@@ -227,7 +230,7 @@ class JobController:
             self._owners[name] = job.uid
             record.slots[name] = podset, index
             if self._api.create_pod(pod) == CONFLICT:
-                # It looks again when the one of that name has gone.
+                # The controller looks again when the pod of that name has gone.
                 del self._owners[name], record.slots[name]
 
     def _turn(self) -> Process[None]:
@@ -236,7 +239,7 @@ class JobController:
         yield self._free_at - self._clock.now
 
     def _report(self, uid: str, record: _Record, *, suspended: bool, ended: str) -> None:
-        """Write the status; what the job says by now is kept."""
+        """Write the status; the other fields keep their present values."""
         job = self._job(uid)
         if job is None:
             return

@@ -23,7 +23,7 @@ from tests.simulation.model.job_specs import Job, JobSpec
 
 
 class Jobs:
-    """The job controller and the jobs' own code. ``on_end`` is told of every job that has ended."""
+    """The job controller and the jobs' own code. ``on_end`` is called with every job that has ended."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Jobs:
             self._clock.after(at, lambda number=number: self._create(job, number))  # type: ignore[misc]
 
     def _group_changed(self, change: Change) -> None:
-        """It was taken up: now its pods may come."""
+        """Create the pods of a PodGroup that was taken up."""
         group = change.value
         assert isinstance(group, PodGroup)
         job = None if group.job is None or group.pending or change.gone else self.jobs.get(group.job.uid)
@@ -74,7 +74,7 @@ class Jobs:
             self._create_all(job)
 
     def delete(self, job: Job) -> None:
-        """The user deletes it: its PodGroup and its pods go."""
+        """Delete the job as its user does: its PodGroup and its pods are deleted."""
         if not job.ended:
             self._end(job, succeeded=False)
         group = self._api.groups.get(job.spec.key)
@@ -90,7 +90,7 @@ class Jobs:
         self.jobs.pop(job.uid, None)
 
     def finish(self, job: Job) -> None:
-        """Its work is done: its members succeed, and those that never ran are deleted."""
+        """End the work of the job: its members succeed, and members that never ran are deleted."""
         self._end(job, succeeded=True)
         for uid in list(job.pods.values()):
             pod = self._api.pods.get(uid)
@@ -219,7 +219,7 @@ class Jobs:
         self._set_timer(job, self._clock.after(job.spec.run_s, lambda: self.finish(job)))
 
     def _give_up(self, job: Job) -> None:
-        """The members that run have waited long enough: everything is deleted, and submitted anew."""
+        """Delete the job, whose running members have waited long enough, and submit it again."""
         self.delete(job)
         self._after(lambda: self._resubmit(job))
 

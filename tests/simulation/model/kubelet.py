@@ -1,4 +1,4 @@
-"""Kubelets, and what becomes of pods whose node is lost."""
+"""Kubelets, and the pods of lost nodes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Kubelets:
             self._api.report_pod(uid, stage)
 
     def _end(self, uid: str) -> None:
-        """Report that the containers have ended; the object of the pod goes later."""
+        """Report that the containers have ended; the object of the pod is removed later."""
         pod = self._api.pods.get(uid)
         if pod is not None and pod.deleting and not pod.terminal and pod.node not in self._down:
             self._api.change_pod(uid, phase="Failed")

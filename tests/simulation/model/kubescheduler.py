@@ -1,4 +1,4 @@
-"""kube-scheduler 1.36, one life of it: scheduling cycles one after the other, binding cycles beside them."""
+"""kube-scheduler 1.36, in one life: scheduling cycles one after the other, binding cycles beside them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.simulation.model.tasks import Lane, Process, Task
 REQUEST_S = 5.0
 """How long a request to the API server may take."""
 _REPEATED_S = 0.31
-"""For so long a write that is turned down is repeated before it counts as failed."""
+"""How long a refused write is repeated before it counts as failed."""
 _WRITES_AT_ONCE = 1000
 
 
 class Nomination(Enum):
-    """What a failed cycle does to the pod's nomination, unless it sets one."""
+    """The effect of a failed cycle on the pod's nomination, unless the cycle sets one."""
 
     KEEP = "keep"
     CLEAR = "clear"
@@ -43,7 +43,10 @@ class _Open:
 
 
 class KubeScheduler:
-    """It begins with a list of everything. ``find`` gives the extender that listens now; None: it has no extender."""
+    """A life of kube-scheduler, which begins with a list of everything.
+
+    ``find``: returns the extender that listens now; None: there is no extender.
+    """
 
     def __init__(
         self,
@@ -93,12 +96,12 @@ class KubeScheduler:
         self._storage.interrupt(seconds, relist=False)
 
     def refused_by(self, uid: str) -> tuple[str, ...]:
-        """Who refused the pod when it was tried last; empty if nobody has, or it does not wait."""
+        """The plugins that refused the pod when it was tried last; empty if none has, or if it does not wait."""
         queued = self._backlog.pods.get(uid)
         return () if queued is None else queued.rejectors
 
     def has_yet_to_try(self, uids: Iterable[str]) -> bool:
-        """Whether some of these pods are in its queue, and none of them was tried in vain."""
+        """Whether some of these pods are in its queue, and none of them was refused yet."""
         queued = [one for one in map(self._backlog.pods.get, uids) if one is not None]
         untried = (Place.ACTIVE, Place.FLYING)
         return bool(queued) and all(one.place in untried and not (one.refusals or one.errors) for one in queued)
@@ -112,7 +115,7 @@ class KubeScheduler:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Somebody may be there to be scheduled."""
+        """Continue with the queue, which may have a pod to be scheduled."""
         if self._loop is None:
             if self._timer is not None:
                 self._timer.cancel()
@@ -165,7 +168,7 @@ class KubeScheduler:
                     yield from self._say(pod, message, message, nomination)
 
     def _left(self, uid: str) -> bool:
-        """Whether the pod has gone, or was bound by somebody else, during its cycle."""
+        """Whether the pod has gone, or was bound by another scheduler, during its cycle."""
         seen = self.picture.pod(uid)
         return seen is None or bool(seen.node) or seen.terminal
 
@@ -179,7 +182,7 @@ class KubeScheduler:
                 self._cache.nominate(pod, node)
 
     def _preempt(self, pod: Pod, refused: Refused) -> Process[Nomination | str]:
-        """The node to be nominated because its victims go, or what becomes of the nomination without one."""
+        """The node to be nominated because its victims are evicted, or what happens to the nomination without one."""
         if not refused.plugins:
             return Nomination.CLEAR
         if self._waits_for_victims(pod):
@@ -203,7 +206,7 @@ class KubeScheduler:
         return any(other.deleting and other.priority < pod.priority for other in there.values())
 
     def _evict(self, victim: str, preemptor: str) -> Process[None]:
-        """One that cannot be deleted wakes nobody by its end: the preemptor is tried again."""
+        """Delete a victim. If that fails, its end wakes no pod, so the preemptor is tried again."""
         status = yield from self._network.request(lambda: self._api.delete_pod(victim), REQUEST_S)
         if status not in (OK, NOT_FOUND):
             yield _REPEATED_S
@@ -211,7 +214,10 @@ class KubeScheduler:
             self._go_on()
 
     def _say(self, pod: Pod, refusal: str | None, text: str, nomination: Nomination | str) -> Process[None]:
-        """PATCH the pod's condition, when it differs. What is cleared is what this process knew of when it began."""
+        """PATCH the pod's condition, when it differs.
+
+        Only a nomination that this cycle knew at its beginning is cleared.
+        """
         facts: dict[str, object] = {"refusal": refusal}
         if isinstance(nomination, str) and not isinstance(nomination, Nomination):
             facts["nominated_node"] = nomination
@@ -225,8 +231,10 @@ class KubeScheduler:
     # Binding cycles.
 
     def _prepare(self, queued: Queued, node: str) -> Process[None]:
-        """PreBind: say on the pod where it is to go, have its volumes provided, and write its claims of devices. Then
-        its Binding is asked for."""
+        """Do PreBind: write the node on the pod, have its volumes provided, and write its claims of devices.
+
+        Then the Binding is requested.
+        """
         pod = queued.pod
         if pod.device_claims and pod.nominated_node != node:
             yield from self._network.request(lambda: self._api.touch_pod(pod.uid, nominated_node=node), REQUEST_S)
@@ -247,7 +255,7 @@ class KubeScheduler:
         self._clock.after(self._network.hop(), lambda: self._call(request))
 
     def _call(self, request: BindRequest) -> None:
-        """The request arrives, if anybody listens."""
+        """Deliver the request, if an extender listens."""
         extender = self._find() if self._find is not None else None
         if request not in self.binds:
             return
@@ -302,5 +310,5 @@ class KubeScheduler:
 
 
 def _chosen(victims: Victims, allowed: Mapping[str, tuple[str, ...]]) -> Victims:
-    """What the extender has left of the candidates."""
+    """The candidates that the extender has left."""
     return {node: tuple(pod for pod in victims[node] if pod.uid in uids) for node, uids in allowed.items()}

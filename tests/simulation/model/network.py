@@ -1,4 +1,4 @@
-"""Everything between two processes: how long a message takes, and what becomes of requests to the API server."""
+"""The network between two processes: how long a message takes, and how requests to the API server end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extender.simulation.clock import Clock
 from tests.simulation.model.tasks import Process
 
 NO_ANSWER = 0
-"""The status of a request that nobody answered: it may or may not have been carried out."""
+"""The status of a request without an answer: it may or may not have been carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,13 @@ class Weather:
 
 
 class Network:
-    """One for the whole cluster. ``weather`` may be changed at any time; ``api_down`` makes every request fail.
+    """The network of the whole cluster. ``weather`` may be changed at any time.
 
-    ``queue_s``: how long a request waits in the API server before it is carried out. ``hanging``: so many of the
-    extender's next requests hang. ``unread``: no job can be read. ``refuses``: with what status the extender's writes
-    are refused, 0 if they are not.
+    ``api_down``: every request fails.
+    ``queue_s``: how long a request waits in the API server before it is carried out.
+    ``hanging``: how many of the extender's next requests hang.
+    ``unread``: no job can be read.
+    ``refuses``: the status with which the extender's writes are refused, 0 if they are not.
     """
 
     def __init__(self, clock: Clock, random: Random, weather: Weather | None = None) -> None:
@@ -59,13 +61,13 @@ class Network:
         return bool(self.weather.repeats) and self._random.random() < self.weather.repeats
 
     def unless_refused(self, write: Callable[[], int]) -> Callable[[], int]:
-        """What becomes of a write of the extender when it arrives."""
+        """Wrap a write of the extender: when it arrives it may be refused."""
         return lambda: self.refuses or write()
 
     def request(self, write: Callable[[], int], timeout_s: float) -> Process[int]:
         """Carry ``write`` out at the API server; ends with the HTTP status, or NO_ANSWER.
 
-        A request that is on its way lands even if whoever sent it is killed meanwhile.
+        A request that is on its way lands even if its sender is killed meanwhile.
         """
         there_s, weather = self.hop() + self.queue_s, self.weather
         if self.api_down or (weather.errors and self._random.random() < weather.errors):
@@ -87,8 +89,9 @@ class Network:
         return status if took_s <= timeout_s else NO_ANSWER
 
     def hung(self, write: Callable[[], int], timeout_s: float) -> Process[int]:
-        """A request that nobody answers before its sender gives it up. The API server carries it out at once, some time
-        later, or never.
+        """Send a request that gets no answer before its timeout.
+
+        The API server carries it out at once, some time later, or never.
         """
         self.hanging -= 1
         lands_s = self._random.choice((self.hop(), timeout_s * self._random.random(), None))

@@ -11,8 +11,13 @@ REPLICA_SET, STATEFUL_SET, LWS = "ReplicaSet", "StatefulSet", "LeaderWorkerSet"
 
 @dataclass(frozen=True, slots=True)
 class OwnerObject:
-    """``key``: by which its pods name it. ``template``: what they are like; ``leader``: the first of each gang, where
-    that is not like the others. ``replicas``: pods of each gang, of which ``least`` have to start together; None: all.
+    """An owner object.
+
+    ``key``: the key by which its pods name it.
+    ``template``: the template of its pods.
+    ``leader``: the first pod of each gang, where that differs from the others.
+    ``replicas``: pods of each gang.
+    ``least``: how many of them have to start together; None: all.
     ``groups``: how many gangs it makes.
     """
 
@@ -27,7 +32,7 @@ class OwnerObject:
     groups: int = 1
 
     def shown(self) -> GangOwner:
-        """As the extender's watch reads it."""
+        """The owner as the extender's watch reads it."""
         made_by = Controller("apps/v1", self.kind, self.key.name.partition("-")[2], self.uid)
         minimum = max(1, min(self.replicas if self.least is None else self.least, self.replicas))
         podset = None
@@ -41,7 +46,10 @@ class OwnerObject:
         return f"{self.key.name}-{group}" if self.kind == LWS else self.key.name
 
     def pod(self, group: int, number: int, life: int, created: float) -> Pod:
-        """That of a ReplicaSet has no number; those of another kind have the same name in each life."""
+        """The pod of that number.
+
+        Pods of a ReplicaSet have no number; those of another kind have the same name in each life.
+        """
         name = f"{self.gang(group)}-{number}"
         size = self.replicas if self.kind == LWS else None
         like = self.leader if self.leader is not None and not number else self.template
@@ -50,7 +58,7 @@ class OwnerObject:
             uid=f"{self.uid}:{name}.{life}",
             name=f"{name}.{life}" if self.kind == REPLICA_SET else name,
             created=created,
-            # What makes the workers of a group is another object than what makes the leaders.
+            # Two objects make the pods of a group: one the workers, another one the leader.
             owner=f"{self.uid}/{group}" if self.kind == LWS and number else self.uid,
             index=None if self.kind == REPLICA_SET else number,
             series=f"{group:09d}" if self.kind == LWS else "",

@@ -1,4 +1,4 @@
-"""The controller that makes the pods of owners of gangs: in order or at once, and lost ones anew."""
+"""The controller that creates the pods of owners of gangs: in order or at once, and replaces lost ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from tests.simulation.model.owner import LWS, REPLICA_SET, OwnerObject
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What the controller keeps of one owner. ``pods``: UID -> its gang and number. ``restarts``: gangs of which a pod
-    was lost, and that are made anew as a whole. ``last``: the owner as last seen."""
+    """The controller's record of an owner.
+
+    ``pods``: UID -> its gang and number.
+    ``restarts``: gangs that lost a pod, and that are created again as a whole.
+    ``last``: the owner as last seen.
+    """
 
     last: OwnerObject
     pods: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -25,7 +29,7 @@ class _Record:
 
 
 class OwnerController:
-    """``lag`` gives the seconds until it looks at what has changed, and between two pods that it makes."""
+    """The controller. ``lag`` gives the seconds until it looks at a change, and between two pods that it makes."""
 
     def __init__(self, api: ApiServer, clock: Clock, lag: Callable[[], float]) -> None:
         self._api = api
@@ -40,7 +44,7 @@ class OwnerController:
 
     @property
     def running(self) -> list[OwnerObject]:
-        """Those of which some pod runs."""
+        """The owners with a running pod."""
         return [
             owner
             for uid, record in self._records.items()
@@ -48,7 +52,7 @@ class OwnerController:
         ]
 
     def delete(self, owner: OwnerObject) -> None:
-        """Its object goes, and its pods after it."""
+        """Delete the owner's object, and then its pods."""
         self._api.remove_owner(owner.key)
 
     def _owner(self, uid: str) -> OwnerObject | None:
@@ -83,7 +87,7 @@ class OwnerController:
             self._clock.after(self._lag(), lambda: self._sync(uid))
 
     def _sync(self, uid: str) -> None:
-        """One look: it deletes what there is too much of, or makes one pod, and looks again."""
+        """Look at an owner once: delete surplus pods, or create one pod and look again."""
         record, owner = self._records[uid], self._owner(uid)
         record.busy = False
         if owner is None:
@@ -105,7 +109,10 @@ class OwnerController:
                 self._look_at(uid)
 
     def _surplus(self, owner: OwnerObject, there: dict[int, Pod]) -> list[Pod]:
-        """Of a ReplicaSet those go first that do not run, of others the last. In order one goes after the other."""
+        """The surplus pods: of a ReplicaSet first those that do not run, of others the last.
+
+        Ordered pods are deleted singly.
+        """
         many = len(there) - owner.replicas
         if owner.kind == REPLICA_SET:
             return sorted(there.values(), key=lambda pod: (pod.phase == "Running", pod.uid))[: max(0, many)]

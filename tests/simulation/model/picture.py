@@ -1,4 +1,4 @@
-"""kube-scheduler's picture of the cluster: its watches feed the cache and the queue, and wake whom they should."""
+"""kube-scheduler's picture of the cluster: its watches feed the cache and the queue, and wake the right pods."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Picture:
         self._dra.stop()
 
     def interrupt(self, seconds: float, *, relist: bool) -> None:
-        """Both watches break for that long."""
+        """Break all watches for that long."""
         self._nodes.interrupt(seconds, relist=relist)
         self._pods.interrupt(seconds, relist=relist)
         self._dra.interrupt(seconds, relist=relist)
@@ -58,7 +58,7 @@ class Picture:
         return None if change is None else _pod(change)
 
     def nominate_as_seen(self, pod: Pod) -> None:
-        """After a failed cycle: what the pod says by now is what counts."""
+        """Nominate the pod as the watch shows it now. To be called after a failed cycle."""
         seen = self.pod(pod.uid)
         if seen is not None and not seen.node:
             self._cache.nominate(seen, seen.nominated_node)

@@ -1,7 +1,7 @@
-"""What kube-scheduler's plugins NodePorts, PodTopologySpread and InterPodAffinity say of a pod beside those on nodes.
+"""The verdicts of kube-scheduler's plugins NodePorts, PodTopologySpread and InterPodAffinity on a pod beside others.
 
-Read off their source (1.36): what is counted before the nodes are looked at, the pods that are nominated for a node,
-which are looked at twice, and the hints that tell which event may help a pod that they have refused.
+Read off their source (1.36): the counts before the nodes are looked at, and the pods that are nominated for a node,
+which are looked at twice. Also the hints that tell which event may help a pod that they have refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pods = Mapping[str, Mapping[str, Pod]]
 
 
 class PreFilter:
-    """What the plugins have counted for one pod before it looks at any node. ``pods``: bound and assumed ones."""
+    """The counts of the plugins for one pod before it looks at any node. ``pods``: bound and assumed ones."""
 
     def __init__(self, pod: Pod, nodes: Mapping[str, Node], pods: Pods) -> None:
         self._pod = pod
@@ -39,7 +39,7 @@ class PreFilter:
                 self._add(other, node, terminating=other.deleting)
 
     def refusal(self, node: str, nominated: Iterable[Pod] = ()) -> str | None:
-        """Which of the plugins refuses the node: with those that are nominated for it, or without them."""
+        """The plugin that refuses the node: with the pods that are nominated for it, or without them."""
         beside = list(nominated)
         if beside:
             counted = PreFilter.__new__(PreFilter)
@@ -72,12 +72,12 @@ class PreFilter:
                 counts[node.labels[spread.key]] += 1
 
     def _counts(self, spread: Spread, node: Node) -> bool:
-        """Whether the node is one of those that are levelled."""
+        """Whether the node counts for the spread."""
         if any(one.key not in node.labels for one in self._pod.constraints.spread):
             return False
         if spread.honors_affinity and not _is_asked_for(node, self._pod):
             return False
-        # Whoever cordons a node, or sees that its kubelet is silent, taints it.
+        # A cordon and a silent kubelet both come with a taint.
         is_open = node.ready and not node.unschedulable and all(_tolerated(taint, self._pod) for taint in node.taints)
         return is_open or not spread.honors_taints
 
@@ -142,7 +142,7 @@ def helped_by_node_going(refuser: str, pod: Pod, node: Node) -> bool:
 
 
 def _taints(node: Node) -> tuple[object, ...]:
-    """What kube-scheduler sees as taints: those that go with a cordon and with a silent kubelet, too."""
+    """The values that kube-scheduler sees as taints, including those of a cordon and of a silent kubelet."""
     return node.taints, node.unschedulable, node.ready
 
 
@@ -162,7 +162,7 @@ def _collide(one: HostPort, two: HostPort) -> bool:
 
 
 def _is_asked_for(node: Node, pod: Pod) -> bool:
-    """As far as the campaign's pods ask: they have selectors, and pins that name nodes."""
+    """Whether the pod selects the node. The campaign's pods have only selectors, and pins that name nodes."""
     chosen, pins = pod.selection.node_selector, pod.selection.affinity
     named = pins is None or any(all(node.name in one.values for one in term) for term in pins)
     return named and all(node.labels.get(key) == value for key, value in chosen)

@@ -1,4 +1,4 @@
-"""Pods as they are written and as whoever watches reads them."""
+"""Pods as they are written and as watches read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WOKEN = ("muster.dev/woken", "true")
 
 
 def as_read(pod: Pod) -> Pod:
-    """As the extender reads it: without the label that wakes it."""
+    """The pod as the extender reads it: without the label that wakes it."""
     if WOKEN not in pod.labels:
         return pod
     return replace(pod, labels=tuple(one for one in pod.labels if one != WOKEN))

@@ -1,4 +1,4 @@
-"""kube-scheduler's preemption: which pods of lower priority would have to go, node by node."""
+"""kube-scheduler's preemption: the pods of lower priority that would have to be evicted, node by node."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ Victims = dict[str, tuple[Pod, ...]]
 
 
 def candidates(pod: Pod, cache: Cache, plugins: Mapping[str, str]) -> Victims:
-    """The nodes where the pod would have room without pods of lower priority. ``plugins``: who refused each node; some
-    of these may have gone meanwhile."""
+    """The nodes where the pod would have room without pods of lower priority.
+
+    ``plugins``: the plugin that refused each node; some of these nodes may have gone meanwhile.
+    """
     found: Victims = {}
     for node, plugin in plugins.items():
         if node in cache.nodes and plugin in (FIT, *PLUGINS) and (victims := _victims(pod, node, cache)):

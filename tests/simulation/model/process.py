@@ -48,7 +48,7 @@ class InjectedError(Exception):
 
 @dataclass(slots=True)
 class Files:
-    """What one pod of the deployment keeps while its containers end and start."""
+    """The files that one pod of the deployment keeps while its containers end and start."""
 
     record: Record = field(default_factory=Record)
 
@@ -80,11 +80,14 @@ class Extender:
         files: Files | None = None,
         ended: Callable[[Source], None] = lambda _: None,
     ) -> None:
-        """``files``: what outlives it in its pod. ``ended``: is called when the core has failed on an object, and the
-        process has ended by itself.
+        """Start a life of the process.
 
-        ``stands_by``: it reads along until it is told to lead. ``served``: what there is in the API beside what
-        always is. ``slice_s``: what passes before it goes on with what it has begun."""
+        ``files``: what outlives it in its pod.
+        ``ended``: is called when the core has failed on an object, and the process has ended by itself.
+        ``stands_by``: whether it only reads until it leads.
+        ``served``: the optional kinds that the API has.
+        ``slice_s``: the pause before it continues with what it has begun.
+        """
         self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
         self.calls: dict[int, BindRequest] = {}
         self._api = api
@@ -138,7 +141,7 @@ class Extender:
         return self._clock.now < self._thaw
 
     def kill(self) -> None:
-        """The process ends: what it has sent may still land, and every open connection is closed."""
+        """Kill the process: sent requests may still land, and every open connection is closed."""
         for watch in self._watches:
             watch.stop()
         self._killed = True
@@ -157,7 +160,7 @@ class Extender:
             self.interrupt(seconds, relist=False)
 
     def interrupt(self, seconds: float, *, relist: bool, kind: Kind | None = None) -> None:
-        """One watch breaks for that long, or all of them."""
+        """Break one watch for that long, or all of them."""
         for watch in self._watches:
             if kind is None or watch.kind is kind:
                 watch.interrupt(seconds, relist=relist)
@@ -166,10 +169,10 @@ class Extender:
         return next(watch for watch in self._watches if watch.kind is kind)
 
     def shown(self, kind: Kind) -> Mapping[str, Change]:
-        """What the watch has shown so far: UID -> the last version of each object that is there."""
+        """The objects that the watch has shown so far: UID -> the last version of each existing object."""
         return self.watch(kind).known
 
-    # What kube-scheduler calls.
+    # Calls of kube-scheduler
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         answer = self._ask(FilterCalled(next(self._numbers), pod, candidates))
@@ -178,7 +181,7 @@ class Extender:
 
     @property
     def recovered(self) -> bool:
-        """It answers calls."""
+        """Whether the extender answers calls."""
         return self.driver.core.state.process.recovered
 
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
@@ -199,11 +202,11 @@ class Extender:
         self._dispatch(BindArrived(call, pod.uid, pod.namespace, pod.name, request.node, expires))
 
     def tell_whether_nodes_can_be_asked_for(self, *, served: bool) -> None:
-        """It has looked at what the API server has."""
+        """Report whether the API server has ProvisioningRequests."""
         self._dispatch(CapacityServed(served))
 
     def tell_what_has_become_of(self, ask: CapacityAsk, *, granted: bool) -> None:
-        """It has looked at what it asked for."""
+        """Report the outcome of a capacity request."""
         detail = "" if granted else "there are no such nodes"
         self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted, detail))
 
@@ -218,7 +221,7 @@ class Extender:
 
     def _ask(self, event: FilterCalled | PreemptCalled) -> AnswerFilter | AnswerPreempt | None:
         if self.frozen:
-            # Nobody waits for the answer by then, but the core is asked all the same.
+            # The caller has gone at that time, but the core is asked all the same.
             self._late.append(lambda: self._dispatch(event))
             return None
         if not self.recovered:
@@ -232,7 +235,7 @@ class Extender:
             return None
         return next(action for action in actions if isinstance(action, AnswerFilter | AnswerPreempt))
 
-    # What the watches show.
+    # Events of the watches
 
     def _list(self) -> None:
         self._starting = None
@@ -242,7 +245,7 @@ class Extender:
             self._begin()
 
     def lead(self, watcher: Watcher | None) -> None:
-        """From now on it acts. The core begins with what the watches have shown by now, which may be old."""
+        """Act from now on. The core begins with what the watches have shown so far, which may be old."""
         self._stands_by, self.driver.watcher = False, watcher
         for watch in self._watches:
             for change in list(watch.known.values()):
@@ -282,13 +285,13 @@ class Extender:
             self._dispatch(facts.gone(last))
 
     def objects(self) -> list[Event]:
-        """What the core was shown of each object that is there, in the order of a start."""
+        """The events that the core was shown for each existing object, in the order of a start."""
         self._show_together()
         changes = [change for watch in self._watches for change in watch.known.values()]
         shown = (self.quarantine.as_shown(facts.seen(change), _source(change)) for change in changes)
         return [event for event in shown if event is not None]
 
-    # The driver, and what it asks for.
+    # The driver, and its requests
 
     def _show(self, event: Event, source: Source) -> None:
         """Pods that are read at one instant are shown to the core together, as by ``Runner``."""
@@ -329,7 +332,7 @@ class Extender:
         self._try_suspects()
 
     def _await_trial(self) -> None:
-        """As by ``Runner``."""
+        """Schedule the next trial of suspects, as ``Runner`` does."""
         if self._tried and not self._killed and (seconds := self.quarantine.next_trial_s) is not None:
             if self._trial is not None:
                 self._trial.cancel()
@@ -366,12 +369,12 @@ class Extender:
             self._clock.after(self._network.hop(), lambda: request.answer(error))
 
     def _send(self, request: Send) -> Process[None]:
-        """What has been sent lands, whatever becomes of this process; a frozen one reads the answer later."""
+        """Send a request. It lands even if this process ends; a frozen process reads the answer later."""
         response = yield from carry_out(request.asked, request.timeout_s, self._api, self._network, self._rests)
         self._answered(request.ticket, response)
 
     def _rests(self) -> float:
-        """One that is killed sends nothing any more."""
+        """How long the process pauses. A killed process sends nothing any more."""
         return math.inf if self._killed else max(0.0, self._thaw - self._clock.now)
 
     def _answered(self, ticket: int, response: Response) -> None:

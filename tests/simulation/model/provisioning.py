@@ -1,5 +1,7 @@
-"""ProvisioningRequests: what a leader asks nodes for, and what an autoscaler makes of it. All nodes of one are ordered,
-or it fails; what then comes is another question."""
+"""ProvisioningRequests: a leader requests nodes, and an autoscaler orders all nodes of a request, or fails it.
+
+The outcome of the order is drawn apart from that.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ from tests.simulation.model.process import Extender
 
 _DECIDED_S = 2.0
 _GRACE = 30
-"""Rounds after which one of an earlier life goes that nobody asks for."""
+"""The rounds after which a request of an earlier life is deleted, if no workload asks for it."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """``granted``: None while nothing is decided. ``told``: which life knows what has become of it."""
+    """A request.
+
+    ``granted``: None while it is undecided.
+    ``told``: the life of the extender that knows the outcome.
+    """
 
     granted: bool | None = None
     told: Extender | None = None
@@ -86,7 +92,7 @@ class Provisioning:
             request.granted = bool(pods) and self._autoscaler.provide(ask, pods)
 
     def _pods(self, ask: CapacityAsk) -> Iterator[Pod]:
-        """As their templates in the request have them."""
+        """The pods that the templates in the request describe."""
         job = self._api.jobs.get(ask.key)
         podsets = {one.name: one for one in job.podsets} if job is not None and job.uid == ask.job.uid else {}
         for one in ask.pods:

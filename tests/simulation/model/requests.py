@@ -1,4 +1,4 @@
-"""One request of the driver to the simulated API server, on its way through the network."""
+"""A request of the driver to the simulated API server, on its way through the network."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _NO_QUOTA = 429
 def carry_out(
     asked: Asked, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
 ) -> Process[Response]:
-    """Ends with what the extender's ``KubeApi`` would have been answered.
+    """Carry the request out; ends with the answer that the extender's ``KubeApi`` would get.
 
-    ``rests``: for how long its process stands still from now on, before it can send another request.
+    ``rests``: gives how long its process stands still now, before it can send another request.
     """
     if isinstance(asked, StartJob | SuspendJob | CleanJob) or (isinstance(asked, Reserve) and asked.job is not None):
         return (yield from _write_job(asked, timeout_s, api, network, rests))

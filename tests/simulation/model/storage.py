@@ -79,8 +79,10 @@ def known_of(changes: Mapping[str, Change]) -> Storages:
 
 
 class VolumeBinding:
-    """``changed`` is called when volumes or claims have changed. What is chosen for a pod is written at PreBind, and
-    not taken back."""
+    """kube-scheduler's plugin for volumes. ``changed`` is called when volumes or claims have changed.
+
+    The plugin writes its choice for a pod at PreBind, and does not undo it.
+    """
 
     def __init__(self, api: ApiServer, network: Network, changed: Callable[[], None], request_s: float) -> None:
         self._api = api
@@ -143,7 +145,7 @@ class VolumeBinding:
         self._chosen[pod.uid] = self._choice(pod, node) or {}
 
     def before_bind(self, pod: Pod, node: str) -> Process[bool]:
-        """Write what was chosen, and wait until the pod's claims are bound. Returns whether they are."""
+        """Write the chosen volumes, and wait until the pod's claims are bound. Returns whether they are."""
         for name, volume in self._chosen.get(pod.uid, {}).items():
 
             def write(name: str = name, volume: str = volume) -> int:
@@ -156,7 +158,7 @@ class VolumeBinding:
             known = known_of(self._watch.known)
             claims = [known.claims.get(name) for name in pod.claims]
             if any(one is None or not (one.bound or known.nodes_of(one)) for one in claims):
-                # The provisioner may have given up, or the watch does not show yet what was written.
+                # The provisioner may have given up, or the watch does not show the write yet.
                 yield _LOOKS_S
                 api = known_of(self._api.changes[Kind.STORAGE])
                 now = [api.claims.get(name) for name in pod.claims]
@@ -169,13 +171,15 @@ class VolumeBinding:
         return False
 
     def unreserve(self, pod: Pod) -> None:
-        """Forget what was chosen; what is written stays."""
+        """Forget the choice; what is written stays."""
         self._chosen.pop(pod.uid, None)
 
 
 class StorageController:
-    """Binds volumes to the claims that they are kept for, makes volumes for the nodes that were chosen, now and then in
-    vain, and empties local volumes whose claim is gone."""
+    """Binds volumes to the claims that they are kept for, and makes volumes for the chosen nodes.
+
+    Now and then a volume cannot be made. Local volumes whose claim is gone are emptied.
+    """
 
     def __init__(self, api: ApiServer, clock: Clock, dice: Random) -> None:
         self._api = api

@@ -11,7 +11,7 @@ from extender.simulation.clock import Action, Clock, Timer
 
 ResultT = TypeVar("ResultT")
 Process = Generator[float, None, ResultT]
-"""Something that goes on in time: each ``yield`` sleeps that many seconds."""
+"""A process in virtual time: each ``yield`` sleeps that many seconds."""
 
 
 class Task:

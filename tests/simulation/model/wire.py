@@ -1,6 +1,6 @@
 """Nodes and pods as objects on the wire, in seeds that have them: the extender reads them with Muster's own readers.
 
-The rest of the model and the referee know what was written, by arithmetic of their own (``amounts``).
+The rest of the model and the referee compute the same facts by arithmetic of their own (``amounts``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ class Stage(IntEnum):
 
 @dataclass(slots=True)
 class Wire:
-    """``conditions``: what the nodes say beside Ready, by name of the node. ``stages``: by UID of the pod."""
+    """The objects.
+
+    ``conditions``: the conditions of nodes beside Ready, by name of the node.
+    ``stages``: by UID of the pod.
+    """
 
     conditions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     stages: dict[str, Stage] = field(default_factory=dict)
@@ -65,7 +69,7 @@ class Wire:
         )
 
     def pod(self, pod: Pod, version: int) -> bytes:
-        """The object of a pod. What its containers ask for is written once."""
+        """The object of a pod. The requests of its containers are written once."""
         facts = (pod.requests, pod.selection, pod.gates, pod.priority, pod.scheduler)
         known = self._specs.get(pod.uid)
         if known is None or known[0] != facts:

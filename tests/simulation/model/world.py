@@ -1,4 +1,4 @@
-"""The whole cluster in one place: what a scenario or a fault has its hands on."""
+"""The whole cluster in one place: everything that a scenario or a fault can change."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ BEGIN_S = 1000.0
 
 
 class World:
-    """Everything is driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is none.
+    """The cluster, driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is no
+    extender.
 
-    ``pod_rate``: pods a second that the controller of suspended jobs makes. ``polices``: the admission policies of
-    such jobs are there. ``kinds``: whose watches may break; without OWNERS there are none. ``started``: jobs that ran
-    before there was an extender. ``pool``: the nodes that an autoscaler makes, if there is one. ``platform``: what its
-    nodes have of real ones; nodes and pods are objects then, and kubelets write statuses in pieces.
+    ``pod_rate``: how many pods the controller of suspended jobs makes in a second.
+    ``polices``: whether the admission policies of such jobs exist.
+    ``kinds``: the kinds whose watches may break; without OWNERS there are no owners.
+    ``started``: jobs that ran before there was an extender.
+    ``pool``: the nodes that an autoscaler makes, if there is one.
+    ``platform``: the facts of real nodes; nodes and pods are objects then, and kubelets write statuses in pieces.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class World:
         self.extender: Extender | None = None
         self.files = Files()
         self.ended: Callable[[Source], None] = lambda _: None
-        """Is called when the extender has ended by itself, because of that object."""
+        """The function that is called when the extender has ended by itself, because of that object."""
         self.scheduler: KubeScheduler | None = None
         self._core = core
         self._files_of: dict[Extender, Files] = {}
