@@ -1,5 +1,5 @@
-"""Planted bugs: whether the campaign finds them.
+"""Planted bugs: the campaign has to find them.
 
-They change what the core hears and what it asks for, or what the driver sends and is answered. None knows a name inside
-the core, but for those of ``statuses``: nothing is decided by a status yet.
+They change the core's events and effects, or the driver's requests and answers. No bug knows a name inside the core,
+except those of ``statuses``: nothing is decided by a status yet.
 """

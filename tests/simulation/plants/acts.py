@@ -1,4 +1,4 @@
-"""Acts that are skipped: what was decided is forgotten, or what has come to pass is not taken for it."""
+"""Acts that are skipped: a decision is forgotten, or its outcome is not recognized."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broken_starts_are_never_completed(patch: pytest.MonkeyPatch) -> None:
 
 
 def jobs_that_lose_their_plan_are_not_suspended(patch: pytest.MonkeyPatch) -> None:
-    """The pods of such a job go on waiting for nodes that they do not get."""
+    """The pods of such a job wait on for nodes that they do not get."""
     real = Jobs._stop
 
     def stop(self: Jobs, workload: Workload, record: JobRecord, why: str, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Bugs in what the core asks for: answers, Bindings, nominations, gates and evictions."""
+"""Bugs in the core's requests: answers, Bindings, nominations, gates and evictions."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def equal_nominations_not_renewed(effect: Effect, core: Core) -> Iterable[Effect
 
 @asks
 def stale_nominations_kept(effect: Effect, core: Core) -> Iterable[Effect]:
-    """Those found after a restart, and those that kube-scheduler has failed to clear."""
+    """The bug keeps nominations found after a restart, and those that kube-scheduler has failed to clear."""
     if not (isinstance(effect, Nominate) and effect.node is None and isinstance(core.event, Tick | Synced)):
         yield effect
 

@@ -1,4 +1,4 @@
-"""How a bug of the driver is planted: what it is answered is changed, and what it sends."""
+"""How a bug of the driver is planted: its answers and its requests are changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ Sends = Callable[[Send, "Boundary"], Iterable[Send]]
 
 @dataclass(eq=False)
 class Boundary:
-    """One life of a driver with a bug. ``open``: what was sent and when, by ticket. ``notes`` are the bug's own."""
+    """A life of a driver with a bug.
+
+    ``open``: each request and when it was sent, by ticket.
+    ``notes``: the bug's own.
+    """
 
     now: float = 0.0
     open: dict[int, tuple[Send, float]] = field(default_factory=dict)
@@ -39,7 +43,7 @@ class Boundary:
 
 
 class DriverBug:
-    """Changes what each driver sends by ``sends``, and what it is answered by ``answers``: None is never heard of."""
+    """A change of each driver's requests by ``sends``, and of its answers by ``answers``; None: no answer."""
 
     def __init__(self, sends: Sends | None = None, answers: Answers | None = None) -> None:
         self._sends = sends
@@ -104,12 +108,12 @@ class DriverBug:
 
 
 def sends(edit: Sends) -> Plant:
-    """A bug in what the driver sends."""
+    """A bug in the driver's requests."""
     return _plant(edit.__name__, sends=edit)
 
 
 def answers(edit: Answers) -> Plant:
-    """A bug in what the driver makes of answers."""
+    """A bug in the driver's use of answers."""
     return _plant(edit.__name__, answers=edit)
 
 

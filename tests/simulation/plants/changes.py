@@ -1,4 +1,4 @@
-"""Bugs in what comes to notice when: after a refusal, which stands until something changes, and after a restart."""
+"""Bugs in what the core notices, and when: after a refusal, which stands until a change, and after a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from extender.core.queue.planner import Planner
 from policies.model import Node
 from tests.simulation.plants.mutants import Core, asks, hears
 
-# What has changed for those who were refused.
+# Changes that refused workloads wait for.
 
 
 @hears
@@ -40,17 +40,17 @@ def changed_gangs_not_looked_at(event: Event, core: Core) -> Iterable[Event]:
 
 
 def room_of_bound_pods_is_not_claimed(patch: pytest.MonkeyPatch) -> None:
-    """The entry is left out of what follows when a pod is recorded: pods that have ended keep their room, too."""
+    """The entry is missing among the consequences of a recorded pod: ended pods keep their room, too."""
     patch.setattr(Consequences, "claim_room", lambda self, pod, _: None)
 
 
 def room_of_pods_that_are_gone_is_not_freed(patch: pytest.MonkeyPatch) -> None:
-    """The entry is left out of what follows when a pod is forgotten."""
+    """The entry is missing among the consequences of a forgotten pod."""
     patch.setattr(Consequences, "free_room", lambda self, pod: None)
 
 
 def plans_of_several_slices_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
-    """What has changed since the first slice of its planning is not noticed."""
+    """Changes since the first slice of a workload's planning are not noticed."""
     patch.setattr(Planner, "_as_of", lambda self, workload: ())
 
 
@@ -81,7 +81,7 @@ def pods_that_end_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def freed_room_is_compared_with_the_latest(event: Event, core: Core) -> Iterable[Event]:
-    """Of room that comes free on a node piece by piece, the first piece alone is noticed."""
+    """The bug notices only the first of several pieces of room that come free on a node."""
     uid = event.uid if isinstance(event, PodGone) else event.pod.uid if isinstance(event, PodSeen) else ""
     ends = isinstance(event, PodGone) or (isinstance(event, PodSeen) and event.pod.terminal)
     pod = core.pods.get(uid)
@@ -117,13 +117,13 @@ def refused_nodes_never_forgiven(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def singles_stand_in_no_line(event: Event, core: Core) -> Iterable[Event]:
-    """Gangs are planned as if no pod of no gang waited."""
+    """Gangs are planned as though no single pod waited."""
     if isinstance(event, PodSeen) and event.pod.group is None and not event.pod.node:
         event = PodSeen(replace(event.pod, priority=-1))
     yield event
 
 
-# Recovery: what is found by a core that has yet to act.
+# Recovery: the findings of a core that has yet to act.
 
 
 @hears
@@ -159,7 +159,7 @@ def acts_before_the_lists_are_read(event: Event, core: Core) -> Iterable[Event]:
         yield from [Tick()] * 8
 
 
-# What the arrays of the nodes hold.
+# The content of the arrays of nodes.
 
 
 def an_array_is_grown_behind_a_reference(patch: pytest.MonkeyPatch) -> None:
@@ -189,12 +189,12 @@ def an_array_is_grown_behind_a_reference(patch: pytest.MonkeyPatch) -> None:
 
 @asks
 def later_releases_are_not_confirmed(effect: Effect, core: Core) -> Iterable[Effect]:
-    """Nobody notices before the next life, which confirms them at once."""
+    """Only the next life shows that, and confirms them at once."""
     if not isinstance(effect, Confirm) or (stamp := core.pods[effect.uid].stamp) is None:
         return (effect,)
     return (effect,) if core.notes.setdefault(("first", effect.group), stamp.release) == stamp.release else ()
 
 
 def what_could_not_be_written_is_not_asked_for_again(patch: pytest.MonkeyPatch) -> None:
-    """Until the next life begins."""
+    """The bug lasts until the next life begins."""
     patch.setattr(Repeats, "put", lambda self, effect, now: None)

@@ -1,4 +1,4 @@
-"""Bugs in what the core hears of ComputeDomains: labels of nodes, and channels."""
+"""Bugs in the core's reading of ComputeDomains: labels of nodes, and channels."""
 
 from __future__ import annotations
 

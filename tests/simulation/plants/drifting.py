@@ -1,4 +1,4 @@
-"""Bugs after which the core goes on with a wrong ledger: nobody is told a wrong thing at once."""
+"""Bugs after which the core goes on with a wrong ledger: no effect is wrong at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policies.model import GroupKey
 
 
 def room_of_a_pod_that_was_deleted_stays_taken(patch: pytest.MonkeyPatch) -> None:
-    """Of a pod of no gang."""
+    """The bug concerns single pods."""
     release = Claims.release
 
     def released(self: Claims, owner: Owner) -> Claim | None:

@@ -1,4 +1,4 @@
-"""Bugs of the driver and of the watches: what it sends when, and what it makes of answers, lines and silence."""
+"""Bugs of the driver and of the watches: the time of its requests, and its use of answers, lines and silence."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.simulation.plan import Plan
 from tests.simulation.plants.boundary import Boundary, answers, sends
 
 STREAM_S = 20
-"""How long a watch lasts at least: what is silent for longer has died."""
+"""How long a watch lasts at least: a watch that is silent for longer has died."""
 
 # Answers.
 
 
 @answers
 def write_that_hangs_keeps_its_lane(asked: Asked, response: Response, driver: Boundary) -> Response | None:
-    """Nobody looks at how long it has been under way."""
+    """The time that the write has been under way is not checked."""
     hung = any(send.asked is asked and driver.now - at >= send.timeout_s - 1e-6 for send, at in driver.open.values())
     return None if hung and response.status == 0 else response
 
@@ -53,7 +53,7 @@ def answer_given_to_another_write(asked: Asked, response: Response, driver: Boun
 
 
 def time_counts_in_which_nobody_is_answered(patch: pytest.MonkeyPatch) -> None:
-    """For how long a write is sent again and again."""
+    """The time counts for how long a write is repeated."""
     is_over = Patience.is_over
     patch.setattr(Patience, "is_over", lambda self, now, heard_at: is_over(self, now, now))
 
@@ -68,7 +68,7 @@ def writes_sent_twice(send: Send, driver: Boundary) -> Iterable[Send]:
 
 @sends
 def older_nomination_overtakes(send: Send, driver: Boundary) -> Iterable[Send]:
-    """A nomination counts as written when it is sent, and goes out some time later."""
+    """A nomination counts as written when it is sent, and is really sent some time later."""
     if isinstance(send.asked, Nominate) and send.asked.node is not None:
         driver.forge(send)
         driver.send_later(send, 20.0)
@@ -78,7 +78,7 @@ def older_nomination_overtakes(send: Send, driver: Boundary) -> Iterable[Send]:
 
 @sends
 def bindings_linger_before_they_are_sent(send: Send, driver: Boundary) -> Iterable[Send]:
-    """Whether somebody waits was asked when they were asked for."""
+    """Whether a call waits was checked only when they were requested."""
     if isinstance(send.asked, PostBinding):
         driver.send_later(send, 5.0)
     else:
@@ -111,7 +111,7 @@ def pauses_never_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_a_line_taken_for_the_whole(patch: pytest.MonkeyPatch) -> None:
-    """The watch goes on after it."""
+    """The watch continues after it."""
     torn = Informer.torn
 
     def read(self: Informer) -> None:
@@ -138,7 +138,7 @@ def silent_watch_never_opened_anew(patch: pytest.MonkeyPatch) -> None:
 
 
 def crowd_too_small(patch: pytest.MonkeyPatch) -> None:
-    """One waiting gang of a namespace fewer is looked at than may be."""
+    """In a namespace the core looks at one waiting gang fewer than allowed."""
     core = Plan.core
 
     def small(self: Plan) -> object:

@@ -1,4 +1,4 @@
-"""Bugs in what is made of those who are let go without a plan: their quota, their deadline, and their nodes."""
+"""Bugs about workloads that start without a plan: their quota, their deadline, and their nodes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def denied_nodes_are_awaited(event: Event, core: Core) -> Iterable[Event]:
 
 
 def quota_of_those_who_ask_is_free(patch: pytest.MonkeyPatch) -> None:
-    """It is theirs in name only."""
+    """The quota is reserved in name only."""
     reserve = Quotas.reserve
 
     def reserved(self: Quotas, key: GroupKey, usage: Any) -> None:
@@ -102,19 +102,19 @@ def no_labels_for_those_who_make_nodes(effect: Effect, core: Core) -> Iterable[E
 
 @asks
 def who_is_let_go_is_not_told_to_wait(effect: Effect, core: Core) -> Iterable[Effect]:
-    """Its controller makes its pods anew before their nodes can be there."""
+    """The job's controller creates the pods before their nodes can be there."""
     yield replace(effect, awaits_s=0.0) if isinstance(effect, StartJob) else effect
 
 
 @asks
 def plan_is_not_written_once_there_are_nodes(effect: Effect, core: Core) -> Iterable[Effect]:
-    """Whoever is let go goes on to wait."""
+    """The workload waits on."""
     if not (isinstance(effect, StartJob) and effect.let_go is None and effect.job.let_go is not None):
         yield effect
 
 
 def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """Once a plan has asked for that."""
+    """A node stays once a plan has asked for that."""
     told: dict[str, None] = {}
 
     def kept(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
@@ -134,7 +134,7 @@ def what_a_flavor_tolerates_is_not_written(effect: Effect, core: Core) -> Iterab
 
 
 def others_give_way_to_those_who_await_nodes(patch: pytest.MonkeyPatch) -> None:
-    """As if nothing were on its way for these."""
+    """Evictions go on as though no nodes were on their way."""
     pending = Elastic.pending
 
     def asked(self: Elastic, workload: Workload, shape: Shape) -> Any:
@@ -146,7 +146,7 @@ def others_give_way_to_those_who_await_nodes(patch: pytest.MonkeyPatch) -> None:
 
 @hears
 def taints_of_flavors_are_not_read(event: Event, core: Core) -> Iterable[Event]:
-    """Whoever does not tolerate them is let go."""
+    """A workload without the toleration is ungated."""
     match event:
         case QueueSeen(ResourceFlavor() as flavor):
             event = QueueSeen(replace(flavor, taints=()))

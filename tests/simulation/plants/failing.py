@@ -1,4 +1,4 @@
-"""Bugs in what is done about an object that the core fails on."""
+"""Bugs in the handling of an object that the core fails on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.simulation.model import apiserver
 
 
 def an_object_fails_the_core_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    """Nobody notes which object it was."""
+    """The object is not recorded."""
     patch.setattr(Quarantine, "blame", lambda *_, **__: "")
 
 
 def the_quarantine_evicts_a_running_gang(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is kept of what is left out: the others of its gang look as if their start had broken off."""
+    """Nothing is kept of the object: the rest of its gang looks as though its start had broken off."""
     patch.setattr(quarantine, "bare", lambda _: ())
     patch.setattr(apiserver, "bare", lambda _: ())
 

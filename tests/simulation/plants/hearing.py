@@ -1,4 +1,4 @@
-"""Bugs in what the core makes of events: it hears of pods, nodes, groups and outcomes, and gets them wrong."""
+"""Bugs in the core's use of events: it hears of pods, nodes, groups and outcomes, and gets them wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRACE_S = 10.0
 """The shortest that the campaign gives a half-released gang to be completed."""
 
 
-# Who counts.
+# Which pods count.
 
 
 @hears
@@ -69,7 +69,7 @@ def members_of_an_earlier_podgroup_counted(event: Event, core: Core) -> Iterable
 
 @hears
 def lost_member_keeps_its_gang_placed(event: Event, core: Core) -> Iterable[Event]:
-    """For half a minute."""
+    """The bug lasts for half a minute."""
     late = core.notes
     for uid in [uid for uid, (at, _) in late.items() if core.now >= at]:
         yield late.pop(uid)[1]
@@ -110,7 +110,7 @@ def members_bound_elsewhere_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _asks_in_time(effect: Effect, core: Core) -> Iterable[Effect]:
-    """What was changed in the calls is put right in the Binding."""
+    """Undo in the Binding what was changed in the calls."""
     if isinstance(effect, PostBinding):
         asked = [core.notes[call] for call in effect.calls if call in core.notes]
         effect = replace(effect, deadline=min([effect.deadline, *asked]))
@@ -166,7 +166,7 @@ def unknown_outcome_taken_for_done(event: Event, core: Core) -> Iterable[Event]:
 
 
 def _hears_of_what_is_taken_back(event: Event, core: Core) -> Iterable[Event]:
-    """Promised room is told beside what there is, until the promise ends."""
+    """Report promised room beside the real room, until the promise ends."""
     match event:
         case PodSeen(pod) if pod.node or not pod.live:
             uid = pod.uid
@@ -241,12 +241,12 @@ def kept_room_never_lapses(event: Event, core: Core) -> Iterable[Event]:
 
 
 def room_of_a_lost_member_given_away(patch: pytest.MonkeyPatch) -> None:
-    """Of a running gang: whoever waits gets it at once."""
+    """The room of a running gang's member goes to the next waiting workload at once."""
     patch.setattr(Revocations, "keep_room", lambda *_: None)
 
 
 def room_of_a_lost_member_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """Of a running gang: its replacement may never come."""
+    """The gang runs, and the replacement may never come."""
     patch.setattr(Release, "keep", lambda self, until: setattr(self, "kept_until", until + 1e6))
 
 
@@ -259,7 +259,7 @@ def twice_the_room(event: Event, core: Core) -> Iterable[Event]:
 
 
 def others_seen_together_unheard(patch: pytest.MonkeyPatch) -> None:
-    """Of pods that are seen together the last alone is heard."""
+    """The core gets only the last of several pods that are seen together."""
     real = Engine.handle
 
     def handle(self: Engine, event: Event, now: float) -> list[Effect]:

@@ -1,4 +1,4 @@
-"""Bugs in how jobs are admitted: what the core makes of them, what it asks to be written on them, and what is sent."""
+"""Bugs in the admission of jobs: how the core reads them, which writes it requests, and what is sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from policies.model import Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
-# What is heard.
+# Events.
 
 
 @hears
@@ -72,7 +72,7 @@ def terminating_pods_of_jobs_are_gone(event: Event, core: Core) -> Iterable[Even
 
 @hears
 def refusals_of_nodes_of_a_plan_not_heard_of(event: Event, core: Core) -> Iterable[Event]:
-    """Those of pods that their job leads to a node."""
+    """Affected are pods that their job steers to a node."""
     led = isinstance(event, PodSeen) and bool(event.pod.selection.affinity)
     yield PodSeen(replace(event.pod, refusal=None)) if isinstance(event, PodSeen) and led else event
 
@@ -99,13 +99,13 @@ def required_level_of_jobs_ignored(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def jobs_that_make_no_more_pods_are_not_known(event: Event, core: Core) -> Iterable[Event]:
-    """When one of its pods has ended well, and nobody says how many have to."""
+    """Affected are jobs with a succeeded pod and no stated number of successes."""
     yield JobSeen(replace(event.job, closed=0)) if isinstance(event, JobSeen) else event
 
 
 @hears
 def starts_that_were_not_sent_give_their_nodes_up(event: Event, core: Core) -> Iterable[Event]:
-    """As if the API server had refused them: they are planned again after a pause."""
+    """The core treats them as refused by the API server: they are planned again after a pause."""
     if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
         event = replace(event, outcome=Outcome.REFUSED)
     yield event
@@ -113,7 +113,7 @@ def starts_that_were_not_sent_give_their_nodes_up(event: Event, core: Core) -> I
 
 @hears
 def writes_that_were_not_sent_are_believed(event: Event, core: Core) -> Iterable[Event]:
-    """Until the watch has had time to show them."""
+    """The bug lasts until the watch has had time to show them."""
     if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
         event = replace(event, outcome=Outcome.UNKNOWN)
     yield event
@@ -132,7 +132,7 @@ def refused_dry_runs_are_not_heeded(event: Event, core: Core) -> Iterable[Event]
     yield event
 
 
-# What is asked for.
+# Requests.
 
 
 @asks
@@ -178,7 +178,7 @@ def jobs_never_suspended(effect: Effect, core: Core) -> Iterable[Effect]:
         yield effect
 
 
-# What is sent, and what is made of answers.
+# Sent writes, and the use of their answers.
 
 
 @answers
@@ -187,7 +187,7 @@ def refused_start_taken_for_done(asked: Asked, response: Response, driver: Bound
 
 
 def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Nobody waits until the last write to it has ended."""
+    """The last write to the job is not awaited."""
 
     def write(self: Any, effect: JobEffect) -> None:
         procedure = self._writes.job(effect, lambda: True)
@@ -197,12 +197,12 @@ def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def quorum_of_a_job_counted_as_a_total(patch: pytest.MonkeyPatch) -> None:
-    """Whatever podsets its pods are of."""
+    """The podsets of its pods do not matter."""
     patch.setattr(PodSets, "short", lambda self, there, *, together: None)
 
 
 def later_waves_counted_on(patch: pytest.MonkeyPatch) -> None:
-    """What comes of a podset of a later wave seems to be there with the others."""
+    """The pods of a later wave seem to exist together with the others."""
     pods = PodSet.pods
     patch.setattr(PodSet, "pods", lambda self: (replace(pod, wave=0) for pod in pods(self)))
 
@@ -212,7 +212,7 @@ def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.Monke
 
 
 def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has yet to be tried seems to have been passed by in kube-scheduler's queue."""
+    """Pods that kube-scheduler has yet to try seem to have been skipped in its queue."""
     patch.setattr(KubeQueue, "has_yet_to_try", lambda self, pod: False)
 
 
@@ -233,12 +233,12 @@ def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytes
 
 
 def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
-    """They are parked for no instant."""
+    """The jobs are parked without a time to look again."""
     patch.setattr(Creation, "rests_until", lambda self, key: 0.0)
 
 
 def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """Others wait for them until the watch shows it, though no pod comes, and pods seem to be made ever more slowly."""
+    """The start's pods are awaited until the watch shows it, though no pod comes, and creation seems ever slower."""
     for limit in ("_GAP_S", "_QUIET_S"):
         patch.setattr(f"extender.core.ledger.creation.{limit}", inf)
     real = Jobs._count_uncreated
@@ -264,7 +264,7 @@ def jobs_evict_again_although_their_pods_did_not_come(patch: pytest.MonkeyPatch)
 
 
 def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatch) -> None:
-    """And not which nodes they tolerate or select."""
+    """The nodes that they tolerate or select are not learnt."""
     real = additions.demand_of
 
     def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
@@ -275,12 +275,12 @@ def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatc
 
 
 def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has come in the way of its pods since it was planned, or has gone that these want to be near."""
+    """Unnoticed are pods that came in the way since the plan, and pods that these want to be near and that are gone."""
     patch.setattr(Upkeep, "still_holds", lambda self, workload, record, now: True)
 
 
 def starts_that_were_not_sent_and_lost_their_nodes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    """What was said of them while the write was under way stays."""
+    """The reason from the time of the write stays."""
     real = Upkeep.still_holds
 
     def still_holds(self: Upkeep, workload: Workload, record: JobRecord, now: float) -> bool:
@@ -299,5 +299,5 @@ def held_members_do_not_wait_for_kube_schedulers_queue(patch: pytest.MonkeyPatch
 
 
 def a_forged_plan_is_believed(patch: pytest.MonkeyPatch) -> None:
-    """Whatever plan stands on a job that somebody has unsuspended is taken over."""
+    """Any plan on a job that a user has unsuspended is taken over."""
     patch.setattr(Jobs, "_disproved", lambda *_: "")

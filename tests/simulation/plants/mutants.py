@@ -21,10 +21,11 @@ Asks = Callable[[Effect, "Core"], Iterable[Effect]]
 
 @dataclass(eq=False)
 class Core:
-    """One life of a core with a bug, and what it was shown: of an event, before the event is heard.
+    """A life of a core with a bug, and the objects that it was shown before the current event.
 
-    ``promised``: the node that each pod was nominated for last. ``notes`` are the bug's own. ``extra``: what the
-    core has asked for when it was told of what has not happened.
+    ``promised``: the node that each pod was nominated for last.
+    ``notes``: the bug's own.
+    ``extra``: the effects of invented events.
     """
 
     engine: Engine
@@ -47,7 +48,7 @@ class Core:
         return self.real(self.engine, event, self.now)
 
     def lend(self, node: str, requests: Requests, sign: int) -> None:
-        """From now on the core is told that the node has so much more, or less."""
+        """Report more or less room on the node to the core from now on."""
         more = self._more.setdefault(node, Counter())
         for name, amount in requests:
             more[name] += sign * amount
@@ -90,7 +91,7 @@ class Core:
 
 
 def core_bug(name: str, *, hears: Hears = lambda event, core: (event,), asks: Asks = lambda one, core: (one,)) -> Plant:
-    """What each core hears is changed by ``hears``, what it asks for by ``asks``."""
+    """Plant a bug: ``hears`` changes the events of each core, ``asks`` its effects."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         real = Engine.handle
@@ -119,10 +120,10 @@ def core_bug(name: str, *, hears: Hears = lambda event, core: (event,), asks: As
 
 
 def hears(edit: Hears) -> Plant:
-    """A bug in what the core makes of events."""
+    """A bug in the core's use of events."""
     return core_bug(edit.__name__, hears=edit)
 
 
 def asks(edit: Asks) -> Plant:
-    """A bug in what the core asks for."""
+    """A bug in the core's requests."""
     return core_bug(edit.__name__, asks=edit)

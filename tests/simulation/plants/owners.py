@@ -1,4 +1,4 @@
-"""Bugs in what the core makes of what makes the pods of gangs: how many they are, and which come later."""
+"""Bugs in the core's reading of the objects that make gangs' pods: how many there are, and which come later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in what wakes a pending workload: a cause that comes true and is not raised."""
+"""Bugs in the waking of a pending workload: a cause that comes true and is not raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _unless(patch: pytest.MonkeyPatch, lost: Callable[[Pending, WakeCause], bool
 
 
 def room_that_comes_free_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
-    """But for what waits for room of any kind."""
+    """Only workloads that wait for room of any kind are woken."""
     _unless(patch, lambda _, cause: isinstance(cause, RoomFor) and cause.shape is not None)
 
 
@@ -24,7 +24,7 @@ def quota_that_is_given_back_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> None:
-    """What it asks for is worked out anew when something else has woken it."""
+    """The demand is computed again only when another cause has woken it."""
 
     def lost(pending: Pending, cause: WakeCause) -> bool:
         return isinstance(cause, Own) and pending.wake_on(cause.key) not in ((), (ANY_ROOM,))
@@ -33,7 +33,7 @@ def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> No
 
 
 def turns_of_a_namespace_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
-    """Its jobs go after all others, or no longer: those that wait for quota keep the turn that they had."""
+    """The namespace's jobs become last, or no longer are: those that wait for quota keep their old turn."""
     _unless(patch, lambda _, cause: isinstance(cause, Config) and cause.namespace is not None)
 
 

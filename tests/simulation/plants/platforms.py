@@ -1,4 +1,4 @@
-"""Bugs in what Muster makes of nodes as clouds have them, and of statuses as kubelets write them."""
+"""Bugs in the reading of nodes as clouds have them, and of statuses as kubelets write them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names_that_come_late_are_not_seen(event: Event, core: Core) -> Iterable[Even
 
 @hears
 def zero_counts_as_absent(event: Event, core: Core) -> Iterable[Event]:
-    """A node keeps what it had of a resource that it lists with 0 now."""
+    """A node keeps its old amount of a resource that it lists with 0 now."""
     match event:
         case NodeSeen(node):
             before = core.notes.get(node.name, {})

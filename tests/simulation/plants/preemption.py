@@ -1,4 +1,4 @@
-"""Bugs in who gives way, when they are told, and what becomes of the room."""
+"""Bugs in the choice of victims, in the time of evictions, and in the use of the room."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def surplus_of_one_too_many(patch: pytest.MonkeyPatch) -> None:
 
 
 def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has the same priority is looked at as if it had a lower one."""
+    """Workloads of the same priority are treated as though they had a lower one."""
 
     real = Candidates.find
 
@@ -69,7 +69,7 @@ def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
 
 
 def rules_of_queues_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    """Whoever is in a queue is looked at by its priority alone."""
+    """Workloads in queues are judged by their priority alone."""
 
     real = Candidates.find
 
@@ -86,23 +86,23 @@ def nobody_is_too_young(patch: pytest.MonkeyPatch) -> None:
 
 
 def budgets_not_read(patch: pytest.MonkeyPatch) -> None:
-    """Nobody knows how many pods a PodDisruptionBudget lets go."""
+    """The allowed disruptions of a PodDisruptionBudget are ignored."""
     patch.setattr(DisruptionBudgets, "counts", lambda self, pods: ())
 
 
 def nobody_says_how_long_he_runs(patch: pytest.MonkeyPatch) -> None:
-    """What a workload says of its own eviction is not read."""
+    """The terms of a workload for its own eviction are not read."""
     patch.setattr(Candidates, "terms_of", lambda self, workload: EvictionTerms())
 
 
 def checkpoints_ignored(patch: pytest.MonkeyPatch) -> None:
-    """What is lost counts since the start, whatever was saved meanwhile."""
+    """Losses count since the start, whatever was saved meanwhile."""
     real = Candidates.terms_of
     patch.setattr(Candidates, "terms_of", lambda *of: real(*of)._replace(checkpointed=None))
 
 
 def checkpoints_to_come_ignored(patch: pytest.MonkeyPatch) -> None:
-    """Of a checkpoint in the future nothing is believed, and all is lost since the start."""
+    """A checkpoint in the future is disbelieved, and all is lost since the start."""
     real = Candidate.lost
 
     def lost(self: Candidate, now: float) -> float:
@@ -112,7 +112,7 @@ def checkpoints_to_come_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
-    """Whoever writes what nobody can read may not give way."""
+    """An unreadable checkpoint protects its workload from eviction."""
     real = Candidates.keeps
 
     def keeps(self: Candidates, workload: Workload) -> str:
@@ -123,7 +123,7 @@ def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
 
 
 def evictions_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has given way a moment ago does so again."""
+    """A workload that was evicted a moment ago is evicted again."""
     patch.setattr(Evictions, "recent", lambda self, victim, job, wall: ())
 
 
@@ -171,7 +171,7 @@ def victims_that_have_gone_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
-    """It seems to free more than it has."""
+    """A victim seems to free more than it has."""
 
     def twice(candidate: Candidate) -> Candidate:
         return replace(candidate, claims=candidate.claims * 2)
@@ -186,12 +186,12 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_write_that_was_refused_is_given_up_for_good(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks again at those for whom others were to give way when the API server would not have it."""
+    """When the API server refuses a reservation, its preemptor is not looked at again."""
     patch.setattr(Preemptions, "take_rested", lambda self, now: [])
     patch.setattr(Preemptions, "next_rest", lambda self: None)
 
 
-# For a pod of no gang.
+# Preemption for a single pod.
 
 
 def nobody_is_too_young_for_a_pod(patch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def nobody_is_too_young_for_a_pod(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_gang_too_few_for_a_pod(patch: pytest.MonkeyPatch) -> None:
-    """Of several on its node the last one is spared."""
+    """The last of several gangs on its node is not evicted."""
     real = KubePreemption._choice_on
 
     def choice_on(self, pod, node, uids, now):  # type: ignore[no-untyped-def]
@@ -211,7 +211,7 @@ def one_gang_too_few_for_a_pod(patch: pytest.MonkeyPatch) -> None:
 
 
 def room_of_a_pod_kept_from_itself(patch: pytest.MonkeyPatch) -> None:
-    """What is kept for it counts as promised to others."""
+    """The room that is kept for the pod counts as promised to others."""
     patch.setattr(Preemptions, "of_pod", lambda self, pod: None)
 
 

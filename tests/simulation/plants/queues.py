@@ -1,4 +1,4 @@
-"""Bugs in what is made of queues: whose quota is used, by whom, until when, and who hears that it is free."""
+"""Bugs about queues: which quota is used, by which workloads, until when, and which workloads hear that it is free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.plants.mutants import Core, hears
 
 
 def quota_not_given_back(patch: pytest.MonkeyPatch) -> None:
-    """What has ended uses quota for ever."""
+    """Ended workloads use quota indefinitely."""
     real = Quotas.moved
 
     def moved(self: Quotas, owner, claim, taken: bool) -> None:  # type: ignore[no-untyped-def]
@@ -30,13 +30,13 @@ def quota_not_given_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def quota_that_is_given_back_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """Nor is it told later, with all else that has changed in its tree."""
+    """A later report of the changes in its tree does not mention it either."""
     patch.setattr(QuotaUses, "take_freed", lambda self: self.freed.clear() or [])
     patch.setattr(QuotaUses, "take_changed", lambda self, _: self._changed.clear() or [])
 
 
 def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
-    """What one queue lacks silences workloads of the same shape in others."""
+    """A shortfall of one queue stops workloads of the same shape in others."""
     get, put = Shortfalls.get, Shortfalls.put
 
     def anybody(self: Shortfalls, shape: Shape, scope: Scope = "") -> object:
@@ -61,7 +61,7 @@ def more_members_of_a_broken_start_get_any_flavor(patch: pytest.MonkeyPatch) -> 
 
 @hears
 def usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Event]:
-    """What was bound or started before this life is in no queue."""
+    """Workloads that were bound or started before this life are in no queue."""
     match event:
         case PodSeen(pod) if pod.node and not core.synced:
             core.notes[pod.uid] = True
@@ -91,7 +91,7 @@ def capability_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[
 
 @hears
 def guarantee_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[Event]:
-    """Others use it while it is idle."""
+    """The guarantee of an idle Queue is used by others."""
     yield _volcanos_with(event, guarantee={})
 
 
@@ -130,7 +130,7 @@ def past_usage_forgotten_with_its_cluster_queue(patch: pytest.MonkeyPatch) -> No
 
 
 def past_usage_only_fades(patch: pytest.MonkeyPatch) -> None:
-    """What is used is never added."""
+    """Present usage is never added."""
     real = History.sample
     patch.setattr(History, "sample", lambda self, _, now: real(self, {}, now))
 

@@ -1,4 +1,4 @@
-"""Bugs in what is made of host ports, affinity, anti-affinity and spread: of members, and of pods that are there."""
+"""Bugs in the use of host ports, affinity, anti-affinity and spread: of members, and of pods on nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.simulation.plants.mutants import Core, hears
 
 
 def _without(event: Event, what: str) -> Event:
-    """The event as if nobody demanded that."""
+    """The event without that demand."""
 
     def plain(pod: Pod) -> Pod:
         less: dict[str, Any] = {what: ()}
@@ -53,7 +53,7 @@ def affinity_ignored(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def anti_affinity_of_pods_that_are_there_ignored(event: Event, core: Core) -> Iterable[Event]:
-    """They mind whom they do not want beside them; whoever comes does not."""
+    """Only the demands of new pods are honored, not those of pods that are on nodes."""
     yield _without(event, "anti_affinity") if isinstance(event, PodSeen) and event.pod.node else event
 
 
@@ -70,7 +70,7 @@ def nominations_of_singles_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Members that are in each other's way until others have come are told together."""
+    """Members that block each other until others have come are steered together."""
 
     def together(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[list[list[int]]]:
         yield from ()
@@ -84,7 +84,7 @@ def related_pods_that_come_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def members_that_others_keep_away_are_not_woken(patch: pytest.MonkeyPatch) -> None:
-    """Only those that demand something themselves."""
+    """Only members with demands of their own are woken."""
     parked = verdicts.parked
     for module in (steering, refusals):
         patch.setattr(module, "parked", lambda pod, tenants: bool(pod.constraints) and parked(pod, tenants))

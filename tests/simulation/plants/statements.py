@@ -1,4 +1,4 @@
-"""Bugs in statements: what was only tried stays, of nodes, of quota, or of a block inside another one."""
+"""Bugs in statements: a change that was only tried stays, of nodes, of quota, or of a block inside another one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def nodes_that_were_tried_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def quota_that_was_tried_stays(patch: pytest.MonkeyPatch) -> None:
-    """Quota that is tried as given back, or as used, is so for everybody."""
+    """Quota that is tried as free, or as used, is so for all workloads."""
     patch.setattr(statement, "_restore", lambda what, before: None)
 
 
 def inner_blocks_are_not_dropped(patch: pytest.MonkeyPatch) -> None:
-    """They stay until the outermost block ends."""
+    """The changes stay until the outermost block ends."""
     real = Statement.open
 
     @contextmanager

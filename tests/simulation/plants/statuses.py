@@ -13,5 +13,5 @@ def releases_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_members_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
-    """A gang has too few members by now, and the end of ``settle`` says nothing of it."""
+    """A gang has too few members, and the end of ``settle`` does not notice it."""
     patch.setattr(StatusRecord, "break_off", lambda self, now: None)

@@ -1,4 +1,4 @@
-"""Bugs in what is made of volumes and of the claims that wait for them."""
+"""Bugs in the use of volumes and of the claims that wait for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def volumes_are_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 @hears
 def nodes_that_kube_scheduler_has_chosen_ignored(event: Event, core: Core) -> Iterable[Event]:
-    """A claim that is not bound yet is taken for one that may go anywhere."""
+    """An unbound claim counts as one that may go anywhere."""
     match event:
         case ClaimSeen(bound=False):
             yield replace(event, node="")
