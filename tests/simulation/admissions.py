@@ -1,4 +1,4 @@
-"""The referee's own book of admitted jobs: where their slots are, and what it sees that one may be stopped for."""
+"""The referee's own book of admitted jobs: where their slots are, and the causes for which a job may be stopped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 
 @dataclass(slots=True)
 class Admission:
-    """``came_at``: when its last pod came, or when it was started. ``trouble``: what has happened that it may be
-    suspended for. ``shown``: the watch shows it. ``done``: series and node of pods of it that have succeeded, by
-    series and index, or UID: their slots want no other pod, whether the objects of those pods are there or not.
-    ``over``: those of them that are done by the status of the job, so that no life of the extender can miss it.
+    """An admitted job.
+
+    ``came_at``: when its last pod came, or when it was started.
+    ``trouble``: the event for which it may be suspended.
+    ``shown``: whether the watch shows it.
+    ``done``: slots that want no other pod, whether their pods exist or not. The key is the series and index, or a
+      UID; the value is the series and node of the succeeded pod.
+    ``over``: the slots that are done by the status of the job, so that no life of the extender can miss them.
     """
 
     uid: str
@@ -33,21 +37,24 @@ class Admission:
     done: dict[Hashable, tuple[str, str]] = field(default_factory=dict)
     over: frozenset[tuple[str, int]] = frozenset()
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
-    """What its pods tolerate for its flavors, by series."""
+    """The tolerations that its pods have for its flavors, by series."""
     nodes: PlannedNodes = field(init=False)
-    """Those of the plan that slots have."""
+    """The nodes of the plan that slots have."""
     wanted: Mapping[str, int] = field(init=False)
-    """How many pods the job wants by now, by series."""
+    """How many pods the job wants now, by series."""
     quorum: int = 0
-    """How many of it start together at least, by what it was started with: it may have been made larger since."""
+    """The quorum of its start: how many pods start together at least. The job may have been made larger since."""
     earlier: frozenset[str] = frozenset()
-    """UIDs of pods of an earlier start. On a silent node they may be shown for ever."""
+    """UIDs of pods of an earlier start. On a silent node they may be shown indefinitely."""
     ended_well: dict[str, set[str]] = field(default_factory=dict)
-    """By series. Where a podset has completions another pod comes for each, until so many have."""
+    """UIDs of succeeded pods, by series.
+
+    A podset with completions gets another pod for each, until enough have succeeded.
+    """
     closed: bool = False
-    """By the status of the job no pod of it is made any more."""
+    """Whether the status of the job rules out that it makes any more pods."""
     forgotten: bool = False
-    """Its plan was taken back: none of its pods that wait is let in before it is started anew."""
+    """Whether its plan was revoked: then waiting pods bind only after the job has been started again."""
 
     def __post_init__(self) -> None:
         self.want(self.podsets)
@@ -58,12 +65,11 @@ class Admission:
         self.wanted = {one.name: one.count for one in podsets.podsets}
 
     def adopt(self, pods: Iterable[Pod]) -> None:
-        """To be told of the pods that are there when it is admitted. ``pods``: those of its gang.
+        """Record the pods that exist when the job is admitted. ``pods``: those of its gang.
 
-        One that had been told to go by then, where no slot is, fills none: another pod comes for that slot. Nor does
-        one without an index that had succeeded there. An earlier life may have
-        planned more pods than the job wants by now. Without indexes its controller may have kept any of
-        them: their nodes go first.
+        A pod that was terminating at that time, where there is no slot, fills no slot: another pod comes for it. The
+        same holds for a succeeded pod without an index. An earlier life may have planned more pods than the job
+        wants now. Without indexes the controller may have kept any of them: their nodes are dropped first.
         """
         pods = list(pods)
         ending = [pod for pod in pods if pod.deleting and pod.node]
@@ -81,7 +87,7 @@ class Admission:
         self.nodes = nodes
 
     def finish(self, pod: Pod) -> None:
-        """If it has succeeded, nobody comes for its slot. What was done before the job was started was none of this."""
+        """Record a succeeded pod, whose slot gets no other pod. Slots that were done before the start do not count."""
         if pod.owner != self.uid or pod.phase != "Succeeded":
             return
         self.ended_well.setdefault(pod.series, set()).add(pod.uid)
@@ -94,7 +100,7 @@ class Admission:
             self.done[one] = pod.series, pod.node or ""
 
     def end(self, done: Collection[SlotKey], closed: int) -> None:
-        """These slots are done by the status of the job; of those without an index so many get no other pod."""
+        """Record which slots are done by the status of the job, and how many pods without an index get no successor."""
         self.closed = closed >= sum(1 for _ in self.slots()) > 0
         slots = ((one, at) for one in self.podsets.podsets for at in range(one.count) if one.slot(at) in done)
         self.over = frozenset((one.name, at) for one, at in slots if any(self.nodes[one.name][at : at + 1]))
@@ -127,7 +133,8 @@ class Admission:
         return sum(1 for _ in self.slots()) - live - len(self.done)
 
     def unfilled(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
-        """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there.
+        """Slots that have a node and no pod there. ``on_their_way``: unbound pods that have room of their own now, with
+        its node.
 
         A pod that the job can do without may have gone elsewhere: its slot keeps no room.
         """
@@ -155,14 +162,16 @@ class Admission:
                 yield slot
 
     def left_behind(self, pods: Collection[Pod], on_their_way: Mapping[str, str]) -> list[tuple[str, str, Requests]]:
-        """Of a job that makes no more pods: the slots that those of its pods may stand in that wait."""
+        """The slots that waiting pods of the job may take, when the job makes no more pods."""
         own = [pod for pod in self._own(pods) if pod.live and not pod.node and pod.uid not in on_their_way]
         waiting = {pod.series for pod in own}
         return [slot for slot in self.unfilled(pods, on_their_way) if slot[0] in waiting]
 
     def let_go(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> None:
-        """What was planned for pods that wait is given up: a job that can do without them goes on, and they are planned
-        one by one from then on."""
+        """Drop the room that was planned for waiting pods.
+
+        A job that can do without these pods goes on, and they are planned one by one afterwards.
+        """
         own = [pod for pod in self._own(pods) if pod.live and (pod.node or pod.uid in on_their_way)]
         there = Counter(pod.series for pod in own)
         self.forgotten = any(there[one.name] < one.least for one in self.podsets.podsets)
@@ -176,14 +185,18 @@ class Admission:
             self.nodes = {**self.nodes, series: tuple(names)}
 
     def is_ending(self, pods: Iterable[Pod]) -> bool:
-        """Pods of it have ended well, others wait, and none runs: whether any comes for a slot that has become free
-        shows when its controller has said that it is over, or has made another pod."""
+        """Whether pods of the job have succeeded, others wait, and none runs.
+
+        Its controller then decides about a free slot: it reports the job as over, or makes another pod.
+        """
         live = [pod for pod in self._own(pods) if pod.live]
         return bool(self.done and live) and not any(pod.node for pod in live)
 
     def is_crowded(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> bool:
-        """There are more pods without an index than slots, and some wait that are not on their way: nobody is told
-        whether room is kept for those, if others are on their way, or the slots of pods that have ended well are free.
+        """Whether there are more pods without an index than slots, and some wait without room of their own.
+
+        The referee cannot tell whether room is kept for those, if other pods have room, or if slots of succeeded
+        pods are free.
         """
         live = [pod for pod in self._own(pods) if pod.live and pod.index is None]
         many = Counter(pod.series for pod in live)
@@ -201,7 +214,7 @@ class Admission:
     ) -> bool:
         """Whether a node that the pod has to go to is not among those that kube-scheduler asks about.
 
-        One that has an index goes to its own node, another one wherever its podset has a slot that nobody fills.
+        A pod with an index goes to its own node, another one to any unfilled slot of its podset.
         """
         if pod.index is not None:
             wanted = set(self.plan.get(pod.series, ())[pod.index : pod.index + 1])
@@ -211,8 +224,11 @@ class Admission:
         return bool(wanted - {"", *candidates})
 
     def _own(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those that fill slots: one whose index has no node in the plan fills no other slot, wherever it is, and
-        one of an earlier start fills none."""
+        """The pods that fill slots.
+
+        A pod whose index has no node in the plan fills no other slot, wherever it is. A pod of an earlier start
+        fills none.
+        """
         own = (pod for pod in pods if pod.owner == self.uid and pod.uid not in self.earlier)
         return [pod for pod in own if not self._is_beyond(pod)]
 
@@ -231,8 +247,12 @@ def _kept_first(names: Sequence[str], kept: Counter[str | None]) -> tuple[str, .
 
 @dataclass(slots=True)
 class Slots:
-    """``of``: the admitted jobs. ``departed``: those that are gone or over: their pods that wait keep their nodes until
-    these are said to be forgotten."""
+    """The slots of all jobs.
+
+    ``of``: the admitted jobs.
+    ``departed``: jobs that are gone or over: their waiting pods keep their nodes until the core reports them as
+      forgotten.
+    """
 
     known: Shown
     of: dict[GroupKey, Admission] = field(default_factory=dict)
@@ -243,7 +263,10 @@ class Slots:
         return found if found is not None and found.uid == pod.owner else None
 
     def unfilled(self, key: GroupKey, on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
-        """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
+        """Slots that have a node and no pod there.
+
+        ``on_their_way``: unbound pods that have room of their own now, with its node.
+        """
         return self.of[key].unfilled(self.pods(key), on_their_way)
 
     def left_behind(self, key: GroupKey, on_their_way: Mapping[str, str]) -> list[tuple[str, str, Requests]]:
@@ -258,7 +281,7 @@ class Slots:
             admission.let_go(self.pods(key), on_their_way)
 
     def take(self, room: Room, on_their_way: Mapping[str, str], *, surely: bool) -> None:
-        """What slots without pods take. ``surely``: nothing of jobs that may be stopped, or are gone."""
+        """Subtract the room of slots without pods. ``surely``: leave out jobs that may be stopped, or are gone."""
         for slot in [slot for key in self.departed for slot in self.left_behind(key, on_their_way)]:
             if slot[1] in room and not surely:
                 take(room[slot[1]], slot[2])
@@ -277,7 +300,7 @@ class Slots:
         return any(slot[:2] == (pod.series, node) for slot in self.unfilled(key, on_their_way))
 
     def nodes(self, on_their_way: Mapping[str, str]) -> set[str]:
-        """Where jobs that have no cause to be stopped have slots that wait for their pods."""
+        """The nodes on which slots wait for their pods, for jobs that there is no cause to stop."""
         of = [key for key, one in self.of.items() if not one.trouble]
         return {slot[1] for key in of for slot in self.unfilled(key, on_their_way)}
 
@@ -288,11 +311,11 @@ class Slots:
 
     @property
     def ending(self) -> bool:
-        """Whether some job is about to be over, or to make pods again, or is over while pods of it wait."""
+        """Whether a job is about to be over, or to make pods again, or is over while pods of it wait."""
         return any(one.is_ending(self.pods(key)) for book in (self.of, self.departed) for key, one in book.items())
 
     def crowded(self, on_their_way: Mapping[str, str]) -> bool:
-        """Whether some job has pods beyond its plan, so that nobody can say which room is kept for others of it."""
+        """Whether a job has pods beyond its plan, so that the room kept for its other pods is unknown."""
         return any(one.is_crowded(self.pods(key), on_their_way) for key, one in self.of.items())
 
     def missing(self, key: GroupKey) -> int:
@@ -309,7 +332,11 @@ _TRIED_AGAIN_S = 30.0
 
 @dataclass(slots=True)
 class Admissions:
-    """One life of the extender. ``calm``: nothing goes wrong. ``creation_s``: so long may the next pod take to come."""
+    """The admitted jobs in one life of the extender.
+
+    ``calm``: nothing goes wrong.
+    ``creation_s``: how long the next pod may take to come.
+    """
 
     known: Shown
     calm: bool
@@ -317,16 +344,16 @@ class Admissions:
     jobs: dict[GroupKey, Job] = field(default_factory=dict)
     writing: dict[GroupKey, StartJob | SuspendJob | CleanJob] = field(default_factory=dict)
     excused: dict[GroupKey, float] = field(default_factory=dict)
-    """Until when a job may be left alone after something went wrong with it."""
+    """The time until which a job may be left alone after something went wrong with it."""
     awaiting: LetGoJobs = field(default_factory=LetGoJobs)
     stopping: dict[GroupKey, str] = field(default_factory=dict)
-    """UIDs of jobs that were to be suspended, until the watch shows that they are: they may be told so again."""
+    """UIDs of jobs that were to be suspended, until the watch shows the suspension: the write may be repeated."""
     _resumed: GroupKey | None = None
     """The job that the last event has shown to run by a plan, after others had stopped it."""
     broken: dict[GroupKey, str] = field(default_factory=dict)
     """UIDs of jobs that were bound in part for as long as they may be, until the watch shows that they are stopped."""
     seen_at: dict[str, float] = field(default_factory=dict)
-    """When each pod was seen first."""
+    """The time at which each pod was seen first."""
     refused: dict[str, None] = field(default_factory=dict)
     """Namespaces of jobs that were suspended because their pods had not come: others need not wait for these again."""
     uncreated: dict[str, None] = field(default_factory=dict)
@@ -341,7 +368,7 @@ class Admissions:
     def __post_init__(self) -> None:
         self.slots = Slots(self.known)
 
-    # What happens: ``known`` knows of it already.
+    # Events: ``known`` has handled each of them already.
 
     def hear(self, event: Event, now: float) -> None:
         self._resumed = None
@@ -393,9 +420,9 @@ class Admissions:
         return [until for until in known if until is not None]
 
     def ask(self, call: FilterCalled, on_their_way: Mapping[str, str]) -> None:
-        """``on_their_way``: pods that have room of their own by now, there.
+        """Handle a filter call. ``on_their_way``: unbound pods that have room of their own now, with its node.
 
-        What counts is the gang that the watch shows: kube-scheduler may know before of a pod's move to another one.
+        The pod belongs to the gang that the watch shows: kube-scheduler may know earlier of a move to another gang.
         """
         pod = self.known.pods.get(call.pod.uid, call.pod)
         admission = self.slots.admitted(pod)
@@ -405,10 +432,12 @@ class Admissions:
             admission.note(f"kube-scheduler refuses {pod.uid} its nodes")
 
     def compare(self, left: Callable[[Iterable[str]], Room], *, unsure: bool) -> None:
-        """Whether others were promised the room of a job while it was stopped. To be called after ``hear``.
+        """Note if others were promised the room of a job while it was stopped. To be called after ``hear``.
 
-        It may be started again by the plan that is still on it. ``left``: what there is beside all promises;
-        ``unsure``: there may be some that nobody was told of.
+        The job may be started again by the plan that is still on it.
+
+        ``left``: the room beside all promises.
+        ``unsure``: whether there may be unreported promises.
         """
         admission = self.slots.of.get(self._resumed) if self._resumed is not None else None
         if admission is None:
@@ -418,14 +447,17 @@ class Admissions:
             admission.note("its room was promised to others while it was stopped")
 
     def crowd(self, node: str) -> None:
-        """A pod there takes what others were promised: any job with slots there may lose its plan."""
+        """Record a pod on the node that takes promised room: any job with slots there may lose its plan."""
         for key, admission in self.slots.of.items():
             if any(where == node for _, where, _ in self.slots.unfilled(key, {})):
                 admission.note(f"others take more of node {node} than was left")
 
     def post(self, binding: PostBinding) -> None:
-        """A pod of no gang may be bound where there is no room for it as far as the watch shows: kube-scheduler knows
-        of a pod that has ended, maybe one whose slot another one of its job is to fill."""
+        """Note if a single pod takes the room of a slot.
+
+        A single pod may be bound where the watch shows no room: kube-scheduler knows earlier that a pod has ended.
+        The ended pod may have had a slot that another pod of its job is to fill.
+        """
         pod, node = self.known.pods.get(binding.uid), binding.node
         if binding.group is not None or pod is None or fits(self.known.free(node), pod.requests):
             return
@@ -434,8 +466,10 @@ class Admissions:
                 admission.note(f"the room of a pod of it on {node} was another's before the watch showed its end")
 
     def break_off(self, key: GroupKey) -> None:
-        """Its start broke off, and it was bound in part for as long as it may be. Others may have started it again
-        since, without a plan."""
+        """Record that the start of a job broke off, and that it was bound in part for the longest allowed time.
+
+        Other clients may have started it again since, without a plan.
+        """
         if (admission := self.slots.of.get(key)) is not None:
             admission.note("its start broke off")
         if (job := self.jobs.get(key)) is not None:
@@ -453,7 +487,7 @@ class Admissions:
         return any(amount < dict(before).get(name, 0) for name, amount in node.allocatable)
 
     def _is_being_led(self, job: Job) -> bool:
-        """It was let go, and the plan that it has by now is yet to be shown."""
+        """Whether the job was started without a plan, and the watch does not show its new plan yet."""
         admission = self.slots.of.get(job.key)
         on_its_way = admission is not None and admission.uid == job.uid and not admission.shown
         return on_its_way and job.key in self.writing and job.let_go is not None and not (job.suspended or job.finished)
@@ -475,8 +509,8 @@ class Admissions:
             self.stopping.pop(key, None)
             self.broken.pop(key, None)
         if job.suspended:
-            # A start that somebody has taken back before the watch showed it leaves its mark on the templates. Without
-            # one its room is held until the write is answered.
+            # If a client reverts a start before the watch shows it, the start leaves its mark on the templates. Without
+            # a mark the room is held until the write is answered.
             over = job.marked or (admission is not None and admission.shown and key not in self.writing)
             return self.end(key) if over else None
         if admission is None:
@@ -486,7 +520,8 @@ class Admissions:
             self.end(key)
             return self._adopt(job, now, late=True)
         if not admission.shown and key in self.writing and self.writing[key].job.suspended:
-            # Its controller knows of it, whenever the answer to the write comes. Of one that is let go it has known.
+            # The job controller sees the job now, whenever the write is answered. A job started without a plan it has
+            # seen already.
             admission.came_at = now
         admission.shown = True
         if job.plan != admission.plan:
@@ -498,8 +533,11 @@ class Admissions:
         return None
 
     def _adopt(self, job: Job, now: float, *, late: bool) -> None:
-        """An earlier life has started it, or others have, again. ``late``: an earlier life did when this one had read
-        the cluster, so that the room of its plan may be another's by then."""
+        """Adopt a job that an earlier life, or another client, has started. ``late``: after this life had read the
+        cluster.
+
+        Then the room of its plan may be promised to others already.
+        """
         if job.key in self.stopping or job.plan is None or job.finished:
             return
         self.admit(job, job.plan, now, self.awaiting.tolerated(job), shown=True)
@@ -521,7 +559,7 @@ class Admissions:
         if outcome is not Outcome.DONE:
             self.excused[key] = now + 61.0
         if isinstance(write, StartJob) and key in self.slots.of and self.slots.of[key].plan != write.plan:
-            return  # it runs by the plan of an earlier life, whatever becomes of this one
+            return  # it runs by the plan of an earlier life, whatever happens to this one
         if isinstance(write, StartJob) and outcome in (Outcome.REFUSED, Outcome.UNSENT):
             self.end(key)
         elif isinstance(write, StartJob) and key in self.slots.of:
@@ -546,7 +584,8 @@ class Admissions:
                 self._compare(admission, pod)
             self._look_at_pod(admission, pod)
         if pod.node:
-            # One of a job, too: when nobody knew any more whether it was bound, its room was free for others.
+            # This includes pods of jobs: when the outcome of a Binding was unknown for long enough, its room was free
+            # for others.
             self._look_at_nodes(pod.node, taken=pod.scheduler != OURS)
 
     def _compare(self, admission: Admission, pod: Pod) -> None:
@@ -560,13 +599,15 @@ class Admissions:
             admission.podsets = self.as_known(admission.podsets)
 
     def as_known(self, podsets: PodSets) -> PodSets:
-        """What pods of these podsets ask for, as far as that is known."""
+        """The podsets with the known requests of their pods."""
         made = (real(one) if one.shape in self.learnt else one for one in podsets.podsets)
         return replace(podsets, podsets=tuple(made)) if self.learnt else podsets
 
     def _look_at_pod(self, admission: Admission, pod: Pod) -> None:
-        """Whether it goes where the plan wants it: one of an earlier start, which the watch is late to show, is led
-        elsewhere."""
+        """Note a pod that does not go where the plan wants it.
+
+        The watch may be late to show a pod of an earlier start, which is steered elsewhere.
+        """
         open_to = [name for name, node in self.known.nodes.items() if lets_in(node, pod.selection)]
         fellows = self.slots.pods(admission.podsets.key)
         led_away = pod.live and not pod.node and admission.refuses(pod, open_to, fellows, {})
@@ -574,7 +615,10 @@ class Admissions:
             admission.note(f"kube-scheduler refuses {pod.uid}")
 
     def _look_at_nodes(self, *names: str, taken: bool = False) -> None:
-        """Whether those who have slots there can still have them. ``taken``: not all of what they were promised."""
+        """Note the jobs whose slots there do not fit any more.
+
+        ``taken``: other pods have taken some of the promised room.
+        """
         for key, admission in self.slots.of.items():
             if admission.trouble:
                 continue
@@ -614,15 +658,15 @@ class Admissions:
         if (admission := self.slots.of.pop(key, None)) is not None:
             self.slots.departed[key] = admission
 
-    # What is to be known.
+    # Questions
 
     def left_alone(self) -> dict[GroupKey, float]:
-        """Jobs that are let go and have no plan, and of which nothing is asked for; until when each may be so."""
+        """Jobs without a plan for which no write is under way, each with the time until which this is allowed."""
         idle = (key for key in self.awaiting.of if not (key in self.writing or key in self.slots.of or self.stops(key)))
         return {key: self.excused.get(key, 0.0) for key in idle}
 
     def stops(self, key: GroupKey) -> bool:
-        """It is suspended, or is to be: its controller replaces no pod."""
+        """Whether the job is or will be suspended: then its controller replaces no pod."""
         job = self.jobs.get(key)
         return job is not None and (job.suspended or self.stopping.get(key) == job.uid)
 

@@ -1,4 +1,4 @@
-"""Which seeds have suspended jobs, and what is drawn for them: by dice of their own, so that nothing else shifts."""
+"""Seeds with suspended jobs, and their jobs: drawn from dice of their own, so that no other draw shifts."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ _AT_ANY_MOMENT = (
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """``jobs``: when each is created. ``faults``: what, how long after which moment, and after how many of those.
+    """The suspended jobs of a seed.
 
-    ``started``: those that others started before there was an extender. ``pod_rate`` and ``polices`` as the world takes
-    them.
+    ``jobs``: when each is created.
+    ``faults``: the fault, its delay after a moment, the moment, and how many of these moments come first.
+    ``started``: jobs that others started before there was an extender.
+    ``pod_rate`` and ``polices``: as the world takes them.
     """
 
     jobs: tuple[tuple[float, BatchJob], ...] = ()
@@ -63,46 +65,44 @@ def has_jobs(seed: int) -> bool:
 
 
 def takes_over(seed: int) -> bool:
-    """One in thirty: half of those with suspended jobs and queues, and none that planted bugs are remembered by."""
+    """True for one seed in thirty: half of those with jobs and queues, but none remembered for a planted bug."""
     return seed % 120 in (16, 28, 88, 106)
 
 
 def cannot_be_read(seed: int) -> bool:
-    """One in 35: some of those with suspended jobs where something goes wrong, and none that planted bugs are
-    remembered by."""
+    """True for one seed in 35: some of those with suspended jobs and faults, but none remembered for a planted bug."""
     return seed % 130 in (30, 46, 68, 90, 126) and seed % 8 != 0
 
 
 def has_work_queues(seed: int) -> bool:
-    """One in 37: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    """True for one seed in 37: some of those with suspended jobs, but none remembered for a planted bug."""
     return seed % 110 in (28, 50, 106)
 
 
 def has_more_completions(seed: int) -> bool:
-    """One in 55: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    """True for one seed in 55: some of those with suspended jobs, but none remembered for a planted bug."""
     return seed % 110 in (36, 86)
 
 
 def has_same_names(seed: int) -> bool:
-    """One in 55: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    """True for one seed in 55: some of those with suspended jobs, but none remembered for a planted bug."""
     return seed % 110 in (38, 108)
 
 
 def has_refusals(seed: int) -> bool:
-    """One in 63: some of those with suspended jobs where something goes wrong, and none that planted bugs are
-    remembered by."""
+    """True for one seed in 63: some of those with suspended jobs and faults, but none remembered for a planted bug."""
     return seed % 110 in (30, 90) and seed % 8 != 0
 
 
 def draw_refusals(plan: BatchPlan, nodes: Sequence[Node], chance: Chance, seed: int) -> frozenset[tuple[str, str]]:
-    """(gang, node): which node kube-scheduler refuses to each job, for reasons that nobody else knows."""
+    """(gang, node): the node that kube-scheduler refuses to each job, for reasons that only kube-scheduler knows."""
     dice = chance.stream("nodes that are refused to jobs")
     refused = ((job.key.name, dice.choice(nodes).name) for _, job in plan.jobs)
     return frozenset(refused if has_refusals(seed) else ())
 
 
 def varied(plan: BatchPlan, chance: Chance, seed: int) -> BatchPlan:
-    """The same with what only some seeds have."""
+    """The same plan with the features that only some seeds have."""
     plan = _with_same_names(plan, chance) if has_same_names(seed) else plan
     plan = _with_work_queues(plan, chance) if has_work_queues(seed) else plan
     plan = _with_more_completions(plan, chance) if has_more_completions(seed) else plan
@@ -151,7 +151,7 @@ def _one_after_another(job: BatchJob, dice: Random) -> BatchJob:
 
 
 def awaits_many_pods(seed: int) -> bool:
-    """One in 110: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    """True for one seed in 110: some of those with suspended jobs, but none remembered for a planted bug."""
     return seed % 110 == 60
 
 
@@ -170,7 +170,7 @@ def _without_gpus(name: str, count: int) -> BatchJob:
 
 
 def draw_unread(chance: Chance, seed: int) -> tuple[tuple[str, float], ...]:
-    """When no job can be read, if ever: mostly while the first of them are to be started."""
+    """The times at which no job can be read, if ever: mostly while the first of them are to be started."""
     if not cannot_be_read(seed):
         return ()
     dice = chance.stream("when no job can be read")
@@ -178,7 +178,7 @@ def draw_unread(chance: Chance, seed: int) -> tuple[tuple[str, float], ...]:
 
 
 def draw_started(nodes: Sequence[Node], chance: Chance) -> tuple[BatchJob, ...]:
-    """A job that another scheduler has started, and that runs when Muster comes. Its pods know of no gang."""
+    """A job that another scheduler has started, and that runs when Muster comes. Its pods name no gang."""
     dice = chance.stream("a job that others have started")
     gpus, at = dice.choice((4, 2, 1)), dice.randrange(len(nodes))
     count = dice.randint(1, max(1, dict(nodes[at].allocatable).get(GPU, 0) // gpus))
@@ -214,7 +214,7 @@ def draw_batch(chance: Chance, *, calm: bool, tolerations: Selection) -> BatchPl
 
 
 def limits_of(limits: Limits, chance: Chance, seed: int) -> Limits:
-    """Shorter ones than the default, so that what they bound happens in the time of a run."""
+    """Limits that are shorter than by default, so that their ends fall into the time of a run."""
     dice = chance.stream("limits of suspended jobs")
     limits = replace(limits, node_loss_s=dice.choice((5.0, 20.0, 60.0)), creation_s=dice.choice((8.0, 30.0)))
     return replace(limits, creation_s=8.0) if awaits_many_pods(seed) else limits

@@ -1,4 +1,4 @@
-"""What a run ends with when a promise of docs/proof.md was broken."""
+"""The error that ends a run when a promise of docs/proof.md was broken."""
 
 from __future__ import annotations
 

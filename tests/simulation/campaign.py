@@ -1,4 +1,4 @@
-"""One run of a seed: submit, strike, heal, come to rest, and be judged all along."""
+"""A run of a seed: submit, strike, heal, settle, and be judged all along."""
 
 from __future__ import annotations
 
@@ -41,23 +41,27 @@ from tests.simulation.verifying import SelfChecks
 
 _STRIKES_END_S = 100.0
 _LOOK_EVERY_S = 100.0
-"""When nothing has happened for so long nothing will."""
+"""If nothing has happened for this long, nothing will."""
 _REFUSED_S = 310.0
-"""The same where kube-scheduler refuses nodes for reasons of its own: they are planned around for up to 300 s, and only
-then may those that are left be enough. So it is where nodes are made: who has asked in vain rests for minutes."""
+"""The same where kube-scheduler refuses nodes for reasons of its own.
+
+Such nodes are planned around for up to 300 s, and only then may the rest be enough. The same holds where nodes are
+made: an unsuccessful capacity request is not repeated for minutes.
+"""
 _LOOKS, _PATIENT_LOOKS = 20, 60
-"""The second where nodes are made: some ask for them again and again, in vain, and rest for up to half an hour."""
+"""The second applies where nodes are made: some workloads request them again and again without success, and pause for
+up to half an hour."""
 _GLANCE_S = 1.0
 """How often the referee looks for gangs that wait although they could start."""
 _QUIET_S = PATIENCE_S + 0.5
-"""When nothing happens for so long, it looks at the beginning and at the end."""
+"""If nothing happens for this long, the referee looks at the beginning and at the end."""
 _MOST_AT_ONCE = 20_000
 """Steps at one instant; even the end of a long suspension takes hundreds only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a run went through."""
+    """The counts of a run."""
 
     steps: int
     events: int
@@ -65,7 +69,7 @@ class Tally:
 
 
 class Run:
-    """``plan`` on a virtual cluster. ``log`` is told everything that happens, if it is given."""
+    """A run of ``plan`` on a virtual cluster. ``log``: called with everything that happens."""
 
     def __init__(self, plan: Plan, log: Callable[[str], None] | None = None, every: int = 1) -> None:
         self.plan = plan
@@ -132,7 +136,7 @@ class Run:
         self.world.clock.after(0.5, self.world.start_extender)
 
     def play(self) -> Tally:
-        """Raises BrokenPromiseError, or whatever the core itself raises."""
+        """Play the seed. Raises BrokenPromiseError, or whatever the core itself raises."""
         self._submit()
         if self.plan.platform is not None:
             self._begin_platform(self.plan.platform)
@@ -144,7 +148,7 @@ class Run:
         self._healed = True
         self.trouble.heal()
         self._come_to_rest()
-        # Whatever runs ends now, round by round, until everybody has had a turn.
+        # All running workloads end now, round by round, until every workload has had a turn.
         while self._end_what_runs():
             self._come_to_rest()
         return Tally(self._steps, self.referee.events, self._struck)
@@ -189,7 +193,7 @@ class Run:
         return bool(running or batch or owners)
 
     def _come_to_rest(self) -> None:
-        """Until nothing is written or tried any more; then everything must be in order."""
+        """Run until nothing is written or tried any more; then everything must be in order."""
         for _ in range(_LOOKS if self.plan.elastic is None else _PATIENT_LOOKS):
             before = self._activity()
             self._run(self.world.clock.now + (_REFUSED_S if self.plan.barred or self.plan.elastic else _LOOK_EVERY_S))
@@ -209,9 +213,9 @@ class Run:
         return extender is not None and extender.quarantine.next_trial_s is not None
 
     def _activity(self) -> tuple[int, int]:
-        """What was written, and how often kube-scheduler has tried a pod.
+        """How much was written, and how often kube-scheduler has tried a pod.
 
-        If it looks at a sample of the nodes, it counts other nodes each time, and its new words make it try again.
+        A kube-scheduler that samples the nodes counts other nodes each time, and its new words make it try again.
         """
         api, scheduler = self.world.api, self.world.scheduler
         if not self.plan.profile.sees_all(len(api.nodes)):
@@ -242,8 +246,11 @@ class Run:
         raise BrokenPromiseError(f"the self-check finds drift: {'; '.join(map(str, drift))}")
 
     def _step(self, until: float) -> bool:
-        """Let the next thing happen. The referee looks at what has happened within a second, also if nothing else does;
-        if nothing does for a while, somebody may wait for nothing."""
+        """Run the next step.
+
+        The referee looks at what has happened within a second, even if nothing else does. If nothing happens for a
+        while, it looks as well, because a workload may wait for nothing.
+        """
         clock = self.world.clock
         if self._looked < self._steps and clock.now < self._look_at < until:
             if clock.step(self._look_at):

@@ -1,7 +1,6 @@
-"""Which seeds have workloads that write checkpoints, what is drawn for them by dice of their own, and how one is
-written.
+"""Seeds with workloads that write checkpoints: their plan, from dice of their own, and the write.
 
-What is lost counts in whole device-hours, and a run lasts minutes. So each GPU of such a seed stands for many devices.
+Losses count in whole device-hours, and a run lasts minutes. So each GPU of such a seed stands for many devices.
 """
 
 from __future__ import annotations
@@ -22,21 +21,23 @@ from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.world import BEGIN_S, World
 
 DEVICES = 360
-"""For each GPU: a node with eight of them loses a device-hour in 1.25 s."""
+"""The devices that stand for each GPU: a node with eight GPUs loses a device-hour in 1.25 s."""
 _LOW, _URGENT = 0, 30
 
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """At some second whoever runs by then says that it wrote a checkpoint so many seconds ago: a negative number is in
-    the future; with None nobody can read it."""
+    """A checkpoint. A workload that runs at that second states that it wrote one ``age_s`` ago.
+
+    ``age_s``: negative: in the future; None: an unreadable text.
+    """
 
     at: float
     age_s: float | None
 
 
 def has_checkpoints(seed: int) -> bool:
-    """One in seven of those with preemption, and none that planted bugs were remembered by before."""
+    """True for one seed in seven of those with preemption, but none remembered earlier for a planted bug."""
     return seed % 98 == 14
 
 
@@ -49,8 +50,10 @@ def draw_saves(chance: Chance) -> tuple[Save, ...]:
 def alike(
     jobs: Sequence[tuple[float, JobSpec]], batch: BatchPlan, chance: Chance
 ) -> tuple[tuple[tuple[float, JobSpec], ...], BatchPlan]:
-    """Gangs and jobs of one shape that run until they are evicted, and urgent ones that come later. The pods of no gang
-    are those of the seed."""
+    """Gangs and jobs of one shape that run until they are evicted, and urgent ones that come later.
+
+    The single pods are those of the seed.
+    """
     dice = chance.stream("workloads that are alike")
     size, some = dice.choice((1, 2, 2, 3)), requests(dice.choice((8, 8, 4)))
     gangs = [(20 * dice.random(), _gang(dice, size, some, _LOW)) for _ in range(dice.randint(3, 6))]
@@ -92,7 +95,7 @@ def _job(dice: Random, job: BatchJob, size: int, some: Requests) -> tuple[float,
 def in_devices(
     nodes: Sequence[Node], jobs: Sequence[tuple[float, JobSpec]], batch: BatchPlan
 ) -> tuple[tuple[Node, ...], tuple[tuple[float, JobSpec], ...], BatchPlan]:
-    """The same, with so many devices for each GPU."""
+    """The same with ``DEVICES`` devices for each GPU."""
     large = tuple(replace(one, allocatable=_times(one.allocatable)) for one in nodes)
     gangs = []
     for at, gang in jobs:
@@ -115,7 +118,7 @@ _UNREADABLE = ("", "noon", "1000.5", "2026-13-01T00:00:00Z", "1970-01-01T00:20:0
 
 
 def save(world: World, dice: Random, one: Save) -> None:
-    """Somebody who runs by now writes it, as the user's patch of the object. The real reader reads it."""
+    """Write a checkpoint of a running workload, as the user's patch of the object. The real reader reads it."""
     running = [pod for pod in world.api.pods.values() if pod.live and pod.node and pod.group_key is not None]
     if not running:
         return

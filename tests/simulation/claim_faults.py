@@ -22,7 +22,7 @@ def lose_devices(trouble: Trouble) -> None:
 
 
 def stop_driver(trouble: Trouble) -> None:
-    """The slice of a node goes, and is published again some time later."""
+    """Remove the slice of a node, and publish it again some time later."""
     published = _some_slice(trouble)
     if published is not None:
         trouble.world.api.remove_thing(uid_of(published))

@@ -1,7 +1,7 @@
 """Seeds whose pods have ResourceClaims: the second of every hundred millions.
 
-Their nodes have devices by slices that come, change and go. Everything about devices is drawn here. These seeds have
-gangs and suspended jobs, and no queues.
+Their nodes have devices by slices that appear, change and vanish. Everything about devices is drawn here. These
+seeds have gangs and suspended jobs, and no queues.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class DrawnClaims:
     batch: tuple[tuple[float, BatchJob], ...]
     claims: ClaimPlan
     faults: tuple[tuple[str, float, str, int], ...]
-    """What, when, or how long after which moment, and after how many of those."""
+    """Each fault: its name, its time or its delay after a moment, the moment, and how many of these come first."""
 
 
 def has_claims(seed: int) -> bool:
@@ -104,7 +104,7 @@ def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
     faults = [
         (when.choice((LOSES, LEAVES)), 90 * when.random(), "", 0) for _ in range(0 if calm else when.choice((0, 1, 3)))
     ]
-    # What fails a start after its claims were allocated.
+    # faults that fail a start after its claims were allocated
     faults += [
         (when.choice(("a node is cordoned", "a pod is deleted")), 0.0, "hold", 1 + int(12 * when.random()))
         for _ in range(0 if calm else when.choice((1, 3)))
@@ -121,7 +121,7 @@ def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
 
 
 def _with_channel(role: Role, name: str) -> Role:
-    """The same, of pods that have a channel each of the domain of that name."""
+    """The same role with a channel of the domain of that name for each pod."""
     claims = (*role.claims, ClaimUse("channel", "", f"{name}-channel"))
     return replace(
         role, claims=claims, requests=with_amounts(role.requests, (*amounts_in(role.requests), *ONE_CHANNEL))
@@ -161,7 +161,7 @@ def _gang(dice: Random, name: str) -> JobSpec:
 
 
 def _sharing(dice: Random, name: str) -> JobSpec:
-    """A gang whose pods share a claim: its device is counted for the first of them, and they go to one node."""
+    """A gang whose pods share a claim: its device is counted for the first pod, and all pods go to one node."""
     size, claims = dice.choice((2, 3)), (ClaimUse("devices", f"shared-{name}", ""),)
     first = Role(1, with_amounts(requests(0), ((ANY, 1),)), claims=claims)
     return JobSpec(

@@ -1,6 +1,6 @@
-"""The referee's own book of room: who was promised which node, by what the core has asked for and was told.
+"""The referee's own book of room: the promised nodes, by the core's requests and events.
 
-A claim ends only when it certainly has: whoever finds room beside all claims really finds it.
+A claim ends only when it certainly has: room beside all claims is really free.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ from tests.simulation.sight import Room, Sight, fits, take
 
 
 class Claims:
-    """One life of the extender. ``hear`` is told each event first, then ``apply`` each effect of it, in order.
+    """The claims in one life of the extender. ``hear`` gets each event first, then ``apply`` each effect of it, in
+    order.
 
-    ``grace_s``: how long a half-released gang has the room of a lost member kept; ``seat_s``: how long a running one.
+    ``grace_s``: how long the room of a lost member is kept for a half-released gang.
+    ``seat_s``: how long it is kept for a running gang.
     """
 
     def __init__(self, shown: Shown, grace_s: float, admissions: Admissions, seat_s: float = 60.0) -> None:
@@ -60,15 +62,15 @@ class Claims:
         self.calls: dict[int, str] = {}
         """Open bind requests -> pod UID."""
         self.freed_at = 0.0
-        """When room last became free."""
+        """The time at which room last became free."""
         self.releases = Releases(shown, self.doubts, self.posting, self._end_release)
         self._untold: dict[GroupKey, None] = {}
-        """Gangs that were planned, and not all told of it at once."""
+        """Gangs with a plan of which not all members have been steered yet."""
         self._shown = shown
         self._grace_s = grace_s
         self._now = 0.0
         self._new: dict[str, bool] = {}
-        """Who was promised a node by the last event, and whether others might have had that room."""
+        """The pods that the last event promised a node, and whether others might have had that room."""
 
     def hear(self, event: Event, now: float) -> None:
         """``shown`` knows of it already."""
@@ -118,7 +120,7 @@ class Claims:
             case Reached(key, Milestone.FORGOTTEN):
                 self._forgotten(key)
             case Confirm(group=GroupKey() as key) if self.releases.broken(key):
-                self.releases.declare(key)  # by what is needed now; it is judged by then
+                self.releases.declare(key)  # the present demand counts; it is judged at that time
             case SuspendJob(job):
                 self._keep_no_longer(job.key)
             case _:
@@ -129,26 +131,30 @@ class Claims:
         return [claim for book in books for claim in book.values() if claim.gang == gang]
 
     def new(self, *, free: bool = False) -> list[Claim]:
-        """What has been promised since the last event. ``free``: not what was kept for the gang until then."""
+        """The promises since the last event. ``free``: without those whose room was kept for the gang before."""
         return [self.promised[uid] for uid in self.fresh if self._new[uid] or not free]
 
     @property
     def fresh(self) -> list[str]:
-        """Who has been promised a node since the last event."""
+        """The pods that have been promised a node since the last event."""
         return [uid for uid in self._new if uid in self.promised]
 
     @property
     def undecided(self) -> dict[str, Claim]:
-        """Where members may be bound whose gang was planned since, and not all told of it."""
+        """Nodes where members may be bound whose gang was planned since, and not steered completely."""
         books = self.doubts.waived | self.doubts.minded
         return {uid: one for uid, one in books.items() if one.gang in self._untold and self._now < one.until}
 
     def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False, surely: bool = False) -> Room:
-        """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left.
+        """The room on these nodes beside what is bound, being bound and claimed. The claims of ``but`` are not
+        subtracted.
 
-        ``but`` is asked about one node. ``again``: so is what is in doubt for others of its gang, which was given away
-        together with its own. ``surely``: slots of jobs that may be stopped take nothing: their room may be free. Nor
-        does a promise whose room a pod of others has taken: it has ended, and of a pod that is pinned nobody is told.
+        ``but``: a pod that asks about one node.
+        ``again``: also leave out claims with an unknown outcome of other members of its gang, which were revoked
+          with its own.
+        ``surely``: leave out slots of jobs that may be stopped, because their room may be free. Leave out as well a
+          promise whose room another pod has taken: it has ended, and the end of a pinned pod's promise is not
+          reported.
         """
         room = {node: self._shown.free(node) for node in nodes}
         for uid, binding in self.posting.items():
@@ -196,7 +202,7 @@ class Claims:
         for lost in used[:1]:
             del self.kept[lost]
         if (elsewhere := self.kept.pop(uid, None)) is not None:
-            # It lacks no room any more: what was kept for it, or for another one of its gang, may be free.
+            # It lacks no room any more: the room that was kept for it, or for another one of its gang, may be free.
             self.seats.maybe[uid] = elsewhere
             self.freed_at = self._now
         sight = None if pod.group_key is None else self._shown.sight(pod.group_key)
@@ -206,8 +212,10 @@ class Claims:
                 self._doubt_kept(pod.group_key)
 
     def _doubt_kept(self, key: GroupKey) -> None:
-        """More room is kept than members are missing, because a replacement got another node, or may have. Some of it
-        ends, and the extender chooses which: none of it is certain."""
+        """Move all kept room of the gang to ``maybe``, because more is kept than members are missing.
+
+        A replacement got another node, or may have. Some of the room ends, and the extender chooses which.
+        """
         for lost in [lost for lost, claim in self.kept.items() if claim.gang == key]:
             self.seats.maybe[lost] = self.kept.pop(lost)
             self.freed_at = self._now
@@ -216,13 +224,13 @@ class Claims:
         if len(passed) == 1:
             self._promise(uid, passed[0])
         elif not passed and self.doubts.waive(uid):
-            # kube-scheduler tries it anew, and would not have it where it may have been bound.
+            # kube-scheduler tries the pod again, and excludes the node where it may have been bound.
             self.freed_at = self._now
 
     def _answered(self, call: int, error: str, event: Event) -> None:
         uid = self.calls.pop(call, "")
-        # A newer request of the same pod may have taken its place, and a Binding that has ended was seen to already.
-        # When time has run out, the promise ends if its gang is told to be forgotten: else its bind may come again.
+        # A newer request of the same pod may have replaced it, and a Binding that has ended was handled already. At a
+        # deadline the promise ends if its gang is reported as forgotten: otherwise its bind may come again.
         if error and not isinstance(event, BindArrived | BindingPosted | Tick):
             self._end(self.promised, uid)
 
@@ -233,8 +241,10 @@ class Claims:
         self.admissions.post(binding)
 
     def _planned(self, key: GroupKey) -> None:
-        """Kept room that others have taken ends then: no replacement can have it any more. What else is kept on that
-        node stays kept, if the others leave enough for it."""
+        """End kept room that others have taken: no replacement can have it any more.
+
+        Other room that is kept on that node stays kept, if the others leave enough for it.
+        """
         sight = self._shown.sight(key)
         if sight is not None and any(pod.uid not in self.promised for pod in sight.waiting):
             self._untold[key] = None
@@ -255,7 +265,7 @@ class Claims:
         self.doubts.forget(key, self._now)
         self.admissions.slots.let_go(key, self.on_their_way)
         if key in self._untold:
-            # What was kept may have been promised to those who were to be told later.
+            # The kept room may have been promised to the members that were to be steered later.
             del self._untold[key]
             self._keep_no_longer(key)
 
@@ -290,11 +300,14 @@ class Claims:
             self.freed_at = self._now
         elif not pod.node:
             self.doubts.begin(uid, Claim(pod.group_key, binding.node, pod.requests), self._now)
-            # Nobody need mind one that was moved to another gang meanwhile.
+            # No pod needs to avoid the room of one that was moved to another gang meanwhile.
             self.releases.doubt(binding) if binding.group == pod.group_key else self.doubts.waive(uid)
 
     def _lose(self, uid: str, gang: GroupKey | None = None) -> None:
-        """A member lost its node, or is lost: part of its gang may be bound. None: nobody knows which gang."""
+        """Record that a member lost its node, or is lost: part of its gang may be bound.
+
+        ``gang``: None if it is unknown.
+        """
         claim = self.promised.get(uid)
         self._end(self.promised, uid)
         self._end_doubt(uid)
@@ -322,7 +335,7 @@ class Claims:
         return [*sight.bound, *waiting]
 
     def _settle(self, uid: str) -> None:
-        """It is bound: what was promised is kept, and nothing is in doubt any more."""
+        """Record a bound pod: its promise is kept, and its outcome is known."""
         self.promised.pop(uid, None)
         self.doubts.end(uid)
 
@@ -343,13 +356,16 @@ class Claims:
                 self.releases.end(claim.gang)
 
     def _end_release(self, key: GroupKey) -> None:
-        """The gang is whole, or nothing of it is bound. Where it was whole and lacks somebody, his room may be kept."""
+        """Record that the gang is whole, or that none of it is bound.
+
+        A whole gang that lacks a member may have its room kept.
+        """
         sight = self._shown.sight(key)
         books = (self.kept,) if sight is not None and sight.partial else (self.kept, self.seats.maybe)
         self._keep_no_longer(key, *books)
 
     def _keep_no_longer(self, key: GroupKey, *books: dict[str, Claim]) -> None:
-        """``books``: of what is kept in these, if not in all."""
+        """End the kept room of the gang. ``books``: only in these books, if given."""
         for book in books or (self.kept, self.seats.maybe):
             for uid in [uid for uid, claim in book.items() if claim.gang == key]:
                 self._end(book, uid)

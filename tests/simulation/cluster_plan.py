@@ -1,4 +1,4 @@
-"""The nodes of a seed, and the gangs and pods of no gang that are submitted to them."""
+"""The nodes of a seed, and the gangs and single pods that are submitted to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERATIONS = (Toleration("dedicated", "Equal", "gang", "NoSchedule"),)
 
 
 def draw_nodes(random: Random, count: int) -> tuple[Node, ...]:
-    """So many of them; 0: a few."""
+    """Draw ``count`` nodes; 0: a few."""
     nodes = []
     for number in range(count or random.randint(1, 6)):
         made = node(f"n{number:02}", random.choice((8, 8, 8, 4)), clique=f"c{number // 4}")
@@ -71,7 +71,7 @@ def _single(random: Random, name: str) -> JobSpec:
         (Role(1, requests(random.choice((1, 2, 8))), _selection(random)),),
         run_s=random.choice((float("inf"), 30 * random.random())),
         priority=random.choice((0, 0, 5, 20)),
-        # Victims that came back at once would be preempted for ever by one that a gang keeps out.
+        # A victim that came back at once would be preempted indefinitely by a pod that a gang blocks.
         replaces=False,
     )
 

@@ -1,4 +1,4 @@
-"""Who is where, as far as the extender can know, and whether those who are planned together can come in together."""
+"""The places of all pods, as far as the extender can know them, and whether planned pods can all be bound."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.simulation.sight import kept_nodes, nominated, on_nodes
 
 
 class Company:
-    """One life of the extender."""
+    """The places of pods in one life of the extender."""
 
     def __init__(self, shown: Shown, claims: Claims) -> None:
         self._shown = shown
         self._claims = claims
         self._planned: dict[GroupKey, tuple[Seats, dict[str, Node]] | None] = {}
-        """What a gang was planned beside; None where nobody can tell."""
+        """The pods that a gang was planned beside; None where this is unknown."""
         self._others: dict[GroupKey, tuple[dict[str, Pod], dict[str, Pod]]] = {}
-        """Who else had a node, or was promised one, when a gang was planned: the first of the plans that stand; and who
-        was seen on a node or nominated since, though it may be gone again."""
+        """The other pods with a node or a promise when the first of a gang's current plans was made, and those seen on
+        a node or nominated since, even if they are gone again."""
         self._refused: set[GroupKey] = set()
         """Gangs that kube-scheduler has refused: the members of a node may be tried one by one from then on."""
 
@@ -40,15 +40,15 @@ class Company:
         return on_nodes(self._shown.pods.values())
 
     def bound(self) -> list[tuple[Pod, str]]:
-        """Those that are on nodes, or are being bound."""
+        """The pods that are on nodes, or are being bound."""
         pods, posting = self._shown.pods, self._claims.posting
         beside = [(pods[uid], one.node) for uid, one in posting.items() if uid in pods and not pods[uid].node]
         return self.on_nodes() + beside
 
     def promised(self, but: GroupKey | None = None, *, surely: bool = True) -> list[tuple[Pod, str]]:
-        """Those that will be: what the pods of ``but`` were promised is left out.
+        """The pods that have a promised node, except those of ``but``.
 
-        ``surely``: so is what pods may have been promised whose job is gone, or whose plan was taken back.
+        ``surely``: leave out promises that may have ended: the job is gone, or its plan was revoked.
         """
         claims, pods = self._claims, self._shown.pods
         books = claims.doubts.waived | claims.promised | claims.doubts.minded
@@ -73,9 +73,10 @@ class Company:
 
     @property
     def in_rounds(self) -> bool:
-        """Whether some members of a gang are promised a node, and others are yet to be told: nobody knows where.
+        """Whether some members of a gang are promised a node, and others are not steered yet, so that their nodes are
+        unknown.
 
-        Those that are planned beside a member that may be bound are told when that is known.
+        Members that are planned beside one that may be bound are steered when its outcome is known.
         """
         told = self._claims.promised | self._claims.undecided
         for key in dict.fromkeys(one.gang for one in told.values() if one.gang is not None):
@@ -87,7 +88,7 @@ class Company:
         return False
 
     def planned(self, key: GroupKey) -> str | None:
-        """What is wrong with the nodes that the gang has been promised by the last event."""
+        """The fault of the nodes that the last event has promised the gang."""
         new = [uid for uid in self._claims.fresh if self._claims.promised[uid].gang == key]
         seats = [(self._shown.pods[uid], self._claims.promised[uid].node) for uid in new if uid in self._shown.pods]
         mine = [one for one in self.promised() if one[0].group_key == key]
@@ -110,7 +111,7 @@ class Company:
         return f"{key} is planned where kube-scheduler lets in no order of {_told(seats)}"
 
     def given_up(self, effect: Reached, *, calm: bool) -> str | None:
-        """Where nothing goes wrong: why is a plan taken back, if nobody who matters to the gang came or went?"""
+        """The complaint, where nothing goes wrong, if a plan is revoked although no relevant pod came or went."""
         if effect.cause is Cause.NODE_REFUSED:
             self._refused.add(effect.key)
         others = self._others.pop(effect.key, None)
@@ -132,10 +133,10 @@ class Company:
         return {pod.uid or pod.name: pod for pod in (*there, *nominated(self._shown.pods.values()))}
 
     def started(self, effect: Effect) -> str | None:
-        """What is wrong with the nodes that a job is to be started with."""
+        """The fault of the nodes that a job is to be started with."""
         if not isinstance(effect, StartJob):
             return None
-        self._others.pop(effect.job.key, None)  # what is left of an earlier start is of the past
+        self._others.pop(effect.job.key, None)  # the rest of an earlier start does not count
         seats = _seats_of(effect)
         if self._counts_others(pod for pod, _ in seats) or self._comes_in(effect.job.key, seats):
             return None
@@ -151,13 +152,13 @@ class Company:
         return relations.in_some_order(seats, self._shown.nodes, there)
 
     def released(self, effect: PostBinding, asking: Seats, gone: Collection[str] = ()) -> str | None:
-        """What is wrong with the first Binding of a gang. ``asking``: its members whose Bindings are asked for.
+        """The fault of the first Binding of a gang. ``asking``: its members whose Bindings are requested.
 
         ``gone``: pods that the watch still shows, and whose end kube-scheduler may have known when it let these in.
         """
         key, nodes = effect.group, self._shown.nodes
         there = [one for one in self.bound() if one[0].uid not in {*gone, *(pod.uid for pod, _ in asking)}]
-        # Of its own members that go kube-scheduler may know before us that they are gone: it has let these in.
+        # kube-scheduler may know earlier than the watch that terminating members are gone: it has let these in.
         there = [(pod, node) for pod, node in there if not (pod.deleting and pod.group_key == key)]
         for pod, node in asking:
             fellows = [one for one in asking if one[0].uid != pod.uid]
@@ -170,7 +171,7 @@ class Company:
         return f"{key} is to be bound where kube-scheduler lets in no order of {_told(asking)}"
 
     def _counts_others(self, pods: Iterable[Pod]) -> bool:
-        """Whether a spread of these counts members of other gangs that may have been promised what nobody knows."""
+        """Whether a spread of these pods counts members of other gangs whose promised nodes are unknown."""
         unbound = [pod for pod in self._shown.pods.values() if not pod.node]
         unbound = [pod for pod in (*unbound, *(one for one, _ in self.promised())) if pod.group_key is not None]
         return any(
@@ -184,7 +185,7 @@ def _goes_before(other: Pod, pod: Pod) -> bool:
 
 
 def _seats_of(start: StartJob) -> Seats:
-    """Its pods, each with the node of the plan."""
+    """The pods of the job, each with its node of the plan."""
     return [
         (replace(on_flavor(podset, start.job), wave=podset.wave), node)
         for podset in start.job.podsets.podsets

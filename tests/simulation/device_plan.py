@@ -14,7 +14,7 @@ REGISTERS = "a device plugin registers"
 
 
 def has_devices(seed: int) -> bool:
-    """One in 41."""
+    """True for one seed in 41."""
     return seed % 41 == 28
 
 
@@ -25,7 +25,7 @@ def with_devices(nodes: tuple[Node, ...], chance: Chance) -> tuple[Node, ...]:
 
 
 def registrations(chance: Chance) -> list[tuple[str, float]]:
-    """When a node lists more names than before."""
+    """The times at which a node lists more names than before."""
     dice = chance.stream("device plugins")
     return [(REGISTERS, 90 * dice.random()) for _ in range(dice.choice((1, 3, 6)))]
 

@@ -102,7 +102,7 @@ class DeviceSight:
         return event
 
     def effect_as_meant(self, effect: Effect) -> Effect:
-        """The effect with the amounts of the job that it is about."""
+        """The effect with the amounts of its job."""
         return replace(effect, job=self._job(effect.job)) if isinstance(effect, StartJob | SuspendJob) else effect
 
     def _pod(self, pod: Pod) -> Pod:
@@ -124,10 +124,10 @@ class DeviceSight:
             return None
         return NodeSeen(replace(node, allocatable=with_amounts(node.allocatable, listed(self._slices.get(name)))))
 
-    # What it asks for
+    # The core's requests
 
     def judge(self, effect: Effect, claims: Claims, shown: Mapping[str, Change]) -> str | None:
-        """Say what is wrong with an effect. ``shown``: the claims that the extender has been shown."""
+        """The fault of an effect. ``shown``: the claims that the extender has been shown."""
         match effect:
             case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)) | PostBinding(uid, node=node):
                 pod = self._api.pods.get(uid)
@@ -168,10 +168,10 @@ class DeviceSight:
                 return f"claim {claim.name} is deallocated, and {pod.uid} is bound with it"
         return None
 
-    # What there is
+    # The objects
 
     def look(self) -> Iterator[str]:
-        """Yield what must never be: two claims with one device."""
+        """Yield the devices that two claims have."""
         whose: dict[DeviceKey, str] = {}
         for claim in self._api.claims.values():
             for device in claim.allocation.devices if claim.allocation is not None else ():
@@ -180,7 +180,7 @@ class DeviceSight:
                 whose[device] = claim.name
 
     def at_rest(self) -> Iterator[str]:
-        """Yield what must not be at the end of a round: devices that no pod uses, and pods that can never start."""
+        """Yield the faults at the end of a round: devices that no pod uses, and pods that can never start."""
         yield from self.look()
         for claim in self._api.claims.values():
             if claim.allocation is not None and not claim.reserved_for:

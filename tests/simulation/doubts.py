@@ -1,4 +1,4 @@
-"""Room of which nobody knows whether it is taken: a Binding was sent, and may have been written."""
+"""Room that may be in use: a Binding was sent, and its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ class Claim:
 
 
 class Doubts:
-    """``minded``: nobody else may get that room; of a pod of no gang for ``DOUBT_S``. That of a member is a promise
-    again afterwards, until it is told to be forgotten. ``waived``: nobody need mind it any longer, and anybody may:
-    kube-scheduler would not have the pod where it may have been bound.
+    """The room of Bindings with an unknown outcome.
+
+    ``minded``: closed to all other pods; for a single pod only for ``DOUBT_S``. The room of a member is a promise
+      again afterwards, until the core reports the gang as forgotten.
+    ``waived``: open to all pods: kube-scheduler would exclude the node where the pod may have been bound.
     """
 
     def __init__(self) -> None:
@@ -55,17 +57,17 @@ class Doubts:
         return doubt is not None
 
     def end(self, uid: str) -> bool:
-        """It is known what became of it. Whether it was minded."""
+        """Record that the outcome is known. Returns whether the room was minded."""
         self.waived.pop(uid, None)
         return self.minded.pop(uid, None) is not None
 
     def lapse(self, now: float) -> Iterator[tuple[str, Claim]]:
-        """What has been minded for long enough."""
+        """Yield the claims that have been minded for long enough."""
         for uid in [uid for uid, claim in self.minded.items() if now >= claim.until]:
             yield uid, replace(self.minded.pop(uid), until=float("inf"))
 
     def forget(self, gang: GroupKey, now: float) -> None:
-        """Its promises are taken back."""
+        """Drop the gang's waived claims, because its promises are revoked."""
         old = [uid for uid, claim in self.waived.items() if claim.gang == gang and now >= claim.until]
         for uid in old:
             del self.waived[uid]

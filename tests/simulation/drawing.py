@@ -69,10 +69,10 @@ from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flav
 
 
 def draw(seed: int) -> Plan:
-    """The plan of this seed. One in eight is calm: nothing goes wrong, and gangs must start without delay.
+    """The plan of this seed. One seed in eight is calm: nothing goes wrong, and gangs must start without delay.
 
-    One in five is rough: it has faults that hurt most, and settings that are not the default. A few of those are wide:
-    clusters of up to 200 nodes.
+    One seed in five is rough: it has the faults that hurt most, and settings that are not the default. A few of those
+    are wide: clusters of up to 200 nodes.
     """
     chance = Chance(seed)
     shape, edge = chance.stream("shape"), chance.stream("edge")
@@ -82,7 +82,7 @@ def draw(seed: int) -> Plan:
     jobs = draw_submitted(chance.stream("submissions"), large=large or wide, series=rough)
     count = 0 if calm else shape.choice((1, 3, 6, 12))
     dice = chance.stream("when")
-    # A gang has to reach bind while the first of it is held, whatever backoff a member is in.
+    # A gang has to reach bind while its first members are held, whatever backoff a member is in.
     bind_timeout_s, longest_backoff_s = shape.choice(((8.0, 3.0), (30.0, 10.0)))
     bars = not (calm or shape.random() < 0.8 or wide)
     barred = [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]] if bars else []
@@ -143,8 +143,7 @@ def draw(seed: int) -> Plan:
 
 
 def is_late(seed: int) -> bool:
-    """One in 16, none of them calm: members of gangs fail and are deleted, and their replacements are long in coming,
-    while others wait."""
+    """True for one seed in 16, none of them calm: members fail or are deleted, and their replacements come late."""
     return seed % 16 == 15
 
 
@@ -155,7 +154,7 @@ def _losses(chance: Chance) -> list[Fault]:
 
 
 def _steering(seed: int, shape: Random) -> SteeringMode:
-    """One in ten is led by the filter alone."""
+    """The steering of a seed. In one of ten only the filter steers."""
     mode = shape.choice((SteeringMode.NOMINATE, SteeringMode.NOMINATE, SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE))
     return SteeringMode.AUTO if seed % 20 in (13, 14) else mode
 
@@ -169,7 +168,7 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
         batch, plan = beside_needy(batch, elastic), replace(plan, limits=limits, elastic=elastic, barred=frozenset())
         plan = replace(plan, jobs=needing(plan.jobs, chance, tainted=elastic.tainted))
     if plan.profile.bind_timeout_s < 10:
-        # A bind waits no longer than its transport lets it: the pods of a job have to exist by then, and reach it.
+        # A bind waits no longer than its transport lets it: the pods of a job have to exist and reach it before.
         batch = replace(batch, pod_rate=100.0)
         if any(job.size > 16 for _, job in batch.jobs):
             plan = replace(plan, profile=replace(plan.profile, cycle_s=min(plan.profile.cycle_s, 0.02)))
@@ -212,7 +211,7 @@ def _with_volcano(plan: Plan, chance: Chance) -> Plan:
 
 
 def _with_unlike_pods(plan: Plan, chance: Chance) -> Plan:
-    """The same seed, where the API server adds to pods of jobs what their templates do not say."""
+    """The same seed, where the API server adds fields to pods of jobs that their templates do not have."""
     jobs = with_unlike_pods([job for _, job in plan.batch.jobs], chance)
     batch = replace(plan.batch, jobs=tuple((at, job) for (at, _), job in zip(plan.batch.jobs, jobs, strict=True)))
     limits = replace(plan.limits, trials=tries_pods(plan.seed))
@@ -220,7 +219,7 @@ def _with_unlike_pods(plan: Plan, chance: Chance) -> Plan:
 
 
 def _with_preemption(plan: Plan, chance: Chance) -> Plan:
-    """The same seed, where some give way to others."""
+    """The same seed with preemption."""
     jobs, batch = termed(*ranked(plan.jobs, plan.batch, chance), chance)
     return replace(plan, jobs=jobs, batch=batch, limits=with_preemption(plan.limits, chance), budgets=budgeted(chance))
 

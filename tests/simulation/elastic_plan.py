@@ -1,5 +1,4 @@
-"""Which seeds have nodes that are made when somebody needs them, and what is drawn for them: by dice of their own, so
-that nothing else shifts."""
+"""Seeds whose nodes are made on demand, and their draws: by dice of their own, so that no other draw shifts."""
 
 from __future__ import annotations
 
@@ -37,10 +36,14 @@ _WHILE_AWAITING = (
 
 @dataclass(frozen=True, slots=True)
 class ElasticPlan:
-    """``coming``: nodes that there may be one day, which quotas are drawn for. ``jobs`` beside those of the seed;
-    ``faults``: what, how long after which moment, and after how many of those. ``tolerates``: where nodes that are made
-    have a taint, their flavor says what its pods tolerate; else they have to say it themselves. ``served``: when
-    ProvisioningRequests are taken out of the cluster, and when they are installed again."""
+    """The made nodes of a seed.
+
+    ``coming``: nodes that there may be one day, for which quotas are drawn.
+    ``jobs``: jobs beside those of the seed.
+    ``faults``: the fault, its delay after a moment, the moment, and how many of these moments come first.
+    ``tolerates``: where made nodes have a taint, whether their flavor states the toleration; else pods have to.
+    ``served``: when ProvisioningRequests are removed from the cluster, and when they are installed again.
+    """
 
     pool: Pool
     within_s: float
@@ -56,34 +59,34 @@ class ElasticPlan:
 
 
 def has_elastic(seed: int) -> bool:
-    """One in forty, of those with queues."""
+    """True for one seed in forty, of those with queues."""
     return seed % 120 in (74, 88, 118) and not has_checkpoints(seed)
 
 
 def has_taints(seed: int) -> bool:
-    """One in four of these."""
+    """True for one seed in four of these."""
     return has_elastic(seed) and seed // 120 % 4 == 3
 
 
 def has_owned(seed: int) -> bool:
-    """One in eight of these: owners of gangs need such nodes, too."""
+    """True for one seed in eight of these: owners of gangs need such nodes, too."""
     return has_elastic(seed) and seed // 120 % 8 == 4
 
 
 def has_requests(seed: int) -> bool:
-    """One in eight of these: jobs ask for nodes by ProvisioningRequests."""
+    """True for one seed in eight of these: jobs request nodes by ProvisioningRequests."""
     return has_elastic(seed) and seed // 120 % 8 == 5
 
 
 def with_another_way(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
-    """The same, where for some time nobody can ask by ProvisioningRequests, in half of the seeds."""
+    """The same, where for some time ProvisioningRequests are not served, in half of the seeds."""
     dice = chance.stream("when nodes cannot be asked for")
     gone, lasts = 60 * dice.random(), dice.choice((0.5, 5.0, 35.0))
     return replace(plan, served=((gone, False), (gone + lasts, True)) if dice.random() < 0.5 else ())
 
 
 def has_later(seed: int) -> bool:
-    """One in four of these: some pods of jobs are made when others run."""
+    """True for one seed in four of these: some pods of jobs are made when others run."""
     return has_elastic(seed) and seed // 120 % 8 in (3, 4)
 
 
@@ -121,7 +124,7 @@ def _tolerant(job: BatchJob) -> BatchJob:
 
 
 def crowded(plan: ElasticPlan, chance: Chance, *, calm: bool) -> ElasticPlan:
-    """The same with more jobs that need such nodes, so that some give way to others that await theirs."""
+    """The same with more jobs that need such nodes, so that some are evicted for others that await theirs."""
     dice = chance.stream("who else needs nodes that are made")
     more = tuple((40 * dice.random(), _job(dice, f"more{at}")) for at in range(dice.choice((2, 3, 4))))
     whims = plan.pool.whims if calm else dice.choice(_WHIMS[1:])
@@ -148,7 +151,7 @@ def draw_elastic(chance: Chance, *, calm: bool) -> ElasticPlan:
 
 
 def with_elastic(limits: Limits, plan: ElasticPlan) -> Limits:
-    """Jobs are judged at rest as if all gangs were looked at."""
+    """The limits for this plan. The referee judges settled jobs on the assumption that all gangs are looked at."""
     return replace(limits, elastic=Elasticity(frozenset((MADE,)), plan.within_s), waiting=20_000)
 
 
@@ -203,13 +206,13 @@ def _wanting(job: JobSpec, *, tolerant: bool) -> JobSpec:
 
 
 def _fault(dice: Random) -> tuple[str, float, str, int]:
-    """While nodes or pods are awaited."""
+    """A fault that strikes while nodes or pods are awaited."""
     delay_s = dice.choice((0.0, 0.05, 3.0, 15.0)) * dice.random()
     return dice.choice(_WHILE_AWAITING), delay_s, "job start", 1 + int(8 * dice.random() ** 2)
 
 
 def _job(dice: Random, name: str) -> BatchJob:
-    """It is small enough for most quotas, and too large for what is left of most clusters."""
+    """A job that is small enough for most quotas, and too large for what is left of most clusters."""
     count = dice.choice((1, 2, 2, 3, 4, 6))
     key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
     least = count if dice.random() < 0.8 else max(1, count // 2)

@@ -1,5 +1,8 @@
-"""Guarantee 9: nobody is evicted for a workload that does not start, only whole workloads go or what they run without,
-and room is kept in time for whom they go. Judged by what is written, asked for and shown."""
+"""Guarantee 9, judged by writes, requests and watches.
+
+A workload is evicted only for one that starts. Only whole workloads, or the surplus of running ones, are evicted.
+Room is reserved in time for the preemptor.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,20 @@ from tests.simulation.sight import take
 from tests.simulation.terms import Terms
 
 _PATIENCE_S = 10.0
-"""So long may a workload take to be planned when its last victim has gone and nothing goes wrong."""
+"""How long a calm preemptor may take to be planned when its last victim has gone."""
 _PATIENCE_ALONE_S = 40.0
-"""The same for a pod of no gang: kube-scheduler tries it after its backoff, and may evict others before it is bound."""
+"""The same for a single pod: kube-scheduler tries it after its backoff, and may evict others before it is bound."""
 _WORD = "preempted by "
 
 
 @dataclass
 class _Kept:
-    """``since``: when its last victim had gone. ``written``: it is known to be on the preemptor. ``told``: a victim was
-    told."""
+    """A reservation.
+
+    ``since``: when its last victim had gone.
+    ``written``: whether it is known to be on the preemptor.
+    ``told``: whether a victim was evicted.
+    """
 
     reservation: Reservation
     written: bool = False
@@ -39,7 +46,7 @@ class _Kept:
 
 
 class Evictions:
-    """Of one life of the extender."""
+    """The evictions in one life of the extender."""
 
     def __init__(self, shown: Shown, admissions: Admissions, reclaims: Reclaims, losses: Losses, terms: Terms) -> None:
         self._shown = shown
@@ -65,7 +72,7 @@ class Evictions:
                 pass
 
     def follow(self, effects: Iterable[Effect], api: ApiServer) -> None:
-        """To be called before they are judged."""
+        """Record the effects. To be called before they are judged."""
         for effect in effects:
             admission = self._admissions.slots.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
             if admission is not None and self._terms.preempts and getattr(effect, "reason", "").startswith(_WORD):
@@ -73,13 +80,16 @@ class Evictions:
             self._restore(effect, api)
 
     def judge(self, effects: list[Effect], now: float) -> str | None:
-        """What is wrong with any of them."""
+        """The fault of the first wrong effect."""
         for complaint in self._complaints(effects, now):
             return complaint
         return None
 
     def look(self, now: float) -> str | None:
-        """To be called every second or so: who does not start although all who give way to it have gone?"""
+        """The complaint about a preemptor that does not start although all its victims have gone.
+
+        To be called every second or so.
+        """
         for key, kept in self._kept.items():
             if not kept.written or any(map(self._is_there, kept.reservation.victims)):
                 continue
@@ -115,7 +125,7 @@ class Evictions:
                     yield from self._judge_victim(job.key, "", reason, now)
         for key, uids in gone.items():
             left = [one for one in self._shown.members.get(key, {}).values() if one.node and one.live]
-            # What was bound for an earlier PodGroup of the same name belongs to another gang.
+            # Pods that were bound for an earlier PodGroup of the same name belong to another gang.
             told = {one.stamp.gang for one in left if one.uid in uids and one.stamp is not None}
             spared = sorted(one.uid for one in left if one.uid not in uids and one.stamp and one.stamp.gang in told)
             if spared:
@@ -137,7 +147,7 @@ class Evictions:
             yield from self._losses.judge(key, reservation, effects, self._protections, now)
 
     def _is_surplus(self, uid: str, reason: str) -> bool:
-        """Whether that pod of a gang goes, and not its gang."""
+        """Whether that pod is evicted alone, and not its whole gang."""
         pod = self._shown.pods.get(uid)
         if pod is None or pod.group_key is None:
             return False
@@ -148,7 +158,7 @@ class Evictions:
         return False
 
     def _judge_surplus(self, pod: Pod) -> Iterator[str]:
-        """Its gang runs without all that have been told to go."""
+        """Check that its gang runs without all the evicted pods."""
         going = {one.pod for kept in self._kept.values() if kept.told for one in kept.reservation.victims} | {pod.uid}
         sight = None if pod.group_key is None else self._shown.sight(pod.group_key)
         left = [] if sight is None else [one for one in sight.bound if one.uid not in going]
@@ -169,12 +179,13 @@ class Evictions:
         for node, requests in reservation.rooms:
             room = self._shown.free(node)
             for pod in self._shown.pods.values():
-                # For a pod of no gang kube-scheduler evicts others of no gang afterwards.
+                # For a single pod kube-scheduler evicts other single pods afterwards.
                 later = single is not None and pod.group_key is None and pod.priority < single.priority
                 if pod.node == node and not pod.terminal and (later or pod.uid in alone or pod.group_key in units):
                     room = {name: amount + dict(pod.requests).get(name, 0) for name, amount in room.items()}
             take(room, requests)
-            # Of what it does not ask for, more may be used than there is: a node may have lost a GPU.
+            # A node that has lost a GPU may have less than is used. That does not matter for resources that it does not
+            # request.
             if any(room[name] < 0 for name, _ in requests):
                 yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
 
@@ -197,7 +208,7 @@ class Evictions:
                 yield f"{key} is evicted before it is written down what is kept for {preemptor}"
 
     def _single(self, key: GroupKey) -> Pod | None:
-        """The pod of no gang that it stands for."""
+        """The single pod that the key stands for."""
         return next((pod for pod in self._shown.pods.values() if pod.group_key is None and alone_key(pod) == key), None)
 
     def _is_there(self, victim: Victim) -> bool:
@@ -207,7 +218,7 @@ class Evictions:
         return any(pod.node and not pod.terminal for pod in members)
 
     def _restore(self, effect: Effect, api: ApiServer) -> None:
-        """After a restart an extender goes on with what is written on the preemptor."""
+        """Read the reservation from the preemptor, as an extender does after a restart."""
         reason = effect.reason if isinstance(effect, Evict | SuspendJob) else ""
         if not reason.startswith(_WORD):
             return
@@ -219,14 +230,14 @@ class Evictions:
                 self._kept.setdefault(key, _Kept(reservation, written=True, told=True, disturbed=True))
 
     def _disturb(self, node: str, pod: Pod) -> None:
-        """Somebody else has taken the room, whom nobody keeps out."""
+        """Record that a pod of another scheduler, which reservations do not stop, has taken the room."""
         for key, kept in self._kept.items():
             if pod.group_key != key and pod.scheduler != "muster" and node in dict(kept.reservation.rooms):
                 kept.disturbed = True
 
 
 def _unit(pod: Pod) -> GroupKey:
-    """What goes as a whole with it."""
+    """The workload that is evicted as a whole with the pod."""
     return GroupKey(pod.namespace, pod.name) if pod.group_key is None else pod.group_key
 
 

@@ -1,6 +1,6 @@
-"""Whose turn it is: half-released gangs first, then by priority, and whoever could start is not kept waiting.
+"""The turns of workloads: half-released gangs first, then by priority. A workload that could start does not wait.
 
-Pods of no gang stand in the same order: who of them could be bound, and who may be left aside.
+Single pods wait in the same order: which of them could be bound, and which may be left aside.
 """
 
 from __future__ import annotations
@@ -28,26 +28,29 @@ from tests.simulation.waves import Waves
 
 OURS = "muster"
 _SINGLE_S, _KEPT_S = 15.0, 25.0
-"""A pod of no gang that has had room for so long may be, or has to be left aside: it is not taken up."""
+"""A single pod that has had room for this long may be, or has to be, left aside: kube-scheduler does not try it."""
 _PLAN_S = 20.0
-"""So long after kube-scheduler took a pod that it had not tried before, others may have room kept for them anew."""
+"""How long after kube-scheduler tried a new pod other pods may have room kept for them again."""
 
 
 class SingleTurns:
-    """One life of the extender. A pod that was left aside stands in line again when kube-scheduler shows that it would
-    take it up: some node is refused to it, or it asks to preempt wherever the pod had room."""
+    """The turns of single pods in one life of the extender.
+
+    A pod that was left aside waits in the line again when kube-scheduler shows that it would try it. kube-scheduler
+    shows this by refusing it a node, or by asking to preempt wherever the pod had room.
+    """
 
     def __init__(self, shown: Shown, claims: Claims) -> None:
         self._shown = shown
         self._claims = claims
         self._come: dict[str, float] = {}
-        """When each was seen first."""
+        """The time at which each pod was seen first."""
         self._roomy: dict[str, float] = {}
-        """Those that could be bound, and since when."""
+        """The pods that could be bound, and since when."""
         self._where: dict[str, set[str]] = {}
         """On which nodes, in all that time."""
         self._aside: dict[str, set[str]] = {}
-        """Those that could have been bound for long, and where."""
+        """The nodes of the pods that could have been bound for long."""
         self._taken = LastTaken(shown)
 
     def pardon(self) -> None:
@@ -71,7 +74,7 @@ class SingleTurns:
             self._aside.pop(event.pod.uid, None)
 
     def waiting(self) -> list[Pod]:
-        """Those that kube-scheduler could bind if there is room."""
+        """The pods that kube-scheduler could bind if there is room."""
         busy = self._claims.on_their_way
         return [
             pod
@@ -81,7 +84,7 @@ class SingleTurns:
         ]
 
     def look(self, room: Room, could_start: Callable[[Pod], bool], now: float) -> list[Pod]:
-        """Those that could be bound. To be called every second or so."""
+        """The pods that could be bound. To be called every second or so."""
         able = [pod for pod in self.waiting() if could_start(pod)]
         self._roomy = {pod.uid: self._roomy.get(pod.uid, now) for pod in able}
         self._where = {pod.uid: self._where.get(pod.uid, set()) | self._open_to(pod, room) for pod in able}
@@ -89,7 +92,7 @@ class SingleTurns:
         return able
 
     def keeps_room(self, pod: Pod, since: float, now: float) -> bool:
-        """Whether room may be kept for it, from those who could start since then."""
+        """Whether room may be kept for the pod before workloads that could start since then."""
         queued = -inf if pod.refusal else self._taken.at + _PLAN_S
         return now - max(self._roomy[pod.uid], since, queued) < _KEPT_S
 
@@ -105,7 +108,7 @@ class SingleTurns:
 PATIENCE_S = 5.0
 """How long a gang may wait for a plan that there is room for: the queue rests 2 s at most."""
 _BACKOFF_S = 31.0
-"""After a plan that failed, or a node that was refused, its gang may be left alone for so long."""
+"""How long a gang may be left alone after its plan failed, or after a node was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class Wanted:
 
 
 class Fairness:
-    """One life of the extender."""
+    """The turns in one life of the extender."""
 
     def __init__(self, shown: Shown, claims: Claims, company: Company, terms: Terms) -> None:
         self._shown = shown
@@ -137,7 +140,7 @@ class Fairness:
         self._fitting: dict[GroupKey, float] = {}
         """Gangs that there is room for, and since when."""
         self._answers: dict[str, tuple[object, bool]] = {}
-        """Whether there was room, and for whom beside whom, as it was asked last: mostly nothing has changed since."""
+        """The last answers on whether there was room for a workload beside others: mostly nothing has changed since."""
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
@@ -171,15 +174,15 @@ class Fairness:
                 pass
 
     def apply(self, effect: Effect) -> None:
-        """To be told each effect of an event, before the first of them is judged."""
+        """Record each effect of an event, before the first of them is judged."""
         self._waves.apply(effect)
         if self._untold is not None:
             self._untold.apply(effect)
 
     def judge(self, effect: Effect, event: Event, now: float) -> str | None:
-        """What is wrong with what the core asks for, after ``claims`` knows of all that the event has led to.
+        """The fault of a request of the core, after ``claims`` knows all effects of the event.
 
-        A pinned member is told its node with its gate, after all gangs that are planned in that event.
+        A pinned member gets its node with its gate's removal, after all gangs that are planned in that event.
         """
         self._singles.judge(effect, event)
         match effect:
@@ -196,13 +199,13 @@ class Fairness:
 
     @property
     def unsure(self) -> bool:
-        """Whether there may be promises that nobody was told of: then nobody can say what room is left."""
+        """Whether there may be unreported promises, so that the free room is unknown."""
         untold = self._untold is not None and self._untold.any
         crowded = self._claims.admissions.slots.crowded(self._claims.on_their_way)
         return untold or crowded or self._company.in_rounds or self._waves.any
 
     def look(self, now: float) -> str | None:
-        """To be called every now and then: who could have been planned for longer than that may take."""
+        """The complaint about a workload that could have been planned for too long. To be called now and then."""
         since, self._since = self._since, {}
         if self._terms.calm and (late := self._waves.late(now)) is not None:
             return late
@@ -217,16 +220,17 @@ class Fairness:
         for key, one in fitting.items():
             ahead = (pod for pod in singles if pod.priority >= one.priority)
             if any(self._singles.keeps_room(pod, self._fitting[key], now) for pod in ahead):
-                continue  # room may be kept for those, from when there was somebody behind them
+                continue  # room may be kept for those, from when a workload waited behind them
             self._since[key] = since.get(key, now)
             if now - self._since[key] > self._patience_s:
                 return f"{key} could have been planned for {now - self._since[key]:.1f} s, and was not"
         return None
 
     def _judge_order(self, planned: GroupKey, now: float) -> str | None:
-        """Nobody is planned with the room that somebody before him in the order could have started in."""
+        """Check that the planned gang does not use room in which an earlier workload could have started."""
         if self._terms.sliced or self._claims.freed_at >= now or self._claims.admissions.slots.ending:
-            return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
+            # a pass that was under way continues with the later workloads, whatever room comes free meanwhile
+            return None
         if self.unsure:
             return None
         mine = self._shown.sight(planned)
@@ -263,7 +267,7 @@ class Fairness:
         return None
 
     def _judge_waves(self, planned: GroupKey) -> str | None:
-        """What comes first starts only if those that its owner makes later find room, too."""
+        """Check that a first wave starts only if the later pods of its owner find room, too."""
         sight = self._shown.sight(planned)
         if sight is None or sight.bound or not sight.coming or self._claims.doubts.minded:
             return None
@@ -275,8 +279,11 @@ class Fairness:
         return f"{planned} is planned, and {sight.lacking} of its pods, of which some come later, find no room"
 
     def _crowded(self, planned: GroupKey, priority: int) -> str | None:
-        """kube-scheduler lets in no member beside a pod of no lower priority that waits for its victims there, and
-        would have too little room."""
+        """The complaint about a plan without room beside a nominated single pod.
+
+        kube-scheduler accepts no member that leaves too little room for a pod of no lower priority that waits for
+        its victims there.
+        """
         waiting = [pod for pod in self._singles.waiting() if pod.nominated_node and pod.priority >= priority]
         room = beside(self._claims.left(self._shown.nodes, surely=True), waiting, priority) if waiting else {}
         for claim in self._claims.new() if waiting else ():
@@ -295,7 +302,7 @@ class Fairness:
         return wanted.broken or max(pod.priority for pod in sight.live) < wanted.priority
 
     def _all_wanted(self, now: float) -> list[tuple[GroupKey, Wanted]]:
-        """None of a namespace where so many gangs wait that some are not looked at."""
+        """The waiting gangs, except in a namespace with so many that some are not looked at."""
         awaited, found = self._shown.awaited, []
         crowd = Counter(key.namespace for key in awaited)
         for key in self._shown.members:
@@ -350,11 +357,11 @@ class Fairness:
         in_the_end = [*bound, *self._company.promised(surely=False)]
         kept = kept_nodes(others, wanted.priority)
         if relations.related(wanted.waiting, [*in_the_end, *kept]):
-            # Those that are being bound, or are promised or nominated for a node, may count already, or not yet.
+            # Pods that are being bound, promised or nominated may or may not count already.
             sides = [self._company.on_nodes(), bound, in_the_end, [*in_the_end, *kept]]
         for pod, node in kept:
             if any(relations.counts_for(one, (pod,)) for one in wanted.waiting):
-                left.pop(node, None)  # how many members it leaves room for depends on where the others go
+                left.pop(node, None)  # how many members fit beside it depends on where the others go
         nodes, who = dict(self._shown.nodes), wanted.waiting[0].uid if wanted.waiting else ""
         before, answer = self._answers.get(who, (None, False))
         if before != (asked := (nodes, left, wanted, sides)):
@@ -371,7 +378,7 @@ class Fairness:
 
 
 def _alone(pod: Pod) -> Wanted:
-    """A pod of no gang, as a gang of its own."""
+    """A single pod, as a gang of its own."""
     return Wanted(1, (pod,), (), broken=False, priority=pod.priority)
 
 

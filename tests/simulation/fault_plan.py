@@ -1,4 +1,4 @@
-"""What goes wrong in a seed, and when."""
+"""The faults of a seed, and their times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOMENTS: dict[str, type] = {
     "bound": BindingPosted,
     "failed bind": AnswerBind,
 }
-"""Moments at which a fault hurts most: when the core is told this, or asks for it."""
+"""Moments at which a fault hurts most, by the event or effect of the core."""
 REFUSED_MOMENTS: dict[str, type] = {
     "reservation": Reserve,
     "eviction": Evict,
@@ -40,12 +40,15 @@ REFUSED_MOMENTS: dict[str, type] = {
     "enqueue": Enqueue,
     "report": Report,
 }
-"""Moments at which the core asks for what no plan waits for."""
+"""Moments at which the core makes a request that no plan waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``what`` is a key of FAULTS. It strikes ``at`` seconds from the beginning, or after the ``nth`` of a moment."""
+    """A fault.
+
+    ``what`` is a key of FAULTS. It strikes ``at`` seconds from the beginning, or after the ``nth`` of a moment.
+    """
 
     what: str
     at: float
@@ -79,8 +82,10 @@ def draw_sharp_fault(random: Random) -> Fault:
 
 
 def draw_refused_writes(chance: Chance, seed: int) -> tuple[Fault, ...]:
-    """When no write gets through, in one seed of 23: mostly when one of a kind is asked for. It has dice of its own, so
-    that all other seeds are what they were."""
+    """The times at which no write succeeds, in one seed of 23: mostly when one of a kind is requested.
+
+    The dice are their own, so that all other seeds stay the same.
+    """
     if seed % 23 != 7 or seed % 8 == 0:
         return ()
     dice, what = chance.stream("when writes are refused"), "writes are refused"

@@ -1,4 +1,4 @@
-"""What can go wrong. Each fault does its harm now, and whatever has to be mended is mended some time later."""
+"""The faults. Each strikes now, and repairs after some time what it has broken for a limited time."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ SHARP_FAULTS: dict[str, Callable[[Trouble], None]] = {
     REGISTERS: object_faults.register_devices,
     "writes are refused": process_faults.refuse_writes,
 }
-"""Those that need a certain moment or a certain kind of seed to do harm."""
+"""The faults that need a certain moment or a certain kind of seed to do harm."""

@@ -1,4 +1,4 @@
-"""What befalls suspended jobs: others edit, suspend, start, hold, delete and remake them, and their nodes are lost."""
+"""Faults of suspended jobs: others edit, suspend, start, hold, delete and remake them, and their nodes are lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def resume_job(trouble: Trouble) -> None:
 
 
 def edit_job(trouble: Trouble) -> None:
-    """It asks for one pod more, or one less."""
+    """Change the number of the job's pods by one."""
     more = trouble.random.choice((-1, 1))
 
     def resized(job: BatchJob) -> BatchJob:
@@ -39,7 +39,7 @@ def edit_job(trouble: Trouble) -> None:
 
 
 def hold_job(trouble: Trouble) -> None:
-    """Its owner wants it to wait, and some time later no more."""
+    """Hold the job, and lift the hold some time later."""
     job = _edit(trouble, lambda job: replace(job, held=True))
 
     def let_go() -> None:
@@ -51,7 +51,7 @@ def hold_job(trouble: Trouble) -> None:
 
 
 def delete_batch_job(trouble: Trouble) -> None:
-    """Every second time it is created anew under the same name, at once."""
+    """Delete a job. Every second time a job of the same name is created at once."""
     job = _some(trouble)
     if job is None:
         return
@@ -75,7 +75,7 @@ def delete_batch_job(trouble: Trouble) -> None:
 
 
 def take_plan_off(trouble: Trouble) -> None:
-    """Somebody removes the annotation that says the plan, or until when nodes are awaited."""
+    """Remove the annotation with the plan, or with the time until which nodes are awaited, as a user does."""
 
     def said(job: BatchJob) -> bool:
         return job.plan is not None or job.let_go is not None
@@ -141,7 +141,7 @@ def delete_job_pod(trouble: Trouble) -> None:
 
 
 def stop_work_queue(trouble: Trouble) -> None:
-    """Some pods of a job have ended well when it is suspended by others, or loses a node."""
+    """Let some pods of a job succeed before another client suspends it, or before it loses a node."""
     controller = trouble.world.controller
     job = trouble.some([job for job in controller.running if (job.by_pod or job.closes) and not job.podsets[0].indexed])
     if job is not None:
@@ -178,7 +178,7 @@ def _edit(trouble: Trouble, edit: Edit, holds: Callable[[BatchJob], bool] = lamb
 
 
 def _grouped(job: BatchJob) -> BatchJob:
-    """Its templates say the minMember that follows from its podsets."""
+    """The job with the minMember in its templates that follows from its podsets."""
     least = sum(one.minimum for one in job.podsets if one.wave == 0)
 
     def said(podset: PodSet) -> PodSet:

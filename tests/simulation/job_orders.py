@@ -1,4 +1,4 @@
-"""What is to be written on jobs: a start by a plan for what the job is now, a suspension for a cause.
+"""The writes on jobs: a start by a plan for what the job is now, a suspension for a cause.
 
 A plan has enough nodes, which are open, have room, and keep what is required.
 """
@@ -16,7 +16,7 @@ from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 
 
 def judge_plan(effect: StartJob, shown: Shown, podsets: PodSets) -> str | None:
-    """What is wrong with it, room aside. ``podsets``: as far as is known of their pods."""
+    """The fault of the plan, room aside. ``podsets``: as far as is known of their pods."""
     key, known = effect.job.key, shown.nodes
     for podset in podsets.podsets:
         template = podset.template
@@ -37,7 +37,11 @@ def judge_plan(effect: StartJob, shown: Shown, podsets: PodSets) -> str | None:
 
 
 def overfull(effect: StartJob, left: Room, podsets: PodSets) -> str | None:
-    """``left``: what there is beside all that others were given. ``podsets``: as far as is known of their pods."""
+    """The fault of a plan that exceeds the room.
+
+    ``left``: the room beside all other promises.
+    ``podsets``: as far as is known of their pods.
+    """
     for podset in podsets.podsets:
         for node in (node for node in effect.plan.get(podset.name, ()) if node):
             if not fits(left.get(node, {}), podset.template.requests):
@@ -47,13 +51,13 @@ def overfull(effect: StartJob, left: Room, podsets: PodSets) -> str | None:
 
 
 SLOW_S = 4.0
-"""A pod that has no node for so long may be why a start is given up."""
+"""A start may be revoked for a pod that has had no node for this long."""
 _NOT_CREATED = "not created in time"
 _WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
 
 
 def judge_job(effect: Effect, admissions: Admissions, calls: Collection[str], now: float) -> str | None:
-    """What is wrong with it. ``calls``: pods whose bind is asked for."""
+    """The fault of the write. ``calls``: pods whose bind is requested."""
     if not isinstance(effect, StartJob | SuspendJob | CleanJob):
         return None
     key, how = effect.job.key, _WRITES[type(effect)]
@@ -105,7 +109,7 @@ def _judge_suspension(
     if job.suspended:
         return None if admission is not None else f"{key} is to be suspended, and is already"
     if again:
-        return None  # nobody knows what became of the last attempt
+        return None  # the outcome of the last attempt is unknown
     if admission is None and job.let_go is not None:
         return admissions.awaiting.judge_suspension(key, job, now)
     if admission is None:

@@ -1,4 +1,4 @@
-"""One life of an extender with a job, told event by event to what the referee knows of jobs."""
+"""A life of an extender with a job, fed event by event to the referee's book of jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(count: int, *, gpus: int = 8, indexed: bool = True) -> BatchJob:
 
 
 class Life:
-    """One life of an extender: a job is shown to it, and started on these nodes."""
+    """A life of an extender: a job is shown to it, and started on these nodes."""
 
     def __init__(self, job: BatchJob, *nodes: str) -> None:
         self.now = 100.0
@@ -55,7 +55,7 @@ class Life:
             self.admissions.crowd(event.pod.node)
 
     def ask(self, write: Write) -> str | None:
-        """The core asks for a write. What is wrong with it."""
+        """Let the core request a write; returns its fault."""
         said = judge_job(write, self.admissions, [], self.now)
         after = written(self.job, write)
         assert isinstance(after, BatchJob)

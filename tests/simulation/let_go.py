@@ -1,8 +1,7 @@
-"""The referee's own book of jobs and gangs that are let go without a plan: their quota, and until when they await
-nodes.
+"""The referee's own book of jobs and gangs that start without a plan: their quota, and their deadlines.
 
-None awaits them any longer, nor any shorter. A gang is known from gates that come off where nothing is promised;
-whatever changes around such a gang may end that, and does here.
+Each waits for nodes exactly until its deadline. The referee recognizes such a gang by gates that come off without a
+promise. A change around such a gang may end its wait, and ends it here.
 """
 
 from __future__ import annotations
@@ -21,18 +20,24 @@ from tests.simulation.shown import Shown
 from tests.simulation.sight import slot, tolerates, tolerating
 
 _SLOW_S = 5.0
-"""A new leader has so long to plan one that is late; and a plan may take so long when there are nodes."""
+"""A new leader has this long to plan a late job, and so has every plan once there are nodes."""
 _EARLY_S = 1.0
 """The deadline is written in whole seconds."""
 
 Tolerated = Mapping[str, tuple[Toleration, ...]]
-"""What pods tolerate for their flavors, by series."""
+"""The tolerations of pods for their flavors, by series."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """One of them. ``job``: as it was by then, with its flavors. ``until``: its deadline; ``since``: when this life
-    knew it. ``shown``: the watch shows it. ``sure``: this life knew it before it gave quota to anybody else."""
+    """A job without a plan.
+
+    ``job``: the job at its start, with its flavors.
+    ``until``: its deadline.
+    ``since``: when this life knew it.
+    ``shown``: whether the watch shows it.
+    ``sure``: whether this life knew it before it gave quota to any other workload.
+    """
 
     job: Job
     until: float
@@ -42,18 +47,18 @@ class Awaiting:
 
 
 class LetGoJobs:
-    """One life of the extender."""
+    """The jobs without a plan in one life of the extender."""
 
     def __init__(self) -> None:
         self.of: dict[GroupKey, Awaiting] = {}
         self._queues_changed_at = float("-inf")
         self._synced = False
         self._flavor = ResourceFlavor(MADE)
-        """That whose nodes are made, as it was seen last: what is written for it stays when it is gone."""
+        """The flavor whose nodes are made, as it was seen last: tolerations that were written for it outlast it."""
         self._rests: dict[GroupKey, tuple[str, float]] = {}
-        """Whose job says that it rests: its UID, and until when."""
+        """The jobs that state a pause on themselves: their UID, and its end."""
         self._roomy: dict[GroupKey, float] = {}
-        """Those that there are nodes for, and since when."""
+        """The jobs for which there are nodes, and since when."""
 
     def hear(self, event: Event, now: float) -> None:
         match event:
@@ -94,12 +99,12 @@ class LetGoJobs:
             self.of[key] = replace(self.of[key], sure=False)
 
     def tolerated(self, job: Job) -> Tolerated:
-        """What the flavors of a job that runs have its pods tolerate."""
+        """The tolerations that the flavors of a running job add to its pods."""
         made = (series for series, chosen in (job.flavors or {}).items() if MADE in chosen.values())
         return dict.fromkeys(made, self._flavor.tolerations)
 
     def start(self, effect: StartJob, now: float) -> str | None:
-        """What is wrong with its being started: without nodes, or with nodes after that."""
+        """The fault of the job's start: without nodes, or with nodes after that."""
         key, said = effect.job.key, effect.let_go
         if said is None:
             self.of.pop(key, None)
@@ -123,7 +128,7 @@ class LetGoJobs:
         return None
 
     def judge_suspension(self, key: GroupKey, job: Job, now: float) -> str | None:
-        """Whether one that is let go is suspended for nothing."""
+        """The complaint about a job without a plan that is suspended without a cause."""
         one = self.of.get(key)
         if one is None or now >= one.until - _EARLY_S or self._queues_changed_at >= one.since:
             return None
@@ -140,14 +145,14 @@ class LetGoJobs:
         return None
 
     def roomy(self, fitting: set[GroupKey], now: float) -> str | None:
-        """``fitting``: those that there are nodes for."""
+        """The complaint about late plans. ``fitting``: the jobs for which there are nodes."""
         self._roomy = {key: self._roomy.get(key, now) for key in fitting}
         late = next((key for key, since in self._roomy.items() if now - since > _SLOW_S), None)
         return f"{late} awaits nodes, and there have been some for {_SLOW_S} s" if late is not None else None
 
 
 def on_flavor(podset: PodSet, job: Job) -> Pod:
-    """What its pods are made of: while the job is let go, with the labels of the nodes of its flavor."""
+    """The template of its pods. In a job without a plan it has the labels of its flavor's nodes."""
     own, chosen = podset.template.selection, [*(job.flavors or {}).get(podset.name, {}).values()]
     if not chosen or job.let_go is None or job.suspended:
         return podset.template
@@ -156,7 +161,7 @@ def on_flavor(podset: PodSet, job: Job) -> Pod:
 
 
 def pods_of(job: Job, tolerated: Tolerated) -> list[Pod]:
-    """Those that have to start together, with the labels of their flavors' nodes."""
+    """The pods that have to start together, with the labels of their flavors' nodes."""
     return [pod for podset in job.podsets.podsets for pod in islice(_on_flavor(job, podset, tolerated), podset.minimum)]
 
 
@@ -174,11 +179,14 @@ def _asked(job: Job) -> object:
 
 
 _WITH_A_PLAN = (Milestone.PLANNED, Milestone.RELEASED, Milestone.STARTED)
-"""A gang that runs is let go no more: a member that comes later is planned, and no milestone tells that."""
+"""A running gang waits for nodes no longer. Later members are planned without a milestone."""
 
 
 class LetGoGangs:
-    """One life of the extender. ``within_s``: so long it awaits nodes; 0: never."""
+    """The gangs without a plan in one life of the extender.
+
+    ``within_s``: how long they await nodes; 0: no gang does.
+    """
 
     def __init__(self, shown: Shown, within_s: float) -> None:
         self._shown = shown
@@ -200,12 +208,12 @@ class LetGoGangs:
                 pass
 
     def watch(self, effects: Iterable[Effect], jobs: Mapping[GroupKey, object], now: float) -> list[GroupKey]:
-        """Those that are let go by these effects of one event."""
+        """The gangs that these effects of one event ungate without a plan."""
         let_go: dict[GroupKey, set[str]] = {}
         for effect in effects:
             match effect:
                 case Reached(milestone=Milestone.UNRESERVED):
-                    pass  # it is planned by then, or goes on to wait
+                    pass  # it has a plan, or continues to wait
                 case Reached(key, milestone):
                     self._until.pop(key, None)
                     self._planned.discard(key)
@@ -240,7 +248,7 @@ class LetGoGangs:
         return list(self._shown.members.get(key, {}).values())
 
     def _seen(self, key: GroupKey) -> object:
-        """Without what kube-scheduler and the gate change."""
+        """The facts of the gang's pods, without those that kube-scheduler and the gate change."""
         return {
             pod.uid: (pod.queue, pod.requests, pod.selection, pod.priority, pod.group, pod.live, pod.node)
             for pod in self._members(key)

@@ -1,4 +1,4 @@
-"""A referee that is told step by step what happens, without a simulation."""
+"""A referee that is fed step by step, without a simulation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulation.terms import Terms
 
 
 class Life:
-    """One life of an extender, as the referee follows it. The story is told event by event."""
+    """A life of an extender, as the referee follows it, event by event."""
 
     def __init__(self, *facts: Node | Pod | Iterable[Pod], pins: bool = False) -> None:
         self.now = 100.0
@@ -47,7 +47,7 @@ class Life:
                 self.see(*fact)
 
     def tell(self, event: Event, *effects: Effect) -> list[str]:
-        """What is wrong with what the core asks for."""
+        """Feed the event and its effects; returns the faults of the effects."""
         self.fairness.hear(event, self.now)
         self.shown.watch(event)
         self.claims.hear(event, self.now)
@@ -70,11 +70,11 @@ class Life:
         self.tell(BindingPosted(pod.uid, outcome))
 
     def late(self) -> bool:
-        """Whether somebody waits for longer and longer although there is room."""
+        """Whether a workload waits although there has been room for some seconds."""
         return bool([self.fairness.look(at) for at in (self.now, self.now + 3, self.now + 6)][-1])
 
     def gpus(self, name: str) -> int:
-        """What is left of them there for sure."""
+        """The GPUs that are certainly free on the node."""
         return self.claims.left([name])[name][GPU]
 
 

@@ -1,5 +1,7 @@
-"""Of those who could give way in each other's place the one goes who loses least, since its start or its last
-checkpoint. And nobody goes who need not."""
+"""Among candidates that could replace each other the one is evicted that loses least since its start or checkpoint.
+
+No victim is evicted without need.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,15 @@ from tests.simulation.sight import Room, beside, nominated, on_nodes
 from tests.simulation.terms import Terms
 
 _QUIET_S = 1.0
-"""A decision of now may be of what was so a moment ago: what has changed since is not judged."""
+"""A decision may rest on facts of a moment ago: workloads that have changed since then are not judged."""
 _UNIT = 3600.0
-"""Device-seconds: what is lost counts in whole device-hours, rounded down."""
+"""A device-hour in seconds: losses count in whole device-hours, rounded down."""
 _MOST = 12
-"""Of so many who run the best choice is found."""
+"""The most running workloads for which the best choice is searched."""
 
 
 class Losses:
-    """Of one life of the extender. ``unsure``: there may be promises that nobody was told of."""
+    """The losses in one life of the extender. ``unsure``: whether there may be unreported promises."""
 
     def __init__(
         self, shown: Shown, claims: Claims, quota: QuotaJudge, terms: Terms, unsure: Callable[[], bool]
@@ -77,7 +79,7 @@ class Losses:
     def judge(
         self, key: GroupKey, reservation: Reservation, effects: Sequence[Effect], protections: Protections, now: float
     ) -> Iterator[str]:
-        """At the decision, where nobody else gives way or is promised room by it."""
+        """Judge the victims at the decision, if it evicts and promises nothing else."""
         room = self._room(key, reservation, effects, now)
         if room is None:
             return
@@ -94,7 +96,7 @@ class Losses:
                     yield f"{victim} is to give way to {key} and loses {lost:.1f} device-hours, and {other} {less:.1f}"
 
     def _room(self, key: GroupKey, reservation: Reservation, effects: Sequence[Effect], now: float) -> Room | None:
-        """What is free for it before anybody goes; None where that, or who may go, cannot be told."""
+        """The room that is free before the evictions; None where the room or the candidates are unknown."""
         told = any(
             isinstance(one, StartJob | Ungate | Nominate)
             or (isinstance(one, Reserve) and one.reservation is not reservation)
@@ -104,13 +106,13 @@ class Losses:
         if told or self._terms.vague or key.name in self._terms.restless or len(running) > _MOST or self._unsure():
             return None
         if self._claims.on_their_way or now - max(self._disturbed, self._claims.freed_at) < _QUIET_S:
-            return None  # not all who are promised room may have been told
+            return None  # some promises may not be written yet
         if any(pod.group_key is None and pod.live and not pod.node for pod in self._shown.pods.values()):
-            return None  # room may be kept for those of no gang that wait
+            return None  # room may be kept for waiting single pods
         return self._claims.left(self._shown.nodes)
 
     def _instead_of(self, victim: Victim, reservation: Reservation, now: float) -> Iterator[Victim]:
-        """Those that are like it in priority, size, queue and flavors, and that would lose less."""
+        """The workloads like the victim in priority, size, queue and flavors that would lose less."""
         mine = () if victim.pod else self._pods(victim.key, _QUIET_S, now)
         going = {one.key for one in reservation.victims}
         for other in self._keys() if mine else ():
@@ -121,12 +123,12 @@ class Losses:
                 yield Victim(other)
 
     def _traits(self, key: GroupKey, pods: Sequence[Pod]) -> object:
-        """What makes two of them alike."""
+        """The traits by which two workloads are alike."""
         shapes = Counter((pod.requests, self._flavor(pod.node or "")) for pod in pods)
         return {pod.priority for pod in pods}, shapes, self._local(key), key in self._quota.jobs
 
     def _pods(self, key: GroupKey, quiet_s: float, now: float) -> Sequence[Pod]:
-        """Those of a gang or job that runs as a whole and no more, so long since; nobody of one that may not."""
+        """The pods of a workload that has run whole and unchanged for ``quiet_s``; empty if it may not be evicted."""
         pods, sight = [*self._shown.members.get(key, {}).values()], self._shown.sight(key)
         job = self._quota.jobs.get(key)
         if sight is None or now - self._changed.get(key, 0.0) < quiet_s or len(sight.bound) != len(pods):
@@ -148,7 +150,7 @@ class Losses:
         return devices * max(0.0, now - max([began, *(at for at in said if at is not None)]))
 
     def _without(self, room: Room, victims: Sequence[Victim]) -> Room:
-        """What is free when these have gone."""
+        """The room that is free when these victims have gone."""
         left = {name: dict(amounts) for name, amounts in room.items()}
         keys, alone = {one.key for one in victims if not one.pod}, {one.pod for one in victims}
         for uid, pod in self._shown.pods.items():
@@ -170,7 +172,7 @@ class Losses:
         return seats(self._shown.nodes, free, pods, (), needed) >= needed
 
     def _wanted(self, key: GroupKey) -> tuple[Sequence[Pod], int]:
-        """Who has to find room at once, and how many of them."""
+        """The pods that have to find room at once, and how many of them."""
         if (job := self._quota.jobs.get(key)) is not None:
             pods = [pod for one in job.podsets.podsets for pod in islice(one.pods(), one.minimum)]
             return pods, len(pods)

@@ -1,6 +1,7 @@
-"""Nodes that are made: who asks for them and awaits them, for how long, and which of them are to stay.
+"""Nodes that are made: the workloads that request and await them, for how long, and which nodes are to stay.
 
-Nobody asks for longer than the nodes are awaited, nor once they are denied, nor again before the pause is over.
+A workload requests nodes no longer than it awaits them. It stops when they are denied, and pauses before the next
+request.
 """
 
 from __future__ import annotations
@@ -27,18 +28,21 @@ from tests.simulation.sight import nominated
 _SLOW_S = 5.0
 _PAUSE_S = 60.0
 _EARLY_S = 1.0
-"""What a job says is in whole seconds."""
+"""The annotation of a job has whole seconds."""
 
 
 class AskedNodes:
-    """One life of the extender. ``within_s``: so long are nodes awaited, and once more when they are granted."""
+    """The capacity requests in one life of the extender.
+
+    ``within_s``: how long nodes are awaited, and once more when they are granted.
+    """
 
     def __init__(self, within_s: float) -> None:
         self._within_s = within_s
         self._since: dict[CapacityAsk, float] = {}
         self._denied: dict[tuple[GroupKey, int], float] = {}
         self._rests: dict[GroupKey, tuple[str, float]] = {}
-        """Whose job says that it rests, also to a new leader: its UID, and until when."""
+        """The jobs that state a pause on themselves, also for a new leader: their UID, and its end."""
 
     def hear(self, event: Event, now: float) -> None:
         if isinstance(event, CapacityAnswered) and not event.granted:
@@ -48,7 +52,7 @@ class AskedNodes:
             self._rests[job.key] = job.uid, 0.0 if job.in_vain is None else job.in_vain.until
 
     def look(self, asks: Sequence[CapacityAsk], now: float) -> str | None:
-        """To be called every second or so."""
+        """The complaint about a request that is too early, or kept for too long. To be called every second or so."""
         for ask in asks:
             uid, until = self._rests.get(ask.key, ("", 0.0))
             if ask not in self._since and ask.job.uid == uid and now < until - _EARLY_S:
@@ -66,11 +70,11 @@ class AskedNodes:
 
 
 _KEPT_S = 8.0
-"""By then a node on which pods of a job are awaited says that it is to stay."""
+"""The time within which a node that awaits pods of a job is marked to stay."""
 
 
 class MadeNodes:
-    """Of one life of the extender."""
+    """The made nodes in one life of the extender."""
 
     def __init__(
         self, shown: Shown, claims: Claims, admissions: Admissions, quota: QuotaJudge, company: Company
@@ -81,10 +85,10 @@ class MadeNodes:
         self._admissions = admissions
         self._quota = quota
         self._since: dict[str, float] = {}
-        """Those where pods of jobs are yet to come, and since when."""
+        """The nodes that await pods of jobs, and since when."""
 
     def look(self, world: World, *, calm: bool) -> str | None:
-        """Who awaits nodes: beyond the deadline, or while there are some."""
+        """The complaint about a job that awaits nodes beyond its deadline, or while there are some."""
         now, extender, let_go = world.clock.now, world.extender, self._admissions.awaiting
         if extender is None or not extender.recovered or extender.frozen or world.network.api_down:
             self._since.clear()
@@ -101,7 +105,7 @@ class MadeNodes:
         return let_go.roomy(fitting, now)
 
     def _fit(self, pods: Sequence[Pod]) -> bool:
-        """Whether there are nodes for all of them, whoever of those that are promised one is there by then."""
+        """Whether there are nodes for all of the pods, whichever promised pods are bound at that time."""
         company = self._company
         bound = company.bound()
         sides = [bound, [*bound, *company.promised(surely=False)], company.on_nodes()]
@@ -113,14 +117,14 @@ class MadeNodes:
         return all(seats(self._shown.nodes, room, pods, (), len(pods), side) >= len(pods) for side in sides)
 
     def taken_away(self, name: str, now: float) -> str | None:
-        """By whoever makes nodes, because it is empty."""
+        """The complaint about an empty node that the autoscaler takes away, although pods are awaited there."""
         since = self._since.get(name)
         if since is None or now - since <= _KEPT_S:
             return None
         return f"{name} is taken away, and pods of a job are awaited there since {since:.1f} s"
 
     def judge_kept(self, kept: Iterable[str], now: float) -> str | None:
-        """At rest: ``kept`` are the nodes that say that they are to stay."""
+        """The complaint about nodes that are to stay, once all is settled. ``kept``: the nodes that are marked so."""
         idle = set(kept) - self._awaited(now)
         return f"at rest: {sorted(idle)} are to stay, and nobody is awaited there" if idle else None
 

@@ -14,14 +14,14 @@ _MARGIN_S = 1.0
 
 
 class Manners:
-    """Complaints about one life of the extender; ``watch`` is to be told everything in order."""
+    """Complaints about one life of the extender; ``watch`` needs everything in order."""
 
     def __init__(self) -> None:
         self.excused_until = 0.0
-        """It was suspended until then, and could not answer."""
+        """The time until which the extender was suspended, and could not answer."""
         self._calls: dict[int, tuple[BindArrived, float]] = {}
         self._started: dict[GroupKey, float] = {}
-        """When a Binding of the gang was asked for last: what is held of it waits for what becomes of that."""
+        """When the last Binding of the gang was requested: the held ones wait for its outcome."""
         self._writing: dict[str, None] = {}
         """Pods whose Binding is being written."""
         self._unwritten: dict[str, str] = {}
@@ -30,7 +30,7 @@ class Manners:
     def watch(
         self, event: Event, effects: Sequence[Effect], pods: Mapping[str, Pod], shown: Mapping[str, Pod], now: float
     ) -> str | None:
-        """What is wrong with this, if anything. ``pods``: those that there are, ``shown``: what is known of them."""
+        """The fault of these effects, if any. ``pods``: the existing pods, ``shown``: what is known of them."""
         complaint = None
         match event:
             case BindArrived(call):
@@ -54,7 +54,7 @@ class Manners:
             case PostBinding():
                 self._writing[effect.uid] = None
                 for call in effect.calls:
-                    self._calls.pop(call, None)  # held no longer, whatever the pod's gang is by now
+                    self._calls.pop(call, None)  # held no longer, whatever the pod's gang is now
                 if effect.group is not None:
                     self._started[effect.group] = now
             case Nominate(uid, node=str(node)):
@@ -82,7 +82,10 @@ class Manners:
         return f"{asked} was held until kube-scheduler gave it up"
 
     def _ungated(self, pod: Pod, pods: Mapping[str, Pod], shown: Mapping[str, Pod]) -> str | None:
-        """Whose gang it is, the watch may have yet to show: an edited annotation brings a pod into another one."""
+        """Check that no nomination of the gang is unwritten.
+
+        The watch may lag: an edited annotation moves a pod to another gang.
+        """
         others = [shown[uid] for uid in self._unwritten if uid in shown and uid in pods]
         fellows = [pods[other.uid] for other in others if other.group_key == pod.group_key]
         early = [other for other in fellows if other.live and not other.node]
@@ -92,7 +95,7 @@ class Manners:
 
 
 def judge_victims(event: PreemptCalled, victims: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod]) -> str | None:
-    """No pod of a gang preempts, and none is preempted. ``pods``: those that there are."""
+    """Check that no pod of a gang preempts, and none is preempted. ``pods``: the existing pods."""
     if victims and event.pod.group_key is not None:
         return f"{event.pod.name}, of a gang, may preempt {victims}"
     for uid in (uid for uids in victims.values() for uid in uids):

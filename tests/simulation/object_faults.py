@@ -1,4 +1,4 @@
-"""What happens to nodes, pods, jobs and PodGroups, by users, by other schedulers, or because hardware breaks."""
+"""Faults of nodes, pods, jobs and PodGroups, by users, by other schedulers, or because hardware breaks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def register_devices(trouble: Trouble) -> None:
 
 
 def fail_the_core(trouble: Trouble) -> None:
-    """Somebody writes what the core fails on: in this version of an object, or in all until it is mended."""
+    """Write an object that the core fails on, as a user does: in this version, or in all until it is fixed."""
     api, dice = trouble.world.api, trouble.random
     kinds = [kind for kind in (Kind.PODS, Kind.NODES, Kind.JOBS) if api.changes[kind]]
     changes = list(api.changes[dice.choice(kinds)].values()) if kinds else []
@@ -75,7 +75,7 @@ def remove_node(trouble: Trouble) -> None:
 
 
 def node_down(trouble: Trouble) -> None:
-    """Its kubelet is silent: after a while its pods are to be deleted, and nobody ends them until it is back."""
+    """Silence the kubelet of a node: after a while its pods are to be deleted, and end when it is back."""
     one, world = trouble.some_node(), trouble.world
     if one is None:
         return
@@ -172,7 +172,7 @@ def touch_pods(trouble: Trouble) -> None:
 
 
 def delete_job(trouble: Trouble) -> None:
-    """Every second time it is submitted anew under the same name, at once."""
+    """Delete a job. Every second time a job of the same name is submitted at once."""
     job = trouble.some_job()
     if job is not None:
         trouble.world.jobs.delete(job)
@@ -181,7 +181,7 @@ def delete_job(trouble: Trouble) -> None:
 
 
 def remake_group(trouble: Trouble) -> None:
-    """The PodGroup is deleted and created anew under its name, and is another gang from then on."""
+    """Delete the PodGroup and create it again under its name: the new one is another gang."""
     api = trouble.world.api
     group = trouble.some(list(api.groups.values()))
     if group is not None:
@@ -224,19 +224,19 @@ def edit_annotations(trouble: Trouble) -> None:
     other = trouble.some_pod(_names_gang)
     if pod is None or pod.group is None or other is None or other.group is None:
         return
-    # Its series stays, which is read from what says its role.
+    # Its series stays, because the series is read from the pod's role.
     other_gang = other.group._replace(role=pod.group.role)
     edited = pod.group._replace(min_member=2) if trouble.random.random() < 0.5 else other_gang
     trouble.world.api.change_pod(pod.uid, group=edited)
 
 
 def foreign_pod(trouble: Trouble) -> None:
-    """Another scheduler binds a pod of its own wherever there is room by now."""
+    """Bind a pod of another scheduler wherever there is room now."""
     bind_foreign(trouble, gpus=trouble.random.choice((1, 4)))
 
 
 def bind_foreign(trouble: Trouble, *, gpus: int = 0, **facts: Any) -> None:
-    """``facts``: what else the pod is like."""
+    """Bind a pod of another scheduler. ``facts``: further fields of the pod."""
     api = trouble.world.api
     name, scheduler = f"foreign{trouble.number()}", "default-scheduler"
     pod = single(name, gpus=gpus, scheduler=scheduler, **facts)

@@ -1,7 +1,6 @@
-"""Which seeds have owners of gangs, which ones, and what befalls them: by dice of their own, so that nothing
-shifts.
+"""Seeds with owners of gangs, the owners, and their faults: by dice of their own, so that no other draw shifts.
 
-Owners are scaled, in mid-start too, deleted, and submitted anew.
+Owners are scaled, in mid-start too, deleted, and submitted again.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def scale_down(trouble: Trouble) -> None:
 
 
 def scale_to_nothing(trouble: Trouble) -> None:
-    """And back, some time later."""
+    """Scale an owner to no pods, and back some time later."""
     owner = _scale(trouble, lambda _: 0)
 
     def back() -> None:
@@ -100,7 +99,7 @@ def scale_to_nothing(trouble: Trouble) -> None:
 
 
 def delete_owner(trouble: Trouble) -> None:
-    """Every second time it is submitted anew under the same name, at once."""
+    """Delete an owner. Every second time an owner of the same name is submitted at once."""
     owner = _some_owner(trouble)
     if owner is None:
         return

@@ -1,5 +1,6 @@
-"""Writes what LocalQueues have used into their status, as whoever leads does, and judges it: it fades by half in each
-half-life and no faster, whoever writes it, and what runs all the time is part of it.
+"""Writes the past usage of LocalQueues into their status, as the leader does, and judges it.
+
+Past usage fades by half in each half-life and no faster, in every life, and constant usage is part of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SLACK = 1e-6
 
 
 class PastKeeper:
-    """``exact``: nothing becomes of the queues while the seed is played, so what is used can be told from the pods."""
+    """The keeper. ``exact``: the queues do not change while the seed is played, so the pods tell the usage."""
 
     def __init__(self, world: World, sampling: Sampling, *, exact: bool) -> None:
         self.written = 0
@@ -26,14 +27,16 @@ class PastKeeper:
         self._half_life_s = sampling.half_life_s
         self._exact = exact
         self._least: dict[str, float] = {}
-        """Of each LocalQueue: the fewest GPUs that its pods have used at a time since its status was written."""
+        """The fewest GPUs that the pods of each LocalQueue have used at a time since its status was written."""
         if self._half_life_s:
             for kind in (Kind.PODS, Kind.NODES):
                 world.api.listeners[kind].append(self._changed)
 
     def look(self) -> str | None:
-        """To be called every now and then. Returns what is wrong. What the last leader wrote and the watch of the next
-        one had yet to show when it began is lost, and not judged."""
+        """Write the status, and return the fault. To be called every now and then.
+
+        A write of the last leader that the next one's watch did not show at its start is lost, and not judged.
+        """
         api, extender = self._world.api, self._world.extender
         if not self._half_life_s or extender is None or extender.frozen or not extender.recovered:
             return None
@@ -69,9 +72,10 @@ class PastKeeper:
                 self._least[thing.name] = min(self._least.get(thing.name, 0.0), self._used(thing))
 
     def _used(self, queue: LocalQueue) -> float:
-        """GPUs of pods on nodes of a flavor. Of a gang whose pods name several queues, because some were moved to it,
-        it cannot be told which of them it uses; the stamp of a pod names one, too. The pods of a job need not name its
-        queue.
+        """The GPUs of pods on nodes of a flavor.
+
+        Edits may move pods into a gang, so that its pods name several queues, and the stamp of a pod names one, too.
+        Then the used queue is unknown. The pods of a job need not name its queue.
         """
         api = self._world.api
         named: dict[GroupKey | None, set[str]] = {}

@@ -1,4 +1,4 @@
-"""What a seed stands for: a cluster, what is submitted to it, and what goes wrong when. ``drawing`` draws it."""
+"""The plan of a seed: a cluster, the submitted workloads, and the faults with their times. ``drawing`` draws it."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Plan:
     limits: Limits
     steering: SteeringMode
     barred: frozenset[tuple[str, str]]
-    """(gang, node): what kube-scheduler refuses for reasons of its own."""
+    """(gang, node): the node that kube-scheduler refuses for reasons of its own."""
     writes_at_once: int
-    """How many writes of the extender may be under way: with few of them, whatever hangs fills its lanes."""
+    """How many writes of the extender may be under way: with few, a hanging write fills its lanes."""
     batch: BatchPlan = NONE
     queues: QueuePlan = NO_QUEUES
     owners: tuple[tuple[float, OwnerObject], ...] = ()
@@ -60,19 +60,19 @@ class Plan:
     """Nodes of ``elastic`` can be asked for."""
     saves: tuple[Save, ...] = ()
     slices: Slices | None = None
-    """If the core does less at a time than it is made for."""
+    """The slices, if the core does less at a time than by default."""
     platform: PlatformPlan | None = None
-    """If its nodes are real ones."""
+    """The real nodes, if its nodes are real ones."""
     storage: StoragePlan | None = None
-    """If its gangs have volume claims."""
+    """The volumes, if its gangs have volume claims."""
     claims: ClaimPlan | None = None
-    """If its pods have claims of devices."""
+    """The devices, if its pods have claims of devices."""
     late_s: float = 0.0
-    """How long the replacement of a member may be in coming, beyond what any pod takes."""
+    """How much later than any other pod the replacement of a member may come."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What there are objects of."""
+        """The kinds of which there are objects."""
         absent = {
             Kind.GROUP_JOBS: not any(job.pending for _, job in self.jobs),
             Kind.JOBS: not self.batch.jobs,
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def terms(self) -> Terms:
-        """What the referee has to know of it."""
+        """The terms of the plan that the referee has to know."""
         restless = tuple(sorted({name for name, _ in self.barred}))
         vague = self.steering in (SteeringMode.AUTO, SteeringMode.PIN_DOMAIN)
         pins, most, limits = self.steering is SteeringMode.PIN_NODE, self.writes_at_once, self.limits

@@ -1,4 +1,4 @@
-"""Seeds whose clusters are made of real nodes, and whose pods ask for what such nodes have.
+"""Seeds whose clusters are made of real nodes, and whose pods request the resources of such nodes.
 
 Device plugins and kubelets restart in them, and statuses flap.
 """
@@ -63,7 +63,7 @@ class Drawn:
 
 
 def has_platforms(seed: int) -> bool:
-    """Half of all seeds, in blocks of 100,000: none that a bug is remembered by, so that all of those stay the same."""
+    """Half of all seeds, in blocks of 100,000, but none remembered for a planted bug: those stay the same."""
     return seed // 100_000 % 2 == 1
 
 
@@ -164,7 +164,7 @@ class _Asking:
         return tuple(sorted(found.items()))
 
     def selection(self, chosen: Selection) -> Selection:
-        """Most tolerate what the nodes have, as a user or an admission plug-in writes it."""
+        """The selection with tolerations: most pods tolerate the node's taints, as a user or a plug-in writes it."""
         if self._dice.random() < 0.1:
             return chosen
         more = tuple(

@@ -1,4 +1,4 @@
-"""Bindings of members of gangs: asked for, when enough of the gang are there, and to a node where the member may go."""
+"""Bindings of members of gangs: requested once enough of the gang exist, and to a node where the member may go."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from tests.simulation.wholeness import Wholeness
 
 
 class Postings:
-    """One life of the extender. ``calls``: the bind requests that it has had and has not answered. ``orphans``: pods
-    whose node was removed."""
+    """The Bindings in one life of the extender.
+
+    ``calls``: the bind requests that it has had and has not answered.
+    ``orphans``: pods whose node was removed.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Postings:
             raise BrokenPromiseError(f"{uid} is to be bound, and is gone")
         if pods[uid].group_key is not None:
             started = self.judge_quorum(effect, pods)
-            # Of a release that is under way, whoever writes the Bindings leaves out those that are too late.
+            # In a running release the driver leaves out the Bindings that are too late.
             if not started and self._world().clock.now > effect.deadline:
                 raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
             self.judge_node(effect, started=started)
@@ -80,7 +83,7 @@ class Postings:
         job, now = self._claims.admissions.slots.of.get(key), self._shown.jobs.get(key)
         larger = job is not None and (job.podsets != now or job.quorum < job.podsets.first_wave)
         if job is not None and larger and sight.count(there) >= job.quorum:
-            return False  # it was made larger since it was started: what comes beside its plan is planned one by one
+            return False  # it was made larger since its start: pods beside its plan are planned one by one
         if sight.needed is None or not sight.enough(there):
             count = f"{sight.count(there)} of {sight.needed} members"
             short = sight.lacks({slot(pod): pod for pod in (*there, *sight.finished)}.values())
@@ -89,8 +92,11 @@ class Postings:
         return False
 
     def asking(self, effect: PostBinding) -> list[tuple[Pod, str]]:
-        """The members of its gang whose Bindings are asked for, and where; none that has ended meanwhile, or is bound
-        by what the watch shows while the answer to its Binding is yet to come: it stands beside the others."""
+        """The members of its gang whose Bindings are requested, with their nodes.
+
+        Members that have ended meanwhile are left out. So is a member that the watch shows as bound while the answer
+        to its Binding has yet to come: it counts among the others.
+        """
         pods, open_calls = self._shown.pods, self._calls.keys() & self._still_open()
         where = {self._calls[call].uid: self._calls[call].node for call in sorted(open_calls)}
         where[effect.uid] = effect.node
@@ -98,8 +104,11 @@ class Postings:
         return [(pod, at) for pod, at in fellows if pod.group_key == effect.group and not (pod.node or pod.terminal)]
 
     def _gone_unseen(self, asking: Sequence[tuple[Pod, str]], event: Event) -> set[str]:
-        """Pods that are gone or have ended, as the watch has yet to show. They are in nobody's way who comes alone
-        to members that have succeeded: kube-scheduler has looked just now, and the start was looked at as a whole."""
+        """Pods whose end the watch does not show yet.
+
+        They block no pod that comes alone to succeeded members: kube-scheduler has looked just now, and the start
+        was checked as a whole.
+        """
         alone = isinstance(event, BindArrived) and [pod.uid for pod, _ in asking] == [event.uid]
         key = asking[0][0].group_key if alone else None
         sight = None if key is None else self._shown.sight(key)
@@ -113,12 +122,12 @@ class Postings:
         if not started and (node is None or not lets_in(node, asking.selection)):
             raise BrokenPromiseError(f"{effect.uid} is the first to be bound, to {effect.node}, which is closed to it")
         if node is None or (started and self._claims.doubts.get(effect.uid) is not None):
-            return  # it may be bound there by now
+            return  # it may be bound there already
         room = shown.free(effect.node)
         beside = [shown.pods[uid] for uid, one in posting.items() if one.node == effect.node and uid in shown.pods]
         for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
             take(room, requests)
-        # The devices of a pod are allocated by then: what becomes of them later does not matter.
+        # The pod's devices are allocated at that time: later changes do not matter.
         if short := [name for name, _ in with_amounts(asking.requests, ()) if room.get(name, 0) < 0]:
             raise BrokenPromiseError(
                 f"{effect.uid} is to be bound to {effect.node}, where {', '.join(short)} is short: {room}"
@@ -133,7 +142,7 @@ class Postings:
         if asked.topology.required is None or asked.group_key is None:
             return
         fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
-        # What goes has left, even if its Binding is yet to be answered.
+        # Terminating members do not count, even if their Binding is yet to be answered.
         fellows = [one for one in fellows if one.live and one.uid not in self._orphans]
         fellows = [one for one in fellows if self._wholeness.asked_for.get(one.uid) == effect.group]
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
@@ -146,7 +155,7 @@ class Postings:
             raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
 
     def _still_open(self) -> Collection[int]:
-        """Those that kube-scheduler waits for, and the same event has not answered."""
+        """The calls that kube-scheduler waits for, and that the same event has not answered."""
         extender = self._world().extender
         assert extender is not None
         return extender.calls

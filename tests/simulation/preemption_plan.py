@@ -1,4 +1,4 @@
-"""Which seeds have preemption on, and what is drawn for them: by dice of their own, so that nothing else shifts."""
+"""Seeds with preemption on, and their draws: by dice of their own, so that no other draw shifts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from tests.simulation.model.world import BEGIN_S
 
 Submissions = tuple[tuple[float, JobSpec], ...]
 _FIRST, _LATER = (0, 0, 0, 10), (0, 10, 30, 30)
-"""Priorities of those that come at once, and of the others."""
+"""The priorities of workloads that come at once, and of the others."""
 
 
 def has_preemption(seed: int) -> bool:
-    """One in fourteen."""
+    """True for one seed in fourteen."""
     return seed % 14 == 0
 
 
 def with_preemption(limits: Limits, chance: Chance) -> Limits:
-    """Victims get less time than by default, so that what it bounds happens in the time of a run."""
+    """The limits with preemption.
+
+    Victims get less time than by default, so that its end falls into the time of a run.
+    """
     dice = chance.stream("limits of preemption")
     preemption_s, min_runtime_s = dice.choice((20.0, 60.0)), dice.choice((0.0, 0.0, 15.0))
     limits = replace(limits, preemption=Preempts.ON, preemption_s=preemption_s, min_runtime_s=min_runtime_s)
@@ -33,7 +36,7 @@ def with_preemption(limits: Limits, chance: Chance) -> Limits:
 
 
 def budgeted(chance: Chance) -> tuple[DisruptionBudget, ...]:
-    """In a third of them a budget counts all pods, and seldom lets a whole gang go."""
+    """The budgets: in a third of the seeds one counts all pods, and seldom allows the eviction of a whole gang."""
     dice = chance.stream("budgets")
     if dice.random() > 1 / 3:
         return ()
@@ -41,12 +44,12 @@ def budgeted(chance: Chance) -> tuple[DisruptionBudget, ...]:
 
 
 def saturated(chance: Chance) -> Fraction | None:
-    """In half of those with queues the rule of saturation holds."""
+    """The rule of saturation, in half of the seeds with queues."""
     return chance.stream("saturation").choice((None, None, Fraction(1), Fraction(3, 2)))
 
 
 def termed(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submissions, BatchPlan]:
-    """In a third of them some say how long they are to run at least, whatever the settings say."""
+    """The workloads of which some declare a minimum runtime, in a third of the seeds, whatever the settings say."""
     dice = chance.stream("terms of eviction")
     if dice.random() > 1 / 3:
         return jobs, batch

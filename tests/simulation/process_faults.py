@@ -1,4 +1,4 @@
-"""What happens to processes and to what they say to each other: killed, replaced, suspended, cut off."""
+"""Faults of processes and of their connections: killed, replaced, suspended, cut off."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def kill_scheduler(trouble: Trouble) -> None:
 
 
 def kill_both(trouble: Trouble) -> None:
-    """They live in one pod, and lose their Lease together."""
+    """Kill both: they live in one pod, and lose their Lease together."""
     kill_scheduler(trouble)
     kill_extender(trouble)
 
 
 def change_leader(trouble: Trouble) -> None:
-    """The other pod of the deployment gets the Lease: its two go on at once, in sync by what their watches have shown.
+    """Give the Lease to the other pod of the deployment: both containers start at once, from what their watches have
+    shown.
 
-    What the last leader has sent by then still lands.
+    Requests that the last leader has sent still land.
     """
     world, other = trouble.world, trouble.world.stand_by()
 
@@ -75,7 +76,7 @@ def stop_watch(trouble: Trouble) -> None:
 
 
 def cut_watch(trouble: Trouble) -> None:
-    """Whatever is between the extender and the API server ends connections in the middle of a line."""
+    """Cut all watches in the middle of a line, as a proxy before the API server may do."""
     times = trouble.random.choice((1, 3, 12))
     if trouble.world.extender is not None:
         for kind in trouble.world.kinds:
@@ -91,7 +92,7 @@ def expire_watch(trouble: Trouble) -> None:
 
 
 def hang_write(trouble: Trouble) -> None:
-    """Nobody answers what the extender sends next."""
+    """Let the extender's next requests go unanswered."""
     trouble.world.network.hanging = trouble.random.choice((1, 1, 3))
 
 
@@ -123,7 +124,7 @@ def api_down(trouble: Trouble) -> None:
 
 
 def jobs_unread(trouble: Trouble) -> None:
-    """No job can be read, for longer than a write to one is tried; watches go on."""
+    """Make all jobs unreadable for longer than a write to one is tried; watches continue."""
     network = trouble.world.network
     network.unread = True
 
@@ -146,7 +147,7 @@ def refuse_writes(trouble: Trouble) -> None:
 
 
 def hang(trouble: Trouble) -> None:
-    """Nobody hears from the API server for about as long as a bind request waits, whether it obeys or not."""
+    """Silence the API server for about as long as a bind request waits, whether it carries out requests or not."""
     network, seconds = trouble.world.network, trouble.world.profile.bind_timeout_s
     before = network.weather
     if trouble.random.random() < 0.5:

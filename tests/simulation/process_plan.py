@@ -1,7 +1,6 @@
-"""Seeds in which a process is not as usual: a core that does little at a time or fails on objects, a slow
-kube-scheduler.
+"""Seeds with an unusual process: a core that does little at a time or fails on objects, a slow kube-scheduler.
 
-An object that the core fails on is left out until it changes, and everything else goes on.
+An object that the core fails on is left out until it changes, and everything else continues.
 """
 
 from __future__ import annotations
@@ -17,14 +16,18 @@ from tests.simulation.model.world import BEGIN_S
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """``units``: what one Tick does (``Limits.slice_units``). ``pause_s``: what passes between two of them."""
+    """The slices.
+
+    ``units``: the work of one Tick (``Limits.slice_units``).
+    ``pause_s``: the pause between two of them.
+    """
 
     units: int
     pause_s: float
 
 
 def is_sliced(seed: int) -> bool:
-    """One in 60, none of them calm."""
+    """True for one seed in 60, none of them calm."""
     return seed % 53 == 29 and seed % 8 != 0
 
 
@@ -34,12 +37,15 @@ def draw_slices(chance: Chance) -> Slices:
 
 
 def is_slow(seed: int) -> bool:
-    """One in 150, none of them calm; all of them have suspended jobs."""
+    """True for one seed in 150, none of them calm; all of them have suspended jobs."""
     return seed % 110 == 76 and seed % 8 != 0
 
 
 def slow(profile: Profile, chance: Chance) -> Profile:
-    """It takes seconds for a pod, and no bind fails for that. In a third of the seeds it stands still after each."""
+    """The profile of a kube-scheduler that takes seconds for a pod, without failing any bind.
+
+    In a third of the seeds it stands still after each pod.
+    """
     dice = chance.stream("how slow kube-scheduler is")
     slow_until = BEGIN_S + dice.choice((60.0, 90.0))
     slow_s = dice.choice((2.0, 4.0, 7.0))
@@ -48,7 +54,7 @@ def slow(profile: Profile, chance: Chance) -> Profile:
 
 
 def ahead(chance: Chance) -> tuple[tuple[float, JobSpec], ...]:
-    """Pods of no gang that are created at about the same time."""
+    """Single pods that are created at about the same time."""
     dice = chance.stream("pods of no gang before others")
     one, count = (Role(1, requests(0, cpu=1)),), dice.randint(8, 24)
     return tuple((20 * dice.random() ** 2, JobSpec(f"plain{n}", one, replaces=False)) for n in range(count))
@@ -58,11 +64,11 @@ FAILS_THE_CORE = "the core fails on an object"
 
 
 def has_failures(seed: int) -> bool:
-    """One in 42, none of them calm."""
+    """True for one seed in 42, none of them calm."""
     return seed % 37 == 27 and seed % 8 != 0
 
 
 def draw_failures(chance: Chance) -> list[tuple[str, float]]:
-    """When somebody writes such an object."""
+    """The times at which a user writes such an object."""
     dice = chance.stream("objects that the core fails on")
     return [(FAILS_THE_CORE, 90 * dice.random()) for _ in range(dice.choice((1, 3, 8)))]

@@ -1,4 +1,4 @@
-"""What protects those who run from everybody: time to run, a cap of evictions in an hour, and disruption budgets."""
+"""The protections of running workloads from all others: time to run, a cap of evictions in an hour, and budgets."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _HOUR_S = 3600.0
 
 
 class Protections:
-    """Of one life of the extender."""
+    """The protections in one life of the extender."""
 
     def __init__(self, shown: Shown, terms: Terms) -> None:
         self._shown = shown
         self._terms = terms
         self._budgets: dict[str, DisruptionBudget] = {}
         self._told: dict[str, set[float]] = {}
-        """When each victim was told to go; of a job also in former lives, as it says itself."""
+        """When each victim was evicted; of a job also in former lives, as the job states."""
         self._jobs: dict[GroupKey, str] = {}
-        """The UID of each: a new one of the same name was never told, nor were the pods that one leaves behind."""
+        """The UID of each job: a later job of the same name was never evicted, nor were pods left by an earlier one."""
 
     def hear(self, event: Event) -> None:
         match event:
@@ -45,7 +45,10 @@ class Protections:
     def judge(
         self, key: GroupKey, reservation: Reservation, others: Iterable[Reservation], now: float
     ) -> Iterator[str]:
-        """As of the decision: later some of a victim's pods may have gone. ``others`` give way to somebody else."""
+        """The faults of the victims at the time of the decision: later some of a victim's pods may have gone.
+
+        ``others``: reservations of other preemptors.
+        """
         for victim in reservation.victims:
             often = sum(now - at < _HOUR_S for at in self._told.get(str(victim), ()))
             if 0 < self._terms.evictions_per_hour <= often:
@@ -57,13 +60,13 @@ class Protections:
         yield from self._judge_budgets(key, [*wanted])
 
     def tell(self, key: GroupKey, victims: Sequence[Victim], now: float) -> Iterator[str]:
-        """They are told for the first time."""
+        """Record the first eviction of these victims."""
         for victim in victims:
             self._told.setdefault(str(victim), set()).add(round(now, 3))
         yield from self._judge_budgets(key, victims)
 
     def _judge_budgets(self, key: GroupKey, victims: Iterable[Victim]) -> Iterator[str]:
-        """Whether all that is evicted for it may go at once."""
+        """Check that all pods that are evicted for the preemptor may be evicted at once."""
         pods = {pod.uid: pod for victim in victims for pod in self._evicted(victim)}
         counted = Counter(
             name for pod in pods.values() for name, one in self._budgets.items() if is_counted_by(one, pod)
@@ -73,7 +76,7 @@ class Protections:
                 yield f"{count} pods are to be evicted for {key}, and budget {name} lets {allowed} of them go"
 
     def _evicted(self, victim: Victim) -> list[Pod]:
-        """Those of it that are not evicted yet; of a job none is, for it is suspended."""
+        """The pods of the victim that are not evicted yet; none of a job, because a job is suspended."""
         if victim.pod:
             found = [self._shown.pods[victim.pod]] if victim.pod in self._shown.pods else []
         elif victim.key in self._shown.jobs:
@@ -84,12 +87,12 @@ class Protections:
         return [pod for pod in found if pod.live]
 
     def _least_runtime(self, victim: Victim) -> float:
-        """What its pods say, the longest of them; else what the settings say."""
+        """The longest minimum runtime that its pods declare; else that of the settings."""
         said = [pod.eviction.min_runtime_s for pod in self._together(victim) if pod.eviction.min_runtime_s is not None]
         return max(said, default=self._terms.min_runtime_s)
 
     def _began(self, victim: Victim, now: float) -> float:
-        """When its first pod was released, as that says; a surplus, when it was; a pod of no gang, when it was made."""
+        """When its first pod was released, by its stamp; a surplus pod: its own release; a single pod: its creation."""
         alone = self._shown.pods.get(victim.pod)
         if alone is not None and alone.group_key is None:
             return min(now, alone.created)

@@ -1,4 +1,4 @@
-"""Which seeds have queues, and what is drawn for them: by dice of their own, so that nothing else shifts."""
+"""Seeds with queues, and their draws: by dice of their own, so that no other draw shifts."""
 
 from __future__ import annotations
 
@@ -29,17 +29,21 @@ from tests.builders import GPU
 FLAVOR = "flavor"
 """The label of a node that says of which flavor it is: no node is of two."""
 MADE = "made"
-"""The flavor whose nodes are made when somebody needs them, and the clique that all of these are in."""
+"""The flavor whose nodes are made on demand, and the clique that all of these are in."""
 MADE_TAINT = Taint(MADE, "", "NoSchedule")
-"""That of its nodes, where they have one, and what tolerates it."""
+"""The taint of its nodes, where they have one, and the toleration for it."""
 MADE_TOLERATION = Toleration(MADE, "Equal", "", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """``things``: what there is from the beginning. ``changes``: when something is made, changed, or deleted.
-    ``between``: the order between queues, by its policy; None for the one without shares. ``past``: how past usage is
-    counted."""
+    """The queues of a seed.
+
+    ``things``: the objects at the beginning.
+    ``changes``: when an object is made, changed, or deleted.
+    ``between``: the policy of the order between queues; None for the one without shares.
+    ``past``: how past usage is counted.
+    """
 
     things: tuple[QueueObject, ...] = ()
     changes: tuple[tuple[float, QueueObject, bool], ...] = ()
@@ -48,7 +52,7 @@ class QueuePlan:
 
     @property
     def exact(self) -> bool:
-        """Nothing of it changes."""
+        """Whether no object changes."""
         return not self.changes
 
 
@@ -56,7 +60,7 @@ NONE = QueuePlan()
 
 
 def has_queues(seed: int) -> bool:
-    """One seed in five, but not those that planted bugs are remembered by."""
+    """True for one seed in five, but none remembered for a planted bug."""
     return seed % 30 in (14, 16, 23, 24, 27, 28)
 
 
@@ -71,7 +75,7 @@ def flavored(nodes: tuple[Node, ...], chance: Chance) -> tuple[Node, ...]:
 
 
 def ruled(plan: QueuePlan, chance: Chance) -> QueuePlan:
-    """The same queues, with rules for whom their workloads may evict."""
+    """The same queues, with rules on which workloads theirs may evict."""
     dice = chance.stream("whom queues let evict")
 
     def with_rules(one: QueueObject) -> QueueObject:
@@ -90,7 +94,7 @@ def _rules(dice: Random) -> Preemption:
 
 
 def queue_name(dice: Random) -> str:
-    """Of a workload; some name none, and few one that does not exist."""
+    """The queue of a workload; some name none, and few one that does not exist."""
     return dice.choice(("team0", "team0", "team1", "team1", "team2", "team2", "", "nowhere"))
 
 
@@ -113,7 +117,7 @@ def draw_queues(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> Queue
 
 
 def tainted(plan: QueuePlan, *, tolerates: bool) -> QueuePlan:
-    """The same queues, where nodes that are made have a taint. ``tolerates``: their flavor says what tolerates it."""
+    """The same queues, where made nodes have a taint. ``tolerates``: whether their flavor states the toleration."""
 
     def one(thing: QueueObject) -> QueueObject:
         if not (isinstance(thing, ResourceFlavor) and thing.name == MADE):
@@ -125,8 +129,7 @@ def tainted(plan: QueuePlan, *, tolerates: bool) -> QueuePlan:
 
 
 def contested(plan: QueuePlan) -> QueuePlan:
-    """The same queues, in one cohort, each with a little of its own, and all of them take from each other what is
-    borrowed."""
+    """The same queues, in one cohort, each with a little quota of its own, and all reclaiming from each other."""
 
     def little(group: ResourceGroup) -> ResourceGroup:
         quotas = ((name, {GPU: Quota(some[GPU].nominal // 4)}) for name, some in group.flavors)
@@ -145,7 +148,7 @@ def contested(plan: QueuePlan) -> QueuePlan:
 def _by_past_usage(
     queues: list[ClusterQueue], locals_: list[LocalQueue], dice: Random
 ) -> tuple[list[ClusterQueue], list[LocalQueue], Sampling]:
-    """In half of the seeds, where two LocalQueues share a ClusterQueue that orders by what they have used."""
+    """The queues of which, in half of the seeds, two LocalQueues share a ClusterQueue that orders by past usage."""
     if dice.random() < 0.5:
         return queues, locals_, NO_HISTORY
     shared = queues[0].name

@@ -1,7 +1,7 @@
-"""How far kube-scheduler has come in its queue, and what follows from that for plans.
+"""The progress of kube-scheduler in its queue, and its consequences for plans.
 
-No job is started over because its pods wait their turn there, and not every gang loses its plan because kube-scheduler
-stands still.
+No job is started over because its pods wait their turn there, and not every gang loses its plan because
+kube-scheduler stands still.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class LastTaken:
 
 
 _PLAN_S, _HOLD_S = 20.0, 30.0
-"""How long kube-scheduler may try nobody new, before a gang starts and while some of its members are held."""
+"""How long kube-scheduler may try no new pod, before a gang starts and while some of its members are held."""
 _MARGIN_S = 1.0
 _PATIENT_S = 100.0
-"""A kube-scheduler that waits for so long for the answers to its binds does not give one up meanwhile."""
+"""A kube-scheduler that waits this long for the answers to its binds does not time out meanwhile."""
 
 
 class QueueTurns:
-    """Of one life of the extender."""
+    """The turns in one life of the extender."""
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
@@ -85,7 +85,10 @@ class QueueTurns:
         return f"{key} is started over {since_s:.1f} s after kube-scheduler took a pod, with {awaited} yet in its queue"
 
     def _in_vain(self, key: GroupKey, now: float) -> str | None:
-        """It was not taken up in time: where kube-scheduler tries nobody at all, that may be true of all."""
+        """The complaint about a plan that was not used in time, if kube-scheduler tries no pod at all.
+
+        Then a deadline may be true of all gangs.
+        """
         silent_s, after_s, self._given_up_at = now - self._tried_at, now - self._given_up_at, now
         if silent_s < _PLAN_S + _MARGIN_S or after_s > _PLAN_S - _MARGIN_S:
             return None

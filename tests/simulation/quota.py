@@ -1,7 +1,7 @@
-"""The referee's own count of quota: what the workloads of each queue use, and whether they may.
+"""The referee's own count of quota: the usage of each queue's workloads, and whether it is allowed.
 
-A node is of one flavor at most. Cohorts of its seeds are in no other cohort. Queues of Volcano have a capability and a
-guarantee; only where some have a guarantee are all nodes a limit, too.
+A node is of one flavor at most. Cohorts of its seeds are in no other cohort. Queues of Volcano have a capability and
+a guarantee; only where some have a guarantee are all nodes a limit, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ROOT = f"{VOLCANO}root"
 
 
 class Book:
-    """What the queue objects say, while there are these nodes."""
+    """The facts of the queue objects, with these nodes."""
 
     def __init__(self, things: Iterable[QueueObject], nodes: Iterable[Node] = ()) -> None:
         said = list(things)
@@ -66,7 +66,7 @@ class Book:
         return bool(self.queues or self._locals)
 
     def over(self, queue: ClusterQueue, flavor: str, used: Used) -> str:
-        """What is exceeded of that flavor by the queue, or by those that it shares with; empty if nothing is."""
+        """The limit of that flavor that the queue, or its cohort, exceeds; empty if there is none."""
         quota, mine = _quota(queue, flavor), used[queue.name, flavor]
         if not queue.cohort:
             return _said(queue.name, mine, quota.nominal) if mine > quota.nominal else ""
@@ -77,8 +77,11 @@ class Book:
         return _said(f"cohort {queue.cohort}", taken, there) if beyond and taken > there else ""
 
     def left(self, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
-        """Whether so much could be used beside. As in Kueue, what others of its cohort use beyond all that is shared,
-        because quota was made smaller, is missing to each queue of it."""
+        """Whether the queue could use ``wanted`` more.
+
+        As in Kueue: if quota was made smaller and its cohort uses more than all that is shared, each of its queues
+        lacks that excess.
+        """
         if self.over(queue, flavor, used + Counter({(queue.name, flavor): wanted})):
             return False
         taken, there = self._shared(queue, flavor, used) if queue.cohort else (0, 0)
@@ -86,7 +89,7 @@ class Book:
         return taken <= there or kept - (taken - there) >= wanted
 
     def _shared(self, queue: ClusterQueue, flavor: str, used: Used) -> tuple[int, int]:
-        """Of what its cohort shares: what is taken, and what there is."""
+        """The used amount and the whole amount of the quota that its cohort shares."""
         own = self._cohorts.get(queue.cohort)
         there = 0 if own is None else _quota(own, flavor).nominal
         taken = 0
@@ -98,7 +101,7 @@ class Book:
 
 
 def left_for(book: Book, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
-    """Whether so many GPUs of the flavor could be used beside."""
+    """Whether the queue could use ``wanted`` more GPUs of the flavor."""
     return not wanted or book.left(queue, flavor, used, wanted)
 
 
@@ -107,8 +110,11 @@ def is_strict(queue: ClusterQueue) -> bool:
 
 
 def _drawn(queues: Sequence[VolcanoQueue], total: int) -> Iterator[QueueObject]:
-    """Queues of Volcano as queues that have what they are guaranteed and may borrow, up to their capability, what is
-    left of all GPUs; and what leads there."""
+    """Queues of Volcano as queues with their guarantee that may borrow, up to their capability, from the rest of all
+    GPUs.
+
+    Yields also the flavor, the cohort and the LocalQueues that they need.
+    """
     if not queues:
         return
     guaranteed = sum(one.guarantee.get(GPU, 0) for one in queues)
@@ -131,7 +137,7 @@ def _quota(one: ClusterQueue | Cohort, flavor: str) -> Quota:
 
 
 def _kept(quota: Quota) -> int:
-    """What nobody else may use of it."""
+    """The part of the quota that no other queue may use."""
     return 0 if quota.lending is None else max(0, quota.nominal - quota.lending)
 
 
@@ -148,8 +154,11 @@ def used_by(
     ended: Mapping[GroupKey, Collection[Hashable]],
     unplanned: Iterable[GroupKey],
 ) -> Used:
-    """Of pods with their nodes, and of slots of jobs that were started, whose pods have yet to be bound. ``ended``:
-    those slots of the jobs whose pods have succeeded, by series and index. ``unplanned``: jobs that others started."""
+    """The usage of pods with their nodes, and of slots of started jobs whose pods are not bound yet.
+
+    ``ended``: the slots of the jobs whose pods have succeeded, by series and index.
+    ``unplanned``: jobs that others started.
+    """
     used: Used = Counter()
     there: dict[GroupKey, set[object]] = {}
     for pod, node in pods:
@@ -174,13 +183,15 @@ def used_by(
 
 
 def is_unplanned(job: Job) -> bool:
-    """It runs, and no plan of ours is on it."""
+    """Whether the job runs, without a plan of Muster."""
     return job.plan is None and not (job.suspended or job.finished)
 
 
 def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
-    """Nobody knows where its pods are that name no gang: they count in the first flavor of its queue, or in that which
-    the job says."""
+    """Count the pods of a job that name no gang, and whose places are unknown.
+
+    They count in the first flavor of its queue, or in that which the job states.
+    """
     queue = book.queue_of(job.queue)
     if queue is None or not podsets_are_indexed(job):
         return
@@ -193,7 +204,10 @@ def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> 
 
 
 def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
-    """One that is let go has quota of its flavors for all of its pods. ``there``: those that use it by themselves."""
+    """Count the quota of a job without a plan: its flavors, for all of its pods.
+
+    ``there``: pods that count themselves.
+    """
     if (queue := book.queue_of(job.queue)) is None:
         return
     bound = Counter(slot[0] for slot in there if isinstance(slot, tuple))
@@ -205,7 +219,7 @@ def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> 
 
 
 def podsets_are_indexed(job: Job) -> bool:
-    """Else nobody but Muster knows which pod is in which slot."""
+    """Whether the indexes tell which pod is in which slot: otherwise only Muster knows it."""
     return all(one.indexed for one in job.podsets.podsets)
 
 
@@ -226,11 +240,11 @@ def flavors_of(queue: ClusterQueue) -> list[str]:
 
 
 _LATE_S = 120.0
-"""How long ago a plan may have been made that is carried out now: what the queues said then counts."""
+"""The longest time since the plan of an effect was made: the queue objects of that time count."""
 
 
 class QuotaJudge:
-    """One life of the extender, and what it was shown."""
+    """The usage in one life of the extender, and what it was shown."""
 
     def __init__(
         self,
@@ -239,7 +253,7 @@ class QuotaJudge:
         within_s: float = 0.0,
         asks: Callable[[], Iterable[CapacityAsk]] = tuple,
     ) -> None:
-        """``asks``: for what it asks just now, whose quota nobody else gets."""
+        """Make the judge. ``asks``: returns the current capacity requests, whose quota is closed to all others."""
         self._shown = shown
         self._asks = asks
         self.gangs = LetGoGangs(shown, within_s)
@@ -249,17 +263,21 @@ class QuotaJudge:
         self.jobs: dict[GroupKey, Job] = {}
         self._starts: dict[GroupKey, StartJob] = {}
         self._broken: dict[GroupKey, tuple[str, ...]] = {}
-        """Gangs that are half released, with the pods that were bound by then: they are completed with the flavors of
-        these, whatever quota there is by now."""
+        """Half-released gangs, with the pods that were bound at that time.
+
+        Their flavors complete the gang, whatever quota there is now.
+        """
         self._beyond: dict[str, float] = {}
-        """When such a gang was completed with that pod: who was planned before could not know of it."""
+        """The time at which such a gang was completed with that pod: earlier plans could not know of it."""
         self._unplanned: dict[GroupKey, float] = {}
         """Jobs that run without a plan, and since when this life knows it."""
         self._ours: dict[str, str] = {}
-        """Pods that were bound when everything was read, or that are being bound since, and where. Empty: nobody
-        knows whether it was bound."""
+        """Pods that were bound when everything was read, or that are being bound since, and their nodes.
+
+        Empty: the outcome of the Binding is unknown.
+        """
         self._left: dict[str, str] = {}
-        """The queues of jobs (by UID) that this life has seen go."""
+        """The queues of jobs (by UID) that this life has seen vanish."""
 
     def hear(self, event: Event, now: float) -> None:
         self.gangs.hear(event)
@@ -304,7 +322,7 @@ class QuotaJudge:
             self._unplanned.setdefault(key, now)
 
     def judge(self, effect: Effect, now: float) -> str | None:
-        """Whether it uses more than there is of a flavor, by what was known when its plan may have been made."""
+        """The complaint about an effect that uses too much of a flavor, as known when its plan may have been made."""
         match effect:
             case StartJob(job):
                 self._starts.pop(job.key, None)
@@ -312,7 +330,7 @@ class QuotaJudge:
                     return self._judge_letting_go(effect, now)
                 self._starts[job.key] = effect
                 if job.let_go is not None and self._is_bound(effect):
-                    return None  # an earlier plan is written once more, when nobody knows whether it was
+                    return None  # an earlier plan is written once more, when the outcome of its write is unknown
                 asking = [one.name for one in job.podsets.podsets if dict(one.template.requests).get(GPU)]
                 flavors = self._flavors_of({node for name in asking for node in effect.plan.get(name, ())})
                 return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if asking else None
@@ -341,7 +359,7 @@ class QuotaJudge:
         return not Counter(node for names in effect.plan.values() for node in names if node) - there
 
     def judge_gangs(self, effects: Iterable[Effect], now: float) -> str | None:
-        """Whether those that these effects let go have quota for all of their pods, which go to nodes that are made."""
+        """Check that gangs without a plan have quota for all of their pods, which go to nodes that are made."""
         for key in self.gangs.watch(effects, self.jobs, now):
             made = self._things.get(f"{ResourceFlavor.__name__}/{MADE}")
             taints = made.taints if isinstance(made, ResourceFlavor) else ()
@@ -353,9 +371,9 @@ class QuotaJudge:
         return None
 
     def _judge_letting_go(self, effect: StartJob, now: float) -> str | None:
-        """All of its pods have to have quota, as if they were there."""
+        """Check that all of its pods have quota, whether they exist or not."""
         job = replace(effect.job, flavors=effect.flavors)
-        self._claims.admissions.awaiting.of.pop(job.key, None)  # what it was let go with before has ended
+        self._claims.admissions.awaiting.of.pop(job.key, None)  # its earlier start without a plan has ended
         flavors = {name for some in effect.flavors.values() for name in some.values()}
         return self._judge(job.queue, f"{job.key} is to be let go", flavors, now, job)
 
@@ -365,7 +383,7 @@ class QuotaJudge:
             return None
         if pod.group_key in self._broken:
             self._beyond[uid] = now
-            return None  # it is judged when it is told its node
+            return None  # it is judged when it gets its node
         gpus = dict(pod.requests).get(GPU)
         return self._judge(pod.queue, f"{uid} is to be bound", self._flavors_of({node}), now) if gpus else None
 
@@ -391,7 +409,7 @@ class QuotaJudge:
         return {one.labels[FLAVOR] for one in known if one is not None and FLAVOR in one.labels}
 
     def _judge(self, name: str, what: str, flavors: set[str], now: float, *more: Job) -> str | None:
-        """``more``: jobs that are let go by that."""
+        """The complaint about the usage of these flavors. ``more``: jobs that this decision starts without a plan."""
         books = self.books(now - _LATE_S)
         complaint = ""
         for book in books:
@@ -413,7 +431,7 @@ class QuotaJudge:
         return complaint or None
 
     def books(self, since: float) -> list[Book]:
-        """What the queue objects have said since then, the present last."""
+        """The versions of the queue objects since then, the present last."""
         found = [book for at, book in self._books if at >= since]
         return found if len(found) == len(self._books) else [self._books[-len(found) - 1][1], *found]
 
@@ -432,9 +450,13 @@ class QuotaJudge:
     def used(
         self, book: Book, but: Collection[str] = (), unplanned_before: float = float("inf"), now: float = float("inf")
     ) -> Used:
-        """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started. What may have been
-        bound counts while its node is promised to it. A job that runs without a plan counts if this life has read it at
-        its beginning, or has known it since then."""
+        """The usage of bound pods, of those being bound, and of started jobs.
+
+        A Binding with an unknown outcome counts while its node is promised to the pod. A job that runs without a
+        plan counts if this life has read it at its beginning, or has known it since then.
+
+        ``but``: pods that are left out.
+        """
         pods, promised = self._shown.pods, self._claims.on_their_way
         ours = [(uid, node) for uid, node in self._ours.items() if uid in pods and uid not in but]
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
@@ -459,7 +481,7 @@ class QuotaJudge:
         return used
 
     def _use_asked(self, used: Used, book: Book, ask: CapacityAsk) -> None:
-        """It has quota of the flavors of the nodes that it asks for."""
+        """Count the quota of the flavors of the nodes that a job requests."""
         job = self.jobs.get(ask.key)
         queue = None if job is None else book.queue_of(job.queue)
         if job is None or queue is None or not job.suspended:

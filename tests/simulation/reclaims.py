@@ -1,4 +1,4 @@
-"""The referee's own reading of ``spec.preemption``: who may be evicted for whom. The cohorts of its seeds are flat."""
+"""The referee's own reading of ``spec.preemption``: the allowed victims. The cohorts of its seeds are flat."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Reclaims:
         self._fair = fair
         self._saturation = saturation
         self._going: set[str] = set()
-        """The pods of all who give way to somebody."""
+        """The pods of all victims."""
 
     def judge(
         self, key: GroupKey, reservation: Reservation, others: Sequence[Reservation], now: float
     ) -> Iterator[str]:
-        """At the decision, for each victim: what the rules say against it. ``others``: those that others have."""
+        """The rules that forbid a victim, at the decision. ``others``: the reservations of other preemptors."""
         books = self._quota.books(now - _LATE_S)
         self._going = {uid for one in (reservation, *others) for victim in one.victims for uid in self._pods_of(victim)}
         for victim in reservation.victims:
@@ -73,13 +73,13 @@ class Reclaims:
         )
 
     def _gang_of(self, victim: Victim) -> GroupKey | None:
-        """Of a surplus, that which it belongs to; None for a pod of no gang."""
+        """The gang that a surplus pod belongs to; None for a single pod."""
         if not victim.pod:
             return victim.key
         return self._shown.pods[victim.pod].group_key if victim.pod in self._shown.pods else None
 
     def priority(self, key: GroupKey, uid: str = "") -> int:
-        """As the watches have shown it."""
+        """The priority as the watches have shown it."""
         if uid:
             return self._shown.pods[uid].priority if uid in self._shown.pods else 0
         pods = self._shown.pods.values()
@@ -90,13 +90,13 @@ class Reclaims:
         return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
 
     def _ages(self, key: GroupKey) -> list[float]:
-        """When it may be said to have come: its job, its PodGroup, or one of its pods."""
+        """The times that may count as its arrival: those of its job, its PodGroup, and its pods."""
         job, group = self._quota.jobs.get(key), self._shown.groups.get(key)
         pods = [pod.created for pod in self._shown.members.get(key, {}).values()]
         return [one.created for one in (job, group) if one is not None] + pods or [0.0]
 
     def _may_borrow(self, book: Book, queue: ClusterQueue) -> bool:
-        """Whether it uses more than its own of anything, should all that is promised to it count."""
+        """Whether the queue uses more than its own of a flavor, counting all promises."""
         used, waiting = self._quota.used(book), self._promised(book, queue)
         return any(used[queue.name, name] + waiting > quota for name, quota in _nominal(queue).items())
 
@@ -106,8 +106,11 @@ class Reclaims:
         return sum(dict(requests).get(GPU, 0) for requests in found)
 
     def _is_saturated(self, book: Book, ours: ClusterQueue, theirs: ClusterQueue, reservation: Reservation) -> bool:
-        """Whether it would use more than its own of everything that it gets, and about as many times that as the other
-        one does now, should all that is promised to it count."""
+        """Whether the queue would use more than its own of everything that it gets, and about as many times that as the
+        other.
+
+        The usage of the other queue includes all promises.
+        """
         if self._saturation is None:
             return False
         after, used, own = self._after(book, ours, reservation), self._quota.used(book), _nominal(ours)
@@ -122,12 +125,12 @@ class Reclaims:
         return bool(names) and all(map(is_so, names))
 
     def _is_promised(self, book: Book, queue: ClusterQueue, pod: Pod) -> bool:
-        """It has no node yet, and may be about to have one."""
+        """Whether the pod has no node yet, and may be about to get one."""
         key = pod.group_key
         return key is not None and not pod.node and pod.live and self.queue_of(book, key) is queue
 
     def _would_borrow(self, book: Book, queue: ClusterQueue, reservation: Reservation) -> bool:
-        """Whether it would use more than its own of what the workload gets, when its victims have gone."""
+        """Whether the queue would use more than its own of the preemptor's flavors, when its victims have gone."""
         total = self._after(book, queue, reservation)
         return any(total[queue.name, name] > quota for name, quota in _nominal(queue).items())
 
@@ -135,7 +138,7 @@ class Reclaims:
         return (victim.pod,) if victim.pod else self._shown.members.get(victim.key, {})
 
     def _wanted(self, queue: ClusterQueue, reservation: Reservation) -> Used:
-        """What the workload gets, by flavor."""
+        """The amounts that the workload gets, by flavor."""
         nodes, wanted = self._shown.nodes, Used()
         for name, requests in reservation.rooms:
             flavor = nodes[name].labels.get(FLAVOR, "") if name in nodes else ""
@@ -143,7 +146,7 @@ class Reclaims:
         return wanted
 
     def _after(self, book: Book, queue: ClusterQueue, reservation: Reservation) -> Used:
-        """What the queue uses of that when it has it, and those of it have gone who give way to anybody."""
+        """The amounts that the queue uses of these when the preemptor runs, and the queue's own victims have gone."""
         used, nodes, pods = self._quota.used(book), self._shown.nodes, self._shown.pods
         for pod in (pods[uid] for uid in self._going if uid in pods):
             own = pod.group_key is not None and self.queue_of(book, pod.group_key) is queue
@@ -158,5 +161,5 @@ def _nominal(queue: ClusterQueue) -> dict[str, int]:
 
 
 def alone_key(pod: Pod) -> GroupKey:
-    """What stands for a pod of no gang to which others give way."""
+    """The key that stands for a single pod as a preemptor."""
     return GroupKey(pod.namespace, f"pod {pod.name}")

@@ -1,6 +1,6 @@
 """Watches the core's effects and the API objects while a run goes on, and says which promise was broken.
 
-What the core believes counts only in ``validate``; the rest is judged by objects and by what the watches have shown.
+The core's beliefs count only in ``validate``; the rest is judged by objects and by what the watches have shown.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _MOST_ENDS = 2
 
 
 class Referee:
-    """``validate`` runs at each n-th event. With 0 it never does: then nothing but what the outside sees is judged."""
+    """The referee. ``every``: ``validate`` runs at each n-th event; 0: never, so that only the outside is judged."""
 
     def __init__(self, terms: Terms, *, every: int = 1) -> None:
         self.events = 0
@@ -82,9 +82,9 @@ class Referee:
         self.wholeness = Wholeness(terms, lambda uid: self._claims.doubts.waive(uid))
         self._calls: dict[int, BindArrived] = {}
         self.orphans: dict[str, None] = {}
-        """Pods whose node was removed: what is planned while it is gone reckons without them."""
+        """Pods whose node was removed: plans of that time ignore them."""
         self.gave_way: dict[GroupKey, None] = {}
-        """Who was evicted for others, and for whom others were in vain, in whichever life."""
+        """The workloads that were evicted for others, and the preemptors of unsuccessful evictions, in all lives."""
         self._ends: Counter[Source] = Counter()
         self.devices: DeviceSight | None = None
         self._begin_life()
@@ -118,21 +118,24 @@ class Referee:
         self.devices = DeviceSight(world.api) if self._terms.claims else None
 
     def extender_killed(self) -> None:
-        """What it had under way is nobody's any more."""
+        """Begin a new life: the calls under way have ended."""
         self._calls.clear()
         self._begin_life()
         if self.devices is not None:
             self.devices.begin_life()
 
     def judge_end(self, source: Source) -> str | None:
-        """One version of an object may end the process twice: once among others, once alone."""
+        """The complaint about an object that ends the process too often.
+
+        A version of an object may end it twice: once among others, once alone.
+        """
         self._ends[source] += 1
         return (
             f"{source} has ended the extender {self._ends[source]} times" if self._ends[source] > _MOST_ENDS else None
         )
 
     def another_pod_leads(self) -> None:
-        """It has a file of its own, and has yet to learn what the core fails on."""
+        """Begin the record of the other pod, whose file does not know yet what the core fails on."""
         self._ends.clear()
 
     def extender_suspended(self, until: float) -> None:
@@ -142,15 +145,15 @@ class Referee:
         self._admissions.pardon(until)
 
     def as_known(self, podsets: PodSets) -> PodSets:
-        """What pods of these podsets ask for, as far as the extender can know."""
+        """The podsets with the requests of their pods, as far as the extender can know them."""
         return self._admissions.as_known(podsets)
 
     def may_evict(self, job: BatchJob) -> bool:
-        """Whether others may give way to the job: not after its pods did not come."""
+        """Whether the job may be evicted: not after its pods did not come."""
         return job.uid not in self._admissions.uncreated
 
     def look(self) -> None:
-        """To be called every second or so: who could have been planned by now?"""
+        """Look for workloads that could have been planned already. To be called every second or so."""
         if self._world.extender is not None and self._judges_order:
             complain(self._fairness.look(self._world.clock.now))
         complain(self._evictions.look(self._world.clock.now))
@@ -160,30 +163,30 @@ class Referee:
             complain(complaint)
 
     def node_taken_away(self, name: str) -> None:
-        """By whoever makes nodes, because it is empty."""
+        """Judge an empty node that the autoscaler takes away."""
         complain(self._made.taken_away(name, self._world.clock.now))
 
     def judge_kept(self, kept: Iterable[str]) -> None:
-        """At rest: ``kept`` are the nodes that say that they are to stay."""
+        """Judge the nodes that are marked to stay, once all is settled. ``kept``: these nodes."""
         complain(self._made.judge_kept(kept, self._world.clock.now))
 
     def judge_taken_in(self) -> None:
-        """At rest: every object that the core failed on has changed since, and is known in full."""
+        """Check, once all is settled, that each object that failed the core has changed, and is known in full."""
         if left_out := self._extender.quarantine.left_out():
             raise BrokenPromiseError(f"at rest: {left_out[0]} is left out, although it has changed")
 
     def _asks(self) -> Sequence[CapacityAsk]:
-        """For which jobs nodes are asked for just now."""
+        """The current capacity requests."""
         extender = self._world.extender
         return () if extender is None else extender.core.capacity_asks()
 
     @property
     def _judges_order(self) -> bool:
-        """Whether it can be told who is next, and who could start."""
+        """Whether the turn, and the workloads that could start, are known."""
         terms = self._terms
         return not (terms.vague or terms.queued or terms.preempts or terms.storage or terms.claims)
 
-    # What the core does.
+    # The core's effects
 
     def watch(self, event: Event, effects: list[Effect]) -> None:
         self.events += 1
@@ -272,7 +275,7 @@ class Referee:
             case AnswerBind(call, error):
                 self._judge_answer(call, error)
             case AnswerFilter(_, passed, refused) if isinstance(event, FilterCalled):
-                # Nodes that passed over without a word were refused by nobody: kube-scheduler gives no reason then.
+                # Nodes that are neither passed nor refused had no refuser: kube-scheduler gives no reason then.
                 if not dict.fromkeys(event.candidates).keys() >= {*passed, *refused} or not (passed or refused):
                     raise BrokenPromiseError(f"filter was asked about {event.candidates}, and answered {effect}")
             case AnswerPreempt(_, victims) if isinstance(event, PreemptCalled):
@@ -290,8 +293,10 @@ class Referee:
                 raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
 
     def _judge_left_out(self, effect: Effect, event: Event) -> str | None:
-        """Nothing that runs is stopped because the core knows less of an object than there is. One that it is just
-        shown as it is counts as known."""
+        """The complaint about a running workload that is stopped because the core knows only a part of an object.
+
+        An object that this event shows counts as known.
+        """
         left_out = self._extender.quarantine.left_out()
         names = {one.object.name for one in left_out if one.object.kind == "Node"}
         uids = {one.object.uid for one in left_out}
@@ -321,19 +326,24 @@ class Referee:
             raise BrokenPromiseError(f"{uid} is evicted, although its gang {key} was whole")
 
     def _judge_job(self, effect: Effect, now: float) -> None:
-        """A job that has been bound in part for so long is suspended. How long, is told from the stamps, too, which are
-        a little older than the Bindings."""
+        """Judge a write on a job. A job that has been bound in part for the grace period is suspended.
+
+        The stamps tell that time, too. They are a little older than the Bindings.
+        """
         since = self._partial_since(effect.job) if isinstance(effect, SuspendJob) else None
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
         held = list(self._claims.calls.values())
-        if self._world.scheduler is self._first_scheduler:  # the next one lines all pods up anew
+        if self._world.scheduler is self._first_scheduler:  # the next one queues all pods again
             complain(self._turns.judge(effect, held, self._world))
         complain(judge_job(effect, self._admissions, held, now))
 
     def _partial_since(self, job: Job) -> float | None:
-        """Since when it is bound in part. If the member with the last Binding is lost before another one is stamped, it
-        was whole, and a new leader cannot know that: of a job without a plan what the stamps say is right, too."""
+        """Since when the job is bound in part.
+
+        If the member with the last Binding is lost before another one is stamped, the job was whole, and a new
+        leader cannot know that. For a job without a plan the time in the stamps is right, too.
+        """
         since = self.wholeness.partial.get(job.key)
         if since is None and job.plan is None:
             pods = self._shown.members.get(job.key, {}).values()

@@ -1,4 +1,4 @@
-"""Which seeds have pods that demand something of others, and what: by dice of their own, so that nothing shifts.
+"""Seeds with pods that have demands on others, and the demands: by dice of their own, so that no other draw shifts.
 
 In them another scheduler, which knows nothing of these demands, binds pods beside the gangs.
 """
@@ -25,7 +25,7 @@ MEMBERS, DATA = (Requirement("tier", "In", ("train",)),), (Requirement("app", "I
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What runs in a seed, and where. Instants are in seconds from the beginning of the run."""
+    """The workloads of a seed, and the nodes. Instants are in seconds from the beginning of the run."""
 
     nodes: tuple[Node, ...]
     jobs: tuple[tuple[float, JobSpec], ...]
@@ -53,21 +53,21 @@ def relate(what: Submitted, chance: Chance) -> Submitted:
 
 
 def takes_many_rounds(what: Submitted) -> bool:
-    """Whether kube-scheduler may have to let in many members of a gang one after the other."""
+    """Whether kube-scheduler may have to accept many members of a gang one after the other."""
     sets = [(role.replicas, role.constraints) for _, job in what.jobs for role in job.roles]
     sets += [(podset.count, podset.template.constraints) for _, job in what.batch for podset in job.podsets]
     return any(size > 16 and asked.spread for size, asked in sets)
 
 
 def strikes(chance: Chance, *, calm: bool) -> list[tuple[str, float]]:
-    """What goes wrong with pods that others have to do with, and when."""
+    """The faults of pods with relations, and when."""
     dice = chance.stream("when for relations")
     count = 0 if calm else dice.choice((0, 1, 3))
     return [(dice.choice(list(RELATION_FAULTS)), 90 * dice.random()) for _ in range(count)]
 
 
 def _in_zone(one: Node, number: int, dice: Random) -> Node:
-    """Some nodes are in none."""
+    """The node with its zone; some nodes have none."""
     if dice.random() < 0.1:
         return one
     return replace(one, labels={**one.labels, ZONE: f"z{number % 2}"})
@@ -122,7 +122,7 @@ def _labels(name: str) -> Labels:
 
 
 def _as_single(role: Role, dice: Random) -> Role:
-    """What gangs may want to be near, or keep away from, or may not go beside."""
+    """A single pod that gangs may want to be near, or keep away from, or may not go beside."""
     demand = dice.choice(
         (
             UNCONSTRAINED,
@@ -137,7 +137,7 @@ def _as_single(role: Role, dice: Random) -> Role:
 
 
 def _demand(name: str, dice: Random) -> Constraints:
-    """What the members of one gang ask for: of each other, of the members of all gangs, or of single pods."""
+    """The demands of the members of one gang: on each other, on the members of all gangs, or on single pods."""
     own = (Requirement("app", "In", (name,)),)
     those = dice.choice((own, own, MEMBERS, (Requirement("tier", "Exists", ()),)))
     ports = Constraints(ports=(dice.choice((PORT, PORT, HostPort(29500, address="10.0.0.1"))),))
@@ -177,7 +177,7 @@ def foreign_data(trouble: Trouble) -> None:
 
 
 def foreign_member(trouble: Trouble) -> None:
-    """It counts for the spread of gangs, and for what keeps away from them."""
+    """Bind a pod that counts for the spread of gangs, and for pods that keep away from them."""
     bind_foreign(trouble, labels=(("tier", "train"),))
 
 

@@ -1,4 +1,4 @@
-"""What pods demand of each other, as the referee reads it: host ports, affinity, anti-affinity and hard spread.
+"""The referee's reading of the demands of pods on each other: host ports, affinity, anti-affinity and hard spread.
 
 It looks at every pod and node each time, and knows nothing of how the core or the model of kube-scheduler count.
 """
@@ -21,7 +21,7 @@ _HOLDS: Mapping[str, Callable[[Requirement, Mapping[str, str]], bool]] = {
 }
 
 _MOST_ORDERS = 3000
-"""So many steps are looked at for an order; where none is found by then, nobody is blamed."""
+"""The most steps in the search for an order; without a result after these the referee does not complain."""
 
 
 def related(pods: Iterable[Pod], there: Seats) -> bool:
@@ -30,7 +30,7 @@ def related(pods: Iterable[Pod], there: Seats) -> bool:
 
 
 def lets_in(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
-    """Whether kube-scheduler takes the node for the pod beside those who are there, room and taints aside."""
+    """Whether kube-scheduler takes the node for the pod beside these pods, room and taints aside."""
     return (
         not in_each_others_way(pod, name, nodes, there)
         and _is_near(pod, name, nodes, there)
@@ -39,7 +39,7 @@ def lets_in(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
 
 
 def in_each_others_way(pod: Pod, name: str, nodes: Nodes, there: Seats) -> list[str]:
-    """Those whom the pod must not meet on that node: they have its port, or one of both keeps the other away."""
+    """The pods that block this one on that node: they have its port, or one of both keeps the other away."""
     demands = bool(pod.constraints)
     return [
         other.uid
@@ -54,8 +54,10 @@ def in_each_others_way(pod: Pod, name: str, nodes: Nodes, there: Seats) -> list[
 
 
 def in_some_order(seats: Seats, nodes: Nodes, there: Seats) -> bool:
-    """Whether each of these is let in where it is to go, one after the other, in some order. Those of a
-    wave come after all that are before it."""
+    """Whether kube-scheduler accepts each of these on its node, one after the other, in some order.
+
+    Pods of a wave come after all pods of earlier waves.
+    """
     kinds: dict[object, list[tuple[Pod, str]]] = {}
     for pod, name in seats:
         kinds.setdefault((pod.namespace, pod.labels, pod.constraints, pod.selection, pod.wave, name), []).append(
@@ -79,7 +81,7 @@ def in_some_order(seats: Seats, nodes: Nodes, there: Seats) -> bool:
 
 
 def matters(other: Pod, pod: Pod) -> bool:
-    """Whether it can be in the way of the pod, or be what the pod asks for."""
+    """Whether the other pod can block the pod, or be the one that the pod wants to be near."""
     terms = pod.constraints.affinity
     apart = _one_port(pod, other) or _keeps_away(pod, other) or _keeps_away(other, pod)
     return bool(apart) or any(_means(term, other) for term in terms) or counts_for(pod, (other,))
@@ -136,7 +138,7 @@ def _stays_level(one: Spread, pod: Pod, name: str, nodes: Nodes, there: Seats) -
 
 
 def _is_levelled(one: Spread, pod: Pod, node: Node) -> bool:
-    """Whether the node's domain is one of those that are kept level."""
+    """Whether the node's domain counts for the spread."""
     if any(each.key not in node.labels for each in pod.constraints.spread):
         return False
     pins, chosen = pod.selection.affinity, pod.selection.node_selector

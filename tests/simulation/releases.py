@@ -13,8 +13,11 @@ from tests.simulation.sight import slot
 
 
 class Releases:
-    """One life of the extender. ``posting``: the Bindings under way, by member. ``over``: is told of each gang that is
-    found to be whole, or whose release has ended."""
+    """The releases in one life of the extender.
+
+    ``posting``: the Bindings under way, by member.
+    ``over``: is called with each gang that is found to be whole, or whose release has ended.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class Releases:
         self._just_posted: dict[str, None] = {}
         self._now = 0.0
 
-    # What happens, as ``Claims`` tells it.
+    # Events, as ``Claims`` reports them
 
     def begin_event(self, now: float) -> None:
         self._now = now
@@ -49,16 +52,16 @@ class Releases:
             self._begun[binding.group] = None
 
     def doubt(self, binding: PostBinding) -> None:
-        """It may have been written."""
+        """Record that the Binding may have been written."""
         if binding.group is not None:
             self._unsure[binding.uid] = binding
 
     def forget(self, key: GroupKey) -> None:
-        """What was promised to the gang is taken back."""
+        """Drop the Bindings with an unknown outcome of a gang whose promises are revoked."""
         self._unsure = {uid: binding for uid, binding in self._unsure.items() if binding.group != key}
 
     def lose(self, uid: str, gang: GroupKey | None) -> None:
-        """A member of that gang lost its node, or is lost. None: nobody knows which gang it was of."""
+        """Record that a member lost its node, or is lost. ``gang``: None if its gang is unknown."""
         self._unsure.pop(uid, None)
         for key in [key for key in self._begun if gang is None or key == gang]:
             self.end(key)
@@ -72,32 +75,33 @@ class Releases:
             self._over(key)
 
     def weigh(self, key: GroupKey | None) -> None:
-        """Whether the gang is whole by now."""
+        """Declare the gang if it is whole now."""
         sight = self._shown.sight(key) if key is not None else None
         if key is None or sight is None or not sight.bound:
             return
-        # What was needed when the last Binding was posted counts; its stamp is judged then.
+        # The number needed at the last Binding counts; its stamp is judged then.
         said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
         declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
         if declared or (sight.needed is not None and not sight.partial) or self._all_were_bound(key):
             self.declare(key)
 
     def declare(self, key: GroupKey) -> None:
-        """It is whole."""
+        """Record that the gang is whole."""
         self.whole[key] = None
         self._over(key)
 
-    # What is to be known.
+    # Questions
 
     def began(self, key: GroupKey) -> bool:
-        """Whether this life of the extender has posted its first Binding: it cannot doubt what became of the others."""
+        """Whether this life of the extender has posted its first Binding: then it knows the outcome of the others."""
         return key in self._begun
 
     def goes_on(self, binding: PostBinding) -> bool:
-        """Whether its release was under way before the last event: a Binding of it was, or may have been written, or it
-        has bound a member, maybe for an earlier PodGroup.
+        """Whether its release was under way before the last event.
 
-        It goes on whoever is lost meanwhile. What one event has posted together has begun together.
+        It was if a Binding of it was posted, or may have been written, or has bound a member, maybe for an earlier
+        PodGroup. It goes on whichever member is lost meanwhile. Bindings that one event has posted together have
+        begun together.
         """
         earlier = [one for uid, one in self._posting.items() if uid not in self._just_posted]
         release = binding.group, binding.annotations.get(RELEASE)
@@ -130,7 +134,7 @@ class Releases:
         )
 
     def _under_way(self, key: GroupKey) -> bool:
-        # A pod that is gone is not bound any more, nor is one that is seen to go before its answer comes.
+        # A pod that is gone is not bound any more, nor is one that is terminating before its answer comes.
         pods = self._shown.pods
         there = (uid for uid in self._posting if uid in pods and (pods[uid].live or not pods[uid].node))
         return key in (self._posting[uid].group for uid in there) or self._doubts.of(key, self._now)

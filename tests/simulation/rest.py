@@ -1,7 +1,7 @@
-"""When nothing moves any more: whoever waits must wait for a reason, and whoever could run must run.
+"""The final judgement, when nothing moves any more: a workload waits only for a reason, and runs if it could.
 
-That holds of jobs, too, and nothing of ours is left on those that have ended. Where a workload waits in a queue and
-has quota, only nodes may be lacking. Nobody waits while one gang or job of a lower priority would make room.
+This holds of jobs, too, and ended jobs keep no marks of Muster. A workload that waits in a queue and has quota may
+lack nodes alone. No workload waits while the eviction of one gang or job of a lower priority would make room.
 """
 
 from __future__ import annotations
@@ -52,9 +52,12 @@ from tests.simulation.wakes import not_woken
 
 
 def rooms_without(world: World, referee: Referee, key: GroupKey, plan: Plan) -> Iterator[tuple[GroupKey, Room]]:
-    """What is free without each of those that may surely be evicted for it. Judged in the seeds whose workloads write
-    checkpoints, where nothing but priorities says who may: no queues, no budgets, and nobody to whom other pods matter.
-    Who has given way before may be spared, and so may all, for a while, where that was of no use."""
+    """The free room without each of the workloads that may certainly be evicted for it.
+
+    Judged in the seeds whose workloads write checkpoints, where only priorities decide: no queues, no budgets, and
+    no relations between pods. A workload that was evicted before may be protected. So may all be, for a while, after
+    an unsuccessful eviction.
+    """
     api = world.api
     if not plan.saves or plan.queues.things or plan.budgets or plan.barred or key in referee.gave_way:
         return
@@ -75,7 +78,7 @@ def _priority(world: World, key: GroupKey, gangs: dict[GroupKey, list[Pod]]) -> 
 
 
 def _runs(world: World, key: GroupKey, pods: list[Pod]) -> bool:
-    """As a whole, by Bindings of ours, and nothing of it is on its way."""
+    """Whether the workload runs as a whole, by Bindings of Muster, and nothing of it is on its way."""
     job, sight = world.api.jobs.get(key), look(pods, world.api.groups, world.api.podsets, ended=world.api.done(key))
     if job is not None and (job.suspended or job.plan is None or job.ended or job.done):
         return False
@@ -86,10 +89,12 @@ def _runs(world: World, key: GroupKey, pods: list[Pod]) -> bool:
 def rooms_with_quota(
     world: World, room: Room, key: GroupKey, name: str, pods: Sequence[Pod], needed: int, bound: Sequence[Pod] = ()
 ) -> Iterator[Room]:
-    """``room`` of the nodes of each flavor that the queue of that name has quota of for these pods; all of it for a
-    workload that names none. ``needed``: so few of them may start, if they ask for the same: else their rank counts.
-    ``bound``: those of a gang that is half released, which is completed with their flavors, as a job that runs keeps
-    those of its start."""
+    """``room`` of the nodes of each flavor for which the queue has quota for these pods; all room without a queue.
+
+    ``needed``: how few of the pods may start, if they have equal requests: else their rank counts.
+    ``bound``: the bound pods of a half-released gang, which is completed with their flavors. A running job keeps
+      those of its start.
+    """
     api = world.api
     book = Book(api.queues.values(), api.nodes.values())
     if not name or not book.there:
@@ -113,13 +118,17 @@ def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod])
 
 
 def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
-    """Whether these find room and whom they want to be near, and nobody is in their way, if one node is made for each;
-    those with GPUs go to such nodes alone, and each such node has a pod of every DaemonSet first."""
+    """Whether these pods could start if one node is made for each.
+
+    They have to find room and the pods that they want to be near, and no pod may block them. Pods with GPUs go to
+    such nodes alone, and each such node has a pod of every DaemonSet first.
+    """
     there = on_nodes(world.api.pods.values())
     if not any(dict(pod.requests).get(GPU) for pod in pods):
         return False  # there is quota of no GPUs alone
     if any(pod.constraints.spread for pod in pods):
-        return False  # which nodes a spread counts depends on whether it is let go, or asks by a ProvisioningRequest
+        # the nodes that a spread counts depend on how it gets nodes: without a plan, or by a ProvisioningRequest
+        return False
     names = [f"to come {at}" for at in range(len(pods))]
     nodes = world.api.nodes | {name: replace(made, name=name, labels={**made.labels, HOSTNAME: name}) for name in names}
     asked = [_on_made(pod) if dict(pod.requests).get(GPU) else pod for pod in pods]
@@ -135,7 +144,7 @@ def _on_made(pod: Pod) -> Pod:
 
 
 def of_job(world: World, name: str, pods: Sequence[Pod]) -> list[Pod]:
-    """Pods of a job that names that queue; those with GPUs tolerate what the flavor whose nodes are made says."""
+    """The pods of a job in that queue; pods with GPUs get the tolerations of the flavor whose nodes are made."""
     flavors = (
         one for one in world.api.queues.values() if isinstance(one, ResourceFlavor) and one.name == MADE and name
     )
@@ -182,7 +191,7 @@ _PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "S
 
 
 def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterator[str]:
-    """What is not as it must be. ``room``: what bound pods leave."""
+    """Yield the faults of all jobs. ``room``: what bound pods leave."""
     for key, job in world.api.jobs.items():
         if not job.managed:
             continue
@@ -251,13 +260,13 @@ def _running(world: World, job: BatchJob) -> Iterator[str]:
         if not job.ran:
             yield f"{job.key} is not suspended, has no plan, and does not run"
     else:
-        # Asking for more later breaks no start: the pods beyond the plan are placed one by one, where there is room.
-        # Until all that it asks for by now run, its controller makes none of the second wave.
+        # A larger job later breaks no start: the pods beyond the plan are placed one by one, where there is room. The
+        # controller makes no pods of the second wave until all pods run that the job wants now.
         first = {one.name: one.minimum for one in job.podsets if one.wave == 0}
         runs = sum(pod.series in first for pod in bound) >= sum(first.values())
         made = [one for one in job.podsets if runs or one.name in first]
         least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in made)
-        # One that somebody has moved to another gang waits there, and its controller makes none in its place.
+        # A pod that a user has moved to another gang waits there, and its controller makes no replacement.
         moved = sum(not pod.node and pod.group_key != job.key for pod in pods)
         # Pods that have ended well may have gone with their nodes.
         wanted = {one.slot(at) for one in podsets for at in range(one.count) if at not in one.left_out}
@@ -285,7 +294,7 @@ _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
 
 def judge_rest(world: World, referee: Referee, plan: Plan) -> None:
-    """Raises BrokenPromiseError for the first thing that is not as it must be at rest."""
+    """Raise BrokenPromiseError for the first fault, once all is settled."""
     for complaint in _complaints(world, referee, plan):
         raise BrokenPromiseError(f"at rest: {complaint}")
 
@@ -296,7 +305,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     state = world.extender.core.state
     if not plan.barred:
         yield from referee.sends.judge_rest(world.api.pods)
-    # What kube-scheduler refuses everywhere is planned again and again, and is never at rest.
+    # A gang that kube-scheduler refuses everywhere is planned again and again, and never settles.
     restless = dict.fromkeys(name for name, _ in plan.barred)
     for key in referee.wholeness.partial if plan.limits.evict_partial else ():
         yield f"{key} is bound in part\n{told(state.workloads[key])}"
@@ -333,7 +342,7 @@ def _device_complaints(referee: Referee, room: Room) -> Iterator[str]:
 
 
 def _status_complaints(world: World) -> Iterator[str]:
-    """The PodGroup of a gang that runs says so, whatever became of the first report of that."""
+    """Check that the PodGroup of a running gang says so, whatever happened to the first report."""
     assert world.extender is not None
     for key, workload in world.extender.core.state.workloads.items():
         group = world.api.groups.get(key)
@@ -342,7 +351,7 @@ def _status_complaints(world: World) -> Iterator[str]:
 
 
 def _uptake_complaints(world: World, room: Room, plan: Plan) -> Iterator[str]:
-    """Where all of its pods find room, a PodGroup is taken up."""
+    """Check that a PodGroup is taken up where all of its pods find room."""
     for key, group in world.api.groups.items():
         job = world.api.group_jobs.get(key)
         if job is None or not group.pending or group.deleting or any(key.name == name for name, _ in plan.barred):
@@ -366,7 +375,7 @@ def _single_complaints(world: World) -> Iterator[str]:
 
 
 def open_to(pod: Pod, nodes: Mapping[str, Node], pods: Collection[Pod]) -> list[str]:
-    """Where a pod of no gang has room: kube-scheduler keeps some for others that it has nominated."""
+    """The nodes on which a single pod has room. kube-scheduler keeps some for others that it has nominated."""
     others = [other for other in nominated(pods) if other.uid != pod.uid]
     room = beside(left_over(nodes, pods), others, pod.priority)
     bound = on_nodes(pods)
@@ -384,13 +393,13 @@ def overlooked(pod: Pod, scheduler: KubeScheduler) -> bool:
 
 
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
-    """What the core knows is a function of the objects: one that begins with them now has nothing to do either."""
+    """Check that the state is a function of the objects: a core that begins with them has nothing to do either."""
     assert world.extender is not None
     if any(_let_go(world, job) for job in world.api.jobs.values()):
         return
     core, served = world.extender.core, plan.asks if plan.elastic is not None else None
     fresh = replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False)
-    # What pods of a shape ask for beyond their template is in no object, and is learnt again after a restart.
+    # The additions to pods of a shape are in no object, and are learnt again after a restart.
     vars(fresh.state.additions).update(vars(core.state.additions))
     yield from complaints(world.api, core, fresh, world.clock.now, served=served)
 
@@ -432,17 +441,17 @@ def _gang_complaints(
         yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
     yield from _names_complaints(world, key, reason_of(gang.telling.cause).message)
     if restless and plan.steering in (SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE):
-        # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
+        # A pin is permanent: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
     if reason_of(gang.telling.cause).code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     if any(use.claim for pod in waiting for use in pod.device_claims):
-        return  # those who share a claim go to one node, and ``seats`` knows of no such level
+        return  # pods that share a claim go to one node, and ``seats`` knows of no such level
     yield from _start_complaints(world, referee, room, key, sight, waiting, plan)
 
 
 def _names_complaints(world: World, key: GroupKey, message: str) -> Iterator[str]:
-    """A reason names those that are there, and keeps room for pods that have no node."""
+    """Check that a reason names existing workloads, and keeps room only for pods without a node."""
     pods = {str(pod): pod for pod in world.api.pods.values()}
     there = {str(pod.group_key) for pod in pods.values()} | {str(job) for job in world.api.jobs} | pods.keys()
     there |= set(map(str, world.api.budgets.values()))
@@ -458,7 +467,7 @@ def _names_complaints(world: World, key: GroupKey, message: str) -> Iterator[str
 def _start_complaints(
     world: World, referee: Referee, room: Room, key: GroupKey, sight: Sight, waiting: Sequence[Pod], plan: Plan
 ) -> Iterator[str]:
-    """Whether it could start, or could if others gave way."""
+    """Check that the gang could not start, not even if others were evicted."""
     assert world.extender is not None
     said, started = told(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
     if _could_start(world, room, key, sight, waiting, plan, whole=started and sight.enough(sight.bound)):
@@ -471,7 +480,7 @@ def _start_complaints(
 def _could_start(
     world: World, room: Room, key: GroupKey, sight: Sight, waiting: Sequence[Pod], plan: Plan, *, whole: bool
 ) -> bool:
-    """Whether there are quota and nodes for those who wait, or for as many as have to start."""
+    """Whether there are quota and nodes for the waiting members, or for as many as have to start."""
     judged = _undisturbed(world, key, sight)
     some = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting or pod in judged.coming]
     some = with_storage(some, world.api.changes[Kind.STORAGE])
@@ -487,7 +496,7 @@ def _could_start(
 
 
 def _undisturbed(world: World, key: GroupKey, sight: Sight) -> Sight:
-    """Where others have brought pods into the gang of a started job that contradict its own: its own alone."""
+    """The gang of a started job without the contradicting pods that others have brought into it."""
     job = world.api.jobs.get(key)
     if job is None or job.plan is None or agree(_unbound(sight)):
         return sight
@@ -495,14 +504,14 @@ def _undisturbed(world: World, key: GroupKey, sight: Sight) -> Sight:
 
 
 def _unbound(sight: Sight) -> list[Pod]:
-    """Those that must agree: a bound one may be of an older revision."""
+    """The pods that must agree: a bound one may be of an older revision."""
     return [pod for pod in sight.live if not pod.node]
 
 
 def _wanted(sight: Sight, *, whole: bool) -> int | None:
-    """How many members have to find room at once; None if it lacks something else.
+    """How many members have to find room at once; None if the gang lacks something else.
 
-    The gates of somebody else keep back only those that have yet to start.
+    The gates of other controllers block only members that have yet to start.
     """
     if sight.needed is None or not sight.complete or not agree(_unbound(sight)):
         return None
@@ -520,7 +529,7 @@ def _crowd(world: World) -> int:
 
 
 def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Pod], plan: Plan) -> int:
-    """How many members find room at once. What is barred to one member is left out for all."""
+    """How many members find room at once. Nodes that are barred to one member are left out for all."""
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
     open_room = {node: left for node, left in free.items() if not any(plan.bars(pod, node) for pod in pods)}
     there = on_nodes(world.api.pods.values())

@@ -1,7 +1,7 @@
-"""A restart of the core at rest: a new life begins with the objects as they are, comes to rest, and has nothing to do.
+"""A restart of the settled core: a new life begins with the objects as they are, settles, and has nothing to do.
 
-What is only cured by a restart shows here: the old life has missed whatever the new one would write, or says otherwise.
-The new life has a driver of its own; its writes are answered as done at once, and land nowhere.
+A fault that only a restart would cure shows here: the old life has missed a write of the new one, or gives another
+reason. The new life has a driver of its own; its writes are answered as done at once, and land nowhere.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from tests.simulation.model.facts import seen
 from tests.simulation.model.pods import as_read
 
 LASTS_S = 60.0
-"""So long the new life is looked at, or until the old one has something to do."""
+"""How long the new life is observed, or until the old one has something to do."""
 
 
 @dataclass
 class Restart:
-    """``wrote``: what it has asked for that would change something."""
+    """A restart. ``wrote``: the effects that would change something."""
 
     api: ApiServer
     driver: Driver
@@ -67,8 +67,11 @@ class Restart:
         return self.driver.core.state
 
     def play(self, known: State, now: float, until: float, *, served: bool | None) -> None:
-        """From the lists on. ``known``: of the old life. ``served``: whether nodes can be asked for; None where nobody
-        says so."""
+        """Play a start from the lists on.
+
+        ``known``: the state of the old life.
+        ``served``: whether nodes can be requested; None where this is unknown.
+        """
         for event in self._objects():
             self._do(self.driver.handle(event, now), now)
         self._remember(known, now)
@@ -80,8 +83,11 @@ class Restart:
             self._do(self.driver.wake(now), now)
 
     def _remember(self, known: State, now: float) -> None:
-        """The nodes that kube-scheduler has refused are in no object: they are tried again when their time is over. Nor
-        are the evictions that came to nothing: a new life tries them at once."""
+        """Copy the facts that are in no object.
+
+        The nodes that kube-scheduler has refused are tried again when their time is over. A new life repeats
+        unsuccessful evictions at once.
+        """
         self.state.preemptions.learn(known.preemptions, now)
         for key in self.state.workloads.keys() & known.workloads.keys():
             nodes = known.workloads[key].retries.nodes
@@ -140,7 +146,7 @@ class Restart:
 
 
 def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, served: bool | None) -> Iterator[str]:
-    """What a restart at rest would change: writes, who waits, why, and for whom room is kept."""
+    """The changes by a restart of the settled core: writes, waiting workloads, their reasons, and kept room."""
     restart = Restart(api, Driver(fresh))
     due = known.next_wake()
     restart.play(known.state, now, now + LASTS_S if due is None else min(due, now + LASTS_S), served=served)
@@ -166,20 +172,23 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
 
 
 def _is_explained(state: State, key: GroupKey) -> bool:
-    """Whether a new life may say otherwise why it waits or runs. It does not know in what words nodes were refused. And
-    where its PodGroup is gone while it runs, the old life tells what was so then, and a new one what is stamped."""
+    """Whether a new life may give another reason than the old one.
+
+    It does not know in what words nodes were refused. If the PodGroup of a running gang is gone, the old life
+    reports the PodGroup's facts, and the new one those of the stamps.
+    """
     workload = state.workloads[key]
     orphaned = workload.min_member is None and bool(workload.members.bound)
     return orphaned or bool(workload.retries.nodes)
 
 
 def _asks_again(state: State, key: GroupKey, says: Mapping[GroupKey, str]) -> bool:
-    """Whether it is a gang of pods that asked for nodes in vain: no object says that it rests, as a job does."""
+    """Whether it is a gang of pods whose request for nodes failed: no object states its pause, as a job does."""
     return state.workloads[key].job is None and says.get(key) == "AwaitingNodes"
 
 
 def _lacks_their_quota(state: State, key: GroupKey, says: Mapping[GroupKey, str], asking: list[GroupKey]) -> bool:
-    """Whether those that ask for nodes again keep the quota in its tree that it would have."""
+    """Whether workloads that request nodes again keep the quota in its tree that it would have."""
     return says.get(key) == "NoQuota" and any(_tree_of(state, other) == _tree_of(state, key) for other in asking)
 
 
@@ -194,5 +203,5 @@ def _reasons(state: State) -> dict[GroupKey, str]:
 
 
 def _claims(state: State) -> dict[str, None]:
-    """Who has room where."""
+    """The owners of room, each with its node."""
     return {f"{owner} on {node}": None for node in state.claims.nodes for owner, _ in state.claims.on(node)}

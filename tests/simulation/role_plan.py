@@ -1,4 +1,4 @@
-"""Which seeds have gangs with a minimum for each role, and which: by dice of their own, so that nothing shifts."""
+"""Seeds with gangs that have a minimum for each role: by dice of their own, so that no other draw shifts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.model.job_specs import JobSpec, Role
 
 
 def has_roles(seed: int) -> bool:
-    """One seed in seventeen, but not those with hundreds of nodes."""
+    """True for one seed in seventeen, except those with hundreds of nodes."""
     return seed % 17 == 14 and seed % 40 != 39
 
 

@@ -1,4 +1,4 @@
-"""Room is given once: nothing is promised or bound where it is kept, in doubt, or promised to somebody else."""
+"""Room is given once: nothing is promised or bound where room is kept, may be in use, or is promised to another pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulation.sight import Room, fits, give_back, lets_in
 
 
 def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> str | None:
-    """What is wrong with what the core asks for, before ``claims`` knows of it."""
+    """The fault of a request of the core, before ``claims`` knows of it."""
     match effect:
         case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)):
             return _promised(uid, node, shown, claims)
@@ -37,8 +37,11 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
 
 
 def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None:
-    """After what the core has made of it. Of a gang that nothing is bound of, nor may be, too few exist to start: then
-    nobody is promised room. Pods whose owner is gone go by its last word."""
+    """The complaint about useless promises, after the core has handled the event.
+
+    If nothing of a gang is bound, nor may be, and too few members exist to start, no member is promised room. Pods
+    without an owner go by its last known state.
+    """
     match event:
         case PodSeen(pod):
             asked = {pod.group_key}
@@ -64,8 +67,11 @@ def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None
 
 
 def _left_for(job: Job, shown: Shown, claims: Claims) -> Room:
-    """For a job. Pods of one that was let go are told their nodes, and
-    may be bound there, before these are written on it."""
+    """The room for a job.
+
+    Pods of a job that was started without a plan may get their nodes, and be bound there, before the plan is
+    written.
+    """
     room, key = claims.left(shown.nodes, surely=True), job.key
     for claim in (one for one in claims.promised.values() if one.gang == key and one.node in room):
         give_back(room[claim.node], claim.requests)
@@ -89,15 +95,17 @@ def _let_in(pod: Pod, passed: Collection[str], shown: Shown, claims: Claims) -> 
 
 
 def _claimed(shown: Shown, claims: Claims, but: Collection[str] = ()) -> set[str]:
-    """Where room is promised, kept or in doubt, for others than these. What was promised on a node that is gone has
-    ended, whether that is written yet or not."""
+    """The nodes with room that is promised, kept or possibly in use for other pods than these.
+
+    A promise on a node that is gone has ended, whether that is written yet or not.
+    """
     books = (claims.promised, claims.kept, claims.seats.sure, claims.doubts.minded)
     nodes = {claim.node for book in books for uid, claim in book.items() if uid not in but}
     return (nodes | claims.admissions.slots.nodes(claims.on_their_way)) & shown.nodes.keys()
 
 
 def _for_nothing(pod: Pod, victims: Mapping[str, tuple[str, ...]], shown: Shown, claims: Claims) -> str | None:
-    """Who would go for a pod that filter keeps out even then."""
+    """The complaint about victims of a pod that filter keeps out even after their end."""
     for node, uids in victims.items() if pod.group_key is None and not pod.native_group else ():
         left = claims.left((node,), pod, surely=True).get(node, {})
         for victim in (shown.pods[uid] for uid in uids if uid in shown.pods):
@@ -126,13 +134,14 @@ def _promised(uid: str, node: str, shown: Shown, claims: Claims) -> str | None:
 
 
 def _short(pod: Pod, node: str, shown: Shown, claims: Claims, *, again: bool = False) -> str | None:
-    """Why the pod does not fit there beside what others have been given; None if it does.
+    """The reason why the pod does not fit there beside other promises; None if it does.
 
-    ``again``: it may have had that room all the time, together with its fellows: the node may have shrunk since.
+    ``again``: the pod may have had that room all the time, together with its fellows: the node may have shrunk
+      since.
     """
     left = claims.left((node,), pod, again=again, surely=True)[node]
     if fits(left, pod.requests) or shown.nodes[node].bare:
-        return None  # what a node has that is left out is not known: a started job keeps its plan there
+        return None  # the content of a left-out node is unknown: a started job keeps its plan there
     free = shown.free(node)
     books = {"kept for": claims.kept, "in doubt for": claims.doubts.minded, "promised to": claims.promised}
     books["kept for the replacement of"] = claims.seats.sure

@@ -1,5 +1,7 @@
-"""What the leader looks after round by round, off the way of its driver: which nodes are to stay, and whether nodes can
-be asked for. The code that keeps nodes is that of the product; what it writes is kept here, beside the nodes."""
+"""The periodic work of the leader, apart from its driver: which nodes are to stay, and whether nodes can be requested.
+
+The code that keeps nodes is that of the product; what it writes is kept here, beside the nodes.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,11 @@ class NodeMarks:
 
 
 class Rounds:
-    """Those of whoever leads. ``leader``: who that is, if anybody. ``provisioning``: how nodes can be asked for."""
+    """The rounds of the leader.
+
+    ``leader``: returns the leader, if there is one.
+    ``provisioning``: how nodes can be requested.
+    """
 
     def __init__(
         self,
@@ -99,7 +105,7 @@ class Rounds:
         self._clock = clock
         self._leader = leader
         self._told: tuple[Engine, bool] | None = None
-        """Which core knows whether nodes can be asked for, and what it was told."""
+        """The core that knows whether nodes can be requested, and the reported answer."""
         self._keeper = NodeKeeper(marks, self._core, marks.uids)  # type: ignore[arg-type]
         clock.after(EVERY_S, self._round)
 
@@ -124,7 +130,7 @@ class Rounds:
 
 
 def _at_once(look: Coroutine[Any, Any, None]) -> None:
-    """Nothing in it waits."""
+    """Run a coroutine that never waits."""
     try:
         look.send(None)
     except StopIteration:

@@ -1,4 +1,4 @@
-"""Who could start in the room that there is: the referee's own placement, simple and slow."""
+"""The members that could start in the given room: the referee's own placement, simple and slow."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ def seats(
     enough: int | None = None,
     there: Seats = (),
 ) -> int:
-    """How many members find room at once on nodes of ``room``, the largest first; it stops looking at ``enough``.
+    """How many members find room at once on nodes of ``room``, the largest first; the search stops at ``enough``.
 
-    ``bound``: those that have a node already. Members that require a clique share one, and are seated first; others,
-    that an edited annotation has brought in, go anywhere. ``there``: who is on which node, if it matters to them or to
-    others. Then each is seated where kube-scheduler would let it in, in one of several ways: what is found is possible,
-    and more may be.
+    Members that require a clique share one, and are seated first. Others, moved here by an edited annotation, go
+    anywhere.
+
+    ``bound``: those that have a node already.
+    ``there``: the pods on nodes, if they matter to the members or to others. Then each member is seated where
+      kube-scheduler would accept it, in one of several ways. The result is possible, and more may be.
     """
     if not relations.related(pods, there):
         return _seats(nodes, room, pods, bound, enough, None)
@@ -51,7 +53,10 @@ def seats(
 
 
 class _Company:
-    """Who is where. ``apart``: members go where the fewest of them are, else where the first node takes them."""
+    """The pods and their nodes.
+
+    ``apart``: members go where the fewest of them are, else to the first node that takes them.
+    """
 
     def __init__(self, there: Seats, *, apart: bool) -> None:
         self.there = list(there)
@@ -103,7 +108,10 @@ def _copy(room: Room) -> Room:
 
 
 def _seated(nodes: Mapping[str, Node], left: Room, pods: Sequence[Pod], company: _Company | None) -> int:
-    """What they take is taken from ``left``. Whoever is not let in yet tries again after the others of the wave."""
+    """Seat the pods, and take their room from ``left``.
+
+    A pod that is refused tries again after the others of its wave.
+    """
     count = 0
     for wave in sorted({pod.wave for pod in pods}):
         count += _seated_at_once(nodes, left, [pod for pod in pods if pod.wave == wave], company)

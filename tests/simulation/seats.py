@@ -1,6 +1,7 @@
 """The referee's own book of the room of members that a running gang has lost: it is for replacements, for a while.
 
-Two answers are needed. ``sure``: nobody else may have that room. ``maybe``: whoever waits may have to wait for it.
+Two answers are needed. ``sure``: the room is closed to all other pods. ``maybe``: waiting pods may have to wait for
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.simulation.sight import Room, fits
 
 
 class Seats:
-    """Of one life of the extender. ``seat_s``: how long that room is kept, from the end of a pod on."""
+    """The kept room in one life of the extender. ``seat_s``: how long it is kept, from the end of a pod on."""
 
     def __init__(self, shown: Shown, seat_s: float) -> None:
         self.sure: dict[str, Claim] = {}
@@ -40,12 +41,12 @@ class Seats:
         self._ended: set[str] = set()
         self._evicted: set[str] = set()
         self._until: dict[GroupKey, float] = {}
-        """How long the room of each gang is kept that has lost somebody."""
+        """The time until which the room of each gang that has lost a member is kept."""
         self._now = 0.0
         self._synced_at = float("inf")
 
     def hear(self, event: Event, now: float) -> None:
-        """``shown`` knows of it already. What might change how much is kept ends what is sure."""
+        """Record an event that ``shown`` has handled. An event that might change how much is kept ends what is sure."""
         self._now = now
         match event:
             case Synced():
@@ -82,8 +83,10 @@ class Seats:
         promised: Mapping[str, Claim],
         left: Callable[[Iterable[str]], Room],
     ) -> None:
-        """If a member has ended by that, its room is kept. ``left``: what is left of nodes beside all that others have
-        or are being given: a pod may be bound to room that only kube-scheduler sees."""
+        """Keep the room of a member that has ended by this event.
+
+        ``left``: the room of nodes beside all promises. A pod may be bound to room that only kube-scheduler sees.
+        """
         uid = event.uid if isinstance(event, PodGone) else event.pod.uid
         pod = self._seated.get(uid)
         if isinstance(event, PodSeen) and event.pod.terminal and uid not in self._ended:
@@ -94,7 +97,7 @@ class Seats:
         if pod is None or pod.node is None or pod.group_key is None or uid in self._ended:
             return None
         if pod.phase == "Succeeded":
-            return self._doubt(pod.group_key)  # nobody replaces it
+            return self._doubt(pod.group_key)  # the pod gets no replacement
         self._ended.add(uid)
         key = pod.group_key
         if uid in self._evicted:
@@ -109,17 +112,17 @@ class Seats:
         return None
 
     def apply(self, effect: Effect) -> None:
-        """Nothing is kept for a pod whose end the extender asks for."""
+        """Keep no room for a pod that the extender evicts."""
         if isinstance(effect, Evict):
             self._evicted.add(effect.uid)
             if (pod := self._shown.pods.get(effect.uid)) is not None:
                 self._doubt(pod.group_key)
 
     def use(self, key: GroupKey | None, node: str, *, beside: bool) -> bool:
-        """A member of the gang is promised that node. Returns whether room was kept for it there.
+        """Record that a member of the gang is promised that node. Returns whether room was kept for it there.
 
-        ``beside``: it fits there beside what is kept. Then it need not use any, and as one less is missing, room on
-        another node may be kept no longer instead. So it is where room may have been kept on that node, or not.
+        ``beside``: it fits there beside the kept room, so it need not use any. As one member less is missing, room
+        on another node may end instead. The same holds where room may have been kept on that node, or not.
         """
         for book in (self.sure, self.maybe):
             for uid, claim in book.items():
@@ -163,7 +166,7 @@ class Seats:
         return kept < missing and not deleting
 
     def _doubt(self, key: GroupKey | None) -> None:
-        """What was sure of this gang is not any more."""
+        """Move the sure room of this gang to ``maybe``."""
         for uid in [uid for uid, claim in self.sure.items() if claim.gang == key]:
             self.maybe[uid] = self.sure.pop(uid)
 

@@ -1,4 +1,4 @@
-"""What the driver sends: each write once at a time, while it is wanted, and the newest last."""
+"""The writes of the driver: each once at a time, while it is wanted, and the newest last."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.simulation.claims import Claims
 from tests.simulation.shown import RELEASE, Shown
 
 _SILENT_S = 7.0
-"""An attempt at a write takes at most 5 s and the pause after it 1 s: within that somebody is answered, or nobody."""
+"""An attempt at a write takes at most 5 s and the pause after it 1 s: a working API server answers within that time."""
 _LONGEST_SILENCE_S = 115.0
 
 
 class Sends:
-    """One life of the extender. ``at_once``: how many of its requests may be under way."""
+    """The writes in one life of the extender. ``at_once``: how many of its requests may be under way."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
@@ -26,13 +26,13 @@ class Sends:
         self._newest: dict[str, str | None] = {}
         """Pod UID -> the node of the nomination that the core asked for last."""
         self._sent: dict[str, str | None] = {}
-        """And of the one that was sent last."""
+        """The node of the nomination that was sent last, by pod UID."""
         self._failed: dict[str, None] = {}
-        """Pods whose last nomination could not be written, as the core was told."""
+        """Pods whose last nomination could not be written, as reported to the core."""
         self._bindings: dict[str, None] = {}
         """Pods of which Bindings were sent."""
         self._heard_at = 0.0
-        """When the API server answered anything last, whatever it said."""
+        """The time of the API server's last answer of any kind."""
 
     def hear(self, event: Event) -> None:
         if isinstance(event, Nominated) and event.detail and event.node == self._newest.get(event.uid, ""):
@@ -44,7 +44,7 @@ class Sends:
             self._failed.pop(effect.uid, None)
 
     def begin(self, asked: Asked, waited_for: Container[int], now: float) -> str | None:
-        """What is wrong with sending this now. ``waited_for``: bind calls whose answer somebody waits for."""
+        """The fault of sending this now. ``waited_for``: bind calls that still wait for their answer."""
         if len(self._under_way) >= self._at_once:
             return f"{asked} is sent when {len(self._under_way)} requests are under way already"
         if isinstance(asked, PostBinding | Nominate) and any(self._is_like(asked, one) for one in self._under_way):
@@ -68,11 +68,11 @@ class Sends:
         return None
 
     def pardon(self, until: float) -> None:
-        """It hears of no answer until then, as it stands still."""
+        """Expect no answers until then: the extender stands still."""
         self._heard_at = max(self._heard_at, until)
 
     def judge_end(self, event: Event, now: float) -> str | None:
-        """No write that a plan needs is given up while nobody is answered."""
+        """Check that no write that a plan needs is abandoned while the API server answers nothing."""
         match event:
             case Nominated(detail=str(said)) | Ungated(detail=str(said)):
                 failed = bool(said)
@@ -86,14 +86,14 @@ class Sends:
         return f"{event} comes when the API server has answered nobody for {silent_s:.1f} s"
 
     def judge_rest(self, pods: Mapping[str, Pod]) -> Iterator[str]:
-        """When nothing is on its way any more. ``pods``: those that there are."""
+        """Check the nominations when nothing is on its way any more. ``pods``: the existing pods."""
         for uid, node in self._newest.items():
             waits = uid in pods and not pods[uid].node and uid not in self._failed
             if waits and self._sent.get(uid, "") != node:
                 yield f"{uid} was to be nominated for {node}, and the last that was sent is {self._sent.get(uid)}"
 
     def judge_forgotten(self, uids: Iterable[str]) -> str | None:
-        """These are promised nothing any more, and nobody but the core clears their nominations."""
+        """Check that the core, which alone can, has cleared the nominations of these pods without a promise."""
         for uid in uids:
             if node := self._newest.get(uid):
                 return f"{uid} is told to be forgotten, and keeps its nomination for {node}"
@@ -102,12 +102,12 @@ class Sends:
     def end(self, asked: Asked, response: Response, now: float) -> None:
         self._under_way.remove(asked)
         if response.status:
-            self._heard_at = max(self._heard_at, now)  # what lands while it stands still excuses no less
+            self._heard_at = max(self._heard_at, now)  # answers that land while it stands still extend no patience
 
     def judge_outcome(self, event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:
-        """What the core is told of a Binding is so. ``pod``: as it is, whatever the watch has shown.
+        """Check the reported outcome of a Binding. ``pod``: as it is, whatever the watch has shown.
 
-        While a Binding waits to be sent, one of an earlier life may be written: that one was none of these.
+        While a Binding waits to be sent, one of an earlier life may be written: it does not count.
         """
         if pod is None:
             return None
@@ -126,8 +126,11 @@ class Sends:
 
 
 def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> list[str]:
-    """Before ``claims`` knows of it: whose promises these take back. Of those that are held kube-scheduler clears the
-    nominations, with the bind that fails. Who may have been bound is not led elsewhere."""
+    """The pods whose promises these effects revoke, before ``claims`` knows of it.
+
+    kube-scheduler clears the nominations of held pods, with the bind that fails. A pod that may have been bound is
+    steered nowhere else.
+    """
     gangs = dict.fromkeys(
         one.key for one in effects if isinstance(one, Reached) and one.milestone is Milestone.FORGOTTEN
     )

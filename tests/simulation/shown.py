@@ -1,4 +1,4 @@
-"""The objects as the extender was told of them, and what it knows of its own Bindings, kept event by event."""
+"""The objects as the extender was shown them, and what it knows of its own Bindings, kept event by event."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RELEASE, RELEASE_COMPLETE = "muster.dev/release", "muster.dev/release-complete"
 
 
 def events_of(event: Event) -> list[Event]:
-    """Pods that were seen together, each as if it had been seen alone."""
+    """The events of pods that were seen together, as though each had been seen alone."""
     return [PodSeen(pod) for pod in event.pods] if isinstance(event, PodsSeen) else [event]
 
 
 class Shown:
-    """One life of the extender: nobody can ask more of it than what follows from this."""
+    """The knowledge of one life of the extender: a complaint may rest on nothing else."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
@@ -42,13 +42,13 @@ class Shown:
         self.jobs: dict[GroupKey, PodSets] = {}
         self.owners: dict[GroupKey, GangOwner] = {}
         self._former: dict[GroupKey, GangOwner] = {}
-        """Those that are gone: pods that had heard of them go by their last word."""
+        """Owners that are gone: pods that knew them go by their last state."""
         self.done: dict[GroupKey, tuple[frozenset[SlotKey], int]] = {}
-        """Slots of those that are done by their status, and how many without an index get no other pod."""
+        """The slots of the jobs that are done by their status, and how many without an index get no other pod."""
         self._same_names: set[GroupKey] = set()
         """Jobs whose pods have the same names in each start."""
         self._planless: set[GroupKey] = set()
-        """Jobs that run without a plan of ours: nobody knows which of their pods had ended before."""
+        """Jobs that run without a plan of Muster: which of their pods had ended before is unknown."""
         self.members: dict[GroupKey, dict[str, Pod]] = {}
         self._on: dict[str, dict[str, Pod]] = {}
         self._written: dict[str, PostBinding] = {}
@@ -74,7 +74,7 @@ class Shown:
                 self._watch_maker(event)
 
     def _watch_maker(self, event: Event) -> None:
-        """What makes pods: a job, or an owner of gangs."""
+        """Record a creator of pods: a job, or an owner of gangs."""
         match event:
             case JobSeen(job):
                 self.jobs[job.key], self.done[job.key] = job.podsets, (job.done, job.closed)
@@ -91,7 +91,7 @@ class Shown:
                 pass
 
     def bound(self, binding: PostBinding) -> None:
-        """This Binding was written, whatever the watch shows by now."""
+        """Record that this Binding was written, whatever the watch shows now."""
         pod = self.pods.get(binding.uid)
         if pod is not None and not pod.node:
             self._written[pod.uid] = binding
@@ -114,7 +114,7 @@ class Shown:
         ]
 
     def sight(self, key: GroupKey, *, former: bool = False) -> Sight | None:
-        """The gang; None when nobody belongs to it. ``former``: as it was while its owner was there."""
+        """The gang; None without members. ``former``: as it was while its owner existed."""
         members = self.members.get(key)
         if not members:
             return None
@@ -123,7 +123,7 @@ class Shown:
         return look(members.values(), self.groups, self.jobs, owners, planless=planless, ended=ended)
 
     def free(self, node: str) -> dict[str, int]:
-        """What bound pods leave of the node: nothing of one that is gone."""
+        """The room that bound pods leave of the node; empty if the node is gone."""
         known = self.nodes.get(node)
         room = dict(known.allocatable) if known is not None else {}
         for pod in self._on.get(node, {}).values():
@@ -132,10 +132,10 @@ class Shown:
         return room
 
     def left_over(self, key: GroupKey) -> list[Pod]:
-        """Pods of the gang that are yet to go.
+        """Pods of the gang that have yet to end.
 
-        One that is told to go may be shown for ever on a node that is silent or gone. One that is not may run on there.
-        Where the next pod has its name, that one is not there before it has gone.
+        A terminating pod may be shown indefinitely on a node that is silent or gone. Any other pod may run on there.
+        Where the next pod has the same name, it cannot exist before this one has gone.
         """
         ready = {name for name, node in self.nodes.items() if node.ready}
         pods = self.members.get(key, {}).values()

@@ -1,9 +1,12 @@
-"""A hostile tenant beside honest neighbours. In most sieges each has quota of his own and nodes for it, in the others
-there are no queues, and who comes first has the nodes.
+"""A hostile tenant beside honest neighbours.
+
+In most sieges each has quota of his own and nodes for it. In the others there are no queues, and the first in line
+has the nodes.
 
 What is judged is seen from outside, by the objects alone. Whatever he writes, a neighbour's gang for which there is
-quota and room starts within 10 s. None is bound in part, no node overcommitted, and no quota overdrawn. None is evicted
-for the tenant: without queues once at most between two restarts of Muster, by a priority that he turns out not to have.
+quota and room starts within 10 s. None is bound in part, no node overcommitted, and no quota overdrawn. None is
+evicted for the tenant. Without queues one may be, at most once between two restarts of Muster, by a priority that he
+turns out not to have.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ DEVICES = 8
 
 
 def is_besieged(seed: int) -> bool:
-    """One in 37."""
+    """True for one seed in 37."""
     return seed % 37 == 17
 
 
@@ -89,7 +92,7 @@ class Siege:
             yield LocalQueue(namespace, name, f"cluster-{name}")
 
     def _submit(self, theirs: int) -> None:
-        """What the neighbours run, and what the tenant runs beside his tricks."""
+        """Submit the workloads of the neighbours, and those of the tenant beside his tricks."""
         world, dice = self.world, self.dice
         for at in range(dice.randint(3, 6)):
             count, run_s, when = dice.randint(1, theirs), 4 + 16 * dice.random(), 80 * dice.random()
@@ -114,7 +117,10 @@ class Siege:
         TRICKS[name](self.tenant)
 
     def play(self) -> tuple[int, int, int]:
-        """How many steps, events and tricks there were. Raises BrokenPromiseError, or what the core itself raises."""
+        """Play the siege; returns the number of steps, events and tricks.
+
+        Raises BrokenPromiseError, or what the core itself raises.
+        """
         clock = self.world.clock
         for second in range(1, int(_LASTS_S) + 1):
             until = BEGIN_S + second
@@ -142,7 +148,7 @@ class Siege:
         for name, amount in used.items():
             if amount > DEVICES:
                 yield f"node {name} has {amount} of {DEVICES} GPUs in use"
-        # A pod of no gang uses no quota, and whose stamps were changed may be of another gang: SECURITY.md says both.
+        # A single pod uses no quota, and one with changed stamps may be in another gang: SECURITY.md says both.
         counted = [pod for pod in pods if (pod.group or pod.stamp) and pod.uid not in self.tenant.restamped]
         spent = Counter(pod.namespace for pod in counted for _ in range(dict(pod.requests).get(GPU, 0)))
         for namespace, most in self.nominal.items():
@@ -153,7 +159,7 @@ class Siege:
         yield from self._gang_complaints(min(free, left))
 
     def _gang_complaints(self, room: int) -> Iterator[str]:
-        """``room``: so many pods of the neighbours find a node and quota."""
+        """Yield the faults of the neighbours' gangs. ``room``: how many of their pods find a node and quota."""
         now, gangs = self.world.clock.now, self._gangs()
         for key, (size, members) in gangs.items():
             bound = [pod for pod in members if pod.node]
@@ -169,7 +175,7 @@ class Siege:
             del self._since[kind, key]
 
     def _gangs(self) -> dict[GroupKey, tuple[int, list[Pod]]]:
-        """The neighbours' gangs that have yet to end: how many pods they need, and those that are there."""
+        """The neighbours' gangs that have yet to end: how many pods they need, and their existing pods."""
         world, members = self.world, dict[GroupKey, list[Pod]]()
         for pod in world.api.pods.values():
             if pod.namespace == THEIRS and pod.group_key is not None and not pod.terminal:

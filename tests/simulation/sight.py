@@ -1,4 +1,4 @@
-"""What an observer sees of gangs and room, from API objects alone: the referee shares no arithmetic with the core."""
+"""An observer's view of gangs and room, from API objects alone: the referee shares no arithmetic with the core."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from policies.model import (
 
 WITH_OBJECTS = (Dialect.COSCHEDULING, Dialect.VOLCANO)
 Room = dict[str, dict[str, int]]
-"""Node -> resource -> what is left of it; negative where more is taken than there is."""
+"""Node -> resource -> what is left of it; negative where more is used than there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A gang. ``needed`` is None while nobody says it, or they disagree; ``finished`` members have succeeded, and may
-    be gone.
+    """A gang.
 
-    ``parts``: of a job of several podsets, how many of each start together, by series; ``later``: the other series.
-    ``roles``: the same of a gang whose PodGroup has a minimum for each role.
-    ``coming``: what its owner makes only when others run; ``together``: how many need room at once because of that.
+    ``needed``: None while no member states it, or they disagree.
+    ``finished``: members that have succeeded, and may be gone.
+    ``parts``: of a job of several podsets, how many of each start together, by series.
+    ``later``: the other series.
+    ``roles``: the minima of roles in the gang's PodGroup.
+    ``coming``: the pods that its owner makes only when others run.
+    ``together``: how many pods need room at once because of that.
     """
 
     needed: int | None
@@ -51,7 +54,7 @@ class Sight:
 
     @property
     def waiting(self) -> tuple[Pod, ...]:
-        """Those without a node, one for each slot that nobody fills yet."""
+        """The members without a node, one for each unfilled slot."""
         taken = dict.fromkeys(slot(pod) for pod in (*self.bound, *self.finished))
         chosen = {slot(pod): pod for pod in reversed(self.live) if not pod.node and slot(pod) not in taken}
         return tuple(chosen.values())
@@ -66,8 +69,10 @@ class Sight:
         return self.needed is not None and len(there) >= self.needed and not self.lacks(there.values())
 
     def lacks(self, pods: Iterable[Pod]) -> str:
-        """What is said of a podset or role that has too few of these pods, one for each slot; nothing of a podset once
-        pods of a later wave are there."""
+        """The first podset or role with too few of these pods, one for each slot.
+
+        Podsets do not count once pods of a later wave exist.
+        """
         there = list(pods)
         series, roles = Counter(pod.series for pod in there), Counter(map(role_of, there))
         parts = {} if any(series[one] for one in self.later) else self.parts
@@ -84,8 +89,11 @@ class Sight:
 
     @property
     def least(self) -> tuple[Pod, ...]:
-        """Those that wait, and before the start those that come later; where roles have minima, as few as are needed to
-        start, if there are enough of each. They are of the first ranks: for these quota is asked."""
+        """The waiting members, and before the start those that come later.
+
+        Where roles have minima, the fewest that can start, if there are enough of each. They have the first ranks,
+        and the quota is requested for them.
+        """
         if self.coming and not self.bound:
             return (*self.waiting, *self.coming)
         if not self.roles or self.needed is None:
@@ -114,7 +122,7 @@ def role_of(pod: Pod) -> str:
 
 
 def slot(pod: Pod) -> Hashable:
-    """Whom it stands for: pods of one controller and series that have the same index are one slot of the gang.
+    """The slot of the pod: pods of one controller and series that have the same index share a slot of the gang.
 
     This is a reading of the referee's own. A pod without an index is a slot by itself.
     """
@@ -130,16 +138,21 @@ def look(
     planless: bool = False,
     ended: tuple[Collection[SlotKey], int] = ((), 0),
 ) -> Sight:
-    """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from; ``owners``: objects
-    whose pods name their gang by them. ``planless``: its
-    job runs without a plan of ours, so that what is left out may have been done since its pods started. ``ended``:
-    slots of its job that are done by its status, whether their pods are there or not, and how many of those without an
-    index get no other pod."""
+    """The gang of these pods.
+
+    ``pods``: every pod that names one gang; at least one.
+    ``jobs``: the jobs that gangs come from.
+    ``owners``: objects by which their pods name their gang.
+    ``planless``: whether its job runs without a plan of Muster. Then left-out slots may have been done since its
+      pods started.
+    ``ended``: the slots of its job that are done by its status, whether their pods exist or not, and how many pods
+      without an index get no successor.
+    """
     members, (over_by_status, closed) = list(pods), ended
     key = members[0].group_key
     reads = any(pod.group is not None and pod.group.dialect in WITH_OBJECTS for pod in members)
     group = groups.get(key) if reads and key is not None else None
-    # What was bound for an earlier PodGroup of the same name belongs to another gang.
+    # Pods that were bound for an earlier PodGroup of the same name belong to another gang.
     ours = [pod for pod in members if group is None or pod.stamp is None or pod.stamp.gang == group.uid]
     live = tuple(pod for pod in ours if pod.live)
     going_on = dict.fromkeys(pod.stamp.release for pod in live if pod.stamp is not None)
@@ -147,14 +160,14 @@ def look(
     job = (jobs or {}).get(key) if key is not None else None
     over = None
     if not going_on and done:
-        # Nobody of the last start is bound any more: it goes on if a controller replaces a member that it has lost. A
-        # job may have been started anew since: what is done of it without an index its status says.
+        # The last start has no bound member left: it goes on if a controller replaces a lost member. A job may have
+        # been started again since: its status tells which slots without an index are done.
         last = max((stamp.at, stamp.release) for _, stamp in done)[1]
         start = [(pod, stamp) for pod, stamp in done if stamp.release == last]
         lost = len(dict.fromkeys(slot(pod) for pod, _ in start)) < max(stamp.size for _, stamp in start)
         if {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
             going_on, over = ({last: None}, None) if lost and job is None else ({}, last)
-    # Of a job that goes on, an index that is done stays done. What was done before it was started does not count.
+    # A done index of a job that goes on stays done. Slots that were done before its start do not count.
     indexed = {one.name: one.left_out for one in job.podsets if one.indexed} if job is not None else {}
     finished = [
         pod
@@ -171,7 +184,7 @@ def look(
         slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in over_by_status)
         finished += [replace(one.template, index=at) for one, at in slots if at not in one.left_out]
     if closed:
-        # Some of them are among those that have finished.
+        # Some of them are among the finished ones.
         template, known = job.podsets[0].template, len(dict.fromkeys(map(slot, finished)))
         finished += [replace(template, uid=f"closed-{number}") for number in range(known, closed)]
     # It may have been edited since its pods were made.
@@ -191,7 +204,7 @@ def _owner_of(live: Sequence[Pod], owners: Mapping[GroupKey, GangOwner]) -> Gang
 
 
 def _owned(owner: GangOwner, least: int | None, live: tuple[Pod, ...], finished: tuple[Pod, ...]) -> Sight:
-    """Of those that come one after the other the first one starts alone, if all find room; so does a leader."""
+    """The gang of an owner. An ordered owner's first pod starts alone, if all find room; so does a leader."""
     if owner.podset is None:
         return Sight(least, live, finished)
     there = {pod.index for pod in live}
@@ -200,7 +213,7 @@ def _owned(owner: GangOwner, least: int | None, live: tuple[Pod, ...], finished:
 
 
 def _stated(live: Iterable[Pod]) -> int | None:
-    """The minMember of those that wait; when nobody does, of the newest. None if nobody says it, or they disagree."""
+    """The minMember of the waiting members; without any, of the newest. None if it is missing, or they disagree."""
     refs = [(pod, pod.group) for pod in live if pod.group is not None]
     waiting = dict.fromkeys(group.min_member for pod, group in refs if not pod.node)
     if waiting or not refs:
@@ -222,7 +235,7 @@ def moved(pod: Pod, node: str) -> Pod:
 
 
 def left_over(nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Room:
-    """What bound pods leave of the nodes."""
+    """The room that bound pods leave of the nodes."""
     room = {name: dict(node.allocatable) for name, node in nodes.items()}
     for pod in pods:
         if pod.node in room and not pod.terminal:
@@ -231,7 +244,7 @@ def left_over(nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Room:
 
 
 def on_nodes(pods: Iterable[Pod]) -> list[tuple[Pod, str]]:
-    """Those that have a node and are not over."""
+    """The pods that have a node and have not ended."""
     return [(pod, pod.node) for pod in pods if pod.node and not pod.terminal]
 
 
@@ -246,20 +259,20 @@ def give_back(room: dict[str, int], requests: Requests) -> None:
 
 
 def nominated(pods: Iterable[Pod]) -> list[Pod]:
-    """Those of no gang that kube-scheduler keeps room for: whoever has no higher priority finds none there.
+    """The single pods that kube-scheduler keeps room for: that room is closed to pods of no higher priority.
 
-    It is left over when victims were found, an extender has spared them, and the node is full by now.
+    A nomination also remains when an extender has protected the victims, and the node is full now.
     """
     return [pod for pod in pods if pod.nominated_node and pod.group_key is None and pod.live and not pod.node]
 
 
 def kept_nodes(pods: Iterable[Pod], priority: int) -> list[tuple[Pod, str]]:
-    """Those of them that are in the way of pods of that priority, and where kube-scheduler keeps room for them."""
+    """The nominated pods that block pods of that priority, and the nodes where kube-scheduler keeps room for them."""
     return [(pod, pod.nominated_node) for pod in nominated(pods) if pod.nominated_node and pod.priority >= priority]
 
 
 def beside(room: Room, keepers: Iterable[Pod], priority: int) -> Room:
-    """What is left for pods of that priority."""
+    """The room that is left for pods of that priority."""
     left = {name: dict(amounts) for name, amounts in room.items()}
     for pod in keepers:
         if pod.priority >= priority and pod.nominated_node in left:
@@ -286,7 +299,7 @@ def lets_in(node: Node, selection: Selection) -> bool:
 
 
 def tolerating(selection: Selection, more: tuple[Toleration, ...]) -> Selection:
-    """With what a job's flavor has its pods tolerate beside that."""
+    """The selection with the additional tolerations of a job's flavor."""
     return replace(selection, tolerations=(*selection.tolerations, *more)) if more else selection
 
 

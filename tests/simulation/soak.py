@@ -17,16 +17,16 @@ from random import SystemRandom
 from tests.simulation.campaign import SeedError, Tally, play
 
 _FRESH = 1_000_000, 1_000_000_000
-"""Where seeds by chance begin and end: beyond those of the suite, so that most were never played before."""
+"""The range of random seeds: beyond those of the suite, so that most were never played before."""
 _AHEAD = 8
 """Seeds given out in advance for each process, so that none is idle while another one plays a long seed."""
 _EVERY_N_LINES = 100
-"""Where the progress is not seen as it changes, it is written once for so many seeds."""
+"""Without a terminal the progress is written once for this many seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a seed: its tally, or the story of how it broke a promise."""
+    """The result of a seed: its tally, or the story of how it broke a promise."""
 
     seed: int
     tally: Tally | None
@@ -75,13 +75,13 @@ def main() -> int:
     print(f"from seed {start} on; to play the same ones again: make soak ARGS='--start {start}'", flush=True)
     seeds = count(start, options.step)
     progress, wanted = Progress(), seeds if options.count is None else islice(seeds, options.count)
-    # Whoever is told to end takes its processes along.
+    # The signal ends the worker processes, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for result in _results(wanted, options.jobs, options.every):
             progress.add(result)
             if result.story:
-                # In full for whoever reads it now, else only its first line.
+                # print it in full, unless the run goes on: then only its first line
                 print(result.story.splitlines()[0] if options.keep_going else result.story, flush=True)
                 if not options.keep_going:
                     break
@@ -134,7 +134,7 @@ def _number(text: str) -> int:
 
 
 def _replay(seed: int, *, verbose: bool) -> int:
-    """With a look into the core after every event, so that a violation is told of when it happens."""
+    """Replay with a look into the core after every event, so that a violation is reported when it happens."""
     try:
         tally = play(seed, print if verbose else None)
     except SeedError as failure:
@@ -147,7 +147,7 @@ def _replay(seed: int, *, verbose: bool) -> int:
 
 
 def _results(seeds: Iterator[int], jobs: int, every: int) -> Iterator[Result]:
-    """In the order of the seeds, whoever has played them."""
+    """The results in the order of the seeds, whichever process has played them."""
     with ProcessPoolExecutor(jobs, initializer=_leave_interrupts_to_the_parent) as pool:
         given: deque[Future[Result]] = deque()
         try:

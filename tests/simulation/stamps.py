@@ -1,4 +1,4 @@
-"""What a Binding of a gang's member says of its release: that it is whole when it is, and who can know of it."""
+"""The stamps of a gang's Bindings: they declare a release complete when it is, to a reader that can know it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
     group, gang = shown.groups.get(key), effect.annotations.get(GANG_UID)
     stamps = (one.stamp for one in shown.members[key].values())
     if group is not None and gang != group.uid and any(stamp is not None and stamp.gang == gang for stamp in stamps):
-        return None  # it ends the start of an earlier PodGroup, and nobody knows any more what that needed
+        return None  # it ends the start of an earlier PodGroup, whose size is unknown now
     said = RELEASE_COMPLETE in effect.annotations
     reached, whole = sight.count((*sight.bound, pod)), sight.enough((*sight.bound, pod))
     start = claims.admissions.slots.of.get(key)
@@ -38,7 +38,7 @@ def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | N
     """A bound member is to say later that its release was whole."""
     key = effect.group
     sight, pod = shown.sight(key) if key is not None else None, shown.pods.get(effect.uid)
-    # What was needed when its release began counts, and the pods that were bound with it say how many that was.
+    # The number needed when its release began counts, and the pods that were bound with it tell that number.
     stamp = None if pod is None else pod.stamp
     known = stamp is not None and (could_know(effect.uid, shown, claims) or _bound_with(stamp, shown) >= stamp.quorum)
     if key is not None and sight is not None and claims.releases.broken(key) and not known:
@@ -56,12 +56,12 @@ def _bound_with(stamp: Stamp, shown: Shown) -> int:
 def could_know(uid: str, shown: Shown, claims: Claims) -> bool:
     """Whether the extender could know that the gang of this bound pod was whole once.
 
-    A member says so; or as many slots as the release needed are there, or were in this life of the extender. If the
-    last one that was bound is the only one that says it, and is gone before anybody has read that, nobody can know.
+    A member says so; or as many slots as the release needed exist, or did in this life of the extender. If only the
+    last bound member says it, and is gone before the extender has read that, the extender cannot know.
     """
     pod = shown.pods.get(uid)
     if pod is None or pod.group_key is None or pod.stamp is None:
-        return True  # nobody may evict it, whatever is known
+        return True  # it may not be evicted, whatever is known
     fellows = [one for one in shown.members[pod.group_key].values() if one.stamp is not None]
     start = [(one, one.stamp) for one in fellows if one.stamp and one.stamp.release == pod.stamp.release]
     if any(stamp.complete for _, stamp in start) or pod.group_key in claims.releases.whole:

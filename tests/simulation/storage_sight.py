@@ -17,8 +17,10 @@ from tests.simulation.storage_plan import SIZES
 def judge_volumes(
     effects: Iterable[Effect], known: Storages, pods: Mapping[str, Pod], promised: Mapping[str, Claim]
 ) -> str | None:
-    """Say what is wrong with the nodes that members are promised now: all pods there need volumes of their own.
-    ``known``: what the extender has been shown."""
+    """The complaint about the nodes that members are promised now: all pods there need volumes of their own.
+
+    ``known``: the objects that the extender has been shown.
+    """
     for effect in effects:
         if not isinstance(effect, Nominate) or not effect.node:
             continue

@@ -1,4 +1,4 @@
-"""What has happened in a run, for people: a line for each thing."""
+"""The story of a run, for people: a line for each event."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from extender.core.events import FilterCalled, PodsSeen, PreemptCalled
 from policies.model import Pod
 
 Entry = tuple[float, str, object]
-"""Seconds since the beginning, who, and what."""
+"""Seconds since the beginning, the actor, and the event."""
 
 
 def told(entry: Entry) -> str:
-    """One line, or some when the core was involved."""
+    """The line of an entry, or some lines when the core was involved."""
     at, who, what = entry
     match what:
         case Pod():
@@ -32,7 +32,7 @@ def told(entry: Entry) -> str:
 
 
 def _saw(event: object) -> str:
-    """What is to be known of a pod, the line of the API server has said."""
+    """The event in words. The line of the API server has shown the details of a pod."""
     match event:
         case PodsSeen(pods):
             return f"saw {', '.join(pod.uid for pod in pods)}"

@@ -1,4 +1,4 @@
-"""What the referee has to know of a run beside the objects."""
+"""The facts about a run that the referee needs beside the objects."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What of a run the referee has to know. ``calm``: nothing goes wrong, so gangs start without delay.
+    """The facts about a run that the referee needs.
 
-    ``grace_s``: how long a half-released gang has room kept. ``seat_s``: how long a running gang has the room of a lost
-    member kept. ``waiting``: gangs of one namespace that are looked at.
+    ``calm``: nothing goes wrong, so gangs start without delay.
+    ``grace_s``: how long a half-released gang has room kept.
+    ``seat_s``: how long a running gang has the room of a lost member kept.
+    ``waiting``: how many gangs of one namespace are looked at.
     ``writes_at_once``: how many requests the extender may have under way.
     ``creation_s``: how long the next pod of a job may take to be created.
-    ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
-    ``queued``: there may be queues, which decide who is next. ``fair``: by their shares, also who is evicted.
-    ``preempts``: workloads give way to others, which fairness knows nothing of.
-    ``min_runtime_s``: nobody gives way who has run for less. ``evictions_per_hour``: nor who did so so often; 0: none.
-    ``saturation``: a queue that uses more than it has evicts for one only of a smaller share, times this.
-    ``within_s``: how long those that are let go await nodes; 0: nobody is.
-    ``pins``: gated members are told theirs with their gates. ``sliced``: much happens in the middle of a pass.
-    ``storage``: gangs have volume claims, which fairness knows nothing of.
+    ``restless``: gangs that kube-scheduler refuses for reasons of its own.
+    ``vague``: the planned nodes are not written on pods.
+    ``queued``: there may be queues, which decide the turns.
+    ``fair``: by their shares, also for evictions.
+    ``preempts``: workloads are evicted for others, which fairness does not model.
+    ``min_runtime_s``: a workload that has run for less is not evicted.
+    ``evictions_per_hour``: nor one that was evicted this often; 0: no limit.
+    ``saturation``: a queue that uses more than its own evicts for one only of a smaller share, times this.
+    ``within_s``: how long workloads without a plan await nodes; 0: none starts without a plan.
+    ``pins``: gated members get their nodes with their gates.
+    ``sliced``: much happens in the middle of a pass.
+    ``storage``: gangs have volume claims, which fairness does not model.
     ``claims``: pods have claims of devices.
     """
 

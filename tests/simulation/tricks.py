@@ -1,4 +1,4 @@
-"""What a hostile tenant does to others through objects of his own namespace. Each trick can be switched on by name.
+"""The attacks of a hostile tenant through objects of his own namespace. Each trick can be switched on by name.
 
 He has every right on pods, jobs and PodGroups there, and none elsewhere. He may write each key that Muster reads.
 """
@@ -36,7 +36,7 @@ QUEUES = {OURS: "queue-a", THEIRS: "queue-b"}
 
 @dataclass
 class Tenant:
-    """``policed``: the admission policies are there. What they refuse him he tries all the same."""
+    """The tenant. ``policed``: whether the admission policies exist. He tries even what they refuse him."""
 
     world: World
     random: Random
@@ -67,7 +67,7 @@ class Tenant:
             self.world.api.set_job(replace(job, **facts))  # type: ignore[arg-type]
 
     def forge(self, key: GroupKey, **facts: object) -> None:
-        """Write keys that are Muster's on one of his jobs: the policies refuse that to everybody else."""
+        """Write keys of Muster on one of his jobs: the policies refuse that to all but Muster."""
         if not self.policed:
             self.edit(key, **facts)
 
@@ -76,8 +76,10 @@ class Tenant:
         self.world.api.change_pod(pod.uid, **facts)
 
     def move(self, pod: Pod, **facts: object) -> None:
-        """Take a pod on a node to another gang or queue, or write a key of Muster's on a pod: the policies refuse both.
-        Muster reads from it what ``pod_of`` makes of that."""
+        """Take a pod on a node to another gang or queue, or write a key of Muster on a pod: the policies refuse both.
+
+        Muster reads from it what ``pod_of`` reads.
+        """
         if self.policed:
             return
         facts["stamp"] = stamp = facts.get("stamp", pod.stamp) if pod.node else None
@@ -134,7 +136,7 @@ def _forge_plan(tenant: Tenant, *, led: bool) -> None:
 
 
 def forged_plan(tenant: Tenant) -> None:
-    """Of more than his quota, with a template that says the same (D2)."""
+    """Forge a plan for more than his quota, with a template that says the same (D2)."""
     _forge_plan(tenant, led=True)
 
 
@@ -150,7 +152,7 @@ def forged_plan_on_nodes_that_are_not_there(tenant: Tenant) -> None:
 
 
 def forged_flavors(tenant: Tenant) -> None:
-    """Of a job that runs, and then Muster is restarted (D6)."""
+    """Forge the flavors of a running job, and then restart Muster (D6)."""
     job = tenant.some_job(lambda job: not job.suspended) or tenant.job(1)
     flavor = tenant.random.choice(("other", "\x1b[31mX", "\ud800"))
     tenant.later(lambda: tenant.forge(job.key, flavors={"": {name: flavor for name, _ in tenant.device}}))
@@ -158,20 +160,20 @@ def forged_flavors(tenant: Tenant) -> None:
 
 
 def text_in_place_of_a_plan(tenant: Tenant) -> None:
-    """It says that nodes are awaited, until the end of days or since the beginning (D9)."""
+    """Forge an annotation that nodes are awaited, until the end of days or since the beginning (D9)."""
     job = tenant.job(len(tenant.nodes))
     said = LetGo(tenant.random.choice((2.5e11, -6.2e10)), 999_999)
     tenant.later(lambda: tenant.forge(job.key, let_go=said, led={}, suspended=False))
 
 
 def forged_past(tenant: Tenant) -> None:
-    """It was evicted often, and rests for ever."""
+    """Forge many evictions and an endless pause."""
     job = tenant.some_job(lambda job: True) or tenant.job(1)
     tenant.forge(job.key, evicted=(2.5e11,) * 9, in_vain=InVain(2.5e11, 1 << 30))
 
 
 def forged_reservation(tenant: Tenant) -> None:
-    """All nodes are kept for it, and all neighbours give way to it; then Muster is restarted."""
+    """Forge a reservation of all nodes for it, with all neighbours as victims; then restart Muster."""
     gangs = [pod.group_key for pod in tenant.world.api.pods.values() if pod.namespace == THEIRS and pod.stamp]
     victims = tuple(Victim(key, releases=("r",)) for key in dict.fromkeys(gangs) if key is not None)
     rooms = tuple((one.name, tenant.device) for one in tenant.nodes)
@@ -183,7 +185,7 @@ def forged_reservation(tenant: Tenant) -> None:
 
 
 def started_without_a_plan(tenant: Tenant) -> None:
-    """He unsuspends a job that waits: the policies keep it suspended. Without them anybody may start his own jobs."""
+    """Unsuspend a waiting job: the policies keep it suspended. Without them every user may start his own jobs."""
     if not tenant.policed:
         return
     job = tenant.job(len(tenant.nodes))
@@ -199,7 +201,7 @@ def started_without_a_plan(tenant: Tenant) -> None:
 
 
 def gang_off_running_pods(tenant: Tenant) -> None:
-    """Their quota is to come back while they run (D7)."""
+    """Move running pods out of their gang, so that their quota comes back while they run (D7)."""
     for pod in tenant.pods(running=True):
         tenant.move(pod, group=None)
 
@@ -210,14 +212,14 @@ def queue_off_running_pods(tenant: Tenant) -> None:
 
 
 def running_pods_renamed(tenant: Tenant) -> None:
-    """They name a gang that is not there."""
+    """Move running pods to a gang that does not exist."""
     for pod in tenant.pods(running=True):
         if pod.group is not None:
             tenant.move(pod, group=pod.group._replace(name=f"renamed-{pod.group.name}"))
 
 
 def queue_of_running_jobs_flipped(tenant: Tenant) -> None:
-    """As with the pods, the policies refuse that while it runs."""
+    """Change the queue of a running job. As with the pods, the policies refuse that."""
     job = tenant.some_job(lambda job: not job.suspended)
     if job is not None:
         name = tenant.random.choice(("", QUEUES[THEIRS], "nowhere"))
@@ -225,7 +227,7 @@ def queue_of_running_jobs_flipped(tenant: Tenant) -> None:
 
 
 def queue_of_waiting_jobs_flipped(tenant: Tenant) -> None:
-    """To the queue of his neighbours, which is not in his namespace."""
+    """Name the queue of his neighbours, which is not in his namespace."""
     tenant.edit(tenant.job(1, queue=QUEUES[THEIRS]).key, queue=QUEUES[OURS])
     tenant.edit(tenant.job(1).key, queue=QUEUES[THEIRS])
 
@@ -266,7 +268,7 @@ def pods_that_never_come_in_no_queue(tenant: Tenant) -> None:
 
 
 def a_priority_that_he_may_not_use(tenant: Tenant) -> None:
-    """A ResourceQuota refuses the pods of that PriorityClass, and not the job (D4)."""
+    """Use a PriorityClass whose pods a ResourceQuota refuses, but not the job (D4)."""
     tenant.job(len(tenant.nodes), blocked=True, priority=10_000)
     tenant.job(1, blocked=True, priority=10_000)
 

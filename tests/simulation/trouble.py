@@ -1,4 +1,4 @@
-"""Whoever does harm in a run: the cluster at hand, the dice that say to whom, and how everything is mended."""
+"""Strikes the faults in a run: it has the cluster, the dice that choose the target, and all repairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ThingT = TypeVar("ThingT")
 
 @dataclass(slots=True)
 class Trouble:
-    """The hands that do harm, and the dice that say to whom."""
+    """The cluster, and the dice that choose the target of a fault."""
 
     world: World
     random: Random
@@ -28,7 +28,7 @@ class Trouble:
     healed: bool = False
 
     def heal(self) -> None:
-        """From now on nothing goes wrong; what is broken stays broken where users would have to mend it."""
+        """End all faults; what is broken stays broken where users would have to repair it."""
         world, self.healed = self.world, True
         world.network.weather = replace(world.network.weather, errors=0.0, losses=0.0, spikes=0.0)
         world.network.api_down = world.network.unread = False

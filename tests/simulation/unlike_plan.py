@@ -1,4 +1,4 @@
-"""Seeds in which the API server adds to the pods of jobs when they are created: what it adds, and to which jobs."""
+"""Seeds in which the API server adds fields to the pods of jobs when they are created: the additions, and the jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SMALL = 8_000
 
 
 def has_unlike_pods(seed: int) -> bool:
-    """One in 55: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    """True for one seed in 55: some of those with suspended jobs, but none remembered for a planted bug."""
     return seed % 330 in (48, 68, 98, 158, 188, 278)
 
 
@@ -31,7 +31,7 @@ def with_unlike_pods(jobs: Sequence[BatchJob], chance: Chance) -> list[BatchJob]
 
 
 def in_sizes(nodes: Sequence[Node], chance: Chance) -> tuple[Node, ...]:
-    """Some are small, and some are of the pool."""
+    """Make some nodes small, and put some into the pool."""
     dice = chance.stream("which nodes are small")
     made = []
     for node in nodes:

@@ -1,5 +1,7 @@
-"""A write to a job that was not sent, because the job could not even be read, changes nothing: it is asked for again at
-once, a start with the same nodes, unless others have come in the way of its pods."""
+"""A write to a job that was not sent, because the job could not even be read, changes nothing: it is repeated at once.
+
+A start has the same nodes, unless other pods have come in the way of its pods.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from tests.simulation.admissions import Admissions
 
 
 class UnsentWrites:
-    """One life of the extender. ``spoiled``: whether others may have come in the way of the pods of a start by now."""
+    """The unsent writes in one life of the extender.
+
+    ``spoiled``: whether other pods may have come in the way of a start's pods.
+    """
 
     def __init__(self, admissions: Admissions, spoiled: Callable[[StartJob], bool]) -> None:
         self._admissions = admissions
@@ -35,8 +40,10 @@ class UnsentWrites:
         return f"{owed.job.key} waits for a {type(owed).__name__} that was not sent, and is not asked for again at once"
 
     def _stands(self, write: JobEffect) -> bool:
-        """Whether nothing has come up that another write, or another plan, may be right for. Who is let go, or is led
-        to the nodes that it has awaited, goes back to wait instead."""
+        """Whether no event calls for another write, or another plan.
+
+        A job that starts without a plan, or that gets the nodes it has awaited, waits again instead.
+        """
         key = write.job.key
         if isinstance(write, StartJob) and (
             write.let_go is not None or not write.job.suspended or self._spoiled(write)

@@ -1,4 +1,4 @@
-"""Nodes that are promised and that nobody was told of yet: a pin is told with its gate, which may have to wait."""
+"""Nodes that are promised and not written yet: a pin is written with its gate's removal, which may have to wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulation.shown import Shown
 
 
 class Untold:
-    """One life of the extender, if it pins. Of a gang of which some members have no gate any more, those are nominated.
+    """The unwritten pins in one life of the extender, if it pins. Members without a gate in a mixed gang are nominated.
 
     The gates of the others come off, each with its pin, when all these nominations are known to be written.
     """
@@ -51,7 +51,7 @@ class Untold:
 
     @property
     def any(self) -> bool:
-        """Whether there may be such nodes: then nobody can say what room is left."""
+        """Whether there may be such nodes: then the free room is unknown."""
         return any(
             GANG_GATE in pod.gates and pod.live and uid not in self._claims.promised
             for key in dict.fromkeys(key for key, _ in self._nominating.values())

@@ -1,4 +1,4 @@
-"""Which seeds have gangs whose pods come when their PodGroup was taken up: by dice of their own."""
+"""Seeds with gangs whose pods come when their PodGroup was taken up: by dice of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulation.role_plan import as_volcano_says
 
 
 def has_uptake(seed: int) -> bool:
-    """One seed in seventeen, but for those with suspended jobs, owners, relations or queues."""
+    """True for one seed in seventeen, except those with suspended jobs, owners, relations or queues."""
     return seed % 17 == 8 and not (has_jobs(seed) or has_owners(seed) or has_relations(seed) or has_queues(seed))
 
 
@@ -29,6 +29,6 @@ def hold_back(jobs: tuple[tuple[float, JobSpec], ...], chance: Chance) -> tuple[
 def _held(job: JobSpec, dice: Random) -> JobSpec:
     job = as_volcano_says(job, dice)
     roles = tuple(replace(role, series=role.name) for role in job.roles)
-    # With a gate of somebody else its pods would have to come first.
+    # With a foreign gate its pods would have to come first.
     gates = tuple(gate for gate in job.gates if gate == GANG_GATE)
     return replace(job, roles=roles, gates=gates, pending=True, replaces=True, indexed=True)

@@ -18,7 +18,7 @@ _LONGEST_SLICE = 400
 
 
 class SelfChecks:
-    """Walked along by the glances of a run: it needs no instants of its own, so a seed goes on as without it."""
+    """The self-checks, which step when a run looks around: without times of their own they change no seed."""
 
     def __init__(self, world: World, new_core: Callable[[], Engine], dice: Random) -> None:
         """``new_core`` makes the second core of each check."""
@@ -33,7 +33,7 @@ class SelfChecks:
         self.compared: Counter[Kind] = Counter()
 
     def look(self) -> list[Difference]:
-        """Go on with a check, or begin one that is due. Returns what two in a row have found."""
+        """Continue a check, or begin one that is due. Returns the differences that two in a row have found."""
         extender, now = self._world.extender, self._world.clock.now
         if extender is None or extender is not self._of or not extender.recovered:
             self._walk = self._check = self._first = None

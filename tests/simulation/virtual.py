@@ -1,4 +1,4 @@
-"""What both simulated stages share: a virtual clock, and manifests read by the converter that reads the real ones."""
+"""The common part of both simulated stages: a virtual clock, and manifests read by the real converter."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def core_for(setting: Setting) -> Engine:
 
 
 class VirtualStage:
-    """A cluster of its own. Processes and calls are for those that model them."""
+    """A cluster of its own. Processes and calls are for the subclasses that model them."""
 
     namespace = "stage"
 
@@ -80,7 +80,7 @@ class VirtualStage:
         """None while no extender runs."""
         raise NotImplementedError
 
-    # What users and operators do.
+    # Acts of users and operators.
 
     def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
         added = [f"{self.namespace}-{self._added}-node-{i}" for i in range(count)]
@@ -136,7 +136,7 @@ class VirtualStage:
     def remove_group(self, name: str) -> None:
         self._api.remove_group(GroupKey(self.namespace, name))
 
-    # What befalls processes.
+    # Faults of processes.
 
     def kill_extender(self) -> None:
         raise NotImplementedError
@@ -156,7 +156,7 @@ class VirtualStage:
     def let_scheduler_go_on(self) -> None:
         raise NotImplementedError
 
-    # What can be seen.
+    # Views.
 
     def pods(self) -> list[Pod]:
         return list(self._api.pods.values())
@@ -192,7 +192,7 @@ class VirtualStage:
         self._clock.run(self._clock.now + seconds)
 
     def wait(self, look: Callable[[], T], holds: Callable[[T], bool]) -> T:
-        """Let time pass until what is looked at is so, and return it."""
+        """Let time pass until the view is as expected, and return it."""
         deadline = self._clock.now + PATIENCE_S
         while not holds(seen := look()):
             if not self._clock.step(deadline):

@@ -1,6 +1,7 @@
-"""Which seeds have Queues of Volcano, and what is drawn for them: by dice of their own, so that nothing else shifts.
+"""Seeds with Queues of Volcano, and their draws: by dice of their own, so that no other draw shifts.
 
-Each Queue has a capability or none, and in half of the seeds some are guaranteed a part. All nodes are of one flavor.
+Each Queue has a capability or none, and in half of the seeds some are guaranteed a part. All nodes are of one
+flavor.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ def of_one_flavor(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def volcano_name(dice: Random, plan: QueuePlan) -> str:
-    """Of a workload, as ``queue_name``. Where guarantees limit them, those in ``default`` name it: others are there by
-    their PodGroup alone."""
+    """The queue of a workload, as ``queue_name``.
+
+    Where guarantees limit the Queues, workloads in ``default`` name it: others are there by their PodGroup alone.
+    """
     things = *plan.things, *(one for _, one, _ in plan.changes)
     limited = any(isinstance(one, VolcanoQueue) and one.guarantee for one in things)
     name = queue_name(dice) or ("default" if limited else "")

@@ -1,4 +1,4 @@
-"""Whatever could start has been woken: at rest, a fresh look at all that waits finds nothing to do.
+"""Every workload that could start has been woken: once settled, a fresh look at all waiting ones finds nothing to do.
 
 The look spoils the core, which is used no more: what it asks for lands nowhere.
 """
@@ -13,7 +13,7 @@ from extender.core.ledger.pending import Config, Pending
 
 _LASTS_S = 1.0
 _HANDLE, _WAKE = Engine.handle, Pending.wake
-"""As they are: what a recorder or a planted bug makes of them later does not concern this look."""
+"""The original functions: a recorder or a planted bug that replaces them later does not affect this look."""
 
 
 def not_woken(core: Engine, now: float) -> Iterator[str]:
@@ -21,7 +21,7 @@ def not_woken(core: Engine, now: float) -> Iterator[str]:
     pending, under_way = core.state.pending, core.state.preemptions.under_way
     waits, evicting, passes, end = [*pending.keys], [*under_way], core.passes[0], now + _LASTS_S
     _WAKE(pending, Config())
-    core.state.preemptions.ripen()  # nor is it remembered for whom no victims were found
+    core.state.preemptions.ripen()  # nor are preemptors without victims remembered
     _HANDLE(core, Tick(), now)
     while core.passes[0] == passes and (due := core.next_wake()) is not None and due < end:
         now = max(now, due)

@@ -1,5 +1,7 @@
-"""Gangs whose pods come later: those that an owner makes when others run, and those of a PodGroup that has to be taken
-up first. Nobody is told where room is kept for them."""
+"""Gangs whose pods come later: pods that an owner makes when others run, and pods of a pending PodGroup.
+
+The room that is kept for them is not written anywhere.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _PATIENCE_S = 25.0
 
 
 class Waves:
-    """One life of the extender."""
+    """The later pods in one life of the extender."""
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
@@ -48,7 +50,7 @@ class Waves:
         return None
 
     def late(self, now: float) -> str | None:
-        """Where nothing goes wrong each later pod finds its room, of those that have to start together."""
+        """The complaint about a later pod of a calm start that lacks its room, among pods that start together."""
         since, self._since = self._since, {}
         for key in self._shown.members:
             sight = self._shown.sight(key)

@@ -1,4 +1,4 @@
-"""Which gangs are whole, by the objects: those that were bound in part for long and never were whole have no excuse."""
+"""The whole gangs, by the objects: a gang that was bound in part for long and never was whole breaks the promise."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ PATIENCE_S = 5.0
 
 
 class Wholeness:
-    """It outlives every life of the extender. ``waive`` is told of each pod that kube-scheduler would not have where it
-    may have been bound."""
+    """The whole gangs across every life of the extender.
+
+    ``waive``: is called with each pod for which kube-scheduler excludes the node where it may have been bound.
+    """
 
     def __init__(self, terms: Terms, waive: Callable[[str], object]) -> None:
         self.partial: dict[GroupKey, float] = {}
@@ -47,7 +49,7 @@ class Wholeness:
         assert isinstance(pod, Pod)
         key, before = None if change.gone else pod.group_key, self.gang_of.get(uid)
         if pod.node:
-            # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
+            # It may be in another gang now: an annotation may have been edited after its Binding was requested.
             self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod
         if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
             self._waive(uid)  # kube-scheduler would not have it where it may have been bound
@@ -73,7 +75,7 @@ class Wholeness:
     def _recount(self, key: GroupKey) -> None:
         members = self._members[key]
         sight = self._look(members.values(), key) if members else None
-        # Whoever was being bound for another gang when it was moved to this one starts nothing of it.
+        # A pod that was being bound for another gang when it was moved to this one does not start this gang.
         if sight is None or all(self.asked_for.get(pod.uid, key) != key for pod in sight.bound):
             self.whole.pop(key, None)
             self._no_longer_partial(key)
@@ -87,8 +89,9 @@ class Wholeness:
             self.least[key] = min(sight.needed, self.least.get(key, sight.needed))
             if not sight.partial:
                 self.whole[key] = None
-        # If a member is lost between the first Binding and the last, whoever has not heard of it by then calls the gang
-        # whole, and whoever has calls it broken: both are right. Without its PodGroup nobody says what whole is.
+        # If a member is lost between the first Binding and the last, two readings are right. A reader that does not
+        # know of the loss calls the gang whole, and one that knows calls it broken. Without its PodGroup the full size
+        # is unknown.
         few = len(together) < self.least.get(key, 0) or sight.lacks(together.values())
         if sight.needed is not None and few and key not in self.whole:
             self.partial.setdefault(key, self._world.clock.now)
