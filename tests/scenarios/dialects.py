@@ -29,7 +29,7 @@ def a_pod_group_that_comes_late(stage: Stage) -> None:
 
 @scenario("gone: 0 of 2 bound, PodGroupMissing: there is no PodGroup named gone in namespace the namespace")
 def a_deleted_pod_group(stage: Stage) -> None:
-    """The PodGroup is deleted before the last member comes: nobody starts."""
+    """The PodGroup is deleted before the last member comes: no member starts."""
     _delete_group(stage)
 
 
@@ -44,7 +44,7 @@ def a_pod_group_made_anew(stage: Stage) -> None:
 
 @scenario("mpi: 4 of 4 bound")
 def a_pod_group_made_anew_under_a_running_gang(stage: Stage) -> None:
-    """It is another gang from then on: a new member does not count the two that run, and waits for a second one."""
+    """The new PodGroup is another gang: a new member does not count the two that run, and waits for a second one."""
     stage.add_nodes(4)
     stage.set_group("mpi", 2)
     stage.create(labelled("mpi-0", "mpi"), labelled("mpi-1", "mpi"))
@@ -81,14 +81,14 @@ def labels_in_place_of_annotations(stage: Stage) -> None:
 
 @scenario("odd: 0 of 2 bound, Contradiction: its members have different minMembers: 2, 3")
 def two_sizes_in_one_gang(stage: Stage) -> None:
-    """One member says 2, the other 3: nobody starts."""
+    """Two members, of which one says 2, the other 3: no member starts."""
     stage.add_nodes(2)
     stage.create(member("odd-0", "odd", 2), member("odd-1", "odd", 3))
 
 
 @scenario("odd: 0 of 2 bound, Contradiction: its members have different priorities: 0, 1000")
 def two_priorities_in_one_gang(stage: Stage) -> None:
-    """One member has a priority class, the other has none: nobody starts."""
+    """Two members, one with a priority class, the other without: no member starts."""
     stage.add_nodes(2)
     stage.create(member("odd-0", "odd", 2), member("odd-1", "odd", 2, priorityClassName="high"))
 
@@ -98,7 +98,7 @@ def two_priorities_in_one_gang(stage: Stage) -> None:
     "no member says muster.dev/min-member: the size of the gang is never guessed"
 )
 def no_size_at_all(stage: Stage) -> None:
-    """A member that names a gang and no size: nobody starts."""
+    """A member that names a gang and no size does not start."""
     stage.add_nodes(1)
     stage.create(member("lonely-0", "lonely", None))
 

@@ -1,7 +1,7 @@
-"""What goes wrong on the way: members deleted, deadlines, and either process killed at the worst moment.
+"""Faults on the way: members deleted, deadlines, and either process killed at the worst moment.
 
-A gang is caught half way by making kube-scheduler stand still while half of its members are held and the others have
-yet to be tried.
+A gang is caught half way: kube-scheduler stands still while it has yet to try half of the members, and the binds of
+the other half are held.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def the_extender_killed_while_binds_are_held(stage: Stage) -> None:
 
 @scenario("train: 48 of 48 bound")
 def the_extender_killed_in_the_middle_of_a_release(stage: Stage) -> None:
-    """kill -9 at the first Binding of 48 that anybody sees: the release is completed after a new start."""
+    """kill -9 at the first visible Binding of 48: the release is completed after a new start."""
     stage.add_nodes(SIZE // 8)
     stage.create_until(gang("train", SIZE, gpus=1), lambda pod: bool(pod.node))
     stage.kill_extender()
@@ -58,7 +58,7 @@ def the_extender_killed_in_the_middle_of_a_release(stage: Stage) -> None:
 
 @scenario("train: 48 of 48 bound")
 def kube_scheduler_killed_while_binds_are_held(stage: Stage) -> None:
-    """Its connections close: all binds are let go, nothing is bound, and the gang starts with the next one."""
+    """The connections of kube-scheduler close: all held binds fail, nothing is bound; the next one starts the gang."""
     _catch_half_way(stage)
     stage.kill_scheduler()
     stage.until_held(lambda held: held == 0)
@@ -69,7 +69,7 @@ def kube_scheduler_killed_while_binds_are_held(stage: Stage) -> None:
 
 @scenario("train: 48 of 48 bound")
 def a_node_lost_under_a_held_gang(stage: Stage) -> None:
-    """All binds fail at once, and the gang is planned anew with the node that came instead."""
+    """All binds fail at once, and the gang is planned again with the replacement node."""
     lost, *_ = _catch_half_way(stage)
     (spare,) = stage.add_nodes(1)
     stage.remove_node(lost)
@@ -82,7 +82,7 @@ def a_node_lost_under_a_held_gang(stage: Stage) -> None:
 
 @scenario("train: 48 of 48 bound")
 def a_node_lost_while_the_extender_is_away(stage: Stage) -> None:
-    """kill -9 while binds are held, and a node of the plan goes away before the new start: it is planned around."""
+    """kill -9 while binds are held, and a node of the plan is removed before the new start: the plan avoids it."""
     lost, *_ = _catch_half_way(stage)
     stage.kill_extender()
     stage.add_nodes(1)
@@ -95,7 +95,7 @@ def a_node_lost_while_the_extender_is_away(stage: Stage) -> None:
 
 @scenario("mpi: 16 of 16 bound")
 def a_pod_group_deleted_while_binds_are_held(stage: Stage) -> None:
-    """All binds fail at once, and the gang waits with that reason until a PodGroup of that name is there again."""
+    """All binds fail at once, and the gang waits with that reason until a PodGroup of that name exists again."""
     stage.add_nodes(2)
     stage.set_group("mpi", 16)
     stage.stop_scheduler_after(8)
@@ -111,7 +111,7 @@ def a_pod_group_deleted_while_binds_are_held(stage: Stage) -> None:
 
 @scenario("plain: bound")
 def a_single_while_the_extender_is_away(stage: Stage) -> None:
-    """A pod of no gang is created while no extender runs, and is bound after its start."""
+    """A single pod is created while no extender runs, and is bound after its start."""
     stage.add_nodes(1)
     stage.kill_extender()
     stage.create(pod("plain", gpus=1))

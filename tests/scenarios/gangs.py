@@ -34,7 +34,7 @@ def two_gangs_that_fit_one_at_a_time(stage: Stage) -> None:
 
 @scenario("job x 2: 0 of 0 bound, 4 succeeded")
 def two_jobs_one_after_the_other(stage: Stage) -> None:
-    """The case of `make demo`: two jobs of the whole cluster, let in in turn. Each runs in its time, and ends."""
+    """The case of `make demo`: two jobs of the whole cluster, each started in turn. Each runs in its time, and ends."""
     names = ["job.a", "job.b"]
     stage.add_nodes(4)
     stage.create(*interleaved([gang(name, 4) for name in names]))
@@ -46,7 +46,7 @@ def two_jobs_one_after_the_other(stage: Stage) -> None:
 
 @scenario("job x 2: 2 of 4 bound", setting=Setting(muster=False))
 def two_jobs_without_muster(stage: Stage) -> None:
-    """The same with kube-scheduler alone: each gets half of the cluster, for ever."""
+    """The same with kube-scheduler alone: each gets half of the cluster, and neither ever starts."""
     stage.add_nodes(4)
     for i in range(4):
         for name in ("job.a", "job.b"):
@@ -117,9 +117,9 @@ def the_higher_priority_goes_first(stage: Stage) -> None:
 
 @scenario("low: 1 of 1 bound", "first: 0 of 0 bound, 1 succeeded", "urgent: bound")
 def a_single_of_higher_priority_goes_first(stage: Stage) -> None:
-    """Room for one gang or pod at a time: a pod of no gang and of higher priority is next although it came later."""
+    """Room for one gang or pod at a time: a single pod of higher priority is next although it came later."""
     stage.add_nodes(1)
-    stage.create(*gang("first", 1, priorityClassName="high"))  # it gives way to nobody
+    stage.create(*gang("first", 1, priorityClassName="high"))  # never evicted
     until_bound(stage, "first", 1)
     stage.create(*gang("low", 1))
     until_reason(stage, "low", "NoRoom")
@@ -132,7 +132,7 @@ def a_single_of_higher_priority_goes_first(stage: Stage) -> None:
 
 @scenario("train: 2 of 2 bound")
 def cordoned_nodes(stage: Stage) -> None:
-    """One of 2 nodes is cordoned: the gang of 2 waits, with the node counted as closed, until it is open again."""
+    """With one of 2 nodes cordoned, the gang of 2 waits, with the node counted as closed, until it is open."""
     node, _ = stage.add_nodes(2)
     stage.cordon(node)
     stage.create(*gang("train", 2))

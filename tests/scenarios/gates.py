@@ -10,7 +10,7 @@ from tests.scenarios.stage import Stage
 
 @scenario("job x 2: 4 of 4 bound", "job: 0 of 4 bound, 4 gated, NoRoom")
 def gated_gangs_in_the_worst_order(stage: Stage) -> None:
-    """4 gangs of 4 on 8 nodes, members created in turn; one that runs is deleted. Who waits stays gated."""
+    """4 gangs of 4 on 8 nodes, members created in turn; one that runs is deleted. Waiting gangs stay gated."""
     names = ["job.a", "job.b", "job.c", "job.d"]
     stage.add_nodes(8)
     stage.create(*interleaved([gated(name, 4) for name in names]))
@@ -37,7 +37,7 @@ def filter_is_never_called_for_a_gang_without_a_placement(stage: Stage) -> None:
 
 @scenario("pair: 2 of 2 bound")
 def a_gate_of_somebody_else(stage: Stage) -> None:
-    """One of 2 members has another gate too: nobody starts, with that reason, until it is taken off."""
+    """While one of 2 members has another gate too, no member starts, with that reason."""
     stage.add_nodes(2)
     first, second = gated("pair", 2)
     first["spec"]["schedulingGates"].append({"name": FOREIGN_GATE})
@@ -58,7 +58,7 @@ def the_extender_killed_while_it_ungates(stage: Stage) -> None:
 
 @scenario("pair: 2 of 2 bound")
 def a_gated_replacement(stage: Stage) -> None:
-    """A member of a running gang is lost; its replacement is gated at admission, and let in."""
+    """A member of a running gang is lost; its replacement is gated at admission, and ungated."""
     stage.add_nodes(2)
     stage.create(*gated("pair", 2))
     until_bound(stage, "pair", 2)

@@ -13,7 +13,7 @@ FOREIGN_GATE = "example.com/quota"
 
 
 def pod(name: str, *, gpus: int = 8, gates: Sequence[str] = (), **spec: Any) -> Object:
-    """A pod of no gang; further keywords go into its spec."""
+    """A single pod; further keywords go into its spec."""
     requests = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     container = {"name": "main", "image": "train", "resources": {"requests": requests, "limits": requests}}
     gated = {"schedulingGates": [{"name": gate} for gate in gates]} if gates else {}
@@ -59,7 +59,7 @@ def bound(pods: Iterable[Pod], name: str) -> list[Pod]:
 
 
 def whole(pods: Iterable[Pod], gangs: Iterable[str], size: int) -> list[str]:
-    """Those of the gangs that have so many bound members."""
+    """The gangs that have at least ``size`` bound members."""
     seen = list(pods)
     return [name for name in gangs if len(bound(seen, name)) >= size]
 

@@ -12,11 +12,11 @@ from tests.scenarios.pods import whole
 from tests.scenarios.stage import Setting, Stage
 
 Ending = tuple[str, ...]
-"""One line for every gang and single, sorted; gangs called NAME.1, NAME.2 are interchangeable and counted."""
+"""A line for every gang and single pod, sorted; gangs called NAME.1, NAME.2 are interchangeable and counted."""
 
 _MOVING = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 SCENARIOS: dict[str, Scenario] = {}
-"""By name, in the order in which they were written down."""
+"""The scenarios by name, in the order in which they were written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _outcome(stage: Stage, members: list[Pod]) -> str:
 
 
 def _reason(stage: Stage, gang: GangView | None, *, brief: bool) -> str:
-    """Why it waits; of those that are interchangeable only in a word, for numbers depend on who was first."""
+    """The reason why it waits. That of interchangeable gangs is one word, for numbers depend on which was first."""
     if gang is None or gang.state in ("Running", "Ended"):
         return ""
     if brief:
@@ -100,7 +100,7 @@ def _role(name: str) -> str:
 
 
 def until_bound(stage: Stage, gangs: str | Iterable[str], size: int) -> None:
-    """Wait until each of these gangs has so many bound members."""
+    """Wait until each of these gangs has at least ``size`` bound members."""
     names = [gangs] if isinstance(gangs, str) else list(gangs)
     stage.until(lambda pods: whole(pods, names, size) == names)
 

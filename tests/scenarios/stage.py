@@ -1,4 +1,4 @@
-"""What a scenario can do to a cluster and see of it. Two stages carry it out: a simulated one and a real one."""
+"""The actions and views of a scenario on a cluster. Two stages implement them: a simulated one and a real one."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Setting:
     mode: Mode = Mode.ENFORCE
 
     def settings(self) -> dict[str, Any]:
-        """What goes over the settings that ship."""
+        """The changes to the settings that ship."""
         return {"bind_timeout_s": BIND_TIMEOUT_S, "steering": str(self.steering), "mode": str(self.mode)}
 
 
 class Stage(Protocol):
-    """One namespace with nodes of its own. Every ``until`` waits for changes, and raises TimeoutError in the end."""
+    """A namespace with nodes of its own. Every ``until`` waits for changes, and raises TimeoutError in the end."""
 
     @property
     def namespace(self) -> str: ...
@@ -44,20 +44,20 @@ class Stage(Protocol):
     def cliques(self) -> Mapping[str, str]:
         """Node -> the clique it was added to, for nodes that were."""
 
-    # What users and operators do.
+    # Acts of users and operators.
 
     def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
-        """Nodes that are ready, in the NVLink clique of that name if one is given; returns their names."""
+        """Add ready nodes, in the NVLink clique of that name if one is given; returns their names."""
 
     def remove_node(self, name: str) -> None: ...
 
     def cordon(self, name: str, *, on: bool = True) -> None: ...
 
     def create(self, *pods: Object) -> None:
-        """One after the other, in that order. They can use the stage's nodes only."""
+        """Create the pods one after the other, in that order. They can use the stage's nodes only."""
 
     def create_all(self, pods: Iterable[Object]) -> None:
-        """As fast as the API server takes them, in no certain order."""
+        """Create the pods as fast as the API server takes them, in no certain order."""
 
     def create_until(self, pods: Iterable[Object], holds: Callable[[Pod], bool]) -> None:
         """The same, but return at the first change of a pod after which this holds for it."""
@@ -69,14 +69,14 @@ class Stage(Protocol):
         """The containers of these bound pods end well; returns when they have."""
 
     def open_gate(self, name: str, gate: str) -> None:
-        """Whoever has put this scheduling gate on the pod takes it off."""
+        """Take the scheduling gate off the pod, as the client that has put it there does."""
 
     def set_group(self, name: str, min_member: int) -> None:
         """Create a PodGroup object, or edit the one that is there."""
 
     def remove_group(self, name: str) -> None: ...
 
-    # What befalls processes.
+    # Faults of processes.
 
     def kill_extender(self) -> None: ...
 
@@ -88,17 +88,17 @@ class Stage(Protocol):
     def start_scheduler(self) -> None: ...
 
     def stop_scheduler_after(self, pods: int) -> None:
-        """From now on so many pods pass filter; at the one after them kube-scheduler stands still."""
+        """Let the next ``pods`` pods pass filter; kube-scheduler stands still at the one after them."""
 
     def let_scheduler_go_on(self) -> None: ...
 
-    # What can be seen.
+    # Views.
 
     def pods(self) -> list[Pod]:
         """In no certain order."""
 
     def gangs(self) -> dict[str, GangView]:
-        """What Muster says of the gangs, by name; nothing when there is no Muster."""
+        """The gangs as Muster reports them, by name; empty without Muster."""
 
     def held(self) -> int:
         """How many bind requests are held."""

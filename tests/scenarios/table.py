@@ -7,9 +7,9 @@ from tests.scenarios.stage import Setting
 
 _ORDER = ("gangs", "gates", "topology", "dialects", "faults")
 _NOT_COLLAPSED = (
-    "singles_beside_a_waiting_gang",  # `muster simulate` leaves pods of no gang to kube-scheduler
+    "singles_beside_a_waiting_gang",  # `muster simulate` leaves single pods to kube-scheduler
     "a_single_of_higher_priority_goes_first",
-    "filter_is_never_called_for_a_gang_without_a_placement",  # nobody waits for an answer there
+    "filter_is_never_called_for_a_gang_without_a_placement",  # no call is waiting for an answer there
     "the_extender_killed_while_it_ungates",  # and no process is killed
 )
 
@@ -18,11 +18,11 @@ COLLAPSED = tuple(
     for one in SCENARIOS.values()
     if one.part != "faults" and one.setting == Setting() and one.name not in _NOT_COLLAPSED
 )
-"""What the collapsed control plane of `muster simulate` knows everything of that matters."""
+"""The scenarios whose facts the collapsed control plane of `muster simulate` has."""
 
 
 def table() -> str:
-    """Markdown: what happens, and the ending that every stage is held to."""
+    """The table in Markdown: the scenario, and the ending that every stage must reach."""
     scenarios = sorted(SCENARIOS.values(), key=lambda one: _ORDER.index(one.part))
     rows = [f"| {one.about} | {_ending(one)} | {'yes' if one in COLLAPSED else ''} |" for one in scenarios]
     head = "| what happens | how it ends, simulated and real | collapsed too |"

@@ -92,7 +92,7 @@ def affinity_of_the_pod_itself(stage: Stage) -> None:
 
 @scenario("train: 2 of 2 bound in clique only", setting=PIN_DOMAIN)
 def a_node_lost_under_a_pinned_gang(stage: Stage) -> None:
-    """The node of a member goes away after the gang was pinned to its clique: another node of it will do."""
+    """The node of a member is removed after the gang was pinned to its clique: another node of it will do."""
     nodes = stage.add_nodes(3, clique="only")
     stage.stop_scheduler_after(0)
     stage.create(*gated("train", 2))
@@ -110,7 +110,7 @@ def a_node_lost_under_a_pinned_gang(stage: Stage) -> None:
     setting=Setting(mode=Mode.ADVISE),
 )
 def advice_keeps_nobody_waiting(stage: Stage) -> None:
-    """Advisory mode: a gang of 3 on 2 nodes is bound one by one, told what it lacks, and counted."""
+    """Advisory mode: a gang of 3 on 2 nodes is bound one by one, gets its reason, and is counted."""
     stage.add_nodes(2, clique="only")
     stage.create(*gated("train", 3))
     until_bound(stage, "train", 2)

@@ -1,8 +1,8 @@
-"""Random walks: what happens is drawn from a seed while one stage plays it, and another stage plays it after.
+"""Random walks: each step is drawn from a seed while one stage plays it, and another stage plays it after.
 
-After every step the first stage comes to rest, and how everything stands then is what the other one must come to.
-Only such steps are drawn as leave no choice: nodes of a clique are alike, gangs are named in order of age, and while
-somebody waits for room it comes node by node, for whoever comes first would get what is there by then.
+After every step the first stage settles, and the other stage must reach the same state. A drawn step leaves no
+choice. Nodes of a clique are alike, and gangs are named in order of age. While a gang waits for room, nodes are
+added one by one: with several, the first gang in line would get what exists at that moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ _CLIQUES = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``told``: in words. ``ending``: how everything stands at rest after it, reasons in a word."""
+    """A step of a walk.
+
+    ``told``: the step in words.
+    ``ending``: the settled state, reasons in a word.
+    """
 
     told: str
     act: Act
@@ -55,7 +59,7 @@ class Walk:
         self._numbers = 0
 
     def steps(self, count: int) -> list[Step]:
-        """Play so many steps, nodes first, and return them."""
+        """Play ``count`` steps, nodes first, and return them."""
         played = [self._play(*self._add_nodes(count)) for count in self._random.sample(range(1, 6), 3)]
         while len(played) < count:
             draw = self._random.choices(*zip(*self._choices(), strict=True))[0]
@@ -120,7 +124,7 @@ class Walk:
         gates = (GANG_GATE,) if dice.random() < 0.7 else ()
         asked = "nvidia.com/gpu.clique" if dice.random() < 0.25 else ""
         has_group = dice.random() < 0.4
-        # An elastic gang starts with whom it sees first: its PodGroup comes last, so that it sees all.
+        # An elastic gang starts with the members that Muster sees first: its PodGroup comes last, so that it sees all.
         needed = max(1, size - dice.choice((0, 1, 2))) if has_group else size
 
         def make(pod_name: str) -> Object:
@@ -181,7 +185,7 @@ class Walk:
         return f"{gang.name} ends well", lambda stage: stage.succeed(*gang.there)
 
     def _lose_member(self) -> tuple[str, Act] | None:
-        """Of a gang that runs whole; a replacement comes at once."""
+        """Delete a member of a gang that runs whole; a replacement comes at once."""
         gang = self._some_that_runs()
         if gang is None:
             return None
@@ -223,7 +227,7 @@ class Walk:
         return "the extender is killed and started again", act
 
     def _single(self) -> tuple[str, Act] | None:
-        """It comes and goes: which node it was on must not matter later."""
+        """Create and delete a single pod: which node it was on must not matter later."""
         if len(self._closed) >= len({*self._stage.cliques.values()}):
             return None
         name = f"single{self._numbers:02}"
@@ -237,7 +241,7 @@ class Walk:
         return f"{name} comes and goes", act
 
     def _some_that_runs(self) -> Submitted | None:
-        """One that is bound whole, while nobody waits for its room."""
+        """A gang that is bound whole, while no gang waits for its room."""
         return None if self._somebody_waits() else self._some(lambda one: self._bound(one) == len(one.there) > 0)
 
     def _somebody_waits(self) -> bool:
