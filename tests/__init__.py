@@ -1,1 +1,1 @@
-"""The tests, and what they share; each folder has one kind of test or one part of Muster."""
+"""The tests, and their shared parts; each folder has one kind of test or one part of Muster."""

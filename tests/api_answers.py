@@ -122,7 +122,7 @@ def small_cluster() -> Script:
 
 
 def by_hand() -> Iterator[Script]:
-    """Yield cores with what the simulation seldom has."""
+    """Yield cores in states that the simulation seldom has."""
     # Labels that nest, are missing, and contradict each other.
     rows = {"p": ("r1", "w1"), "q": ("r1", "w2"), "r": ("r2", "w2")}
     nodes = [node(name, labels={"rack": rack, "row": row}) for name, (rack, row) in rows.items()]
@@ -167,7 +167,7 @@ def by_hand() -> Iterator[Script]:
 
 
 def self_checks() -> list[Answer]:
-    """The self-check before its first round, and while it confirms what the last one has not found alone."""
+    """The self-check before its first round, and while it confirms differences that the last round has found alone."""
     core = Engine()
     verifier = Verifier(
         Runner(core, Written()), Engine, tuple, every_s=600.0, restart=lambda: None, report=lambda _: None

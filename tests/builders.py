@@ -45,7 +45,7 @@ def cluster(*cliques: str) -> list[Node]:
 
 
 def snapshot(nodes: list[Node], *bound: Pod) -> Snapshot:
-    """What a policy sees of these nodes with these pods on them."""
+    """The snapshot that a policy sees of these nodes with these pods on them."""
     claims = Claims()
     for one in nodes:
         claims.set_node(one)
@@ -61,7 +61,7 @@ def busy(nodes: str, gpus: int) -> list[Pod]:
 
 
 def requests(gpus: int = 0, cpu: int = 1) -> Requests:
-    """What a pod asks for; ``cpu`` in cores."""
+    """The requests of a pod; ``cpu`` in cores."""
     amounts = {"cpu": cpu * 1000, "pods": 1} | ({GPU: gpus} if gpus else {})
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
@@ -91,7 +91,7 @@ def podgroup(name: str, min_member: int, *, uid: str = "", **facts: Any) -> PodG
 
 
 def single(name: str, *, gpus: int = 1, cpu: int = 1, **facts: Any) -> Pod:
-    """A pod of no gang."""
+    """A single pod."""
     return Pod(f"uid-{name}", "default", name, requests(gpus, cpu), **facts)
 
 

@@ -24,7 +24,7 @@ class Caller:
         self._writer = writer
 
     async def send(self, *pieces: bytes) -> None:
-        """As much of it as is taken."""
+        """Send the pieces until the other side takes no more."""
         try:
             for piece in pieces:
                 self._writer.write(piece)
@@ -33,7 +33,7 @@ class Caller:
             pass
 
     async def status(self) -> int:
-        """That of the answer; 0 when the connection was closed without one."""
+        """The status of the answer; 0 when the connection was closed without one."""
         try:
             async with asyncio.timeout(10):
                 head = await self._reader.readuntil(b"\r\n\r\n")
@@ -48,7 +48,7 @@ class Caller:
         return await self.status()
 
     async def rest(self) -> bytes:
-        """Everything until the connection is closed."""
+        """The bytes until the connection is closed."""
         async with asyncio.timeout(10):
             return await self._reader.read()
 

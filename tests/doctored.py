@@ -34,7 +34,7 @@ class Config:
 
 
 def configured(change: Callable[[Config], Any], **settings: Any) -> list[str]:
-    """What is found in the shipped configuration after this change."""
+    """The codes of the findings in the shipped configuration after this change."""
     config = Config()
     change(config)
     return codes(Facts(load(None, **settings), scheduler=config.all))

@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions the work calls. numpy's operators are not counted, and whatever calls them in a loop is."""
+    """How many functions the work calls. numpy's operators are not counted, but Python loops that call them are."""
     count = 0
 
     def note(_frame: FrameType, event: str, _arg: object) -> None:

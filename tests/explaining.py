@@ -1,4 +1,4 @@
-"""What is explained of the gangs of a small cluster."""
+"""The explanations of the gangs of a small cluster."""
 
 from __future__ import annotations
 

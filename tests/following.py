@@ -1,4 +1,4 @@
-"""Does what a remedy of ``muster explain`` says: the sentence is read, and the cluster of a script changed by it."""
+"""Follows a remedy of ``muster explain``: reads the sentence, and changes the cluster of a script accordingly."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Scene:
 
 
 def follow(scene: Scene, text: str) -> bool:
-    """Do what the sentence says. Returns whether it was understood."""
+    """Follow the sentence. Returns whether it was understood."""
     text = re.sub(r"^with flavor \S+: ", "", text)
     for pattern, action in _ACTIONS:
         if found := re.fullmatch(pattern, text, re.DOTALL):
@@ -309,4 +309,4 @@ _ACTIONS: list[tuple[str, Callable[..., None]]] = [
     (r"nothing to do: it is planned again in (\d+) s", _later),
     (r"nothing to do: there is (?:room|quota) by now.*", _nothing),
 ]  # fmt: skip
-"""Each sentence, and what does it."""
+"""Each sentence, and the function that follows it."""

@@ -24,7 +24,7 @@ def asked(*args: str, **env: str) -> Result:
 
 @contextmanager
 def extender(*, standing_by: bool = False) -> Iterator[str]:
-    """Its URL. It has a gang that runs, one that waits for a clique, and one with a name that is none."""
+    """The URL of an extender with a gang that runs, one that waits for a clique, and one with an invalid name."""
     core = Engine()
     running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
     waiting = gang("wait", 2, topology=Topology(required="clique"))

@@ -1,4 +1,4 @@
-"""The extender's HTTP server on loopback, for tests of what asks it."""
+"""The extender's HTTP server on loopback, for tests of its clients."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ metadata:
 spec:
   clusterQueue: heavy-ml-cluster-queue
 """
-"""One queue of 32 GPUs; cpu and memory are covered, without a quota."""
+"""A queue of 32 GPUs; cpu and memory are covered, without a quota."""
 
 FLAVORS = """\
 apiVersion: kueue.x-k8s.io/v1beta1

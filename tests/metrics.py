@@ -1,4 +1,4 @@
-"""Every metric that Muster can tell, with its labels: what the documents, alerts and dashboards are held against."""
+"""Every metric of Muster, with its labels: documents, alerts and dashboards are compared with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.core.script import Script
 
 @dataclass(frozen=True)
 class Described:
-    """One metric. ``name`` is the one that is queried, but for a histogram's suffixes."""
+    """A metric. ``name`` is the one that is queried, but for a histogram's suffixes."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ def used() -> Metrics:
 
 
 def described() -> dict[str, Described]:
-    """By name, as of an extender to which everything has happened once."""
+    """The metrics by name, of an extender in which everything has happened once."""
     found = {}
     for family in used().families():
         name = f"{family.name}_total" if family.type == "counter" else family.name

@@ -58,7 +58,7 @@ def lease(renewed: datetime) -> Answer:
 
 
 class Cluster:
-    """What an API server shows, and `muster release --all` on it."""
+    """The objects of an API server, and `muster release --all` on it."""
 
     def __init__(self, tmp_path: Path, *jobs: Object, pods: tuple[Object, ...] = ()) -> None:
         self._kubeconfig = tmp_path / "config"

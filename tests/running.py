@@ -1,4 +1,4 @@
-"""A running extender with everything but a cluster: who writes for it, and who calls it."""
+"""A running extender with everything but a cluster: its writer, and its callers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GPUS = (("nvidia.com/gpu", 8), ("pods", 1))
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """What is looked at is the state of the same event loop: everybody else gets a turn between two looks."""
+    """Poll ``holds``, which looks at state of this event loop: all other tasks get a turn between two looks."""
     async with asyncio.timeout(10):
         while not holds():  # noqa: ASYNC110 - several parts bring it about, none of which has an event for it
             await asyncio.sleep(0)
@@ -92,7 +92,7 @@ class Extender:
 
 @asynccontextmanager
 async def running(*nodes: Node) -> AsyncIterator[Extender]:
-    """One that has read a cluster of these nodes."""
+    """An extender that has read a cluster of these nodes."""
     one = Extender()
     for node in nodes:
         one.runner.dispatch(NodeSeen(node))

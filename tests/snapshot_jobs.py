@@ -72,7 +72,7 @@ def begun(one: Tree, nodes: Sequence[str], flavors: Tree | None = None) -> Tree:
 
 
 def pods_of(one: Tree, nodes: Sequence[str | None]) -> list[Tree]:
-    """What its controller has made of it, bound there by Muster."""
+    """The pods that the controller has made of the job, bound there by Muster."""
     name, made = one["metadata"]["name"], []
     for index, where in enumerate(nodes):
         member = pod(f"job-{name}", index, len(nodes), node=where)

@@ -1,4 +1,4 @@
-"""Snapshots of small clusters, and what `muster simulate --snapshot` says of them."""
+"""Snapshots of small clusters, and the answers of `muster simulate --snapshot` about them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def crowded() -> ClusterFile:
 
 
 def simulate(tmp_path: Path, file: ClusterFile, *args: str) -> tuple[str, list[Tree]]:
-    """What is said, and the verdicts."""
+    """The output, and the verdicts."""
     (tmp_path / "cluster.json").write_bytes(encode(file))
     out = tmp_path / "verdicts.json"
     ended = CliRunner().invoke(main, ["--snapshot", str(tmp_path / "cluster.json"), "--json", str(out), *args])

@@ -1,4 +1,4 @@
-"""A server that asks for certificates, and those who speak to it."""
+"""A server that asks for certificates, and its clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def hello(scope: Scope, receive: Receive, send: Send, body: bytes) -> None
 
 @contextmanager
 def serving(credentials: Credentials, names: tuple[str, ...] = (), body: bytes = b"ok\n") -> Iterator[int]:
-    """The port of a server that says this to everybody whom these credentials let in."""
+    """The port of a server that sends this body to every client with valid credentials."""
     config = uvicorn.Config(
         partial(hello, body=body),
         http=partial(BoundedProtocol, shared=Connections(), allowed=names),  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def serving(credentials: Credentials, names: tuple[str, ...] = (), body: bytes =
 
 
 def said_to(context: ssl.SSLContext, port: int, host: str = "127.0.0.1") -> str:
-    """What a new connection gets as its answer; "" when it is shut out."""
+    """The answer to a new connection; "" when it is shut out."""
     try:
         return httpx.get(f"https://{host}:{port}/healthz", verify=context, trust_env=False).text
     except (httpx.NetworkError, httpx.RemoteProtocolError):
@@ -63,7 +63,7 @@ def trusting(authority: Authority) -> ssl.SSLContext:
 
 
 def serial(context: ssl.SSLContext, port: int) -> str:
-    """Of the certificate that the server shows to a new connection."""
+    """The serial number of the certificate that the server shows to a new connection."""
     with (
         socket.create_connection(("127.0.0.1", port)) as raw,
         context.wrap_socket(raw, server_hostname="localhost") as wrapped,

@@ -13,7 +13,7 @@ from policies.devices.parsing import Expr, parse
 
 
 class Scalar(NamedTuple):
-    """A string, a number or a boolean: which one, or one of which, where that is known."""
+    """A string, a number or a boolean: its value, or its possible values, where known."""
 
     known: object = None
     among: tuple[object, ...] = ()
@@ -27,7 +27,7 @@ class Made(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A part of the object, or of what comes with the request. ``texts``: a map of strings; else of any type."""
+    """A part of the object, or of the request's facts. ``texts``: a map of strings; else of any type."""
 
     texts: bool = False
 
@@ -145,7 +145,7 @@ class _Reader:
         raise NotImplementedError(f"{name}() of CEL: say in {__name__} what it returns")
 
     def _macro(self, name: str, of: Value, arguments: list[Expr], scope: Mapping[str, Value]) -> Value:
-        # Over a map of strings, and over any map, it goes by the keys.
+        # Over a map of strings, and over any map, the macro iterates over the keys.
         item = of.items if isinstance(of, Made) else Scalar() if of == Taken(texts=True) else Taken()
         if item == Nothing():
             return of

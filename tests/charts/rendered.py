@@ -50,7 +50,7 @@ def by_kustomize(folder: Path, components: Iterable[str]) -> Objects:
 
 
 def built(folder: Path) -> Objects:
-    """Return what kustomize makes of a folder."""
+    """Return the objects that kustomize builds from a folder."""
     argv = [str(binaries.locate()["kubectl"]), "kustomize", str(folder)]
     return objects(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
 

@@ -1,9 +1,9 @@
 """The oracle of the admission cycle: the decisions on quota and on preemption as pure functions, for conformance tests.
 
-``quota.decide(world, incoming)`` takes what there is and the workloads that wait. It says in which order they are
-admitted, with which flavors, and why the others wait. ``preemption.decide(world, preemptor)`` says whom one workload
-evicts, and by which rule. ``evictions=offers(...)`` lets the first ask the second. Muster itself runs none of this:
-``tests/core/test_parity.py`` compares it with the cycle of ``extender.core`` on random worlds. A case::
+``quota.decide(world, incoming)`` takes the facts and the workloads that wait. It returns in which order they are
+admitted, with which flavors, and why the others wait. ``preemption.decide(world, preemptor)`` returns the victims of
+one workload, and by which rule. ``evictions=offers(...)`` lets the first ask the second. Muster itself runs none of
+this: ``tests/core/test_parity.py`` compares it with the cycle of ``extender.core`` on random worlds. A case::
 
     from policies.model.queues import ClusterQueue, Evicts, Preemption, Quota, ResourceFlavor, ResourceGroup
     from policies.preemption.candidates import Candidate, Unit

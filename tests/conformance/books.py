@@ -1,4 +1,4 @@
-"""What is used of the quota tree while one decision after another is made, some of which have others give way first."""
+"""Records the usage of the quota tree while one decision after another is made, some of which evict others."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from policies.quota.tree import QuotaTree
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """``why``: by which rule each of them goes, by name. ``frees``: the queue and the quota of each."""
+    """The victims. ``why``: the rule for each, by name. ``frees``: the queue and the quota of each."""
 
     why: Mapping[str, str] = field(default_factory=dict)
     frees: Sequence[tuple[str, Usage]] = ()
 
 
 class Evicting(Protocol):
-    """Whom one workload may have evicted."""
+    """The victims that one workload may have."""
 
     def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
-        """As ``policies.quota.flavors.Preempts``."""
+        """The signature of ``policies.quota.flavors.Preempts``."""
         ...
 
     def victims(self, usage: Usage) -> Victims | str:
-        """Who goes for all of that together; or why nobody does."""
+        """The victims for all of ``usage`` together; or why there are none."""
         ...
 
 
 class NoEvictions:
-    """Nobody may be evicted."""
+    """The stand-in where no workload may be evicted."""
 
     def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
         return nobody(queue, what, amount)
@@ -43,9 +43,13 @@ class NoEvictions:
 
 
 class Books:
-    """``now``: what is used, and of what is kept for preemptors as much as their victims do not have. ``later``: what
-    will be when the victims have gone and the preemptors have started. ``leaving``: the victims, by name. ``version``
-    grows with every change."""
+    """The books.
+
+    ``now``: the present usage, with reservations of preemptors beyond the usage of their victims.
+    ``later``: the usage when the victims have gone and the preemptors have started.
+    ``leaving``: the victims, by name.
+    ``version``: grows with every change.
+    """
 
     def __init__(self, queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
         cohorts = list(cohorts)
@@ -55,14 +59,14 @@ class Books:
         self.version = 0
 
     def admit(self, queue: str, usage: Usage) -> None:
-        """It uses so much from now on. Whoever is in no queue that is there uses nothing."""
+        """Add the usage of an admitted workload. A workload in a queue that does not exist uses nothing."""
         self.version += 1
         for tree in (self.now, self.later):
             if queue in tree.queues:
                 tree.use(queue, usage)
 
     def evict(self, queue: str, usage: Usage, victims: Victims) -> None:
-        """They give way to a workload of that queue, and nobody else gets what it is to use."""
+        """Record victims of a workload of that queue. The room that it will use is closed to all others."""
         self.version += 1
         left = Counter(usage)
         for theirs, frees in victims.frees:

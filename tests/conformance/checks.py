@@ -1,4 +1,4 @@
-"""Checks that the entries for conformance share: what makes no sense is a ValueError that says what to do."""
+"""Checks that the entries for conformance share: nonsense is a ValueError that says what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_amount(what: str, amount: object, *, least: int = 0) -> None:
 
 
 def check_number(what: str, number: object, *, least: float | None = None) -> None:
-    """One that can be compared."""
+    """Raise a ValueError unless the value is a finite number of at least ``least``."""
     if isinstance(number, bool) or not isinstance(number, Real) or not isfinite(number):
         raise ValueError(f"{what} is {number!r}: give a finite number")
     if least is not None and number < least:
@@ -52,13 +52,13 @@ def check_name(what: str, name: object) -> None:
 
 
 def check_once(what: str, names: Iterable[str]) -> None:
-    """Nothing else tells them apart."""
+    """Check that no name occurs twice, because only names identify the objects."""
     if (name := twice(names)) is not None:
         raise ValueError(f"{what} {name} is there twice: give each a name of its own")
 
 
 def check_amounts(what: str, amounts: object) -> None:
-    """By resource."""
+    """Check amounts by resource."""
     if not isinstance(amounts, Mapping):
         raise ValueError(f"{what} are {amounts!r}: give a mapping from resources to amounts")
     for name, amount in amounts.items():
@@ -67,7 +67,7 @@ def check_amounts(what: str, amounts: object) -> None:
 
 
 def check_usage(what: str, usage: Usage) -> None:
-    """By flavor and resource."""
+    """Check amounts by flavor and resource."""
     if not isinstance(usage, Mapping):
         raise ValueError(f"{what} is {usage!r}: give a mapping from (flavor, resource) to amounts")
     for key, amount in usage.items():
@@ -106,7 +106,7 @@ def _check_groups(what: str, groups: Sequence[ResourceGroup]) -> None:
                     raise ValueError(f"{what}: {resource} of flavor {flavor} is {quota!r}: give a Quota")
                 if resource not in group.covered:
                     raise ValueError(f"{what}: {resource} of flavor {flavor} is not covered: name it in covered")
-                # What a cohort of Volcano's Queues has beyond what these deserve may be less than nothing.
+                # A cohort of Volcano's Queues may have a negative amount beyond what these deserve.
                 least = -sys.maxsize if flavor.startswith(VOLCANO) else 0
                 check_amount(f"{what}: nominal of {resource} of flavor {flavor}", quota.nominal, least=least)
                 for field, limit in (("borrowing", quota.borrowing), ("lending", quota.lending)):

@@ -1,4 +1,4 @@
-"""What preempting gives to a workload that waits, asked of the search for victims: for the decision by quota."""
+"""The gain of preemption for a waiting workload, taken from the search for victims: for the decision by quota."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from tests.conformance.usable import Usable
 
 
 def offers(world: World) -> Evictions:
-    """``evictions`` of ``tests.conformance.quota.World``, for whoever runs in this world; their quota is that which its
-    ``admitted`` use. Nodes are not asked for."""
+    """Make the ``evictions`` of a ``tests.conformance.quota.World`` from the workloads that run in this world.
+
+    Their quota is that of ``admitted``. Nodes are not considered.
+    """
     known = {one.name: one for one in world.queues}
     world = replace(world, running=sheltered(world.running, Usable(world.queues, world.cohorts)))
     return lambda workload, books: _Offers(world, known, workload, books)
 
 
 class _Offers:
-    """To one workload. Who gives way to others already does not give way again."""
+    """The offers to one workload. A workload that is being evicted already is no victim again."""
 
     def __init__(self, world: World, known: dict[str, ClusterQueue], workload: Incoming, books: Books) -> None:
         self._workload = workload

@@ -1,4 +1,4 @@
-"""One decision on preemption as a pure function: whom a workload evicts and by which rule, or why nobody."""
+"""A decision on preemption as a pure function: the victims of a workload and by which rule, or why there are none."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ _MOST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is. ``running``: everybody who has room or quota, but for those who give way already. ``snapshot``:
-    the nodes; None where quota alone decides. ``fair`` and ``saturation`` as in ``policies.preemption.reclaim.Queues``.
+    """The facts of a decision on preemption.
+
+    ``running``: all workloads with room or quota, except victims of earlier decisions.
+    ``snapshot``: the nodes; None where quota alone decides.
+    ``fair`` and ``saturation``: as in ``policies.preemption.reclaim.Queues``.
     """
 
     running: Sequence[Candidate] = ()
@@ -47,16 +50,19 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``victims`` by name, each with its reason. None where it cannot start whoever is evicted; ``text`` says why."""
+    """The result.
+
+    ``victims``: by name, each with its reason; None where no eviction lets it start, and ``text`` says why.
+    """
 
     victims: Mapping[str, Why] | None
     text: str
 
 
 def decide(world: World, preemptor: Request) -> Decision:
-    """Whom it evicts; an empty mapping if it can start as it is.
+    """Decide which workloads the preemptor evicts; an empty mapping if it can start as it is.
 
-    Raises a ValueError for what makes no sense: a negative amount, two candidates of one name.
+    Raises a ValueError for input that makes no sense: a negative amount, two candidates of one name.
     """
     usable = Usable(world.queues, world.cohorts)
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, running=sheltered(world.running, usable))
@@ -74,7 +80,7 @@ def decide(world: World, preemptor: Request) -> Decision:
 
 
 def sheltered(running: Sequence[Candidate], usable: Usable) -> list[Candidate]:
-    """Of a queue that contradicts itself nobody can tell what it has borrowed: nobody in it gives way."""
+    """Protect the candidates of self-contradicting queues, because what such a queue borrows is unknown."""
     return [
         replace(one, protected=one.protected or text) if (text := usable.troubles.get(one.queue)) else one
         for one in running
@@ -82,7 +88,7 @@ def sheltered(running: Sequence[Candidate], usable: Usable) -> list[Candidate]:
 
 
 def _check(world: World, preemptor: Request) -> None:
-    """Whether what the decision on preemption is asked about makes sense. Raises a ValueError that says what to do."""
+    """Check the input of the decision on preemption. Raises a ValueError that says what to do."""
     check_queues(world.queues, world.cohorts)
     for strategy in world.fair:
         check_kind("a strategy of fair sharing", strategy, FairStrategy)
@@ -106,7 +112,7 @@ def _check(world: World, preemptor: Request) -> None:
 
 
 def _check_candidate(one: Candidate) -> None:
-    """Of those who run."""
+    """Check the candidates that run."""
     check_name("the name of a candidate", one.name)
     what = f"of candidate {one.name}"
     check_kind(f"unit {what}", one.unit, Unit)

@@ -1,6 +1,5 @@
-"""One pass over queues, as a pure function: which of the waiting workloads are admitted, in which order and with which
-flavors, and what keeps the others.
-"""
+"""A pass over queues, as a pure function: which of the waiting workloads are admitted, in which order and with which
+flavors, and what blocks the others."""
 
 from __future__ import annotations
 
@@ -42,8 +41,12 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A workload that waits. ``queue``: the name of its ClusterQueue. ``since``: when it came into it, in seconds.
-    ``local``: its LocalQueue, where the past usage of that counts."""
+    """A workload that waits.
+
+    ``queue``: the name of its ClusterQueue.
+    ``since``: when it came into the queue, in seconds.
+    ``local``: its LocalQueue, where past usage counts.
+    """
 
     uid: str
     queue: str
@@ -54,15 +57,19 @@ class Incoming:
 
     @property
     def place(self) -> tuple[int, float, str]:
-        """Where it stands among those of its LocalQueue."""
+        """The sort key of the workload in its LocalQueue."""
         return -self.priority, self.since, self.uid
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``assignment.fit``: FITS if it is admitted. Else ``assignment.text`` says what keeps it; PREEMPT or RECLAIM if it
-    is with its ``flavors`` once others have given way: the ``victims``, by name, each with its reason. None of them
-    where it waits for those who give way to others."""
+    """The decision on one workload.
+
+    ``assignment.fit``: FITS if the workload is admitted. PREEMPT or RECLAIM if it will be once the ``victims`` are
+      gone.
+    ``assignment.text``: what blocks a workload that is not admitted.
+    ``victims``: by name, each with its reason; empty where the workload waits for victims of other workloads.
+    """
 
     workload: Incoming
     assignment: Assignment
@@ -70,19 +77,24 @@ class Decision:
 
 
 Evictions = Callable[[Incoming, Books], Evicting]
-"""Whom a workload may have evicted, with what is used by then (``tests.conformance.offers``)."""
+"""Returns the victims that a workload may have, given the usage at that time (``tests.conformance.offers``)."""
 
 
 def no_evictions(_workload: Incoming, _books: Books) -> Evicting:
-    """Nobody may be evicted for anybody."""
+    """No workload may be evicted."""
     return NoEvictions()
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is. ``places``: why a podset cannot be placed on the nodes of a flavor, or nothing. ``fair``: between
-    queues by fair sharing. ``order``: by another order (``policies.order``). ``histories``: what LocalQueues have used,
-    for ClusterQueues that order by that; each admission counts at once. ``evictions``: by default there are none."""
+    """The facts of a decision on quota.
+
+    ``places``: why a podset cannot be placed on the nodes of a flavor, or nothing.
+    ``fair``: queues are ordered by fair sharing.
+    ``order``: queues are ordered by another order (``policies.order``).
+    ``histories``: the past usage of LocalQueues, for ClusterQueues that order by it; each admission counts at once.
+    ``evictions``: by default there are none.
+    """
 
     queues: Sequence[ClusterQueue]
     cohorts: Sequence[Cohort] = ()
@@ -96,11 +108,13 @@ class World:
 
 
 def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
-    """Everyone once: those that are admitted in their order, then those that wait, in the order in which they were
-    looked at. Whoever has others evicted keeps its quota from then on: those after it have what is left.
+    """Decide on each workload once: first the admitted ones in their order, then the others in the order of their
+    turns.
+
+    A workload with victims keeps its quota from its turn on: the workloads after it have what is left.
 
     A queue that contradicts itself (a resource in two groups, a negative quota) gives nothing, and says so to its
-    workloads. Raises a ValueError for what makes no sense: a negative request, two queues of one name.
+    workloads. Raises a ValueError for input that makes no sense: a negative request, two queues of one name.
     """
     line, usable = list(incoming), Usable(world.queues, world.cohorts, world.flavors)
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, admitted=list(world.admitted))
@@ -125,17 +139,17 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
 
 
 class _Turns:
-    """Whose turn it is, with what it gets then."""
+    """Finds the workload whose turn is next, with the assignment that it would get."""
 
     def __init__(self, world: World, books: Books, rank: Rank | None) -> None:
         self._world = world
         self._books = books
         self._rank = rank
         self._known: dict[str, tuple[int, Assignment]] = {}
-        """By the UID of a workload; as of which version of the books."""
+        """The version of the books, and the assignment found at that version, by the UID of a workload."""
 
     def next(self, lines: _Lines) -> Decision | None:
-        """Who can have nothing is told so first: it is in nobody's way."""
+        """Take the next turn. Workloads that cannot get anything come first, because they block no others."""
         found: dict[str, tuple[Incoming, Assignment]] = {}
         heads: dict[str, Head] = {}
         for queue, one in lines.heads():
@@ -164,8 +178,11 @@ class _Turns:
         return known
 
     def _assign(self, queue: ClusterQueue, one: Incoming, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """By preempting only if there are victims for all of it together: also where there are none for a part of it,
-        because its queue need not borrow that part from those who go. Without such victims as it is, if it fits so."""
+        """Assign flavors to the podsets. An assignment that preempts needs victims for all of its usage together.
+
+        Such victims may exist although there are none for a part of the usage: its queue need not borrow that part
+        from them. Without victims the assignment stands only if it fits without preemption.
+        """
         names = uncovered(queue, podsets)
         if not podsets or names:
             text = f"{queue.title} does not cover {listed(names)}, which it asks for" if names else "it has no podsets"
@@ -259,7 +276,7 @@ class _Lines:
 
 
 def by_age(heads: Mapping[str, Head]) -> list[Head]:
-    """Without fair shares: who need not borrow from far away first, then priority, then age."""
+    """The order without fair shares: the least far borrowing first, then priority, then age."""
     return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
 
 
@@ -273,8 +290,10 @@ def _with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequenc
 def _whole_or_part(
     podsets: Sequence[PodSetRequest], assign: Callable[[Sequence[PodSetRequest]], Assignment]
 ) -> Assignment:
-    """For all pods, also by preempting; else for as many as there is quota for, and ``counts`` says how many: the first
-    podsets have theirs before the others. If even the minimum is too much, that is what the reason is about.
+    """Assign all pods, also by preempting; else as many as there is quota for, with their ``counts``.
+
+    The first podsets get their pods before the others. If even the minimum is too much, the reason is about the
+    minimum.
     """
     whole = assign(podsets)
     extra = sum(one.count - _least(one) for one in podsets)
@@ -291,7 +310,7 @@ def _least(podset: PodSetRequest) -> int:
 
 
 def _with(podsets: Sequence[PodSetRequest], extra: int) -> list[PodSetRequest]:
-    """Of each its minimum, and so many more in all."""
+    """The podsets with their minimum counts, and ``extra`` more pods in all."""
     found = []
     for one in podsets:
         more = min(extra, one.count - _least(one))
@@ -312,7 +331,7 @@ def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
 
 
 def _check(world: World, incoming: Sequence[Incoming]) -> None:
-    """Whether what the decision by quota is asked about makes sense. Raises a ValueError that says what to do."""
+    """Check the input of the decision by quota. Raises a ValueError that says what to do."""
     check_queues(world.queues, world.cohorts)
     for name, flavor in world.flavors.items():
         if flavor.name != name:

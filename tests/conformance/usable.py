@@ -1,6 +1,4 @@
-"""Which queues can be used, and why nobody is admitted to the others: asked alike by the decisions on quota and on
-preemption.
-"""
+"""Tells which queues can be used, and why others admit no workload; the decisions on quota and preemption share it."""
 
 from __future__ import annotations
 
@@ -14,9 +12,12 @@ from policies.words import twice
 
 
 class Usable:
-    """``queues``, ``cohorts``: those that contradict themselves (a resource in two groups, a negative quota) have
-    nothing. ``troubles``: why a queue cannot be used, by its name; ``flavors``: the names of those that exist, None if
-    that is not asked. A queue with a flavor that does not exist goes on lending what it has, as in Kueue."""
+    """The queues that can be used. A queue with a flavor that does not exist still lends its quota, as in Kueue.
+
+    ``queues``, ``cohorts``: a self-contradicting one (a resource in two groups, a negative quota) has no quota.
+    ``troubles``: why a queue cannot be used, by its name.
+    ``flavors``: the names of the existing flavors; None: not checked.
+    """
 
     def __init__(
         self, queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], flavors: Collection[str] | None = None
@@ -31,7 +32,7 @@ class Usable:
         self._stops = {one.name: one.stop for one in queues}
 
     def why_closed(self, tree: QuotaTree, name: str) -> str:
-        """Why nobody is admitted to that queue; empty if somebody may be."""
+        """The reason why the queue admits no workload; empty if it may admit some."""
         if (node := tree.queues.get(name)) is None:
             return tree.problems.get(name, f"queue {name} does not exist")
         above = (self._above[at.name] for at in node.path() if at.is_cohort and at.name in self._above)
@@ -47,8 +48,7 @@ def _missing(queue: ClusterQueue, flavors: Collection[str] | None) -> str:
 
 
 def contradiction(one: ClusterQueue | Cohort) -> str:
-    """Why nobody can be admitted to a queue, or to those of a cohort, that contradicts itself, as people write it;
-    empty if it does not."""
+    """The contradiction for which a queue, or the queues of a cohort, admits no workload; empty if there is none."""
     what_it_is = f"{'queue' if isinstance(one, ClusterQueue) else 'cohort'} {one.name}"
     covered = [name for group in one.groups for name in dict.fromkeys(group.covered)]
     flavors = [name for group in one.groups for name, _ in group.flavors]

@@ -1,7 +1,8 @@
-"""Records what the real kube-scheduler sends: `python -m tests.contract.record` writes tests/contract/recorded/*.json.
+"""Records the requests of the real kube-scheduler: `python -m tests.contract.record` writes
+tests/contract/recorded/*.json.
 
-An extender that agrees to everything answers it, once with node names and once with whole nodes on the wire. Run again
-when the version of kube-scheduler changes, and look at the difference.
+An extender that agrees to everything answers it, once with node names and once with whole nodes on the wire. Run
+again when the version of kube-scheduler changes, and look at the difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An API server whose watch lags: its objects, what of them Muster has yet to be told, and what is written."""
+"""An API server whose watch lags: its objects, the changes that Muster has not seen yet, and the writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ComputeDomains for scripts: what the driver publishes of nodes, its templates, and gangs that have channels."""
+"""ComputeDomains for scripts: the slices of nodes, the driver's templates, and gangs that have channels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LABEL = DOMAIN_LABEL
 
 
 def fabric(node: str) -> SliceSeen:
-    """What the driver publishes of a node beside its GPUs: a channel and a daemon."""
+    """The slice that the driver publishes of a node beside its GPUs: a channel and a daemon."""
     kinds = ("channel", "daemon")
     devices = tuple(Device(f"{kind}-0", Published(IMEX, {"type": kind, "id": 0}).facts()) for kind in kinds)
     return SliceSeen(Slice(f"{node}-imex", PoolKey(IMEX, node), 1, 1, Reach(node), devices))

@@ -47,7 +47,7 @@ def template(*requests: ClaimRequest, name: str = "gpus") -> ClaimTemplateSeen:
 
 
 def with_template(name: str, count: int, template: str = "gpus", **facts: object) -> list[Pod]:
-    """A gang whose pods have a claim of that template each, and ask for no other GPUs."""
+    """A gang whose pods have a claim of that template each, and request no other GPUs."""
     return [replace(pod, device_claims=(ClaimUse("gpu", "", template),)) for pod in gang(name, count, gpus=0, **facts)]  # type: ignore[arg-type]
 
 
@@ -68,7 +68,10 @@ def claim(
     devices: tuple[str, ...] = (),
     extended: bool = False,
 ) -> DeviceClaimSeen:
-    """A claim, or that of a pod; with ``devices`` it has these of that node. ``extended``: for the pod's resources."""
+    """A claim, of a pod if ``pod`` is given.
+
+    ``devices``: allocated ones of that node. ``extended``: for the pod's resources.
+    """
     held = tuple(DeviceKey(NVIDIA, node, device) for device in devices)
     allocation = Allocation(held, at(node)) if node else None
     owner, use = ("", "") if pod is None else (pod.uid, EXTENDED_USE if extended else "gpu")

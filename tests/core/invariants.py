@@ -47,7 +47,7 @@ def validate(state: State) -> None:
 
 
 def _wrong_with_devices(state: State) -> Iterator[str]:
-    """What nodes offer is worked out anew, once every requirement is evaluated."""
+    """Compute again what nodes offer, once every requirement is evaluated."""
     devices = state.devices
     for node in state.claims.nodes.values() if devices.settled else ():
         kept, anew = state.claims._table._offered.get(node.name, {}).get("devices", ()), devices._offered(node)
@@ -63,7 +63,7 @@ def _wrong_with_devices(state: State) -> Iterator[str]:
 
 
 def _wrong_with_volumes(state: State) -> Iterator[str]:
-    """What nodes offer and pods ask for is worked out anew, and no volume is promised twice."""
+    """Compute again what nodes offer and pods request; no volume may be promised twice."""
     volumes, claims = state.volumes, state.claims
     if not volumes.settled:
         return
@@ -111,7 +111,7 @@ def _member(state: State, workload: Workload, member: Member) -> Iterator[str]:
             yield f"the promise of {node} to {uid} is claimed as {claim}"
         settled = not workload.releasing and member.state is not MemberState.UNKNOWN
         known = state.claims.nodes.get(node)
-        counted = settled and (known is None or not known.bare)  # what one that is left out has is not known
+        counted = settled and (known is None or not known.bare)  # the content of a left-out node is unknown
         if claim is not None and counted and state.claims.overcommitted(node, claim.requests):
             yield f"node {node} is overcommitted by the promise to {uid}"
     yield from _hold(state, member)
@@ -145,7 +145,7 @@ def _slots(state: State, workload: Workload) -> Iterator[str]:
 
 
 def _demand(state: State, workload: Workload) -> Iterator[str]:
-    """What the planner has worked out for a waiting workload is right until it is marked as stale."""
+    """The planner's demand of a waiting workload is right until it is marked as stale."""
     demand = workload.asked
     if demand is None:
         yield "it waits, and nobody is going to look at it"
@@ -163,7 +163,7 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
 
 
 def _quorum(state: State, workload: Workload) -> Iterator[str]:
-    """Bound members are 0 or minMember at least, save for what is under way or known to be broken."""
+    """Bound members are 0 or minMember at least, except for starts that are under way or known to be broken."""
     members, release, needed = workload.members, workload.release, workload.min_member
     ours = all(pod.scheduler in state.schedulers for pod in workload.live)
     if (
@@ -185,14 +185,14 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
 
 
 def _wrong_with_expected(state: State) -> Iterator[str]:
-    """Pods of no gang count where room is kept for them, and nowhere else before they are bound."""
+    """Single pods count where room is kept for them, and nowhere else before they are bound."""
     for owner, tenant in state.claims.tenants:
         if isinstance(owner, Expected) and owner.uid not in state.singles.kept:
             yield f"{tenant} is expected on {tenant.node}, where no room is kept for it"
 
 
 def _wrong_with_claims(state: State) -> Iterator[str]:
-    """Every promise is somebody's, and every bound pod is counted where it is."""
+    """Every promise has an owner, and every bound pod is counted where it is."""
     for owner, claim in state.claims:
         if isinstance(owner, SlotOf):
             workload = state.workloads.get(owner.workload)
@@ -239,7 +239,7 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
 
 
 def _wrong_with_pods(state: State) -> Iterator[str]:
-    """What is kept of pods beside their claims and their gangs is so by a fresh look at all pods."""
+    """The indexes of pods, beside their claims and gangs, agree with a fresh look at all pods."""
     singles, astray, pods = state.singles, state.astray._pods, state.pods.values()
     mounts = [((pod.namespace, claim), pod.uid) for pod in pods for claim in pod.claims]
     owned = [((pod.owner, pod.group_key), pod.uid) for pod in pods if pod.owner and not pod.ended]
@@ -285,7 +285,7 @@ def _sets(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, set[Hash
 
 
 def _wrong_with_quotas(state: State) -> Iterator[str]:
-    """Whoever has room and a queue uses quota of it for just that."""
+    """The room of a workload in a queue is exactly what it uses quota for."""
     quotas, used = state.quotas, dict[str, Counter[tuple[str, str]]]()
     for key in quotas.uses:
         queue, uses = quotas.queue_of(key), quotas.uses.of(key)
@@ -320,18 +320,18 @@ def validate_claims(claims: Claims) -> None:
 
 
 def _validate_table(table: Table) -> None:
-    """Work everything out anew from the nodes; what was kept up to date must say the same."""
+    """Recompute all values from the nodes; the incrementally kept ones must agree."""
     _validate_facts(table._facts)
     validate_tenants(table.tenants)
     view, nodes = table.snapshot(), [table.nodes[name] for name in table._facts.names]
     for name, line in table.resources.items():
         beside = [dict(chain.from_iterable(table._offered.get(one.name, {}).values())).get(name, 0) for one in nodes]
         listed = [dict(node.allocatable).get(name, 0) for node in nodes]
-        # What is negative is kept back.
+        # Negative amounts are kept back.
         offered = [(here or max(0, more)) + min(0, more) for here, more in zip(listed, beside, strict=True)]
         assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"
     for scratch in table._scratches:
-        # One that is lent shows what a statement tries.
+        # A lent snapshot shows what a statement tries.
         known = [row for row in range(len(nodes)) if row not in scratch.behind and not scratch.lent]
         assert np.array_equal(scratch.free[:, known], table.free[:, known]), "a statement has left something behind"
 

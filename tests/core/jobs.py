@@ -14,7 +14,7 @@ from tests.core.script import Script
 
 
 def template(name: str = "job", gpus: int = 8, series: str = "", **facts: object) -> Pod:
-    """What the pods of the job ``name`` are made of."""
+    """The template for the pods of the job ``name``."""
     group = GroupRef(name, Dialect.ANNOTATION)
     pod = Pod("", "default", name, requests(gpus), owner=f"uid-{name}", series=series, group=group)
     return replace(pod, **facts)  # type: ignore[arg-type]
@@ -29,7 +29,7 @@ def job(count: int, *more: PodSet, name: str = "job", indexed: bool = True, gpus
 
 
 class Controlled:
-    """One job whose controller obeys at once, but for its pods: ``create`` makes them, ``delete`` lets them go."""
+    """A job whose controller obeys at once, except for its pods: ``create`` makes them, ``delete`` deletes them."""
 
     def __init__(self, script: Script, seen: Job, *, obeys: bool = True) -> None:
         self.script = script
@@ -53,7 +53,7 @@ class Controlled:
         self.script.feed(JobGone(self.seen.key, self.seen.uid))
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; the controller does what it is told meanwhile."""
+        """Let time pass; the controller obeys all writes meanwhile."""
         for _ in range(max(1, round(seconds / 0.25))):
             self.script.advance(0.25)
             self.settle()
@@ -87,7 +87,7 @@ class Controlled:
         return pods
 
     def delete(self) -> None:
-        """Its pods go, one after the other."""
+        """Delete its pods, one after the other."""
         for uid, pod in list(self.pods.items()):
             del self.pods[uid]
             if uid in self.script.pods:
@@ -103,7 +103,7 @@ class Controlled:
         return pods
 
     def restart(self) -> None:
-        """Its controller ends all pods and makes them anew."""
+        """Let the controller end all pods and create them again."""
         self.delete()
         self.create()
 
@@ -130,12 +130,12 @@ class Controlled:
 
 
 def show_again(script: Script, pod: Pod) -> None:
-    """The watch repeats what it has shown of the pod."""
+    """Let the watch repeat the pod as it was shown last."""
     script.feed(PodSeen(script.pods[pod.uid]))
 
 
 def wakes_later(script: Script, seconds: float) -> bool:
-    """Whether a Tick after so long leaves nothing that is due."""
+    """Whether a Tick after ``seconds`` leaves nothing that is due."""
     script.now += seconds
     script.feed(Tick())
     due = script.core.next_wake()

@@ -1,4 +1,4 @@
-"""Jobs that are let go without a plan: how they are written, seen, stopped and taken up by another leader."""
+"""Jobs that are started without a plan: how they are written, seen, stopped and taken up by another leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wanting(size: int = 2, name: str = "first", **facts: Any) -> Job:
 
 
 def naming_only_its_queue() -> Job:
-    """Its pods say nothing of nodes."""
+    """A job whose pods say nothing of nodes."""
     return replace(job(2, name="first"), queue="team")
 
 
@@ -41,7 +41,7 @@ def come(script: Script, wanted: Job | None = None, *, obeys: bool = True) -> Co
 
 
 def ungate(script: Script) -> list[str]:
-    """Whose gates were asked to come off since the last time, and do."""
+    """Remove the gates whose removal was requested since the last time; returns the pods' UIDs."""
     asked = [one.uid for one in script.effects if isinstance(one, Ungate)]
     found = [uid for uid in asked if uid in script.pods and GANG_GATE in script.pods[uid].gates]
     assert len(found) == len(set(found)), "once for each pod"
@@ -52,7 +52,7 @@ def ungate(script: Script) -> list[str]:
 
 
 def stop(first: Controlled) -> None:
-    """Its controller has seen that it is suspended."""
+    """Let the controller delete the pods and show the job as suspended."""
     first.delete()
     first.show(stopped=True)
 

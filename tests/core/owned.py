@@ -29,7 +29,7 @@ def owned(number: int, *, gang: str = "statefulset-web", by: str = "statefulset-
 
 
 def owner(count: int, *, order: Order | None = None, **facts: Any) -> GangOwner:
-    """``web``, of so many pods; ``order``: its controller makes them in this order."""
+    """The owner ``web`` of ``count`` pods; ``order``: the order in which its controller creates them."""
     template = Pod("", "default", "web", requests(8), owner=SET.uid, controller=SET)
     podset = None if order is None else PodSet(template, count, count, order=order)
     return GangOwner(key("statefulset-web"), SET, **{"minimum": count, "podset": podset, **facts})
@@ -48,7 +48,7 @@ def scripted(seen: GangOwner, *pods: Pod, nodes: str = "a: 4x8") -> Script:
 
 
 def free(script: Script) -> list[str]:
-    """The nodes with room for one more such pod, which nobody is promised."""
+    """The nodes with unpromised room for one more such pod."""
     return [name for name in script.core.state.claims.nodes if script.core.state.claims.fits(name, requests(8))]
 
 

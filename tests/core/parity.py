@@ -1,4 +1,4 @@
-"""What two readings make of a small world with queues: the passes of the core, and the pure decision by quota."""
+"""Two readings of a small world with queues: the passes of the core, and the pure decision by quota."""
 
 from __future__ import annotations
 
@@ -30,9 +30,14 @@ _FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
 
 @dataclass
 class Outcome:
-    """By name, in the order of the decisions: who is admitted, with the flavor of each podset; and who has whom
-    evicted. ``apart``: the core goes on where the decision by quota ends, on purpose (docs/kueue.md): somebody counts
-    on what the victims of others leave, or has podsets of which one has no victims with the flavor of the other."""
+    """The outcome by name, in the order of the decisions.
+
+    ``admitted``: the flavor of each podset.
+    ``evicts``: the victims of each workload.
+    ``apart``: whether the core goes on where the decision by quota ends, on purpose (docs/kueue.md). Then a
+      workload counts on what the victims of others leave, or one of its podsets has no victims with the flavor of
+      another.
+    """
 
     admitted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     evicts: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -40,7 +45,7 @@ class Outcome:
 
 
 def by_core(case: Case) -> Outcome:
-    """All who wait have come when the first pass begins."""
+    """The outcome of the core. All waiting workloads exist when the first pass begins."""
     script, found = begun(case), Outcome()
     gangs = {one.name: one for one in case.waiting}
     for effect in script.effects:
@@ -143,7 +148,7 @@ def _incoming(one: Gang) -> Incoming:
 
 
 def in_passes(seed: int, count: int) -> Iterator[tuple[Outcome, Outcome]]:
-    """What both make of one world pass by pass, with nobody evicted: after each pass some end, and others come."""
+    """The outcomes of both for one world, pass by pass, without evictions: in between some end, others come."""
     some, chance = replace(case(seed), preempts=False), Random(seed)  # noqa: S311 - it is a test
     gangs = {one.name: one for one in (*some.running, *some.waiting)}
     used = {one.name: Admitted(one.queue, one.usage) for one in some.running}

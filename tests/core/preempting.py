@@ -1,4 +1,4 @@
-"""A script in which workloads are evicted for others, and a pod of no gang for which kube-scheduler would preempt."""
+"""A script in which workloads are evicted for others, and a single pod for which kube-scheduler would preempt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ON = Limits(preemption=Preempts.ON, preemption_s=60.0)
 
 
 class Cluster(Script):
-    """Writes reservations down at once, unless it is told not to."""
+    """Writes reservations at once, unless ``writes`` is off."""
 
     def __init__(self, *facts: Node | Pod, writes: bool = True, limits: Limits = ON) -> None:
         self.writes = writes
@@ -38,7 +38,7 @@ class Cluster(Script):
         return self.written[-1].reservation if self.written else None
 
     def leave(self, *pods: Pod) -> None:
-        """They have been told to go, and go."""
+        """End these pods, which have been evicted."""
         for pod in pods:
             self.change(pod, deleting=True)
         self.gone(*(self.pods[pod.uid] for pod in pods))
@@ -50,7 +50,7 @@ class Cluster(Script):
 def running(
     script: Cluster, name: str, size: int, gpus: int = 8, priority: int = 0, least: int | None = None
 ) -> list[Pod]:
-    """A gang that is bound. ``least``: so many of it have to run, if not all."""
+    """A gang that is bound. ``least``: its minMember, if not all."""
     pods = gang(name, size, min_member=least, gpus=gpus, priority=priority)
     script.see(pods)
     script.run(pods)
@@ -59,7 +59,7 @@ def running(
 
 
 def lacks(script: Cluster, name: str) -> str:
-    """What is taken to keep those of it that wait from being planned."""
+    """The recorded reason why the waiting members are not planned."""
     demand = script.gang(name).asked
     assert demand is not None
     return str(demand.trouble)
@@ -87,5 +87,5 @@ class Asked:
         return self.script.preempt(self.script.pods[self.pod.uid], {self.node: (self.low[0].uid,)})
 
     def restart(self) -> Cluster:
-        """Another extender, which reads what is left."""
+        """Start another extender, which reads the objects."""
         return Cluster(*cluster("a: 2x8"), *self.script.pods.values(), limits=OFF)

@@ -48,7 +48,7 @@ class Course:
         script.advance(1)
 
     def step(self) -> object:
-        """What happens next."""
+        """Draw and return the next event."""
         chance = self.random
         what = chance.choices(("come", "leave", "run", "queue", "node"), (10, 8, 6, 2, 1))[0]
         if what == "come" or not self.there:

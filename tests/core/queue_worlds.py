@@ -1,4 +1,4 @@
-"""Small worlds with queues at random: who runs, who waits, and the nodes of the flavors."""
+"""Small worlds with queues at random: the running and waiting workloads, and the nodes of the flavors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Gang:
 
 @dataclass(frozen=True)
 class Case:
-    """``without``: flavors that have no nodes."""
+    """A world. ``without``: flavors that have no nodes."""
 
     flavors: list[ResourceFlavor]
     queues: list[ClusterQueue]
@@ -166,7 +166,7 @@ def waiting_gang(chance: Random, name: str, queues: list[ClusterQueue]) -> Gang:
 
 
 def nodes(case: Case) -> list[Node]:
-    """One for each flavor, large enough for everybody."""
+    """A node for each flavor, large enough for all workloads."""
     return [
         node(one.name, 10_000, labels={FLAVOR: one.name}, taints=one.taints)
         for one in case.flavors

@@ -45,7 +45,7 @@ def cluster_queue(name: str, quotas: dict[str, int | Quota], **facts: object) ->
 
 
 def show(script: Script, *things: QueueObject) -> None:
-    """The watch shows these; a LocalQueue of the name of each ClusterQueue leads to it from the default namespace."""
+    """Show these objects. For each ClusterQueue a LocalQueue of its name leads to it from the default namespace."""
     script.feed(NamespaceSeen("default", (("kubernetes.io/metadata.name", "default"),)))
     for thing in things:
         script.feed(QueueSeen(thing))
@@ -66,7 +66,7 @@ def in_queue(name: str, size: int, queue: str = "team", **facts: Any) -> list[Po
 
 
 def come(script: Script, pods: list[Pod]) -> None:
-    """They are seen, and all that follows at once."""
+    """Show the pods, and let the core do all that follows at once."""
     script.see(*pods)
     script.advance(0.5)
 
@@ -83,7 +83,7 @@ def planned(script: Script, name: str) -> int:
 
 
 def leave(script: Script, pods: list[Pod]) -> None:
-    """They are gone, and all that follows at once."""
+    """Remove the pods, and let the core do all that follows at once."""
     for pod in pods:
         script.gone(script.pods[pod.uid])
     script.advance(0.5)
@@ -137,7 +137,7 @@ FAIR = replace(ON, fair_sharing=True)
 
 
 def borrowers(limits: Limits) -> Queued:
-    """One queue has 16 and uses 40, another one has 8 and uses 16; both borrow from a third one, which has 32."""
+    """A queue with 16 that uses 40, and one with 8 that uses 16; both borrow from a third one, which has 32."""
     rules = Preemption(reclaim=Evicts.ANY)
     has = {"one": 16, "two": 8, "lender": 32}
     there = (cluster_queue(name, {"gpus": much}, cohort="all", preemption=rules) for name, much in has.items())

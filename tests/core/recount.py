@@ -1,4 +1,4 @@
-"""The slow twin of what is counted event by event: everything about one workload, worked out anew from its members."""
+"""The slow twin of incremental counting: all figures of one workload, computed afresh from its members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTED = tuple(Stage)[1:]
 
 
 def differences(workload: Workload) -> Iterator[str]:
-    """Where the counts kept up to date disagree with a fresh count."""
+    """Yield where the counts kept up to date disagree with a fresh count."""
     members, stages = workload.members, _stages(workload)
     yield from _wrong_podsets(workload, stages)
     yield from _wrong_roles(workload, stages)
@@ -157,7 +157,10 @@ def _release(pod: Pod) -> str:
 
 
 def _counts(workload: Workload, pod: Pod) -> bool:
-    """A PodGroup made anew under the same name is another workload: pods stamped by the old one do not count."""
+    """Whether the pod counts.
+
+    A PodGroup made again under its name is another workload: pods with the old stamp do not count.
+    """
     return workload.group is None or pod.stamp is None or pod.stamp.gang == workload.group.uid
 
 
@@ -199,9 +202,12 @@ def _stage(member: Member) -> Stage:
 
 
 def finished_here(workload: Workload, pod: Pod) -> bool:
-    """It succeeded in a start that goes on: a member of its release is bound, or, when nobody is, its release is the
-    last one, and a controller of its members has made another pod: for a slot that it has lost, or for others than the
-    indexes of a job that are done. Of a job, what is not expected does not count, nor what has no index."""
+    """Whether the pod has succeeded in a start that still goes on.
+
+    The start goes on while a member of its release is bound. If none is bound, its release must be the last one, and
+    a controller of its members must have made another pod. That pod is for a slot that the release has lost, or for
+    others than the completed indexes of a job. In a job, unexpected pods and pods without an index do not count.
+    """
     templates = workload.members.slots.templates
     if pod.phase != "Succeeded" or pod.stamp is None or (templates and pod.identity not in templates):
         return False

@@ -30,6 +30,6 @@ def members(size: int, constraints: Constraints = EVENLY, **facts: Any) -> list[
 
 
 def nominated(script: Script, pods: list[Pod]) -> list[Pod]:
-    """Those that are nominated for the node that they are planned on, by what was asked for last."""
+    """The pods that the last requests nominate for the node that they are planned on."""
     last = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate)}
     return [pod for pod in pods if last.get(pod.uid) and last[pod.uid] == script.planned(pod)]

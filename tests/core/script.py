@@ -1,4 +1,4 @@
-"""A script of events for the core, under a virtual clock: says what happens, keeps what the core asks for.
+"""A script of events for the core, under a virtual clock: feeds the events, and keeps the core's effects.
 
 It carries nothing out by itself except nominations, which the watch shows at once.
 """
@@ -66,7 +66,11 @@ class Script:
         now: float = 1000.0,
         levels: tuple[LevelKey, ...] = (),
     ) -> None:
-        """``checked``: the whole state is checked after every so many events. ``now``: by the wall clock, too."""
+        """Start a script.
+
+        ``checked``: after how many events the whole state is checked.
+        ``now``: the start of the clock, which is the wall clock, too.
+        """
         self._nominates = nominates
         self._checked, self._fed = checked, 0
         self.core = Engine(limits=limits, policies=policies, steering=steering, levels=levels, mode=mode)
@@ -82,7 +86,7 @@ class Script:
             self.feed_synced()
 
     def feed(self, event: Event) -> list[Effect]:
-        """One event now."""
+        """Handle one event now."""
         effects = self.core.handle(event, self.now)
         self._fed += 1
         if self._fed % self._checked == 0:
@@ -121,14 +125,14 @@ class Script:
         self.advance(0.1)
 
     def gone(self, *pods: Pod) -> None:
-        """Their objects disappear."""
+        """Remove the objects of these pods."""
         for pod in pods:
             self.pods.pop(pod.uid)
             self.feed(PodGone(pod.uid))
         self.advance(0.1)
 
     def drop(self, *nodes: str) -> None:
-        """These nodes disappear."""
+        """Remove these nodes."""
         for name in nodes:
             self.feed(NodeGone(name))
         self.advance(0.1)
@@ -205,7 +209,7 @@ class Script:
         return "" if gang is None else gang.placement.get(pod.uid, "")
 
     def bound(self, pods: Iterable[Pod]) -> list[str]:
-        """The nodes of those that are bound as far as the core knows."""
+        """The nodes of the pods that are bound as far as the core knows."""
         known = (self.core.state.pods.get(pod.uid) for pod in pods)
         return [pod.node for pod in known if pod is not None and pod.node]
 
@@ -244,5 +248,5 @@ class Script:
 
 
 def stamp_of(binding: PostBinding) -> Stamp | None:
-    """What the Binding's annotations leave on the pod."""
+    """The stamp that the Binding's annotations leave on the pod."""
     return stamps.stamp_of(binding.annotations)

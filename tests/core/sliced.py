@@ -40,7 +40,7 @@ def appear(script: Script, pods: list[Pod]) -> None:
 
 
 def step(script: Script) -> None:
-    """One slice of what is due now."""
+    """Run one slice of what is due now."""
     wake = script.core.next_wake()
     assert wake is not None
     script.now = max(script.now, wake)
@@ -54,7 +54,7 @@ def until_walking(script: Script) -> None:
 
 
 def ticks(script: Script) -> list[int]:
-    """How many functions each slice calls until the core is at rest."""
+    """How many functions each slice calls until nothing is due."""
     found = []
     while (wake := script.core.next_wake()) is not None and wake <= script.now + 1:
         script.now = max(script.now, wake)

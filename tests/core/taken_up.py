@@ -41,7 +41,7 @@ UNREADABLE = GroupJob(JOB, PodSets(KEY, ()))
 
 
 def pods_of(job: GroupJob, life: str = "") -> list[Pod]:
-    """As its controller makes them, and the policy gates them."""
+    """The pods as the controller makes them, and the admission policy gates them."""
     (podset,) = job.podsets.podsets
     return [replace(pod, uid=f"u{pod.index}{life}", gates=(GANG_GATE,)) for pod in podset.pods()]
 
@@ -62,12 +62,12 @@ def asked(script: Script) -> int:
 
 
 def free(script: Script) -> int:
-    """How many nodes nobody is promised or uses."""
+    """How many nodes are neither used nor promised."""
     return sum(script.core.state.claims.fits(name, requests(8)) for name in script.core.state.claims.nodes)
 
 
 def taken_up(script: Script) -> None:
-    """What was asked for is done, and shown."""
+    """Carry out the enqueue request, and show the result."""
     assert asked(script) == 1
     script.feed(Enqueued(KEY))
     script.see(TAKEN_UP)

@@ -52,7 +52,7 @@ class Bind:
 
 @dataclass
 class World(ApiServer):
-    """What is under way between it, Muster and kube-scheduler."""
+    """Everything under way between the API server, Muster and kube-scheduler."""
 
     core: Engine = field(default_factory=Engine)
     limits: Limits = field(default_factory=Limits)
@@ -129,7 +129,7 @@ class World(ApiServer):
         return [pod for pod in waiting if pod.uid not in flying]
 
     def schedule(self, pod: Pod) -> None:
-        """One scheduling cycle: the nominated node alone, then all that fit; then the bind."""
+        """Run one scheduling cycle: the nominated node alone, then all that fit; then the bind."""
         feasible = tuple(name for name, node in self.nodes.items() if self.room_for(pod, node))
         passed: tuple[str, ...] = ()
         if pod.nominated_node in feasible and pod.nominated_node is not None:
@@ -182,7 +182,7 @@ class World(ApiServer):
             self.feed(Ungated(uid, detail))
 
     def end_writes(self) -> None:
-        """Every nomination and ungating asked for by now is written."""
+        """Write every nomination and ungating that has been requested."""
         for uid in [*self.wishes, *self.ungates]:
             self.end_write(uid)
 
@@ -211,7 +211,7 @@ class World(ApiServer):
         self.feed(Synced(self.now))
 
     def come_to_rest(self) -> None:
-        """Everything that can go on goes on, without a fault, until nothing moves."""
+        """Let everything continue without a fault, until nothing moves."""
         for _ in range(40):
             self.end_writes()
             self.deliver(len(self.watch))
@@ -235,7 +235,7 @@ class World(ApiServer):
         return (pod.node or assumed.get(pod.uid)) == node.name
 
     def _all_are_led(self, uid: str) -> bool:
-        """Whether every placed member of its gang is nominated in fact, or will be pinned by what ungates it."""
+        """Whether every placed member of its gang is really nominated, or will be pinned when it is ungated."""
         gang = self.core.state.store.workload_of(self.core.state.pods[uid])
         placed = {member: node for member, node in gang.placement.items() if member in self.pods} if gang else {}
         return all(

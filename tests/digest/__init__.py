@@ -1,1 +1,1 @@
-"""Golden digests: whether the core asks for the same effects as before, whatever its code and its words are now."""
+"""Golden digests: whether the core has the same effects as before, however its code and its words change."""

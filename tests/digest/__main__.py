@@ -30,7 +30,7 @@ RANDOM = ("tests/core/test_machine.py",)
 """Hypothesis chooses other histories there whenever the test is changed."""
 
 Digests = Mapping[str, list[str]]
-"""By the number of a seed or the name of a script: the digest of each core in it."""
+"""The digest of each core in a seed or a script, by the seed's number or the script's name."""
 
 
 def of_seed(seed: int) -> list[str]:

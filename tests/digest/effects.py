@@ -1,7 +1,7 @@
 """The form in which effects are hashed: fields under names of their own, objects by name, prose by its arguments.
 
-Effects may be renamed, moved and worded anew: their digest stays. What is not in it: the sentence of a text, the name
-of the shape of a trial, and of jobs and pods whatever is not their name.
+Effects may be renamed, moved and worded differently: their digest stays. Not in it: the sentence of a text, the name
+of the shape of a trial, and all of jobs and pods but their names.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from extender.core.events import Event
 from policies.model import Job, Pod
 
 Form = str | int | float | bool | tuple["Form", ...] | None
-"""What a value is hashed as: its ``repr`` is the same in every process."""
+"""The value that is hashed: its ``repr`` is the same in every process."""
 
 _ARGUMENT = re.compile(r"[\w.:-]*(?:\d|\w/)[\w./:-]*")
 
 
 def arguments(text: str) -> tuple[str, ...]:
-    """Return what a text is about: its numbers, and the names with a digit or a slash in them, without their order."""
+    """Return the arguments of a text: its numbers, and the names with a digit or a slash in them, unordered."""
     return tuple(sorted({word.strip(".:-") for word in _ARGUMENT.findall(text)}))
 
 
@@ -130,7 +130,7 @@ def named(effect: Effect) -> dict[str, object]:
 
 
 def _argued(text: str) -> tuple[bool, tuple[str, ...]]:
-    """Return whether there is a text, and what it is about."""
+    """Return whether there is a text, and its arguments."""
     return bool(text), arguments(text)
 
 

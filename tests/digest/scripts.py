@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Record what the cores of a test ask for, in its fixtures too. The report takes it to the process that writes."""
+    """Record the effects of a test's cores, in its fixtures too. The report takes them to the process that writes."""
     with recorded() as streams:
         item.user_properties.append((_PROPERTY, streams))
         return (yield)
@@ -29,7 +29,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put digests in the place of what was recorded."""
+    """Replace the records by their digests."""
     report = yield
     report.user_properties = [
         (name, [one.digest for one in value.values()] if name == _PROPERTY and isinstance(value, dict) else value)

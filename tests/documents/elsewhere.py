@@ -20,7 +20,7 @@ WHOLE = {
 """Pages that a test of their own types from the first command to the last. They have no exceptions."""
 
 PLAYGROUND = ("make devcluster", "export KUBECONFIG=")
-"""How a page opens its cluster: tests/documents/playground.py starts it, and sets what it prints."""
+"""The commands by which a page opens its cluster: tests/documents/playground.py starts it, and sets their output."""
 
 _CONTAINERS = "needs containers"
 _BENCH = "measures for minutes to hours; tests/integration/test_benchmark.py runs small ones"
@@ -90,7 +90,7 @@ def exception(command: Command) -> str | None:
 
 
 def to_type(page: Path) -> Iterator[Command]:
-    """Yield what a test types of a page on the playground."""
+    """Yield the commands of a page that a test types on the playground."""
     for command in commands(page):
         if not command.text.startswith(PLAYGROUND) and exception(command) is None:
             yield command

@@ -1,4 +1,4 @@
-"""docs/examples.md is typed on a cluster of its own: `python -m tests.documents.examples` writes down what is seen."""
+"""docs/examples.md is typed on a cluster of its own: `python -m tests.documents.examples` writes down the output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _runs(here: Playground) -> None:
 
 
 def _two_of_three_run(here: Playground) -> None:
-    """Which two: those whose pods the controller has made first."""
+    """Wait until two of three run: those whose pods the controller has made first."""
     here.until_gangs(lambda gangs: sorted(one["state"] for one in gangs.values()) == ["NoRoom", "Running", "Running"])
 
 
@@ -67,13 +67,15 @@ def options() -> list[str]:
 
 
 def walked(here: Playground) -> str:
-    """Returns the page with what its commands say now. Raises AssertionError when one of them fails."""
+    """Returns the page with the present output of its commands. Raises AssertionError when one of them fails."""
     return first_gang.typed(here, PAGE, SETTLED)
 
 
 def lasting(page: str) -> list[list[str]]:
-    """Returns what is the same whenever it is typed: the words of each block, in no order, for where a table breaks its
-    lines depends on how wide its columns are."""
+    """The words of each block that are the same whenever it is typed, sorted.
+
+    The order of words is left out, because the line breaks of a table depend on the widths of its columns.
+    """
     return [sorted(" ".join(first_gang.lasting(f"```console\n{block}```")).split()) for block in _BLOCK.findall(page)]
 
 

@@ -1,4 +1,4 @@
-"""docs/first-gang.md is typed on a fresh cluster: `python -m tests.documents.first_gang` writes down what is seen."""
+"""docs/first-gang.md is typed on a fresh cluster: `python -m tests.documents.first_gang` writes down the output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "first-gang.md"
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _STORY = re.compile(r"\nHistory\n.*", re.DOTALL)
 
-# What a person would see while going on to the next command.
+# The state that a person would see before typing the next command.
 SETTLED: dict[str, Callable[[Playground], None]] = {
     "kubectl apply -f manifests/examples/job-annotations.yaml": lambda here: here.until_gangs(
         lambda gangs: [one["state"] for one in gangs.values()] == ["Running"]
@@ -29,7 +29,7 @@ SETTLED: dict[str, Callable[[Playground], None]] = {
 
 
 def typed(here: Playground, page: Path = PAGE, settled: Mapping[str, Callable[[Playground], None]] = SETTLED) -> str:
-    """The page with what its commands say now. Raises AssertionError when one of them fails."""
+    """The page with the present output of its commands. Raises AssertionError when one of them fails."""
     said = {}
     for command in to_type(page):
         done = here.run(command.text)
@@ -47,7 +47,7 @@ def typed(here: Playground, page: Path = PAGE, settled: Mapping[str, Callable[[P
 
 
 def lasting(page: str) -> list[str]:
-    """What is the same whenever it is typed: no times, random names or widths, and of a history only its heading."""
+    """The text that is the same whenever it is typed: no times, random names or widths, no history but its heading."""
 
     def same(block: re.Match[str]) -> str:
         text = _STORY.sub("\nHistory\n", block[0])

@@ -19,14 +19,14 @@ def options() -> list[str]:
 
 
 def steps() -> Iterator[Block | Command]:
-    """Yield what the page has to type on its cluster, and to write down, but for the takeover from kustomize."""
+    """Yield the page's commands and files on its cluster, except the takeover from kustomize."""
     found: list[Block | Command] = [block for block in blocks(PAGE) if block.language == "yaml"]
     found += [command for command in to_type(PAGE) if command.text != takeover()]
     yield from sorted(found, key=lambda step: step.line)
 
 
 def takeover() -> str:
-    """Return the command that takes over what kustomize has installed: it is another beginning."""
+    """Return the command that takes over an installation by kustomize: it is another beginning."""
     (text,) = (command.text for command in commands(PAGE) if "--take-ownership" in command.text)
     return text
 

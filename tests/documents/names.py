@@ -57,7 +57,7 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "/api/v1/compute-domains": ComputeDomainView,
     "/api/v1/topology": TopologyView,
 }
-"""What each page answers, alone or in a list."""
+"""The type of each page's answer, alone or in a list."""
 OUTPUTS: dict[str, dict[str, type]] = {
     "muster doctor": {"": Report},
     "muster simulate": {
@@ -68,7 +68,7 @@ OUTPUTS: dict[str, dict[str, type]] = {
         "verdicts[].": Verdict,
     },
 }
-"""What a command writes as JSON, by where it is."""
+"""The types of each command's JSON, by their place in it."""
 TEXTS = {
     "settings": "In `muster.yaml`. `MUSTER_` and the name in capitals is the environment variable. "
     "[configuration.md](configuration.md) says what each is for.",
@@ -88,7 +88,7 @@ TEXTS = {
     "alerts": "Of the component `monitoring`. [operations.md](operations.md#alerts) explains them.",
     "objects": "Objects of the manifests, but for ConfigMaps, whose names end with a hash.",
 }
-"""What each kind of names is."""
+"""The description of each kind of names."""
 
 
 def names() -> Names:
@@ -126,12 +126,12 @@ def finding_codes() -> set[str]:
 
 
 def released() -> dict[str, dict[str, Any]]:
-    """Return what each release has written down: its ``names``, and its ``aliases`` with the release that ends each."""
+    """Return the record of each release: its ``names``, and its ``aliases`` with the release that ends each."""
     return {path.stem: yaml.safe_load(path.read_text()) for path in sorted(RELEASED.glob("*.yaml"))}
 
 
 def with_now(release: dict[str, Any]) -> dict[str, Any]:
-    """Return what a release has written down, and besides it what the code has."""
+    """Return a release's record, with the names of the present code."""
     then = release.get("names", {})
     return {
         "names": {kind: sorted({*then.get(kind, ()), *some}) for kind, some in names().items()},
@@ -198,7 +198,7 @@ def _nodes(file: Path) -> tuple[ast.AST, ...]:
 
 
 def _keys() -> Iterator[str]:
-    """Every key of ours in the code, whatever table says what it means."""
+    """Every key of ours in the code, whichever table explains it."""
     for folder in ("extender", "policies"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             if "muster.dev/" in file.read_text():
@@ -208,7 +208,7 @@ def _keys() -> Iterator[str]:
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
-    """The commands of an installed package, each with what they read from the environment.
+    """The commands of an installed package, each with the environment variables that it reads.
 
     Such a package has the benchmark of a running extender, and no other.
     """

@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """One command, continuation lines joined and the comment behind it left out."""
+    """A command, continuation lines joined and the comment behind it left out."""
 
     page: Path
     line: int

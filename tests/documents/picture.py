@@ -60,7 +60,7 @@ def rungs(graph: grimp.ImportGraph, package: str) -> list[Rung]:
 
 
 def ladders() -> Iterator[tuple[str, list[Rung]]]:
-    """List what is drawn: the ladder of `extender`, that of its core, what both rest on, and what does not ship."""
+    """List the drawn ladders: that of `extender`, that of its core, what both rest on, and what does not ship."""
     graph = grimp.build_graph("extender", "policies", cache_dir=None)
     core = rungs(graph, "extender.core")
     yield "extender", rungs(graph, "extender")

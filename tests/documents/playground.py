@@ -62,7 +62,7 @@ class Playground:
         self.environment = environment
 
     def run(self, command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Type a command; what it says on both outputs is in ``stdout``."""
+        """Type a command; both its outputs are in ``stdout``."""
         return subprocess.run(
             ["bash", "-c", command], cwd=self.directory, env=self.environment, input=stdin, text=True, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -106,7 +106,7 @@ SAID = {
     "annotation, also on the job and on a PodGroup.",
     ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
 }
-"""What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
+"""The annotations or labels that a pod's author writes on pods; the levels also on a PodGroup."""
 
 SAID_TO_OTHERS = {
     GROUP_NAME: f"Volcano: names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
@@ -130,7 +130,7 @@ SAID_TO_OTHERS = {
     LWS_EXCLUSIVE: f"LeaderWorkerSet: as `{REQUIRED}`, where that is not said.",
     **{key: f"KAI-Scheduler: as `{ours}`." for key, ours in zip(KAI, TOPOLOGY, strict=True)},
 }
-"""What is read of other projects' words."""
+"""The annotations and labels of other projects that Muster reads."""
 
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
@@ -146,7 +146,7 @@ STAMPED = {
     DOMAIN: "Its domain of the nearest level.",
     COST: "Members that a ReplicaSet made: which of them it removes first when it is scaled down.",
 }
-"""What Muster writes on the pods that it binds, as annotations."""
+"""The annotations that Muster writes on the pods that it binds."""
 
 SAID_OF_JOBS = {
     **dict.fromkeys(QUEUES, "Label: Muster admits the job, with quota of that LocalQueue."),
@@ -157,7 +157,7 @@ SAID_OF_JOBS = {
     MIN_MEMBER: "With how few of its pods it may start: on the job, or on its first pod template. Default: all.",
     MIN_PARALLELISM: "The same for a batch/v1 Job, as an annotation.",
 }
-"""What a job's author writes, as annotation or label unless it says otherwise, on the job."""
+"""The annotations, or labels where it says so, that a job's author writes on the job."""
 
 SAID_OF_QUEUES = {
     MAX_RUN: "How long its workloads may run: seconds, or `90m`, `1h30m`, `2d`. One that says more waits with the "
@@ -171,12 +171,12 @@ SAID_OF_OWNERS = {
     GANG: "`true`: its pods are a gang, those of a LeaderWorkerSet one for each group. `false`: they are none.",
     MIN_MEMBER: "How few of the pods of a gang may start together. Default: all.",
 }
-"""What is written on objects that cannot be suspended, as annotation or label."""
+"""The annotations or labels that a user writes on objects that cannot be suspended."""
 
 WRITTEN_ON_OWNERS = {
     GANG: "Label, `true`: on the object, by which Muster finds it, and on its pod templates, and so on its pods.",
 }
-"""What the admission policy writes there."""
+"""The marks that the admission policy writes on such objects."""
 
 WRITTEN_ON_JOBS = {
     PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index. While it '
@@ -202,7 +202,7 @@ WRITTEN_ON_JOBS = {
     LED: "Label of a pod template: `true` with node affinity, `index` with `muster.dev/nodes`. Admission policies "
     "pass over such pods.",
 }
-"""What Muster writes on a job that it starts, as annotations, and takes off when it is suspended again."""
+"""The annotations that Muster writes on a job that it starts, and removes when the job is suspended again."""
 
 _TYPES = {"bool": "true or false", "int": "whole number", "float": "number", "str": "text", "Path": "file"}
 _LIMITS = {annotated_types.Ge: "at least", annotated_types.Gt: "more than", annotated_types.Le: "at most"}

@@ -1,4 +1,4 @@
-"""What a pod may need that is written in PreBind: a device of a node, or a volume of a node."""
+"""The objects that a pod may need and that are written in PreBind: a device of a node, or a volume of a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VOLUMES = "/api/v1/persistentvolumes"
 
 
 def offer_devices(place: Place, nodes: list[str]) -> None:
-    """One device on each node, a class for them, and a template by which each pod gets a claim of its own."""
+    """Create one device on each node, a class for them, and a template by which each pod gets a claim of its own."""
     name = place.namespace
     selector = {"cel": {"expression": f"device.driver == '{name}.example.com'"}}
     place.api.create(f"{RESOURCE}/deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": [selector]}})
@@ -48,7 +48,7 @@ def reserved_for(claim: Object) -> list[str]:
 
 
 def offer_volume(place: Place, node: str) -> None:
-    """One local volume on the node, of a class that waits for the first consumer, and a claim for it."""
+    """Create one local volume on the node, of a class that waits for the first consumer, and a claim for it."""
     name = place.namespace
     provisioner = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     place.api.create(STORAGE, {"metadata": {"name": name}} | provisioner)

@@ -1,4 +1,4 @@
-"""One control plane for all facts, a namespace for each, and slow facts with `make facts` alone."""
+"""The control plane for all facts, a namespace for each, and slow facts with `make facts` alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
-    """Audited: what the controllers ask of the API server can be counted."""
+    """The control plane is audited: the requests of the controllers to the API server can be counted."""
     with Cluster(audited=True) as running:
         yield running
 

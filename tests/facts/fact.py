@@ -1,4 +1,4 @@
-"""What is asserted, in words: the decorator that every fact carries, and the list of all facts."""
+"""The facts, in words: the decorator that every fact carries, and the list of all facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOW_LIMIT_S = 3600
 
 @dataclass(frozen=True)
 class Fact:
-    """One row of the document. `{name}` in the result stands for a figure that the test has measured."""
+    """A row of the document. `{name}` in the result stands for a figure that the test has measured."""
 
     id: str
     sentence: str

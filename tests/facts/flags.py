@@ -10,7 +10,7 @@ from devcluster import Cluster
 
 @contextmanager
 def restarted(cluster: Cluster, name: str, change: Callable[[list[str]], list[str]]) -> Iterator[None]:
-    """Start the component anew with the changed command line, and as it was at the end."""
+    """Restart the component with the changed command line, and with its usual one at the end."""
     usual = cluster.process(name)
     as_usual = usual.request
     usual.kill()

@@ -31,7 +31,7 @@ class Holder(Threaded):
         return len(self._held)
 
     def entry(self, timeout: str = "600s") -> dict[str, Any]:
-        """Its entry in KubeSchedulerConfiguration."""
+        """The entry of the extender in KubeSchedulerConfiguration."""
         return {
             "urlPrefix": self._url,
             "filterVerb": "filter",

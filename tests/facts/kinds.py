@@ -54,7 +54,7 @@ class Kind:
         return found
 
     def until_pods(self, count: int, each: Callable[[Object], bool] = bool) -> list[Object]:
-        """Wait until there are so many pods that are not being deleted, and this holds of each."""
+        """Wait until there are ``count`` pods that are not being deleted, and ``each`` holds of all of them."""
 
         def there(pods: list[Object]) -> list[Object]:
             return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
@@ -75,7 +75,7 @@ class Kind:
         return self.until_own(name, lambda one: conditions(one).get(type) == status)
 
     def pods(self) -> list[Object]:
-        """All pods of the namespace, those that are being deleted too."""
+        """All pods of the namespace, including terminating ones."""
         return self.list_of("/api/v1", "pods")
 
     def list_of(self, group: str, plural: str) -> list[Object]:
@@ -83,7 +83,7 @@ class Kind:
         return self._api.list(self._path(group, plural))
 
     def fail(self, pod: Object, exit_code: int = 1, reason: str = "Error") -> None:
-        """Its containers have ended with an error, as a kubelet tells it."""
+        """Report, as a kubelet does, that the pod's containers have ended with an error."""
         path = f"{self._path('/api/v1', 'pods')}/{pod['metadata']['name']}/status"
         ended = {"terminated": {"exitCode": exit_code, "reason": reason}}
         containers = [
@@ -100,12 +100,12 @@ class Kind:
         self._api.patch(path, {"status": {"phase": "Failed", "reason": reason, "containerStatuses": containers}})
 
     def succeed(self, pod: Object) -> None:
-        """Its containers have ended well."""
+        """Let the pod's containers end well."""
         path = f"{self._path('/api/v1', 'pods')}/{pod['metadata']['name']}"
         self._api.patch(path, {"metadata": {"annotations": {"devcluster.muster.dev/run-for": "1ms"}}})
 
     def remove(self, pod: Object) -> None:
-        """Somebody else than its controller deletes it."""
+        """Delete the pod as a client other than its controller."""
         self.delete_pod(pod["metadata"]["name"])
 
     def delete_pod(self, name: str) -> None:
@@ -142,7 +142,7 @@ def plans_of(pods: list[Object]) -> set[str]:
 
 
 def is_running(pod: Object) -> bool:
-    """As its kubelet tells it."""
+    """Whether the kubelet has reported the pod as running."""
     return bool(pod["status"].get("phase") == "Running")
 
 

@@ -31,7 +31,7 @@ VARIABLES = [
     },
     {"name": "required", "expression": "{'nodeSelectorTerms': [{'matchFields': [variables.name]}]}"},
 ]
-"""What the mutations below are made of. The types of `Object` are unknown here, but maps do; dyn() mixes types."""
+"""The variables of the mutations below. The types of `Object` are unknown here, but maps do; dyn() mixes types."""
 
 PIN = f"""!has(object.spec.affinity) ?
     [JSONPatch{{op: 'add', path: '/spec/affinity', value: {{'nodeAffinity': {{'{_REQUIRED}': variables.required}}}}}}] :

@@ -1,4 +1,4 @@
-"""A namespace of one fact: jobs and their pods in it, nodes beside it, and what the control plane did for them."""
+"""A namespace of one fact: jobs and their pods in it, nodes beside it, and the control plane's work for them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Place:
                 return
 
     def afterwards(self, undo: Callable[[], object]) -> None:
-        """Call this at the end, before the objects of the namespace go."""
+        """Call ``undo`` at the end, before the objects of the namespace are deleted."""
         self._cleanup.append(undo)
 
     @property
@@ -126,7 +126,7 @@ class Place:
 def until(
     look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float = PATIENCE_S, *, every_s: float = 0.02
 ) -> T:
-    """For what has no watch: look again until it is as expected."""
+    """Poll ``look``, which has no watch, until its result is as expected."""
     deadline = time.monotonic() + timeout_s
     while not holds(seen := look()):
         if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ def until(
 
 @contextmanager
 def paused(cluster: Cluster, process: str) -> Iterator[None]:
-    """Stop a process of the control plane, and let it go on at the end."""
+    """Stop a process of the control plane, and resume it at the end."""
     running = cluster.process(process)
     running.signal(signal.SIGSTOP)
     try:
@@ -149,18 +149,18 @@ def paused(cluster: Cluster, process: str) -> Iterator[None]:
 
 
 def _state(pid: int) -> str:
-    """As ``ps`` shows it: "T" is stopped."""
+    """The state as ``ps`` shows it: "T" is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def cpu_s(cluster: Cluster, process: str = "kube-apiserver") -> float:
-    """What a process of the control plane has used so far, user and system."""
+    """The processor time that a process of the control plane has used so far, user and system."""
     fields = Path(f"/proc/{cluster.process(process).pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def requests_of(cluster: Cluster, namespace: str, account: str = "job-controller") -> Counter[str]:
-    """What a controller has asked for in a namespace, by verb and resource, as in "patch pods"."""
+    """The requests of a controller in a namespace, by verb and resource, as in "patch pods"."""
     user = f"system:serviceaccount:kube-system:{account}"
     counted: Counter[str] = Counter()
     for event in cluster.audit():

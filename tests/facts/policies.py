@@ -62,7 +62,7 @@ def install(
 
 
 def tried(place: Place, collection: str, obj: Object) -> Object | ApiError:
-    """What a creation would end in; nothing is created."""
+    """The result that a creation would have; nothing is created."""
     try:
         return place.api.create(f"{collection}?dryRun=All", obj)
     except ApiError as refused:

@@ -50,6 +50,6 @@ def plan(node: str, below: str = "/spec", **spec: Any) -> list[Object]:
 
 
 def slot(pod: Object) -> tuple[str | None, ...]:
-    """By its labels."""
+    """The slot of the pod, by its labels."""
     labels = pod["metadata"]["labels"]
     return tuple(labels.get(f"ray.io/{name}") for name in ("group", "worker-group-replica-index", "replica-host-index"))

@@ -35,7 +35,7 @@ class Recorder:
             self._failed.add(known.id)
 
     def store(self) -> None:
-        """Write down what has run, and holds with every parameter."""
+        """Write down the figures of facts that have run and hold with every parameter."""
         for module, runs in self._runs.items():
             if held := {name: run for name, run in runs.items() if name not in self._failed}:
                 store(module, held)

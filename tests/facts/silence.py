@@ -21,7 +21,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 
 @contextmanager
 def kubelets_that_fall_silent(cluster: Cluster) -> Iterator[None]:
-    """kwok leaves what has the label SILENT alone; the control plane misses a kubelet after 12 s, not 50 s."""
+    """Let kwok leave objects with the label SILENT alone; the control plane misses a kubelet after 12 s, not 50 s."""
     documents = list(yaml.safe_load_all(KWOK_CONFIG.read_text()))
     for stage in documents[1:]:
         known = {"key": f'.metadata.labels["{SILENT}"]', "operator": "DoesNotExist"}
@@ -30,7 +30,7 @@ def kubelets_that_fall_silent(cluster: Cluster) -> Iterator[None]:
             stage["spec"]["delay"] = {"durationMilliseconds": 2000, "jitterDurationMilliseconds": 3000}
     config = cluster.directory / "kwok-silent.yaml"
     config.write_text(yaml.safe_dump_all(documents))
-    # Ten nodes a second instead of one in ten seconds: the fact is what the taint does, not how many nodes wait for it.
+    # Ten nodes a second instead of one in ten seconds: the fact is the taint's effect, not how many nodes wait for it.
     flags = ["--node-monitor-grace-period=12s", "--node-eviction-rate=10", "--secondary-node-eviction-rate=10"]
     with (
         restarted(cluster, "kwok", lambda argv: [*without(argv, "--config"), f"--config={config}"]),
@@ -44,7 +44,7 @@ def kubelets_that_fall_silent(cluster: Cluster) -> Iterator[None]:
 
 
 def tolerations(seconds: int | None) -> list[Object]:
-    """Of the two taints of a lost node: for so long, or for ever."""
+    """Tolerations of the two taints of a lost node: for ``seconds``, or without a limit."""
     limit = {} if seconds is None else {"tolerationSeconds": seconds}
     keys = (UNREACHABLE, "node.kubernetes.io/not-ready")
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} | limit for key in keys]
@@ -92,12 +92,12 @@ class Pair:
         return [pod for pod in self.pods if pod["spec"].get("nodeName") == self.lost]
 
     def lose_where_it_runs(self) -> None:
-        """For one pod that may run on either node: it is the one to be lost."""
+        """Let the node that has the pod be the one to be lost, for a single pod that may run on either."""
         if not self.on_lost():
             self.lost, self.well = self.well, self.lost
 
     def silence(self) -> None:
-        """From now on nobody answers for the node and its pods."""
+        """Silence the kubelet of the node and of its pods from now on."""
         mark = {"metadata": {"labels": {SILENT: "true"}}}
         for pod in self.on_lost():
             self.place.api.patch(f"{self.place.pods}/{pod['metadata']['name']}", mark)

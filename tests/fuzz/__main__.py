@@ -15,7 +15,7 @@ import traceback
 from tests.fuzz.target import Target
 
 DOCUMENTS = 40
-"""That one Muster is fed."""
+"""The number of documents for one Muster."""
 
 
 def main() -> int:

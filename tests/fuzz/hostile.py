@@ -69,7 +69,7 @@ WRITTEN: dict[str, Json] = {
     "muster.dev/evicted-at": "2026-01-01T00:00:00.000Z",
     "muster.dev/nodes-in-vain": "no nodes came by attempt 1; none are asked for before 2026-01-01T00:00:00Z",
 }
-"""What Muster writes on a job, as it would stand there."""
+"""The annotations that Muster writes on a job."""
 AWAITED = "nodes are awaited until 9999-12-31T23:59:59Z, attempt 999999"
 IN_JSON = (
     *(
@@ -96,7 +96,7 @@ IN_JSON = (
 )
 """Pieces of JSON, or of none, that take the place of a value in it."""
 IN_NAMES = ("\\ud800", "\\u001b[31m", "*-1", "*9999999", "*1e3", "<x>", "A B", "", "\\u0661", "é")
-"""What takes the place of a part of a text in it."""
+"""The strings that replace a part of a text."""
 INSTANTS = (
     "2026-01-01T00:00:00Z",
     "2026-01-01T00:00:00.123456Z",
@@ -118,7 +118,7 @@ class Hostile:
         return self.random.random() < chance
 
     def text(self, *usual: str) -> str:
-        """One of the usual ones as a rule."""
+        """Choose one of the usual texts as a rule."""
         return self.random.choice(usual) if usual and self.maybe(0.8) else self.random.choice(TEXTS)
 
     def some(self, keys: tuple[str, ...], chance: float, *usual: str) -> dict[str, str]:
@@ -160,7 +160,7 @@ class Hostile:
         return {"name": self.text("data"), "persistentVolumeClaim": {"claimName": self.text("data-0")}}
 
     def pod(self, number: int) -> Json:
-        """As the API server stores one, and now and then as it never would."""
+        """A pod as the API server stores one, and now and then as it never would."""
         namespace = self.random.choice(NAMESPACES)
         wishes = self.some(KEYS, 0.05) | {"muster.dev/pod-group": self.text("train", "train", "eval")}
         if self.maybe(0.85):
@@ -203,7 +203,7 @@ class Hostile:
         return self.spoilt(pod) if self.maybe(0.1) else pod
 
     def written(self, key: str) -> str:
-        """What stands on a job in Muster's words, with some of it replaced."""
+        """The annotation of a job in Muster's words, with some of it replaced."""
         said = AWAITED if key == "muster.dev/plan" and self.maybe(0.1) else WRITTEN[key]
         if self.maybe(0.3):
             said = self.spoilt(said)
@@ -218,7 +218,7 @@ class Hostile:
         return self.random.choice((*IN_JSON, text[: len(text) // 2])) if self.maybe(0.1) else text
 
     def job(self, number: int) -> Json:
-        """A Job whose author writes on it what Muster would."""
+        """A Job with annotations of Muster that its author has written."""
         said = {key: self.written(key) for key in WRITTEN if self.maybe(0.5)}
         container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": self.random.choice(("1", "8"))}}}
         marks = self.some(("muster.dev/workload", "muster.dev/nodes", "muster.dev/podset", "muster.dev/pod-group"), 0.2)
@@ -261,7 +261,7 @@ class Hostile:
         return {"Pod": pod, "Nodes": whole, "NodeNames": None if whole else names}
 
     def body(self, verb: str) -> bytes:
-        """What arrives: spoilt in its values, in the case of its keys, or in its bytes."""
+        """The body of a request: spoilt in its values, in the case of its keys, or in its bytes."""
         document = self.request(verb)
         for _ in range(self.random.choice((0, 0, 1, 1, 2, 5))):
             document = self.spoilt(document)

@@ -1,4 +1,4 @@
-"""A Muster without a cluster that is fed hostile documents, and what must hold of it whatever they are."""
+"""A Muster without a cluster that gets hostile documents, and its invariants in any case."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Target:
         self._verbs = Verbs(self._runner, self._metrics, bind_timeout_s=30, max_body=1 << 20)
 
     async def attack(self, steps: int) -> None:
-        """Feed it that many documents, and look at it afterwards. Raises AssertionError for whatever must not be."""
+        """Feed it that many documents, and check it afterwards. Raises AssertionError for a broken invariant."""
         logger = logging.getLogger("muster")
         logger.addHandler(self._handler)
         try:
@@ -123,7 +123,7 @@ class Target:
         self._show(NODES_SEEN, document)
 
     def _show_pod(self, document: Any) -> None:
-        """Who is bound stays where it is, whatever its author writes: so much the API server sees to."""
+        """Show a pod. A bound pod stays on its node, whatever its author writes: the API server ensures that."""
         bound = self._writer.bound
         match document:
             case {"metadata": {"uid": str(uid)}, "spec": {"nodeName": str() | None as node, **spec}}:
@@ -132,7 +132,7 @@ class Target:
                 self._show(PODS, {**document, "spec": {**spec, "nodeName": at}})
 
     def _show(self, resource: Resource[Any, Event], document: Any) -> None:
-        """As the reflector does with what the watch shows."""
+        """Show a document as the reflector does with an object of the watch."""
         raw = json.dumps(document).encode("utf-8", "replace")
         try:
             _, value = resource.read(msgspec.Raw(raw))
@@ -172,7 +172,7 @@ class Target:
             await asyncio.sleep(0)
 
     def _check_records(self) -> None:
-        """What would be written of jobs and queues can be, and no quota is overdrawn by anybody's word."""
+        """Check that records of jobs and queues can be written, and that no annotation overdraws a quota."""
         for workload in self._core.state.workloads.values():
             if (record := workload.job) is not None:
                 nodes = [node for some in (record.seen.plan or {}).values() for node in some]
@@ -213,7 +213,7 @@ _JOBS = jobs_of(JOB, Reader())
 
 
 def _check_answer(verb: str, answer: Any, body: bytes) -> None:
-    """It has the shape that kube-scheduler can read without harm."""
+    """Check that the answer has the shape that kube-scheduler can read without harm."""
     match verb:
         case "prioritize":
             assert all(type(one["Score"]) is int and 0 <= one["Score"] <= 10 for one in answer), (answer, body)

@@ -23,7 +23,7 @@ def built(progress: Callable[[str], None] = silent) -> Image:
 
 
 def _uv_cache() -> Path | None:
-    """Return where uv keeps what it has fetched on this machine: files that the lock file's hashes vouch for."""
+    """Return uv's cache on this machine: the hashes of the lock file verify its files."""
     uv = next((ROOT / ".uv" / "bin").glob("uv-*"), None)
     if uv is None:
         return None

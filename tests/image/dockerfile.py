@@ -17,7 +17,7 @@ KNOWN = ("FROM", "RUN", "COPY", "ENV", "WORKDIR", "USER", "EXPOSE", "ENTRYPOINT"
 
 
 class UnknownInstructionError(ValueError):
-    """The Dockerfile uses what is not carried out here."""
+    """The Dockerfile uses an instruction that is not carried out here."""
 
 
 class Instruction(NamedTuple):

@@ -40,7 +40,7 @@ def identity_of(cluster: Cluster, namespace: str, name: str, at: Path) -> Path:
     (at / "token").write_text(users["users"][0]["user"]["token"])
     shutil.copy(users["clusters"][0]["cluster"]["certificate-authority"], at / "ca.crt")
     for path in (at, *at.iterdir()):
-        path.chmod(0o755)  # for the pod's user: what is made here is for root alone
+        path.chmod(0o755)  # for the pod's user: files made here are for root alone
     return at
 
 
@@ -92,7 +92,7 @@ class Pod:
                 process.kill()  # and with it all of its namespace
 
     def until(self, probe: str, process: subprocess.Popen[str]) -> str:
-        """Wait until one of the manifest's probes succeeds, and return what it says."""
+        """Wait until one of the manifest's probes succeeds, and return its output."""
         command = container()[probe]["exec"]["command"]
         deadline = time.monotonic() + PATIENCE_S
         said = ""

@@ -36,7 +36,7 @@ class CannotError(Exception):
 
 
 class BuildError(Exception):
-    """An instruction failed; the message has the end of what it said."""
+    """An instruction failed; the message has the end of its output."""
 
 
 def cache() -> Path:
@@ -106,7 +106,7 @@ class Root:
 
 @contextmanager
 def merged(image: Image, upper: Path | None = None, top: Path | None = None) -> Iterator[Root]:
-    """The layers as one root: read-only, unless what is written goes to ``upper``. ``top``: one more layer."""
+    """The layers as one root: read-only, unless writes go to ``upper``. ``top``: one more layer."""
     with _scratch(cache()) as directory:
         path, work = directory / "root", directory / "work"
         path.mkdir()
@@ -133,7 +133,7 @@ def namespace(script: str) -> list[str]:
 
 
 def within(root: Root, *, writable: Sequence[str] = ()) -> str:
-    """The shell commands that mount what every container has; ``writable``: places in memory, for everybody."""
+    """The shell commands for the mounts of every container; ``writable``: places in memory, for every user."""
     path = root.path
     mounts = [root.mount, f"mount -t proc proc {path}/proc", f"mount --rbind /dev {path}/dev"]
     return "\n".join([*mounts, *(f"mount -t tmpfs -o mode=1777 tmpfs {path}{place}" for place in writable)]) + "\n"
@@ -143,7 +143,7 @@ class Builder:
     """Carries the instructions of stages out, each on top of the layers before it."""
 
     def __init__(self, context: Context, uv_cache: Path | None, progress: Callable[[str], None]) -> None:
-        """``uv_cache``: a cache of uv on this machine, so that what it has is not fetched again."""
+        """A builder. ``uv_cache``: a cache of uv on this machine, whose files are not fetched again."""
         self._context = context
         self._uv_cache = uv_cache
         self._progress = progress
@@ -239,7 +239,7 @@ class Builder:
 
 
 def base_of(image: str) -> Image:
-    """Make what debian:SUITE-slim is: Debian's essential packages without documents. Raises CannotError."""
+    """Make the equivalent of debian:SUITE-slim: Debian's essential packages without documents. Raises CannotError."""
     suite = dockerfile.suite_of(image)
     made = cache() / f"debian-{suite}-slim"
     with _making(made) as root:
@@ -280,7 +280,7 @@ def _making(made: Path) -> Iterator[Path | None]:
         if made.exists():
             yield None
             return
-        before = os.umask(0o022)  # the image's user has to read what this one makes
+        before = os.umask(0o022)  # the image's user has to read the files of this user
         try:
             with _scratch(cache()) as directory:
                 (directory / "layer").mkdir()

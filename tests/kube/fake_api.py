@@ -1,4 +1,4 @@
-"""An API server that says what a test tells it to: answers per path, in order, on 127.0.0.1."""
+"""An API server that gives the answers of a test: per path, in order, on 127.0.0.1."""
 
 from __future__ import annotations
 

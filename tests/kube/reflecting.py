@@ -41,7 +41,7 @@ def change(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(event: Event) -> str:
-    """One word per event: +name for seen, -name for gone."""
+    """The event in a word: +name for seen, -name for gone."""
     match event:
         case NodeSeen(node):
             return f"+{node.name}"
@@ -63,7 +63,7 @@ def told(event: Event) -> str:
 
 
 class Followed:
-    """What one reflector did until it had told ``until`` events and had asked for its last, open watch."""
+    """The events of a reflector until it had sent ``until`` of them and had asked for its last, open watch."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -83,7 +83,7 @@ def follow(
     until: str,
     clock: Callable[[], float] | None = None,
 ) -> Followed:
-    """Run the reflector until it has told ``until``; every setup leads there."""
+    """Run the reflector until it has sent ``until``; every setup leads there."""
     followed = Followed()
     followed.sight = Sight(clock or followed.time.clock)
 

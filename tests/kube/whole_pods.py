@@ -114,7 +114,7 @@ WHOLE: dict[str, Any] = {
 
 
 def leaves(value: object, path: Path = ()) -> Iterator[Path]:
-    """Where something can be changed: every value, and every mapping or list as a whole."""
+    """Yield the path of every place that can be changed: every value, and every mapping or list as a whole."""
     if path:
         yield path
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -123,7 +123,7 @@ def leaves(value: object, path: Path = ()) -> Iterator[Path]:
 
 
 def changed(path: Path) -> list[dict[str, Any]]:
-    """The whole pod without what is there, and with another value."""
+    """The whole pod without that field, and with another value in it."""
     without, other = deepcopy(WHOLE), deepcopy(WHOLE)
     *way, last = path
     for pod in (without, other):

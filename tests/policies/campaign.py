@@ -20,7 +20,7 @@ from tests.policies.world import Case, case
 def run(
     first: int, cases: int, most_nodes: int, *, against_program: bool = False
 ) -> Iterator[tuple[Case, Placed | Shortfall, list[str]]]:
-    """Every case with its placement, and what is wrong with it."""
+    """Yield every case with its placement, and its faults."""
     for seed in range(first, first + cases):
         one = case(seed, most_nodes)
         policies = catalogue.policies("priority-then-age", one.policy, {"packing": 1})

@@ -1,9 +1,10 @@
 """Whether a gang can start at all: an exhaustive search for small clusters, and the planner beside it.
 
-``python -m tests.policies.exact [--count N] [--first SEED] [--only related]`` plays random cases: every second one has
-roles, levels and slices alone, the others (``related``) also host ports, pod (anti-)affinity, spread and limits of pods
-per node. The search knows nothing of how the planner works: it tries every node for every member, in every order, and
-has each one pass kube-scheduler's filters. A plan is led in rounds as kube-scheduler would see them.
+``python -m tests.policies.exact [--count N] [--first SEED] [--only related]`` plays random cases: every second one
+has roles, levels and slices alone, the others (``related``) also host ports, pod (anti-)affinity, spread and limits
+of pods per node. The search knows nothing of how the planner works: it tries every node for every member, in every
+order, and has each one pass kube-scheduler's filters. The members of a plan bind in rounds as kube-scheduler would
+see them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.policies.filters import There, admits, lets_in, refusals
 from tests.policies.mixed import KEYS, LEVELS, Mixed, mixed, unit_of
 
 Open = list[list[Node]]
-"""For each role the nodes that its required level leaves to it."""
+"""The nodes that its required level leaves to each role."""
 
 
 class Kind(StrEnum):
@@ -51,7 +52,7 @@ def can_start(case: Mixed) -> bool:
 
 
 def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
-    """What is wrong with a plan, in words. Its members come one after the other, in its order, and then in rounds."""
+    """The faults of a plan, in words. Its members are bound one after the other, in its order, and then in rounds."""
     if isinstance(found, Shortfall):
         return
     by_uid, by_name = {pod.uid: pod for pod in case.pods}, {one.name: one for one in case.nodes}
@@ -69,7 +70,7 @@ def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
 
 
 def broken(case: Mixed, seated: There) -> Iterator[str]:
-    """Which levels and slices are not kept by members on these nodes."""
+    """The levels and slices that members on these nodes break."""
     roles = [[(pod, where) for pod, where in seated if pod.series == role[0].series] for role in case.roles]
     yield from _broken_levels(roles)
     for role in roles:
@@ -99,7 +100,7 @@ def _cut_slices(role: There) -> Iterator[str]:
 
 
 def required(pod: Pod) -> int | None:
-    """Its level, by number."""
+    """The number of the pod's required level."""
     said = pod.topology.required
     return None if said in (None, "none") else LEVELS.index(said or "")
 
@@ -116,7 +117,7 @@ def layers(pod: Pod) -> list[tuple[int, int]]:
 
 
 def _parts(case: Mixed) -> Iterator[list[list[Pod]]]:
-    """Each part of the gang that is enough, the whole first: so many whole slices of each role."""
+    """The parts of the gang that are enough, the whole gang first: each is a number of whole slices of each role."""
     cuts = []
     for role in case.roles:
         size = unit_of(role[0])
@@ -136,7 +137,7 @@ def _can_all(case: Mixed, part: list[list[Pod]]) -> bool:
 
 
 def _homes(case: Mixed, roles: list[list[Pod]]) -> Iterator[Open]:
-    """Every choice of domains for those who require a level: they share one of each level that any of them requires."""
+    """Every choice of domains for the roles with a required level: they share one domain of each such level."""
     asked = sorted({at for role in roles if (at := required(role[0])) is not None})
     names = [sorted({one.labels[KEYS[at]] for one in case.nodes if KEYS[at] in one.labels}) for at in asked]
     for chosen in product(*names):
@@ -218,7 +219,7 @@ def _let_in(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
 
 
 def _in_slices(number: int, role: list[Pod], seats: Counter[tuple[int, str]], nodes: list[Node]) -> bool:
-    """What is placed in a domain is whole slices of it, but for one in all of them."""
+    """Whether each domain holds whole slices of the role, except for one incomplete slice in all domains together."""
     for size, level in layers(role[0]):
         counts: Counter[str | None] = Counter()
         for one in nodes:
@@ -231,7 +232,7 @@ def _in_slices(number: int, role: list[Pod], seats: Counter[tuple[int, str]], no
 
 
 def judged(case: Mixed) -> Outcome:
-    """The plan, and what the search says of it: only what is refused, or planned in part, is searched for."""
+    """The plan, and the search's verdict: the search runs only for refusals, and for plans in part."""
     found = place(case.pods, case.needed, case.snapshot())
     wrong = tuple(complaints(case, found))
     if isinstance(found, Shortfall):
@@ -265,7 +266,7 @@ def main() -> int:
 
 
 def seeds(first: int, count: int, only: str | None) -> Iterator[int]:
-    """So many seeds of the kind."""
+    """The numbers of the next ``count`` seeds of that kind."""
     step = 1 if only is None else 2
     begin = first + (first % 2 != (only == "related") if only else 0)
     return iter(range(begin, begin + step * count, step))

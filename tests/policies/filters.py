@@ -17,8 +17,7 @@ There = list[tuple[Pod, Node]]
 def lets_in(
     pod: Pod, node: Node, nodes: Sequence[Node], on_nodes: Sequence[tuple[Pod, Node]], nominated: Sequence[Pod] = ()
 ) -> bool:
-    """Whether kube-scheduler would find the node feasible for the pod beside those that are on nodes, and those that
-    are nominated for it."""
+    """Whether kube-scheduler would find the node feasible, given the bound pods and those nominated for the node."""
     there = [*on_nodes, *((other, node) for other in nominated)]
     free = dict(node.allocatable)
     for other, where in there:
@@ -41,7 +40,7 @@ def admits(node: Node, pod: Pod) -> bool:
 
 
 def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
-    """Whether there is any order and any choice of nodes in which all of them are let in, wave by wave."""
+    """Whether kube-scheduler accepts all of them in some order and with some choice of nodes, wave by wave."""
     seen: set[frozenset[tuple[str, str]]] = set()
 
     def go_on(rest: tuple[Pod, ...], now: There) -> bool:
@@ -74,10 +73,11 @@ def refusals(
     there: There,
     rounds: Sequence[Sequence[int]] | None,
 ) -> Iterator[str]:
-    """Which members of a plan kube-scheduler refuses that is told of them, by number, in these rounds.
+    """The members of a plan that kube-scheduler refuses when it hears of them, by number, in these rounds.
 
-    In each round they come in any order, and all of them are nominated: it lets a pod in that is feasible with those
-    nominated for the node taken for there, and without them. Those of a later wave are made when the others run.
+    In each round the members come in any order, and all of them are nominated. kube-scheduler accepts a pod that is
+    feasible both with and without the pods that are nominated for the node. Members of a later wave are created when
+    the others run.
     """
     now = list(there)
     if rounds is None or sorted(number for those in rounds for number in those) != list(range(len(seats))):

@@ -1,4 +1,4 @@
-"""What is wrong with a placement by the levels: sentences of docs/placement.md, checked by counting, without numpy."""
+"""The faults of a placement by the levels: sentences of docs/placement.md, checked by counting, without numpy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Group = tuple[str, ...]
 
 
 class Judge:
-    """One case, counted out. ``units`` are slices, or members where there are none."""
+    """A case, counted out. ``units`` are slices, or members where there are none."""
 
     def __init__(self, case: Case) -> None:
         said = case.topology
@@ -34,7 +34,7 @@ class Judge:
         self.ragged = bool(self.slice) and self.size % self.slice != 0
 
     def complaints(self, found: Placed | Shortfall) -> Iterator[str]:
-        """Everything that is wrong, in words."""
+        """Yield all faults, in words."""
         if isinstance(found, Shortfall):
             if not self.ragged and (most := self.most()) >= self.case.needed:
                 yield f"{most} members could be placed, and nothing was: {found.explanation}"
@@ -62,7 +62,7 @@ class Judge:
 
     @property
     def cares(self) -> bool:
-        """Whether it matters which domains the gang is in, beyond what is required."""
+        """Whether the domains of the gang matter, beyond the requirements."""
         return self.case.policy != "first-fit" and (self.preferred is not None or bool(self.slice))
 
     def outside(self, at: int) -> Group:
@@ -122,12 +122,12 @@ class Judge:
             yield from self._nodes(nodes, shares, next(g for g in wholes if set(nodes.values()) <= set(g)))
 
     def _wholes(self, nodes: dict[str, str]) -> Iterator[Group]:
-        """The groups of nodes that were open to it, given that it shall be in one domain as near as possible."""
+        """The groups of nodes that are open to the gang, if it has to be in one domain as near as possible."""
         for at in self.levels_tried():
             groups = self.domains(at) if at < len(LEVELS) else [tuple(self.case.where)]
             holding = [group for group in groups if self._can_hold(group, at)]
             if holding:
-                # Policies that do not go from level to level may take any of the required domains.
+                # Policies that do not climb from level to level may take any of the required domains.
                 yield from holding if any(set(nodes.values()) <= set(group) for group in holding) else ()
                 return
 
@@ -147,7 +147,7 @@ class Judge:
         return count
 
     def _balance(self, shares: Counter[str], near: int, wholes: list[Group]) -> Iterator[str]:
-        """Equal to within one unit, if so many domains have room for equal shares inside the group that was taken."""
+        """Shares are equal to within one unit, if enough domains of the chosen group have room for equal shares."""
         unit = self.slice or 1
         used = set(shares)
         whole = [group for group in wholes if used <= {self.case.where[name][near] for name in group}]

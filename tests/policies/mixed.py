@@ -55,11 +55,11 @@ class Mixed:
 
     @property
     def related(self) -> bool:
-        """Whether other pods matter to anybody."""
+        """Whether any pod has demands on other pods."""
         return any(pod.constraints for pod in (*self.pods, *(pod for pod, _ in self.there)))
 
     def snapshot(self, nodes: Sequence[Node] | None = None, there: Sequence[Pod] | None = None) -> Snapshot:
-        """What a policy sees; in another order, if nodes and pods are given in one."""
+        """The snapshot that a policy sees; in the order of ``nodes`` and ``there`` where they are given."""
         claims = Claims(levels_from(f"{name}={key}" for name, key in zip(LEVELS, KEYS, strict=True)))
         for one in self.nodes if nodes is None else nodes:
             claims.set_node(one)
@@ -80,7 +80,7 @@ class Mixed:
 def mixed(seed: int) -> Mixed:
     """Every second one demands something of other pods, and is smaller: there are many more ways to place it."""
     chance, related = Random(seed), seed % 2 == 1
-    # By dice of their own, so that all else stays what it is.
+    # The dice are its own, so that all other draws stay the same.
     more = Random(f"more {seed}")
     nodes = _nodes(chance, related=related)
     if related:
@@ -116,14 +116,14 @@ def unit_of(pod: Pod) -> int:
 
 
 def _tight(more: Random, one: Node) -> Node:
-    """Some nodes take few pods, whatever those ask for."""
+    """Let some nodes take few pods, whatever these request."""
     if more.random() > 0.2:
         return one
     return replace(one, allocatable=tuple(sorted({**dict(one.allocatable), "pods": more.randint(1, 3)}.items())))
 
 
 def _picky(more: Random, pod: Pod) -> Pod:
-    """Some tolerate the taint, some have node affinity, and some mean pods of other namespaces."""
+    """Let some pods tolerate the taint, some have node affinity, and some select pods of other namespaces."""
     selection, asked = pod.selection, pod.constraints
     if more.random() < 0.2:
         selection = replace(selection, tolerations=(Toleration("dedicated", "Exists", "", ""),))
@@ -141,7 +141,7 @@ def _picky(more: Random, pod: Pod) -> Pod:
 
 
 def _layered(more: Random, pod: Pod) -> Pod:
-    """Some slices of two in a rack make slices of four in a block."""
+    """Let some slices of two in a rack make slices of four in a block."""
     said = pod.topology
     if said.slice_size != 2 or said.slice_level == "block" or more.random() < 0.7:
         return pod
@@ -239,7 +239,7 @@ def _asked(chance: Random) -> Constraints:
 
 
 def _one(chance: Random) -> Constraints:
-    """One demand of each kind at most, as people write them."""
+    """The demands of one pod, at most one of each kind, as people write them."""
     key, selector = chance.choice([HOST, *KEYS]), chance.choice([TRAIN, DATA])
     terms = (Term(key, selector, ("default",)),)
     spread = (Spread(key, chance.choice([1, 1, 2]), selector, honors_affinity=True, honors_taints=False),)

@@ -22,12 +22,12 @@ def most(members: Sequence[Pod], nodes: Sequence[Node]) -> int:
 
 
 def placements(members: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[dict[str, str]]:
-    """Every way to place all of them; members of one shape are not told apart."""
+    """Yield every way to place all of them; members of one shape are interchangeable."""
     yield from _from(list(members), {node.name: dict(node.allocatable) for node in nodes}, nodes, {}, 0)
 
 
 def fewest_cliques(members: Sequence[Pod], nodes: Sequence[Node], clique: Mapping[str, str]) -> int:
-    """One if one clique holds all of them, else as few as can be, with the nodes in none for nothing."""
+    """The fewest cliques that hold all members: one clique if possible. Nodes without a clique cost nothing."""
     spans = [{clique[name] for name in found.values()} for found in placements(members, nodes)]
     return min([1] if any(len(span) == 1 and "" not in span for span in spans) else [len(s - {""}) for s in spans])
 

@@ -1,6 +1,8 @@
-"""What could be had at best, as integer programs over all nodes of a case: an oracle for clusters too large to try out.
+"""The best possible placements, as integer programs over all nodes of a case: an oracle for clusters too large to
+search.
 
-HiGHS solves them. They know nothing of how placements are found: which domain goes first, how it divides, what is full.
+HiGHS solves them. They know nothing of how placements are found: which domain goes first, how it divides, what is
+full.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ CLUSTER = len(LEVELS)
 
 
 def complaints(judge: Judge, found: Placed | Shortfall) -> Iterator[str]:
-    """What the programs can do better, in words. Gangs with a slice that is not whole are none of their business."""
+    """The improvements that the programs find, in words. Gangs with an incomplete slice are left out."""
     if judge.ragged:
         return
     size, placed = judge.size, len(found.nodes) if isinstance(found, Placed) else 0
@@ -89,7 +91,7 @@ class Program:
         return self._result()
 
     def is_even(self, near: int, count: int, seats: int) -> bool:
-        """Whether so many domains can have equal shares, to within one slice, of so many members; after ``fewest``."""
+        """Whether ``count`` domains can have equal shares of the seats, to within one slice; after ``fewest``."""
         unit, solver = self._judge.slice or 1, self._solver
         least = solver.addIntegral()
         for names, flag in self._used.items():
@@ -103,7 +105,7 @@ class Program:
         return self._result() is not None
 
     def _flags(self, at: int) -> dict[tuple[str, ...], Any]:
-        """For each domain of a level 1 if it has members."""
+        """A binary variable for each domain of a level: 1 if the domain has members."""
         flags = {}
         for names in self._judge.domains(at):
             flags[names] = flag = self._solver.addBinary()

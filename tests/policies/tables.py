@@ -1,12 +1,19 @@
 """Cases in a line each, as ``tables/*.txt`` have them: facts of Kueue's own tables, in notation of ours.
 
-``queue NAME@COHORT RULES AMOUNTS`` and ``cohort NAME@PARENT AMOUNTS`` say what the cases below them have, up to an
-empty line. RULES: for withinClusterQueue, reclaimWithinCohort and borrowWithinCohort a letter each, ``N``ever,
-``L``owerPriority, lowerOr``E``qual, ``A``ny, the last one with its threshold; ``!`` for StrictFIFO, ``*2`` for a
-weight, ``b`` and ``p`` where the next flavor is tried instead of borrowing, or the search may stop for preemption,
-``>`` for PreemptionOverBorrowing, ``%`` for UsageBasedAdmissionFairSharing. AMOUNTS:
-``FLAVOR/RESOURCE=NOMINAL+BORROWING-LENDING``, ``default`` where no flavor is named, and ``|`` between resource groups.
-``flavor NAME MARKS`` says more of a flavor: ``@KEY=VALUE`` for a label, ``!`` for a taint, ``~`` for a toleration.
+``queue NAME@COHORT RULES AMOUNTS`` and ``cohort NAME@PARENT AMOUNTS`` describe the queues of the cases below them,
+up to an empty line.
+
+``flavor NAME MARKS`` adds to a flavor: ``@KEY=VALUE`` for a label, ``!`` for a taint, ``~`` for a toleration.
+
+RULES begin with a letter each for withinClusterQueue, reclaimWithinCohort and borrowWithinCohort: ``N``ever,
+``L``owerPriority, lowerOr``E``qual, ``A``ny. The last one has its threshold. Marks follow:
+
+- ``!`` for StrictFIFO, ``*2`` for a weight, ``>`` for PreemptionOverBorrowing.
+- ``b`` and ``p`` where the next flavor is tried instead of borrowing, or the search may stop for preemption.
+- ``%`` for UsageBasedAdmissionFairSharing.
+
+AMOUNTS are ``FLAVOR/RESOURCE=NOMINAL+BORROWING-LENDING``. ``default`` stands where no flavor is named, and ``|``
+between resource groups.
 """
 
 from __future__ import annotations
@@ -43,7 +50,11 @@ _QUOTA = re.compile(r"(\d+)(?:\+(\d+))?(?:-(\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``parts``: what the line says, by its ``||``. ``flavors``: those that the queues name."""
+    """A case with its queues.
+
+    ``parts``: the parts of its line, separated by ``||``.
+    ``flavors``: the flavors that the queues name.
+    """
 
     queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...]
@@ -64,7 +75,7 @@ class _Block:
 
 
 def cases(name: str) -> list[Case]:
-    """Of a file."""
+    """The cases of a file."""
     block, found = _Block(), []
     for number, line in enumerate((Path(__file__).parent / "tables" / name).read_text().splitlines(), 1):
         kind, _, rest = line.partition(" ")
@@ -145,7 +156,7 @@ def _flavor(name: str, marks: list[str]) -> ResourceFlavor:
 
 
 def usage_of(amounts: list[str]) -> Usage:
-    """As AMOUNTS, without limits."""
+    """Amounts as in AMOUNTS, without limits."""
     return {what: int(rest) for what, rest in map(_split, amounts)}
 
 

@@ -1,4 +1,4 @@
-"""The tenants of a cluster, indexed anew: what was kept up to date must say the same."""
+"""The tenants of a cluster in a fresh index: the index that is kept up to date must agree."""
 
 from __future__ import annotations
 

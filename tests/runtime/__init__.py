@@ -1,1 +1,1 @@
-"""The driver and the event loop: which write goes out when, and what follows from its outcome."""
+"""The driver and the event loop: which write is sent when, and the consequences of its outcome."""

@@ -1,4 +1,4 @@
-"""A driver whose core asks for what a test wants, and whose requests the test answers."""
+"""A driver whose core makes the requests of a test, and whose requests the test answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.model import GroupKey
 
 
 class Told(Engine):
-    """A core that asks for what the test wants, and remembers what it was told."""
+    """A core that makes the requests of a test, and remembers its events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class World:
         self.now = 0.0
 
     def ask(self, *effects: Effect) -> list[Action]:
-        """What the driver makes of these effects."""
+        """The actions that the driver makes of these effects."""
         self.core.asks = [*effects]
         return self.take(self.driver.handle(Tick(), self.now))
 

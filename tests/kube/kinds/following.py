@@ -35,7 +35,7 @@ def listed(*items: Object) -> Answer:
 
 
 def served(*resources: tuple[str, str, str]) -> Answer:
-    """As kube-apiserver 1.36 answers to /apis: of each group the versions, of each the resources."""
+    """Answer /apis as kube-apiserver 1.36 does: the versions of each group, and the resources of each version."""
     items = [
         {
             "metadata": {"name": group, "creationTimestamp": None},

@@ -1,4 +1,4 @@
-"""Manifests of jobs as the API server shows them, and what Muster reads of them and makes of them."""
+"""Manifests of jobs as the API server shows them, and their readings and changes by Muster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUSPENDED = {"conditions": [{"type": "Suspended", "status": "True"}]}
 
 
 def stored(manifest: str, **status: Any) -> Object:
-    """What was applied, with what the API server adds to every object, and the admission policy to every job."""
+    """The object that was applied, with the additions of the API server, and of the admission policy for jobs."""
     obj = yaml.safe_load(manifest)
     assert isinstance(obj, dict)
     obj["metadata"] |= {"namespace": "team", "uid": UID, "resourceVersion": "7"}
@@ -100,7 +100,7 @@ def patched(before: Object, patch: Object) -> Object:
 
 
 def by_patch(before: Object, after: Object) -> Object:
-    """What the API server has when the patch that makes the one of the other is merged."""
+    """The object in the API server after the patch that turns ``before`` into ``after`` is merged."""
     return patched(before, merge_patch(before, after))
 
 

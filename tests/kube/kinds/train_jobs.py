@@ -100,7 +100,7 @@ OTHERS = {"targetJobs": [{"name": "node"}], "spec": {"serviceAccountName": "team
 
 
 def older() -> Object:
-    """Of Trainer 2.1, which has the one of the two that the admission policy writes."""
+    """A TrainJob of Trainer 2.1, which has the older of the two fields that the admission policy writes."""
     obj = train_job()
     del obj["spec"]["runtimePatches"]
     shown = {"team.example.com/a": "b", "muster.dev/workload": "", "muster.dev/hold": "false"}

@@ -1,4 +1,4 @@
-"""Manifests of the training operator, and what their templates say after a start."""
+"""Manifests of the training operator, and the fields of their templates after a start."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ DEVICES = {
 
 
 class Shipped(NamedTuple):
-    """A selector, and what CEL answers for devices: of those named, all others that the class lets through fail."""
+    """A selector, and CEL's answers for the named devices; all other devices of the class fail."""
 
     expression: str
     answers: dict[str, bool | str]

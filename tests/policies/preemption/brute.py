@@ -132,7 +132,7 @@ def _hours(one: Candidate) -> int:
 
 
 def best(of: Case) -> tuple[Best, list[tuple[str, ...]]] | None:
-    """The least price, and every choice that has it; None if nobody's eviction helps."""
+    """The least price, and every choice of victims that has it; None if no eviction helps."""
     may = [one for one in of.candidates if _may_go(one, of.limits)]
     found: dict[str, tuple[Best, list[tuple[str, ...]]]] = {}
     for some in chain.from_iterable(combinations(may, size) for size in range(len(may) + 1)):

@@ -17,7 +17,7 @@ WEIGHTS = tuple(map(Fraction, ("1", "1", "2", "1/2", "5/3", "1/7", "0")))
 
 
 def quota(nominal: int, borrowing: int | None = None, lending: int | None = None) -> tuple[ResourceGroup, ...]:
-    """One flavor, one resource."""
+    """Quota of one flavor and one resource."""
     return (ResourceGroup(GPUS, ((GPU[0], {GPU[1]: Quota(nominal, borrowing, lending)}),)),)
 
 
@@ -54,9 +54,11 @@ def _some(chance: Random, whats: Sequence[FlavorResource]) -> tuple[ResourceGrou
 
 
 class Oracle:
-    """Who may use how much of one flavor and resource, by the constraints alone: what each node takes of its parent
-    must stay within what it may borrow, and what is taken of a root within what the root has. What is used is told
-    anew with each question."""
+    """An independent reading of the quota for one flavor and resource, by the constraints alone.
+
+    A node takes of its parent at most what it may borrow. All nodes together take of a root at most what the root
+    has. Each question brings the current usage.
+    """
 
     def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort], what: FlavorResource = GPU) -> None:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
@@ -88,7 +90,7 @@ class Oracle:
         return 0 if lending is None else max(0, self.has(name) - lending)
 
     def takes(self, name: str, used: dict[str, int]) -> int:
-        """What it uses of its parent's."""
+        """The amount that the node uses of its parent's quota."""
         return max(0, self.uses(name, used) - self.keeps(name))
 
     def uses(self, name: str, used: dict[str, int]) -> int:
@@ -98,7 +100,7 @@ class Oracle:
         return self.uses(name, used) > self.has(name)
 
     def holds(self, name: str, used: dict[str, int]) -> bool:
-        """Whether nobody on the way from this queue up has more than it may have."""
+        """Whether the queue and all nodes above it stay within their limits."""
         while self._above[name]:
             limit = self._of(name).borrowing
             if limit is not None and self.takes(name, used) > self.has(name) - self.keeps(name) + limit:
