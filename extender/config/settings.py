@@ -187,13 +187,13 @@ class Settings(BaseSettings):
         default=True, description="Gangs are evicted for pods without a gang: docs/preemption-steps.md."
     )
     backfill: Reserving = Field(
-        Reserving.OFF,
+        Reserving.EASY,
         description="easy: the first workloads of a queue tree that lack room get a reservation, and others get that "
         "room only if they are expected to end in time. conservative: every workload that lacks room gets one. off: "
         "nothing is reserved.",
     )
     reserve_after_s: float = Field(
-        86_400.0,
+        21_600.0,
         ge=0,
         le=10 * 365 * 86_400,
         description="A workload gets a reservation when it has waited for so long.",
