@@ -1,10 +1,10 @@
-"""Which waiting workloads get a reservation, and for how long it stands.
+"""Reservations for waiting workloads: which of them get one, and for how long it stands.
 
 The first workload of a queue tree that cannot start gets one once it has waited for ``reserve_after_s``. Those behind
 it start only where they leave its room alone, or end in time (``extender.core.ledger.backfill``). A reservation stays
 with its workload until that starts, is held or deleted, or a workload of a higher priority needs the place.
-Where the durations of running workloads are not known, the nodes are drained: of a tree for one workload at a time, and
-of all GPUs no more than ``drain_share``, but for one workload that is larger than that by itself.
+Where the durations of running workloads are not known, the nodes are drained, for one workload of a tree at a time. All
+drained nodes together have at most ``drain_share`` of the GPUs, unless a single workload needs more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from policies.steps import AT_ONCE, Steps, ordered
 from policies.words import without_devices
 
 _REVIEW_S = 60.0
-"""A workload for which no room could be found is looked at again after so long."""
+"""The pause before another search for a workload for which no room was found."""
 _REST_S = 1.0
 """Between two reviews: each looks at every workload that waits."""
 _SEARCHES = 16
@@ -96,7 +96,7 @@ class Backfilling:
             self._due = min(self._due, max(self._old_enough(workload), self._looked_at + _REVIEW_S))
 
     def review(self, now: float) -> Steps[None]:
-        """Reserve room for those who have waited for long enough, and find anew what was overrun."""
+        """Reserve room for workloads that have waited long enough, and renew reservations that were overrun."""
         if (due := self.due()) is None or now < due:
             return
         self._due, self._looked_at, self._searches = inf, now, _SEARCHES
@@ -178,7 +178,7 @@ class Backfilling:
             if free <= 0 and not (rival := self._rival(tree, workload.priority)):
                 return
             if not self._searches:
-                self._due = now  # for the next cycle: nobody waits for all of them
+                self._due = now  # for the next cycle: other workloads need not wait for all searches
                 return
             if (at := self._old_enough(workload)) > now:
                 self._due = min(self._due, at)
@@ -193,7 +193,7 @@ class Backfilling:
                 self._end(rival, now)
 
     def _in_order(self, waiting: list[Workload]) -> Steps[list[Workload]]:
-        """By the queue policy, the first one that came first among equals."""
+        """Sort the workloads by the queue policy, and equal ones by when they came."""
         turns, numbers = self._queued.turns, self._pending.keys
         try:
             return (yield from ordered(waiting, lambda one: (turns.of(one), numbers.get(one.key, 0))))
@@ -225,7 +225,7 @@ class Backfilling:
         return True
 
     def _renew(self, workload: Workload, now: float) -> Steps[None]:
-        """Find room anew where running workloads have not ended in time; the nodes stay if no others are earlier."""
+        """Renew a reservation where running workloads have not ended in time. Earlier nodes replace the ones it has."""
         before = self._backfills.of[workload.key]
         found = yield from self._opening(workload, now)
         if self._backfills.of.get(workload.key) is not before or not self._waits(workload.key):
@@ -264,7 +264,7 @@ class Backfilling:
         )
 
     def _may_drain(self, key: GroupKey, reservation: Backfill) -> bool:
-        """Whether nodes may be drained for the workload, beside those that are."""
+        """Whether nodes may be drained for the workload, beside the nodes that are drained already."""
         drained = [one for other, one in self._backfills.of.items() if one.drains and other != key]
         if not drained:
             return True
@@ -320,7 +320,7 @@ class Backfilling:
 
 
 def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
-    """What is written on its job, or on pods of it, by the UID of the pod."""
+    """The reservation written on its job, or those on pods of it, by the UID of the pod."""
     if workload.job is not None:
         found = workload.job.seen.backfill
         return [] if found is None else [("", found)]

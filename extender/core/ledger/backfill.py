@@ -47,7 +47,7 @@ class Backfill:
 
     @property
     def drains(self) -> bool:
-        """Whether the nodes are drained: nobody knows when their claims end."""
+        """Whether the nodes are drained, because the ends of their claims are not known."""
         return self.start_by == inf
 
     def amount(self, resource: str) -> int:
@@ -73,12 +73,12 @@ class Backfills:
     ) -> None:
         self.of: dict[GroupKey, Backfill] = {}
         self.now = 0.0
-        """The instant of the cycle that is under way: rooms are open to whoever ends in time from then on."""
+        """The instant of the cycle under way. Reserved room is open to workloads that start then and end in time."""
         self.used = False
         """Whether any reservation was ever made: from then on shapes tell durations apart."""
         self._limits = limits
         self.idle = Counter[str]()
-        """What is kept now, by resource: nobody uses it."""
+        """The idle amounts that are kept now, by resource."""
         self._idle_s: Mapping[str, float] = {}
         self._idle_since = 0.0
         self._process = process
@@ -154,7 +154,8 @@ class Backfills:
     def open_to(self, workload: Workload) -> list[SlotOf]:
         """The owners of the claims whose room the workload may use.
 
-        These are its own ones, those of a lower priority, and those that begin no sooner than the workload would end.
+        That is its own room, room of a lower priority, and room whose owner starts no sooner than the workload would
+        end.
         """
         if not self.of:
             return []
@@ -224,7 +225,7 @@ class Backfills:
         return () if claim is None else claim.requests
 
     def left_by(self, node: str, instant: float, now: float) -> Counter[str]:
-        """What claims on the node are expected to give back by the instant; all of them where it is infinite."""
+        """Return what claims on the node are expected to give back by the instant; all of it where that is infinite."""
         left = Counter[str]()
         for owner, claim in self._claims.on(node):
             if claim.state is not ClaimState.AWAITED and self.ends_at(owner, claim, now) <= instant:
@@ -232,7 +233,7 @@ class Backfills:
         return left
 
     def ends_at(self, owner: Owner, claim: Claim, now: float) -> float:
-        """When the claim is expected to end, by the core's clock; infinite where nobody can tell.
+        """When the claim is expected to end, by the core's clock; infinite where it is not known.
 
         Victims end for their preemptor, so their room is none that a reservation could get.
         """
@@ -247,7 +248,7 @@ class Backfills:
         return inf if end is None else end.at
 
     def lane(self, workload: Workload) -> tuple[object, ...]:
-        """What tells apart, among workloads that ask for the same, which reserved room they may use.
+        """Return the part of a shape that tells like workloads apart by the reserved room that they may use.
 
         Durations count in steps of a fifth, once any reservation was made.
         """
