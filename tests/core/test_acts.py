@@ -31,7 +31,7 @@ def functions(body: list[ast.stmt], before: str = "") -> Iterator[tuple[str, ast
 
 @cache
 def calls() -> list[tuple[str, str, tuple[str, ...]]]:
-    """What is called in the core: the file, the function that calls, and the names in what it calls, the last first."""
+    """The calls in the core: the file, the function that calls, and the names in the expression, the last first."""
     files = {str(path.relative_to(CORE)): ast.parse(path.read_text()).body for path in sorted(CORE.rglob("*.py"))}
     return [
         (file, name, attributes(found.func))
@@ -49,7 +49,7 @@ def test_the_table_is_read() -> None:
 
 @pytest.mark.parametrize(("owner", "method", "file", "callers"), [row[:4] for row in ROWS])
 def test_an_act_is_taken_by_these_and_no_others(owner: str, method: str, file: str, callers: str) -> None:
-    """``acts.start``: the method ``start`` of whatever is called ``acts``, or of ``self`` in its own file."""
+    """``acts.start`` is the method ``start`` of any object called ``acts``, or of ``self`` in its own file."""
     assert f"    def {method}(" in (CORE / file).read_text()
     known = (owner, *ALSO_CALLED.get(owner, ()))
     forms = {(method, name) for name in (*known, *(f"_{name}" for name in known))}

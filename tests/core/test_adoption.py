@@ -1,4 +1,4 @@
-"""Pods that were bound before Muster came, or by somebody else: they count, and are never evicted."""
+"""Pods that were bound before Muster came, or by another scheduler: they count, and are never evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advisory mode: nobody waits, nothing is written but Bindings and removed gates, and all is explained and counted."""
+"""Advisory mode: no workload waits, only Bindings and removed gates are written, and all is explained and counted."""
 
 from __future__ import annotations
 

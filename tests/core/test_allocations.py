@@ -1,4 +1,4 @@
-"""What a failed start leaves with its claims: the plan goes there, or the allocations are taken back."""
+"""The claims that a failed start leaves behind: the plan goes to their nodes, or the allocations are removed."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_job_is_suspended_and_its_claims_go_with_its_pods() -> None:
 
 
 def test_no_allocation_is_taken_back_while_a_job_is_being_suspended() -> None:
-    """Its start fails twice before its controller has suspended it, and its pods take long to end."""
+    """The start fails twice before its controller has suspended it, and its pods take long to end."""
     script = started("a-0", "a-1")
     train = with_devices(script)
     train.wait(1)

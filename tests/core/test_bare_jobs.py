@@ -1,4 +1,4 @@
-"""A running job that the core has failed on keeps its room and its quota, and nobody stops it."""
+"""A running job that the core has failed on keeps its room and its quota, and is not stopped."""
 
 from __future__ import annotations
 

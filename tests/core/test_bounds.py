@@ -1,4 +1,4 @@
-"""Whatever a pod's author can make happen again and again stays within bounds: pauses, timers, stories, lists."""
+"""The acts that a pod's author can repeat without end stay within bounds: pauses, timers, stories, lists."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_ten_thousand_reports_of_one_code_end_nothing() -> None:
 
 
 def test_nominations_that_cannot_be_cleared_need_one_timer_for_the_gang() -> None:
-    """kube-scheduler fails to clear them, and so do we: each look for what is left calls for one more."""
+    """kube-scheduler fails to clear them, and so does Muster: each look for the rest calls for one more."""
 
     class Stuck(Script):
         def _note(self, effect: Effect) -> None:

@@ -1,7 +1,7 @@
-"""A release that breaks off: the rest is completed first, or the bound part is evicted; never held for ever.
+"""A release that breaks off: the rest is completed first, or the bound part is evicted after a limited time.
 
-Room is kept for the members that it lost, and new room goes to it first. After any restart it is known as such, and a
-running gang is never taken for one.
+Room is kept for the members that it lost, and new room goes to it first. After any restart it is known as such, and
+a running gang is never taken for one.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ def test_room_that_becomes_free_beside_kept_room_is_looked_at_together_with_it()
 
 @pytest.mark.parametrize("late", [True, False])
 def test_who_is_bound_where_room_is_kept_for_him_takes_it_from_nobody_else(*, late: bool) -> None:
-    """The watch shows the lost member after all, or what another scheduler has bound in its place."""
+    """The watch shows the lost member after all, or a pod that another scheduler has bound in its place."""
     pods = gang("train", 2, gpus=2)
     script = Script(*cluster("a: 1x8"), *pods)
     script.bind_all(pods)
@@ -394,7 +394,7 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
 
 
 def test_the_room_of_a_lost_member_is_kept_while_nobody_knows_whether_another_was_bound() -> None:
-    """If it was, the release has begun, and goes on."""
+    """If the other was bound, the release has begun, and goes on."""
     pods = gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods)
     calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
@@ -429,7 +429,10 @@ def test_kept_room_that_somebody_else_has_taken_is_kept_no_longer_once_the_gang_
 
 @pytest.mark.parametrize("planned", [True, False])
 def test_no_room_is_kept_for_the_pods_of_a_job_that_is_suspended(*, planned: bool) -> None:
-    """Its controller replaces none. ``planned``: it was started by Muster, else by others."""
+    """The controller of a suspended job replaces no pods.
+
+    ``planned``: whether Muster has started it, or another client.
+    """
     script = Script(*cluster("a: 2x8"))
     (podset,) = job(2).podsets.podsets
     said = replace(podset, template=template(group=GroupRef("job", Dialect.ANNOTATION, 2)))
@@ -453,7 +456,7 @@ def test_no_room_is_kept_for_the_pods_of_a_job_that_is_suspended(*, planned: boo
 
 
 def restarted(script: Script, nodes: str = "a: 4x8", after_s: float = 0.0, mode: Mode = Mode.ENFORCE) -> Script:
-    """Muster is killed; what it had asked for and was not carried out is lost. It is back after so long."""
+    """Restart Muster after ``after_s``: unwritten requests are lost."""
     return Script(*cluster(nodes), *script.pods.values(), now=script.now + after_s, mode=mode)
 
 
@@ -497,7 +500,7 @@ def test_the_time_until_the_eviction_does_not_begin_anew_with_each_restart() -> 
 
 
 def test_a_release_that_broke_off_long_ago_can_still_be_completed() -> None:
-    """Nobody could complete it while Muster was away."""
+    """No controller could complete it while Muster was away."""
     pods = gang("train", 3)
     before = broken_off(pods)
     script = restarted(before, after_s=3600)
@@ -622,7 +625,7 @@ def test_a_release_counts_what_was_needed_when_it_began(killed: bool) -> None:
 
 
 def test_what_an_older_muster_has_bound_gets_the_benefit_of_the_doubt() -> None:
-    """Its Bindings did not say how many there had to be."""
+    """The Bindings of an older release state no quorum."""
     pods = gang("train", 3)
     before = broken_off(pods)
     before.gone(before.pods[next(iter(before.bindings))])
@@ -665,7 +668,7 @@ def test_a_binding_that_is_asked_for_again_says_that_an_earlier_one_may_have_bee
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_start_of_which_nothing_is_bound_any_more_is_over(killed: bool) -> None:
-    """Its only Binding showed up as written when nobody expected that any more, and its pod is gone since."""
+    """A late watch showed its only Binding as written, and its pod is gone since."""
     pods = gang("train", 2)
     script = Script(*cluster("a: 4x8"), *pods)
     script.bind_all(pods)

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: whoever goes as a whole goes only if all of its pods may, and nothing goes in part."""
+"""PodDisruptionBudgets: a whole workload is evicted only if all of its pods may be, and nothing is evicted in part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEB = (("app", "web"),)
 
 
 def let(script: Script, allowed: int, name: str = "web") -> None:
-    """The budget of all pods with that label lets so many of them go now."""
+    """Set how many pods with that label their budget lets be evicted now."""
     script.feed(BudgetSeen(DisruptionBudget("default", name, (Requirement("app", "In", ("web",)),), allowed)))
     script.advance(2)
 

@@ -1,4 +1,4 @@
-"""A node that lets in some members and refuses the next is planned with those that it lets in, and not given up."""
+"""A node that accepts some members and refuses the next is planned with those, and not abandoned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Limited(Script):
     most = 1
 
     def cycles(self, pods: list[Pod], tries: int) -> list[str]:
-        """One cycle for each, again and again until all are bound. Returns their nodes."""
+        """Run one cycle for each pod, again and again until all are bound. Returns their nodes."""
         for _ in range(tries):
             for pod in pods:
                 node = self.planned(pod)
@@ -57,7 +57,10 @@ def test_what_a_node_has_let_in_is_planned_there_again() -> None:
 
 
 def test_while_others_are_nominated_there_a_refusal_says_nothing_about_how_many_a_node_takes() -> None:
-    """kube-scheduler counts those as if they were there. From then on the members of a node are tried one by one."""
+    """kube-scheduler counts nominated pods as though they were bound.
+
+    Afterwards the members of a node are tried one by one.
+    """
     pods = gang("train", 3, gpus=1)
     script = Limited(*cluster("a: 1x8"), *pods)
     script.bind(pods[0])
@@ -73,7 +76,10 @@ def test_while_others_are_nominated_there_a_refusal_says_nothing_about_how_many_
 
 
 def test_members_that_do_not_reach_bind_in_time_one_by_one_are_tried_at_once_again() -> None:
-    """The refusal was about pods that have gone. Told at once, kube-scheduler takes the members up in time."""
+    """The refusal was about pods that have gone.
+
+    If all members are steered at once, kube-scheduler binds them in time.
+    """
     pods = gang("train", 8, gpus=1)
     script = Limited(*cluster("a: 1x8"), *pods)
     script.change(pods[0], refusal=WORDS, nominated_node=None)
@@ -155,7 +161,7 @@ def test_what_plugins_say_is_told_apart_from_what_muster_says(refusal: str | Non
 
 
 def test_one_question_shows_all_nodes_that_plugins_refuse() -> None:
-    """kube-scheduler asks about every node that its plugins let the pod go to, if they are few."""
+    """kube-scheduler asks about every node that its plugins accept for the pod, if there are few."""
     pods = gang("train", 2, gpus=1)
     script = Script(*cluster("a: 4x8", "b: 2x8"), *pods)
     assert {script.planned(pod) for pod in pods} == {"b-0"}

@@ -17,13 +17,13 @@ from tests.core.script import Script
 EXTENDER = Path(__file__).parents[2] / "extender"
 MAKER = EXTENDER / "core" / "explain" / "reasons.py"
 MADE_FOR_PEOPLE = ("Reason", "reason_of", "code_of", "turn_text")
-"""What the core imports outside ``explain/`` only to hand it on would be a text: ``text_of`` is enough for that."""
+"""The names that the core may import from ``explain/`` only for texts: for other uses ``text_of`` is enough."""
 TEXTS = ("code", "message", "reason")
 CAUSES = ("cause", "why", "trouble", "surplus", "reason")
 
 
 def offences(source: str) -> Iterator[str]:
-    """Yield each line of the core that makes a reason, or hangs on what people read of one."""
+    """Yield each line of the core that makes a reason, or depends on its text."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.ImportFrom(module="extender.core.explain.reasons", names=names):
@@ -54,7 +54,7 @@ def _compared(one: ast.expr, other: ast.expr, operator: ast.cmpop) -> Iterator[s
 
 
 def _inside(side: ast.expr) -> Iterator[ast.expr]:
-    """Yield an operand, and what is in it if it is a tuple, a list or a set."""
+    """Yield an operand, and the elements of a tuple, a list or a set."""
     yield side
     yield from side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else ()
 

@@ -1,4 +1,4 @@
-"""The claims's arrays: whatever comes and goes, in any order, they say what the nodes and the claims say."""
+"""The arrays of the claims: after any course of events they agree with the nodes and the claims."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SELECTIONS = st.builds(
     st.lists(st.just(Toleration("gpu", "Exists", "", "")), max_size=1).map(tuple),
 )
 MANY = [f"example.com/device-{number:02}" for number in range(20)]
-"""With those that every node has there are more names than the arrays have lines at first."""
+"""Resource names: with those of every node there are more than the arrays have lines at first."""
 OFFERS = (
     st.integers(0, len(MANY))
     .flatmap(
@@ -60,21 +60,21 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(name=NAMES, offers=OFFERS)
     def registers(self, name: str, offers: dict[str, int]) -> None:
-        """Device plugins come and go on a node that is there: it has these names beside the usual ones."""
+        """Let device plugins come and go on an existing node, which then has these names beside the usual ones."""
         if (known := self.claims.nodes.get(name)) is not None:
             usual = {one: amount for one, amount in known.allocatable if one not in MANY}
             self.claims.set_node(replace(known, allocatable=tuple(sorted((usual | offers).items()))))
 
     @rule()
     def lend(self) -> None:
-        """Somebody goes on with what is shown now."""
+        """Lend the snapshot that is shown now."""
         view = self.claims.snapshot()
         self.lent.append((view, view.free.tolist()))
         self.claims.lend()
 
     @rule(uids=st.lists(st.sampled_from("pqrst")), name=NAMES, asked=REQUESTS)
     def try_out(self, uids: list[str], name: str, asked: tuple[tuple[str, int], ...]) -> None:
-        """A statement is opened, and stays open while others go on."""
+        """Open a statement that stays open while other statements go on."""
         stack = ExitStack()
         statement = stack.enter_context(self.claims.statement())
         self.claims.leave_out(statement, uids)
@@ -147,7 +147,7 @@ def _of_5000_nodes() -> Claims:
 
 
 def test_a_statement_on_5000_nodes_copies_the_rows_that_have_changed() -> None:
-    """Those that were claimed since the last statement, and those that it changes itself; not one array of all."""
+    """Only rows claimed since the last statement, and rows that it changes itself, are copied; no whole array is."""
     claims = _of_5000_nodes()
     tracemalloc.start()
     try:

@@ -75,7 +75,7 @@ def test_the_pods_come_into_the_room_that_was_planned_for_their_claims() -> None
 
 
 def test_a_pod_that_is_tied_by_its_claim_asks_for_devices_as_the_others_do() -> None:
-    """What sets a pod apart from its template is its volume, and nothing else."""
+    """A pod differs from its template in its volume alone."""
     left = ClaimSeen("default", "data-web-1", True, ASKS)  # noqa: FBT003
     volume = VolumeSeen("old", "default", "data-web-1", on("a-0"))
     script = Script(*cluster("a: 4x0"))

@@ -1,4 +1,4 @@
-"""Consequences of what the stores record (``extender/core/ledger/state.py``) that only these tests miss."""
+"""Consequences of recorded objects (``extender/core/ledger/state.py``) that only these tests miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a gang from being planned is a reason in words, never a crash, and goes away when it is mended."""
+"""A gang that cannot be planned gets a reason in words, never a crash, and is planned once the cause is fixed."""
 
 from __future__ import annotations
 

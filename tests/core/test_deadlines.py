@@ -1,4 +1,4 @@
-"""Nothing is held for ever: deadlines fail what is held, free the room and try again later."""
+"""Holds end at deadlines: all held binds fail, the room is freed, and the core tries again later."""
 
 from __future__ import annotations
 

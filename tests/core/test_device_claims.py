@@ -1,4 +1,4 @@
-"""Gangs whose pods claim devices: counted per node, with what claims hold and what plans promise."""
+"""Gangs whose pods claim devices: counted per node, with allocated claims and promises of plans."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_devices_that_go_before_the_gang_is_bound_take_its_plan_with_them() -> N
 
 
 def test_requirements_that_overlap_are_counted_right() -> None:
-    """One large GPU and one small on each node: any two, but only one large."""
+    """A large GPU and a small one on each node: any two, but only one large."""
     script = started(
         *[devices(node, "h100", "a100") for node in ("a-0", "a-1")],
         template(request(), name="any"),
@@ -205,7 +205,7 @@ def test_what_a_bound_pod_has_in_its_claim_is_counted_once() -> None:
 
 
 def test_a_claim_that_has_devices_holds_its_pod_to_their_node() -> None:
-    """After a bind that failed the allocation stays: nothing is free there, and the pod may go nowhere else."""
+    """The allocation of a failed bind stays: nothing is free there, and the pod may go nowhere else."""
     script = started(*gpus("a-0", "a-1", count=1), template(request()))
     train = with_template("train", 2)
     script.feed(claim("train-1-gpu", request(), pod=train[1], node="a-0", devices=("h100-0",)))
@@ -361,7 +361,7 @@ def test_a_job_is_suspended_once_the_pod_is_shown_that_has_its_devices() -> None
 @pytest.mark.parametrize("how", ["gone", "Failed"])
 @pytest.mark.parametrize("last", [None, "deallocated"])
 def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(how: str, last: str | None) -> None:
-    """Seed 1000063: they are in use when the pod ends, and were free for everybody a moment later."""
+    """Seed 1000063: the devices are in use when the pod ends, and were free for all pods a moment later."""
     script = started(*gpus("a-0", "a-1", count=1), template(request()))
     train = with_template("train", 2)
     script.see(train)
@@ -606,7 +606,7 @@ def test_mig_profiles_are_counted_by_the_class_of_such_devices() -> None:
 
 
 def test_a_pool_of_some_nodes_counts_on_those() -> None:
-    """A device that the nodes of one rack reach: pods that ask for it go there, and it is in use for all of them."""
+    """The nodes of one rack reach a device: pods that request it go there, and it is in use for all of these nodes."""
     rack = ((Requirement("nvidia.com/gpu.clique", "In", ("a",)),),)
     script = started(devices("rack", "h100", reach=Reach("", rack)), template(request()), clusters="b: 2x0, a: 2x0")
     script.see(train := with_template("train", 1))

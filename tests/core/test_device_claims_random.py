@@ -1,4 +1,4 @@
-"""Random courses of devices, claims and gangs: no device is ever promised twice, whatever kube-scheduler takes."""
+"""Random courses of devices, claims and gangs: no device is ever promised twice, whatever kube-scheduler chooses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = st.lists(st.sampled_from(["h100", "a100"]), max_size=4)
 
 
 class Courses(RuleBasedStateMachine):
-    """The state of the world beside the core: what each slice has, and which devices each claim holds."""
+    """The state of the world beside the core: the devices of each slice, and the devices that each claim holds."""
 
     @initialize()
     def begin(self) -> None:
@@ -78,7 +78,7 @@ class Courses(RuleBasedStateMachine):
     @precondition(lambda self: self.promised())
     @rule(data=st.data())
     def allocate(self, data: st.DataObject) -> None:
-        """kube-scheduler gives a pod devices on its node: any that match, whatever Muster had in mind."""
+        """Let kube-scheduler give a pod matching devices on its node, whatever Muster has planned."""
         uid = data.draw(st.sampled_from(sorted(self.promised())))
         pod, node = self.script.core.state.pods[uid], self.script.core.state.claims.get(uid)
         assert node is not None
@@ -119,8 +119,11 @@ class Courses(RuleBasedStateMachine):
         return [device for device in self.slices.get(node, ()) if device not in taken]
 
     def check(self) -> None:
-        """On each node the pods that are promised room and have no devices yet can all be given some, and what is left
-        is what is counted as free, for all that bound pods have."""
+        """Check the promises on each node.
+
+        All pods with promised room and without devices can get some. The rest is counted as free, for all devices of
+        bound pods.
+        """
         devices = self.script.core.state.devices
         for node in NODES:
             waiting = [
@@ -134,7 +137,7 @@ class Courses(RuleBasedStateMachine):
                 assert self.script.core.state.claims.room(node).get(ANY, 0) == left
 
     def given(self, waiting: list[str], free: list[str]) -> bool:
-        """By trying everything."""
+        """Whether all waiting pods can get devices, by trying every choice."""
         if not waiting:
             return True
         _, matches, count = TEMPLATES[waiting[0]]

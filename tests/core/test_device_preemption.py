@@ -1,4 +1,4 @@
-"""Workloads are evicted for devices of claims: those that have what is lacking, and only once it is free."""
+"""Workloads with the lacking devices of claims are evicted, and the devices are used only once they are free."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def given(script: Cluster, pods: list[Pod], *names: str) -> list[Pod]:
 
 
 def gone(script: Cluster, *pods: Pod) -> None:
-    """The pods go, and Kubernetes deletes their claims after them."""
+    """Let the pods end; Kubernetes deletes their claims after them."""
     script.leave(*pods)
     for pod in pods:
         script.feed(DeviceClaimGone("default", f"{pod.name}-gpu"))
@@ -170,7 +170,7 @@ def test_requests_that_are_alike_in_one_claim_are_each_counted() -> None:
 
 
 class Restarted(Cluster):
-    """Reads what there is of devices before anything is decided."""
+    """A restarted extender, which reads all devices before it decides anything."""
 
     def feed_synced(self) -> None:
         for event in PUBLISHED:

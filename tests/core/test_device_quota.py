@@ -24,7 +24,7 @@ NODES = ("a-0", "a-1")
 
 
 def team(name: str, most: int) -> ClusterQueue:
-    """A queue with quota for so many devices under that name."""
+    """A queue with quota for ``most`` devices under that name."""
     return ClusterQueue("team", (ResourceGroup((name, "cpu"), (("gpus", {name: Quota(most)}),)),), namespaces=())
 
 

@@ -1,4 +1,4 @@
-"""A Binding of which nobody knows whether it was written: its release waits for an answer, and never for ever."""
+"""A Binding with an unknown outcome: its release waits for an answer, for a limited time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.core.script import Script, stamp_of
 
 
 def in_doubt() -> tuple[Script, PostBinding, str]:
-    """Gang "train" of 3 in the middle of its release: one is bound, of one nobody knows, the last is held.
+    """Gang "train" of 3 in the middle of its release: one is bound, the outcome of one is unknown, the last is held.
 
-    Returns the Binding in doubt, and the UID of the last member.
+    Returns the Binding with the unknown outcome, and the UID of the last member.
     """
     pods = gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods)
@@ -130,7 +130,7 @@ def test_the_room_of_a_lost_response_stays_promised_when_the_others_can_wait_no_
 
 
 def test_a_release_whose_member_in_doubt_is_deleted_has_broken_off() -> None:
-    """Nothing is under way any more, so nothing else would have the gang looked at."""
+    """Nothing is under way any more, so no later event would make the core look at the gang."""
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind_all(pods)
@@ -168,7 +168,7 @@ def test_the_replacement_of_a_deleted_member_in_doubt_gets_its_room_and_complete
 
 
 def test_room_in_doubt_that_somebody_else_takes_or_closes_is_given_up_when_the_doubt_ends() -> None:
-    """Even while a nomination of the gang is still being written."""
+    """This holds even while a nomination of the gang is still being written."""
     for taken in (True, False):
         pods = gang("train", 3)
         nodes = cluster("a: 4x8")
@@ -220,7 +220,7 @@ def test_who_was_in_doubt_when_the_extender_stood_still_is_forgotten_with_its_ga
 
 @pytest.mark.parametrize(("size", "least"), [(2, 2), (3, 2), (3, 3)])
 def test_room_in_doubt_is_nobody_elses_when_kube_scheduler_refuses_the_node(size: int, least: int) -> None:
-    """Also where the gang can start without that member, and where nothing else of it is bound."""
+    """This holds even where the gang can start without that member, and where nothing else of it is bound."""
     pods, other = gang("train", size, min_member=least), gang("other", 1)
     script = Script(*cluster(f"a: {size}x8"), *pods)
     script.bind_all(pods)

@@ -36,7 +36,7 @@ def of(sort_of: str, count: int, first: int = 0) -> list[Node]:
 def scene(
     *nodes: Node, owned: int = 8, spot: int = 16, served: bool = True, limits: Limits = LIMITS, **facts: object
 ) -> Script:
-    """One queue with 8 GPUs of nodes that are there, and 16 of nodes that are made on demand."""
+    """A queue with 8 GPUs of nodes that exist, and 16 of nodes that are made on demand."""
     script = Script(*(nodes or of("owned", 1)), limits=limits)
     flavor = replace(sort("spot"), tolerations=(SPOT,))
     show(script, sort("owned"), flavor, cluster_queue("team", {"owned": owned, "spot": spot}, **facts))
@@ -55,7 +55,7 @@ def asks(script: Script) -> dict[str, CapacityAsk]:
 
 
 def test_nodes_are_asked_for_with_what_the_api_server_adds_to_the_pods() -> None:
-    """Else an autoscaler makes none, because their taint is not tolerated by a template."""
+    """Otherwise an autoscaler makes none, because no template tolerates their taint."""
     script = scene(limits=replace(LIMITS, trials=True))
     plain = job(2, name="first")
     podset = replace(plain.podsets.podsets[0], shape="S")

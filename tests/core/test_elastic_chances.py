@@ -28,10 +28,13 @@ LIMITS = Limits(elastic=Elasticity(frozenset(["spot"]), 60.0))
 
 
 class Chances:
-    """One queue, an autoscaler that does as it likes, and those who submit jobs."""
+    """A queue, an autoscaler with random behavior, and users who submit jobs."""
 
     def __init__(self, seed: int, *, served: bool = True) -> None:
-        """``served``: by whoever is asked for nodes, as a rule; else jobs are let go, too."""
+        """Start the course.
+
+        ``served``: capacity requests are served as a rule; else jobs are started without a plan, too.
+        """
         self.dice = Chance(seed).stream("elastic flavors")
         self.script = Script(node("owned-0", labels={FLAVOR: "owned"}), limits=LIMITS, checked=8)
         show(self.script, sort("owned"), sort("spot"), cluster_queue("team", QUOTA))
@@ -40,7 +43,7 @@ class Chances:
         self.served = served
         self.jobs: dict[str, Controlled] = {}
         self.gangs: dict[str, list[Pod]] = {}
-        """Those whose pods are there."""
+        """The gangs whose pods exist."""
         self.asked = self.let_go = self.jobs_let_go = self.late = 0
         self._gangs = self._read = 0
         self._nodes = 0
@@ -57,7 +60,7 @@ class Chances:
         self.judge()
 
     def settle(self) -> None:
-        """What was written is seen, and gangs with a plan start."""
+        """Show the writes, and start gangs with a plan."""
         for one in self.jobs.values():
             one.settle()
             self.control(one)
@@ -73,7 +76,7 @@ class Chances:
                 self.script.run(pods)
 
     def control(self, one: Controlled) -> None:
-        """The pods of a job that is let go come, sooner or later, and go when it is suspended."""
+        """Let the controller create the pods of a job without a plan, sooner or later, and delete suspended ones."""
         if one.seen.suspended and not one.seen.stopped:
             one.delete()
             one.show(stopped=True)
@@ -81,7 +84,7 @@ class Chances:
             one.create(gates=(GANG_GATE,))
 
     def withdraw(self) -> None:
-        """Somebody suspends a job that is let go."""
+        """Suspend a job that was started without a plan, as a user does."""
         if waiting := [one for one in self.jobs.values() if one.seen.let_go is not None and not one.seen.finished]:
             self.dice.choice(waiting).show(suspended=True, let_go=None, stopped=False)
 
@@ -93,7 +96,7 @@ class Chances:
             self.script.see(*self.gangs[name])
 
     def end_gang(self) -> None:
-        """Its pods go, wherever they are."""
+        """Remove the pods of a gang, wherever they are."""
         if self.gangs:
             name = self.dice.choice(sorted(self.gangs))
             self.script.gone(*self.gangs.pop(name))
@@ -123,7 +126,7 @@ class Chances:
 
     @staticmethod
     def runs(one: Controlled) -> bool:
-        """It has its nodes."""
+        """Whether the job has its nodes."""
         return one.seen.plan is not None and not (one.seen.suspended or one.seen.finished)
 
     def finish(self, one: Controlled) -> None:
@@ -157,7 +160,7 @@ class Chances:
         self.script.advance(self.dice.choice((0.5, 5.0, 70.0)))
 
     def judge(self) -> None:
-        """What is reserved is what is asked for, and never more than there is."""
+        """Check that reservations equal capacity requests, and never exceed the quota."""
         state, asks = self.script.core.state, {ask.key: ask for ask in self.script.core.capacity_asks()}
         self.asked += len(asks.keys() - self._seen)
         self._seen |= asks.keys()
@@ -187,7 +190,7 @@ class Chances:
             assert not state.workloads[asked].seated
 
     def come_to_rest(self) -> None:
-        """With nodes for all quota everybody has a turn."""
+        """Let all workloads run: all quota has nodes."""
         self.stop_queue(Stop.NONE)
         self.script.feed(CapacityServed(served=True))
         for one in self.jobs.values():

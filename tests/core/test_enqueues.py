@@ -1,6 +1,6 @@
 """PodGroups whose job makes no pods until a scheduler has taken them up: planned first, then taken up.
 
-Meanwhile nodes are lost, Muster restarts, or nobody answers.
+Meanwhile nodes are lost, Muster restarts, or no answer comes.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def test_its_room_is_kept_until_the_watch_shows_that_it_was_taken_up() -> None:
 
 
 def test_one_that_is_not_seen_to_be_taken_up_is_asked_for_again() -> None:
-    """Somebody in between has answered for the API server: a 404 that the PodGroup is gone, or a page."""
+    """A proxy has answered for the API server: a 404 that the PodGroup is gone, or a page."""
     script = scripted(WAITS)
     assert asked(script) == 1
     script.feed(Enqueued(KEY))
@@ -181,7 +181,7 @@ def test_of_several_tasks_each_gets_what_it_needs() -> None:
 
 
 def test_no_room_is_kept_for_some_of_those_that_its_job_needs_when_its_podgroup_says_fewer() -> None:
-    """Someone has edited it: those that have no node keep it from being taken up all the same."""
+    """A user has edited it: a member without a node still keeps it from being taken up."""
     script = scripted(replace(WAITS, min_member=1), nodes="a: 1x8")
     assert asked(script) == 0
     assert free(script) == 1
@@ -237,7 +237,7 @@ def test_after_a_restart_one_that_was_taken_up_is_planned_before_all_others(ther
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_after_a_restart_no_pods_are_awaited_of_one_whose_pods_have_ended(phase: str) -> None:
-    """That it runs could not be written on its PodGroup."""
+    """The fact that it runs could not be written on its PodGroup."""
     script, pods = scripted(WAITS), pods_of(made())
     taken_up(script)
     script.see(*pods)

@@ -1,4 +1,4 @@
-"""What a workload says of its own eviction: how long it is to run at least, and when its last checkpoint was."""
+"""The terms of a workload for its eviction: its minimum runtime, and the time of its last checkpoint."""
 
 from __future__ import annotations
 

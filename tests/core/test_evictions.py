@@ -1,4 +1,4 @@
-"""A workload is evicted only so often in an hour, also when Muster was started anew meanwhile."""
+"""A workload is evicted at most a few times in an hour, also across restarts of Muster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONCE = replace(ON, evictions_per_hour=1)
 
 
 def evicted_once(script: Cluster) -> list[Pod]:
-    """A gang gives way, and comes back when that has ended. Its members are returned."""
+    """Evict a gang, and bring it back when its preemptor has ended. Returns its members."""
     low = running(script, "low", 1)
     high = gang("high", 1, priority=10)
     script.see(high)
@@ -50,7 +50,7 @@ def test_without_a_cap_or_below_it_the_same_one_goes_again(most: int) -> None:
 
 
 def test_a_gang_stays_whose_surplus_has_given_way_so_often() -> None:
-    """Else all of it would go, where one pod would do."""
+    """Otherwise the whole gang would be evicted, where one pod would be enough."""
     script = Cluster(*cluster("a: 2x8"), limits=ONCE)
     low = running(script, "low", 2, least=1)
     high = gang("high", 1, priority=10)

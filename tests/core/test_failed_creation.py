@@ -1,4 +1,4 @@
-"""Jobs whose pods are never created hold no room that others wait for, whatever their number, age and priority."""
+"""Jobs whose pods are never created hold no room that others need, whatever their number, age and priority."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_job_whose_controller_has_tried_to_make_its_pods_gives_its_first_room_
 
 
 def test_a_job_some_of_whose_pods_are_there_has_the_full_time() -> None:
-    """Its status may lag behind its pods."""
+    """The status of a job may lag behind its pods."""
     script = Script(*cluster("a: 2x8"))
     slow = Controlled(script, of_tenant("slow"))
     Controlled(script, job(2, name="other"))
@@ -341,7 +341,7 @@ def test_pods_of_no_gang_that_promised_room_keeps_out_wait_for_it_too() -> None:
 
 
 def test_a_namespace_that_may_run_one_pod_is_no_better() -> None:
-    """Each start has one pod, whose bind is held for those that never come."""
+    """Each start has one pod, whose bind is held for pods that never come."""
     script = Script(*cluster("a: 2x8"))
     squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(3)]
 
@@ -371,7 +371,7 @@ def test_a_namespace_that_may_run_one_pod_is_no_better() -> None:
 
 
 def test_a_small_job_that_runs_now_and_then_is_no_way_around_it() -> None:
-    """The namespace goes last no longer then, but the next large job of it still has the shorter time."""
+    """The namespace does not come last any longer then, but its next large job still has the shorter time."""
     script = Script(*cluster("a: 2x8"), *cluster("small: 1x1"))
     first = Controlled(script, of_tenant("squat"))
     wait(script, 31, first)

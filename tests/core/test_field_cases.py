@@ -1,4 +1,4 @@
-"""Situations that users of other schedulers have reported, each with what a user calls right."""
+"""Situations that users of other schedulers have reported, each with the outcome that a user calls right."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_pods_are_evicted_for_the_last_slot_of_a_node_or_nobody_is() -> None:
 
 @pytest.mark.parametrize("sizes", [(4, 4), (8, 0), (0, 8)])
 def test_slots_are_reclaimed_with_the_gpus_or_nothing_is(sizes: tuple[int, int]) -> None:
-    """The same where a queue reclaims what another one has borrowed. kueue#10497"""
+    """The same case for a queue that reclaims what another one has borrowed. kueue#10497"""
     things: tuple[QueueObject, ...] = (
         flavor("gpus"),
         cluster_queue("borrows", {"gpus": 0}, cohort="all"),

@@ -1,4 +1,4 @@
-"""Which flavor a gang gets, on whose nodes, and with which it is completed."""
+"""The flavor of a gang, the nodes that it may use, and the flavor with which it is completed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_flavor_with_quota_for_fewer_members_is_tried_where_the_others_have_no
 
 @pytest.mark.parametrize("comes", ["first", "later"])
 def test_members_that_find_room_start_where_quota_for_fewer_is_left_and_the_first_ones_find_none(comes: str) -> None:
-    """The first may go to full nodes alone, and there is no quota for both."""
+    """The first member may go to full nodes alone, and there is no quota for both."""
     script = Script(*cluster("a: 1x4"), node("b-0", 8 if comes == "first" else 4))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
     first, other = in_queue("train", 2, min_member=1, gpus=8)
@@ -107,8 +107,10 @@ def test_a_gang_whose_start_broke_off_is_completed_on_nodes_of_its_flavor(*, res
 
 
 def broken_off(script: Script, pods: list[Pod], nodes: list[Node]) -> tuple[Pod, Pod]:
-    """A gang of which one of two pods is bound, and the node of the one that was told first is closed since. Returns
-    the other two: this one, and the one whose Binding comes last."""
+    """A gang with one of two pods bound, and with the node of the first one held closed since.
+
+    Returns the other two: the first, and the one whose Binding comes last.
+    """
     come(script, pods)
     script.bind_all(pods)
     bound, first = (script.pods[uid] for uid in script.bindings)
@@ -177,7 +179,7 @@ def test_a_member_that_uses_no_quota_completes_a_gang_whose_start_broke_off_on_n
 
 
 def test_a_gang_whose_start_broke_off_is_completed_by_the_members_that_find_room() -> None:
-    """It lacks one, and two wait. The node of the first one has been closed."""
+    """The gang lacks one member, and two wait. The node of the first one has been closed."""
     nodes = sorted_nodes(slow="a: 2x8", fast="b: 2x8")
     script = Script(*nodes)
     show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 64, "fast": 64}))
@@ -211,7 +213,7 @@ def test_a_gang_whose_start_broke_off_holds_no_role_to_a_flavor_that_the_role_do
 
 
 def test_a_flavor_whose_nodes_all_count_as_those_of_another_is_not_for_gangs() -> None:
-    """After a restart nobody could tell that they have it."""
+    """After a restart their flavor could not be determined."""
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("first"), flavor("second"), cluster_queue("team", {"first": 8, "second": 16}))
     come(script, in_queue("first", 2))
@@ -222,7 +224,7 @@ def test_a_flavor_whose_nodes_all_count_as_those_of_another_is_not_for_gangs() -
 
 
 def test_a_member_more_takes_room_of_another_flavor_that_comes_free() -> None:
-    """The gang runs with one flavor; what comes free is of the other one, and nothing else has changed."""
+    """The gang runs with one flavor. Room of the other flavor comes free, and nothing else has changed."""
     nodes = [node("fast-0", labels={FLAVOR: "fast"}), node("slow-0", labels={FLAVOR: "slow"})]
     script = Script(*nodes)
     show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 16, "fast": 16}))

@@ -1,4 +1,4 @@
-"""A policy that raises or returns nonsense costs the gang that it was asked about an attempt, and nobody else."""
+"""A policy that raises or returns nonsense costs an attempt of the gang in question, and affects no other gang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def script(policies: Policies, *pods: Pod) -> Script:
 
 
 class Odd:
-    """Says ``answer`` of gangs of that name, to each question, or raises it; of others what ours says."""
+    """A policy with this ``answer`` for gangs of that name, to each question; an exception is raised.
+
+    Others get ours.
+    """
 
     def __init__(self, answer: Any, name: str = "odd") -> None:
         self.answer = answer
@@ -91,7 +94,7 @@ def half_members(snapshot: Any) -> Iterator[Choice]:
 
 
 def one_node_only(snapshot: Any) -> Iterator[Choice]:
-    """More pods than fit on it."""
+    """Choose one node for more pods than fit on it."""
     yield (Domain("all", np.zeros(7, dtype=np.intp)),)
 
 

@@ -1,4 +1,4 @@
-"""What a tenant writes in Muster's words on objects of his own, where no policy of the API server keeps him from it."""
+"""A tenant writes Muster's annotations on objects of his own, where no policy of the API server prevents that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def queued(script: Script, name: str, count: int, queue: str = "team", **facts: 
 
 
 LATER_S = 6.0
-"""By then no start of an earlier life is on its way."""
+"""A time after which no start of an earlier life is still being written."""
 
 
 def two_teams(**facts: Any) -> Script:
@@ -93,7 +93,7 @@ def test_nor_is_one_in_a_queue_that_is_stopped() -> None:
 
 
 def test_nor_is_one_that_passes_by_whoever_waits_before_it() -> None:
-    """In a queue in which nobody passes there is room and quota for it, and it is not its turn."""
+    """In a strict queue there is room and quota for it, but it is not its turn."""
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}, strategy=Strategy.STRICT))
     come(script, runs := in_queue("runs", 1))
@@ -109,7 +109,7 @@ def test_nor_is_one_that_passes_by_whoever_waits_before_it() -> None:
 
 
 def test_a_start_of_an_earlier_life_is_taken_over_whatever_was_written_since() -> None:
-    """Its pods have yet to come, or some are bound: nothing is restarted, and nothing stays in part."""
+    """The pods do not exist yet, or some are bound: nothing is restarted, and nothing stays in part."""
     for bound in (0, 1, 2):
         before = Script(*cluster("a: 4x8"))
         show(before, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
@@ -195,7 +195,7 @@ def test_a_text_in_place_of_a_plan_is_believed_only_with_an_elastic_flavor_and_q
         assert used(script, "team") + used(script, "team", "spot") == 0
 
 
-# D7: what is on a node.
+# D7: pods on nodes.
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -84,7 +84,7 @@ def test_with_its_quota_full_to_the_brim_and_others_before_it(strategy: Strategy
 @pytest.mark.parametrize("synced", ["before", "after"])
 @pytest.mark.parametrize("held", [False, True])
 def test_a_start_that_is_shown_late_in_a_new_term(synced: str, held: bool) -> None:
-    """The watch of jobs lags: it shows first that the job waits, and then what the former leader has written."""
+    """The watch of jobs lags: it shows first the waiting job, and then the former leader's write."""
     things = queues(strategy=Strategy.STRICT)
     seen = replace(started(things, queued("train", 2)), held=held)
     later = again(things)
@@ -101,7 +101,7 @@ def test_a_start_that_is_shown_late_in_a_new_term(synced: str, held: bool) -> No
 
 @pytest.mark.parametrize("form", [0, 1])
 def test_on_nodes_that_the_quarantine_shows_as_bare(form: int) -> None:
-    """They may be suspects alone, and are shown as they are a moment later."""
+    """The nodes may be mere suspects, and are shown in full a moment later."""
     seen = started(queues(), queued("train", 2))
     later = again(queues(), ())
     for one in NODES:

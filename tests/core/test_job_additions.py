@@ -1,4 +1,4 @@
-"""The pods of a job ask for more than their template: the next plan is made for what real pods ask for."""
+"""The pods of a job request more than their template: the next plan is made for the requests of real pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of a running job that somebody moves to another gang, or to none: nobody comes for their slots meanwhile."""
+"""Pods of a running job that a user moves to another gang, or to none: their slots are not filled meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_one_moved(*, indexed: bool = True, to: GroupRef | None = OTHER) -> tupl
 
 
 def goes(script: Script, train: Controlled, pod: Pod) -> None:
-    """Its object disappears, and its controller knows that."""
+    """Remove the pod, as its controller sees."""
     script.gone(script.pods[pod.uid])
     del train.pods[pod.uid]
     train.settle()

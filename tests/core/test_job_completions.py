@@ -1,4 +1,4 @@
-"""A Job with more completions than pods: who comes next takes the slot of one that has ended well, by no index."""
+"""A Job with more completions than pods: the next pod takes the slot of a succeeded one, by no index."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from tests.core.script import Script
 
 
 class Completions(Controlled):
-    """``pods`` at a time, and so many ``completions``, if it says that; ``numbered``: with a completion index, which
-    says nothing of their slots, and beyond the plan with a gate."""
+    """A controller that keeps ``pods`` pods at a time.
+
+    ``completions``: how many pods have to succeed, if the Job states it.
+    ``numbered``: pods have a completion index, which does not tell their slots. Those beyond the plan have a gate.
+    """
 
     def __init__(self, script: Script, *, numbered: bool, completions: int = 0, pods: int = 3) -> None:
         self.numbered, self.maker = numbered, ""
@@ -48,7 +51,7 @@ class Completions(Controlled):
         self.settle()
 
     def suspend(self) -> None:
-        """Its pods go, and what is ours is taken off it."""
+        """Suspend the job: its pods are deleted, and Muster's annotations are removed."""
         self.delete()
         self.show(suspended=True, stopped=True, plan=None, marked=False)
         self.wait(2)
@@ -87,7 +90,7 @@ def test_one_that_is_started_again_waits_for_all_of_its_pods_whatever_has_ended_
 
 
 def test_a_work_queue_that_makes_no_more_pods_is_not_suspended_for_a_lost_node() -> None:
-    """When one pod of it has ended well no other is made: suspended it would be complete at once."""
+    """After one success no other pod is made: a suspended job would be complete at once."""
     script = Script(*cluster("a: 3x8"), limits=Limits(node_loss_s=2.0))
     train = Completions(script, numbered=False)
     script.run(pods := train.come(0, 1, 2))
@@ -105,7 +108,7 @@ def test_a_work_queue_that_makes_no_more_pods_is_not_suspended_for_a_lost_node()
 @pytest.mark.parametrize("pods", [1, 3])
 @pytest.mark.parametrize("numbered", [False, True])
 def test_whoever_comes_next_has_the_room_of_a_pod_that_has_ended(pods: int, *, numbered: bool) -> None:
-    """Others wait for room, and the next pod comes a moment later."""
+    """Other workloads wait for room, and the next pod comes a moment later."""
     script = Script(*cluster("a: 3x8"))
     train = Completions(script, numbered=numbered, completions=pods + 2, pods=pods)
     script.run(first := train.come(*range(pods)))

@@ -1,4 +1,4 @@
-"""Pods of jobs are created slowly, all by one controller: every job starts all the same, and nobody waits for ever."""
+"""Pods of jobs are created slowly, all by one controller: every job still starts, and none waits without end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Controller:
         self.jobs += [Controlled(self._script, one) for one in jobs]
 
     def make(self, pods: int) -> None:
-        """So many, or nothing where there is nothing to make, in the same time."""
+        """Create ``pods`` pods of started jobs. The time that passes is the same if there are fewer to create."""
         for _ in range(pods):
             lacking = [one for one in self.jobs if not one.seen.suspended and len(one.pods) < size(one)]
             if lacking:
@@ -234,7 +234,7 @@ def test_a_job_that_others_start_before_its_plan_is_taken_off_keeps_the_room_of_
 
 
 def test_a_job_that_an_earlier_life_has_started_by_another_plan_runs_by_that_one() -> None:
-    """Its write was on its way while this life read the cluster and wrote its own, which is refused then."""
+    """The earlier life's write arrived while this life read the cluster and wrote its own, which is refused then."""
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(1), obeys=False)
     ours = train.starts[0].plan[""][0]

@@ -1,4 +1,4 @@
-"""Slots of a job that are done by its status: they count, and need no node, whatever becomes of their pods.
+"""Slots of a job that are done by its status: they count, and need no node, whatever happens to their pods.
 
 Whether a Job without indexes makes other pods depends on its status, too.
 """
@@ -20,7 +20,7 @@ LIMITS = Limits(creation_s=30.0, node_loss_s=2.0)
 
 
 def finish(train: Controlled, *pods: Pod) -> None:
-    """They end well, and the status of the job says so: which ones, or without indexes how many."""
+    """Let the pods succeed, and show it in the job's status: which ones, or without indexes how many."""
     for pod in pods:
         train.script.change(train.script.pods[pod.uid], phase="Succeeded")
         del train.pods[pod.uid]
@@ -31,7 +31,7 @@ def finish(train: Controlled, *pods: Pod) -> None:
 
 
 def goes_on(train: Controlled, others: Sequence[Pod]) -> None:
-    """It runs with these two for longer than a lost node is waited for."""
+    """Check that the job runs with these two for longer than the grace period of a lost node."""
     train.wait(70)
     assert not train.stops
     assert len(train.script.bound(others)) == 2
@@ -56,7 +56,7 @@ def start_together(train: Controlled, *failed: Pod) -> None:
 
 
 def restarted(train: Controlled) -> Controlled:
-    """Another life takes over what is there."""
+    """Let another life take over the objects."""
     before = train.script
     nodes = before.core.state.claims.nodes.values()
     script = Script(*nodes, *before.pods.values(), synced=False, now=before.now, limits=LIMITS)
@@ -76,7 +76,7 @@ def led(workers: int) -> Job:
 def test_a_job_goes_on_when_the_node_of_a_pod_that_has_ended_well_is_removed_and_the_pod_with_it(
     seen: Job, restarts: bool
 ) -> None:
-    """As an autoscaler does it with a node that is idle."""
+    """An autoscaler removes an idle node in this way."""
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, seen)
     one, *others = train.run()
@@ -125,7 +125,7 @@ def test_the_room_that_is_kept_for_a_slot_is_free_when_the_status_says_that_it_i
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_pod_that_is_made_again_needs_no_other_to_start_when_all_others_are_done_and_gone(restarts: bool) -> None:
-    """Nothing of its start is bound any more: it starts by itself, as the last that the job lacks."""
+    """No other pod of its start is bound any more: it starts by itself, as the last that the job lacks."""
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, job(3))
     one, other, failed = train.run()
@@ -242,7 +242,7 @@ def test_pods_without_an_index_that_are_made_again_start_together_beside_those_t
 
 
 def test_a_job_whose_plan_was_removed_is_planned_anew_when_all_that_ran_has_ended_and_another_waits() -> None:
-    """As by a life that has never seen the plan: what waits may be made for its nodes."""
+    """A life that has never seen the plan may do this: the waiting pod may have been made for its nodes."""
     script = Script(*cluster("a: 1x8"), limits=LIMITS)
     whole = job(2)
     least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
@@ -289,7 +289,7 @@ def test_a_job_without_indexes_goes_on_when_its_status_is_behind_its_pods() -> N
 
 
 def test_a_job_that_makes_no_more_pods_is_not_suspended_after_a_restart_while_a_pod_of_it_waits_for_room() -> None:
-    """Its controller would take it for complete."""
+    """The controller of the suspended job would take it for complete."""
     script = Script(*cluster("a: 1x8"), limits=LIMITS)
     whole = job(3, indexed=False)
     least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))

@@ -1,4 +1,4 @@
-"""A job, or pods of it, that have ended: what is still awaited of it, and whose its room is."""
+"""Jobs and pods that have ended: the pods that are still awaited, and the owner of the room."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_it
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_job_is_not_started_over_while_the_only_pod_that_has_not_ended_well_is_made_again(restarted: bool) -> None:
-    """Its controller may wait for minutes before it does."""
+    """The controller may wait for minutes before it creates the pod."""
     script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=8.0))
     train = Controlled(script, job(2))
     failed, ended = train.run()
@@ -197,7 +197,7 @@ def test_the_room_of_the_only_pod_that_has_not_ended_well_is_kept_until_it_is_ma
 
 
 def with_one_failed() -> tuple[Script, Controlled, Pod]:
-    """A job of two pods, of which one has ended well and the other, which is returned, has failed."""
+    """A job of two pods, of which one has succeeded and the other, which is returned, has failed."""
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
     failed, ended = train.run()

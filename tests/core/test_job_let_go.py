@@ -1,7 +1,7 @@
-"""Jobs where nodes cannot be asked for: they are let go without a plan, and start whole on the nodes that come.
+"""Jobs where nodes cannot be asked for: they start without a plan, and are bound whole on the nodes that come.
 
-They may be stopped, edited or refused, lose a node, name no nodes (the labels of their flavors are written for them),
-and pass from one leader to the next.
+They may be stopped, edited or refused, lose a node, or name no nodes: then the labels of their flavors are written
+for them. The leader may change meanwhile.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> No
 
 
 def test_a_gate_that_has_come_off_is_known_to_be_off_before_the_watch_shows_it() -> None:
-    """It could not be taken off once more, with a pin to the nodes of the plan."""
+    """Another removal would pin the pod to the nodes of the plan, which fails."""
     script = scene(served=False)
     pods = come(script).create(gates=GATED)
     script.feed(Ungated(pods[0].uid))
@@ -104,7 +104,10 @@ def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
 
 
 def test_nobody_who_comes_before_it_in_a_strict_queue_keeps_it_from_the_nodes_that_come() -> None:
-    """It has quota, and the other one lacks that very quota, and is looked at whenever somebody may give way to it."""
+    """The first job has quota.
+
+    The urgent one lacks that very quota, and is looked at whenever victims for it may exist.
+    """
     script = scene(served=False, strategy=Strategy.STRICT, limits=replace(LIMITS, preemption=Preempts.ON))
     first = come(script)
     pods = first.create()
@@ -470,7 +473,7 @@ def test_a_pod_of_an_earlier_start_that_is_seen_late_does_not_end_it() -> None:
 def test_pods_that_cannot_be_in_one_clique_with_the_nodes_that_come_are_part_of_the_reason(
     tolerations: tuple[Toleration, ...],
 ) -> None:
-    """They need no quota, and so they get no flavor."""
+    """Pods without quota get no flavor."""
     script = scene(served=False)
     show(script, replace(sort("spot"), taints=(Taint("spot", "", "NoSchedule"),), tolerations=(SPOT,)))
     asked = naming_only_its_queue()

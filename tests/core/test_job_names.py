@@ -134,7 +134,7 @@ def test_one_that_others_start_meanwhile_is_suspended_again() -> None:
 
 
 def test_one_whose_own_name_is_taken_is_not_told_to_change_its_template() -> None:
-    """By pods of a job of its name that was deleted without them."""
+    """The name is taken by pods of a deleted job of the same name."""
     script = Script(*cluster("a: 4x8"))
     script.see(gang("job-train", 1, owner=""))
     made = job(2, name="train")
@@ -159,7 +159,7 @@ def test_pods_that_have_the_name_go_on_and_the_job_waits_for_them() -> None:
 
 
 def test_a_pod_that_has_the_name_on_a_silent_node_has_it_until_it_is_told_to_go() -> None:
-    """Its node may come back, and it runs on."""
+    """The node may come back, and the pod runs on."""
     script = Script(*cluster("a: 3x8"))
     pods = gang("shared", 1, owner="")
     script.see(pods)

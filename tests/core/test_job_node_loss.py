@@ -16,7 +16,7 @@ SIZE = 4
 
 
 def silent(script: Script, node: str) -> None:
-    """Its kubelet does not answer: the Node stays, with the taint that the control plane writes."""
+    """Silence the kubelet of the node: the Node stays, with the taint that the control plane writes."""
     known = script.core.state.claims.nodes[node]
     script.see(replace(known, ready=False))
 
@@ -85,7 +85,10 @@ def test_a_node_that_is_lost_while_bindings_to_it_are_written_is_noticed_when_th
 
 
 def stop(train: Controlled, silent: str) -> None:
-    """Its controller has deleted its pods. Those on the silent node stay: nobody says that they are gone."""
+    """Let the controller delete the pods.
+
+    Those on the silent node stay, because no kubelet confirms that they are gone.
+    """
     script = train.script
     stay = [uid for uid in train.pods if silent and script.pods[uid].node == silent]
     for uid in stay:
@@ -115,7 +118,7 @@ def test_pods_of_an_earlier_start_on_a_node_that_is_lost_are_not_waited_for(
 def test_pods_of_an_earlier_start_are_waited_for_anywhere_where_the_next_ones_have_their_names(
     lose: Callable[[Script, str], None],
 ) -> None:
-    """Of PyTorchJobs, say: none can come beside its namesake."""
+    """A pod of a PyTorchJob, for example, cannot be created while one of its name exists."""
     script = Script(*cluster("a: 3x8"))
     train = Controlled(script, replace(job(2), same_names=True))
     pods = train.run()
@@ -136,7 +139,7 @@ def test_pods_of_an_earlier_start_are_waited_for_anywhere_where_the_next_ones_ha
 
 
 def test_a_job_that_does_not_stop_because_of_a_silent_node_says_which() -> None:
-    """Its controller waits for the pods there: those of MPIJobs, RayClusters and AppWrappers do."""
+    """The controllers of MPIJobs, RayClusters and AppWrappers wait for the pods there."""
     script = Script(*cluster("a: 3x8"))
     train = Controlled(script, job(2))
     pods = train.run()

@@ -18,7 +18,7 @@ NODES = "a: 6x8"
 
 
 def role(name: str, count: int, least: int = 0, *, indexed: bool = True, wave: int = 0) -> PodSet:
-    """``least``: of so many, all unless given."""
+    """A podset of ``count`` pods. ``least``: how many have to start together; all unless given."""
     return PodSet(template(series=name), count, least or count, indexed, wave)
 
 
@@ -136,7 +136,7 @@ def test_after_a_restart_a_job_that_has_started_goes_on_without_its_master() -> 
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_after_a_restart_a_start_with_too_many_of_one_podset_lost_is_no_broken_one(indexed: bool) -> None:
-    """Nobody says that the release was whole: the slots that were bound in it are counted, by podset."""
+    """No stamp says that the release was complete: the slots that were bound in it are counted, by podset."""
     script = Script(*cluster(NODES))
     train, workers, (one,) = created(script, elastic(role("0-master", 1, indexed=indexed)))
     script.run([*workers, one])

@@ -1,4 +1,4 @@
-"""Pods that come for those of a job that are deleted or refused while they are bound, or have yet to go."""
+"""Pods that replace pods of a job that are deleted or refused while they are bound, or that have yet to end."""
 
 from __future__ import annotations
 

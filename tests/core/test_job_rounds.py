@@ -1,4 +1,4 @@
-"""Pods of jobs that are let in one after the other: in the rounds of the plan, however they are created."""
+"""Pods of jobs that kube-scheduler accepts one after the other: in the rounds of the plan, in any order of creation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spread_job(count: int) -> Job:
 
 
 def pods_of(train: Controlled) -> list[Pod]:
-    """As its controller makes them, in the order of their indexes."""
+    """The pods as their controller makes them, in the order of their indexes."""
     (podset,) = train.seen.podsets.podsets
     return [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}") for pod in podset.pods()]
 
@@ -63,7 +63,7 @@ def test_pods_of_a_job_wait_for_those_before_them_that_are_yet_to_be_created() -
 
 @pytest.mark.parametrize("seen", ["before", "afterwards"])
 def test_what_a_node_let_in_before_others_went_is_soon_forgotten(seen: str) -> None:
-    """The pod that counted in the other domain has gone, and the plan is refused for that. No limit of the node is."""
+    """The pod that counted in the other domain is gone: the plan is refused for that, not for a limit of the node."""
     pods, other = members(4), single("other", gpus=1, node="a-1", labels=(("app", "train"),))
     script = Script(*cluster("a: 2x8"), other, *pods)
     (first, *_) = nominated(script, pods)

@@ -160,7 +160,7 @@ def test_a_job_that_is_made_smaller_and_larger_again_goes_on_when_its_old_room_w
 def test_a_job_without_indexes_that_is_made_smaller_keeps_no_room_for_pods_that_will_not_come(
     shown_first: bool,
 ) -> None:
-    """Its controller deletes any of its pods. Those that are left keep their room for what replaces them."""
+    """The controller deletes any of its pods. The rest keeps its room for its replacements."""
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, job(4, indexed=False))
     pods = train.run()
@@ -238,7 +238,7 @@ def test_room_of_pods_yet_to_come_that_is_taken_while_another_is_bound_is_not_pr
 
 
 def test_a_job_whose_plan_was_removed_is_planned_anew_when_none_of_its_pods_runs() -> None:
-    """Its pods are made for the nodes of that plan, and name a gang of the size that the job had then."""
+    """The job's pods are made for the nodes of that plan, and name a gang of the size that the job had then."""
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
     pods = train.run()
@@ -262,7 +262,7 @@ def test_a_job_whose_plan_was_removed_is_planned_anew_when_none_of_its_pods_runs
 
 
 def test_a_job_that_is_made_smaller_and_larger_again_while_it_starts_is_started_whole() -> None:
-    """Its pods are made for four. The last one is planned beside the plan, and the others wait for it."""
+    """The job's pods are made for four. The last one is planned beside the plan, and the others wait for it."""
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, job(4))
     pods = train.create(only=3)

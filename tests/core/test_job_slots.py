@@ -1,4 +1,4 @@
-"""The slots of an admitted job: who fills them, after a restart too, and how long somebody waits for them."""
+"""The slots of an admitted job: which pods fill them, after a restart too, and how long the core waits for a pod."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_after_a_restart_no_pod_that_waits_takes_the_slot_of_one_that_runs() -> 
     train = Controlled(Script(*cluster("a: 2x8")), elastic)
     train.run()
     nodes = train.starts[0].plan[""]
-    # The one that has replaced a failed pod of the start is seen behind those that wait.
+    # The replacement of a failed pod is seen behind the waiting pods.
     one, *others, replacement = train.pods.values()
     there = [replace(pod, node=node, phase="Running") for pod, node in ((one, nodes[0]), (replacement, nodes[1]))]
     later = Script(*cluster("a: 2x8"), synced=False)

@@ -1,4 +1,4 @@
-"""Pods that a job can do without, beyond its plan or beyond its minimum: what becomes of them starts nothing over."""
+"""Pods that a job can do without, beyond its plan or its minimum: nothing that happens to them starts the job over."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_pod_that_others_bring_into_the_gang_of_a_job_says_why_it_waits() -> N
 
 
 def test_pods_of_a_job_that_say_different_minimums_do_not_wait_for_that() -> None:
-    """Its podsets say what it needs."""
+    """The podsets of the job state what it needs."""
     script = Script(*cluster("a: 2x8"))
     train, _ = with_one_beyond_its_plan(script)
     train.show(podsets=job(5, indexed=False).podsets)

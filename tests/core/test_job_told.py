@@ -1,4 +1,4 @@
-"""What is said of a job that runs while not all of it does, or that nobody lets Muster suspend."""
+"""The reason of a job that runs in part, or that no client lets Muster suspend."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_nor_lets_us_take_off_what_is_ours() -> None:
 
 
 def test_a_job_that_has_ended_while_it_was_suspended_has_ended() -> None:
-    """One whose pods without an index were not all needed any more."""
+    """The pods without an index were not all needed any more."""
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2, indexed=False))
     train.run()

@@ -1,4 +1,4 @@
-"""Before a job is planned, the API server is asked by a dry run what it makes of a pod of a shape that is new."""
+"""Before a job is planned, a dry run asks the API server how it completes a pod of a new shape."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server:
         return fresh
 
     def answer(self, verdict: Verdict = Verdict.PASSED, detail: str = "", **facts: Any) -> int:
-        """Everything that was asked meanwhile. Returns how much that was."""
+        """Answer all pending dry runs. Returns how many there were."""
         answered = self.pending()
         for one in answered:
             made = _pod(one, **facts) if verdict is Verdict.PASSED else None
@@ -136,7 +136,10 @@ def test_a_refusal_is_asked_for_again_when_the_namespace_changes() -> None:
 
 
 def test_what_is_refused_for_now_is_the_reason_and_holds_no_room() -> None:
-    """A ResourceQuota is used up. Who has quota gets the nodes meanwhile, and the job starts soon after it has some."""
+    """A ResourceQuota is used up.
+
+    A job with quota gets the nodes meanwhile, and this job starts soon after it has some.
+    """
     script = Script(*SMALL, limits=LIMITS)
     server, train = Server(script), Controlled(script, shaped())
     server.answer(Verdict.NOT_NOW, QUOTA)
@@ -201,7 +204,7 @@ def test_what_a_namespace_added_is_asked_for_again_when_its_annotations_change(k
 
 
 def test_pods_that_were_not_created_are_tried_once_more() -> None:
-    """The reason has the words of what refuses them now, and the job is not started again and again."""
+    """The reason has the words of the present refusal, and the job is not started again and again."""
     script = Script(*SMALL, limits=LIMITS)
     server, train = Server(script), Controlled(script, shaped())
     server.answer()
@@ -337,7 +340,7 @@ def test_what_was_tried_long_ago_is_tried_again_before_anybody_is_evicted() -> N
 
 @pytest.mark.parametrize("trials", [True, False])
 def test_nobody_is_evicted_twice_for_pods_that_were_not_created(trials: bool) -> None:
-    """Whatever the dry run of one pod says: a quota may have room for one, and not for two."""
+    """The dry run of one pod does not matter: a quota may have room for one, and not for two."""
     script = Cluster(*SMALL, limits=replace(ON, trials=trials))
     server = Server(script)
     low, high = low_and_high(script, server)
@@ -373,7 +376,7 @@ def test_what_is_not_remembered_is_asked_again_without_holding_anybody_up(verdic
 
 
 def test_pods_that_were_created_count_for_more_than_a_dry_run() -> None:
-    """Their controller may have added something that a dry run does not know of."""
+    """The controller may have added fields that a dry run does not know of."""
     script = Cluster(*SMALL, *LARGE, limits=ON)
     server, train = Server(script), Controlled(script, shaped())
     server.answer()
@@ -387,7 +390,7 @@ def test_pods_that_were_created_count_for_more_than_a_dry_run() -> None:
 
 
 def test_nothing_is_tried_while_nothing_new_is_planned() -> None:
-    """What a dry run tells may be what the core has failed on, again and again: for an answer no object is to blame."""
+    """A dry run's answer may be what the core has failed on again and again, without any faulty object."""
     script = Script(*SMALL, limits=LIMITS, synced=False)
     script.feed(Paused(script.now + 300.0))
     script.feed_synced()

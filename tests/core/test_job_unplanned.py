@@ -1,4 +1,4 @@
-"""A job that somebody started without a plan, and whose template says that its pods are a gang."""
+"""A job that a user has started without a plan, and whose template says that its pods are a gang."""
 
 from __future__ import annotations
 

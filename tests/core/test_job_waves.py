@@ -25,14 +25,14 @@ def with_launcher(workers: int, **asked: Any) -> Job:
 
 
 def at_bind(script: Script, pods: list[Pod]) -> list[Pod]:
-    """Those of whom kube-scheduler may be asked by now ask for their Binding, and are held."""
+    """Let the pods that kube-scheduler may try now ask for their Bindings, which are held."""
     led = [pod for pod in pods if script.filter(pod)]
     script.bind_all(led, expires_s=600)
     return led
 
 
 def test_pods_of_a_later_wave_are_not_awaited_before_the_first_one_runs() -> None:
-    """It is let in in rounds, which take longer than the next pod of a job may take to come."""
+    """The first wave binds in rounds, which take longer than the next pod of a job may take to come."""
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, with_launcher(12, **EVENLY))
     pods = train.create(only=12)
@@ -71,7 +71,7 @@ def test_binds_that_kube_scheduler_gives_up_are_not_laid_to_pods_of_a_later_wave
 
 
 def test_a_pod_of_a_larger_first_wave_waits_for_no_pod_of_the_next() -> None:
-    """The controller makes that one when all workers run that the job asks for by now."""
+    """The controller creates that pod when all workers run that the job wants now."""
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, with_launcher(2, **EVENLY))
     script.run(train.create(only=2))

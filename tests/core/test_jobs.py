@@ -1,6 +1,6 @@
 """A job is planned while suspended, started by one write with its plan, and suspended again when the plan is lost.
 
-Once started it meets restarts, waves, others who suspend it, refusals, and lost pods.
+Once started it meets restarts, waves, clients who suspend it, refusals, and lost pods.
 """
 
 from __future__ import annotations
@@ -465,7 +465,7 @@ def start_over(train: Controlled) -> tuple[str, ...]:
 
 
 def test_nodes_that_plugins_refuse_to_pods_led_to_them_are_planned_around_when_the_job_is_started_over() -> None:
-    """Its pods ask for the nodes of their plan, and its template for none: it is planned by the template."""
+    """The job's pods ask for the nodes of their plan, and its template for none: it is planned by the template."""
     script = Script(*cluster("a: 4x8"))
     train, pods = led(script, 2)
     refused = set(train.starts[-1].plan[""])

@@ -1,6 +1,7 @@
-"""kube-scheduler preempts for a pod of no gang: no gang is broken in part, and whole ones go where nobody else can.
+"""kube-scheduler preempts for a single pod: no gang is broken in part, and whole ones are evicted only as a last
+resort.
 
-It ends by a restart, by room elsewhere, or by others who stay.
+It ends by a restart, by room elsewhere, or by victims that stay.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def test_the_same_question_gets_the_same_answer_and_evicts_nobody_else() -> None
 
 
 def test_the_gang_that_matters_least_goes() -> None:
-    """By its priority, then by how many pods go."""
+    """The order is by priority, then by how many pods are evicted."""
     script = Cluster(*cluster("a: 4x8"), limits=OFF)
     higher, large, small = (
         running(script, "higher", 1, priority=5),
@@ -364,7 +365,7 @@ def test_a_gang_goes_for_nobody_whom_the_anti_affinity_to_one_that_starts_would_
 
 @pytest.mark.parametrize("priority", [0, 10, 20])
 def test_while_victims_go_no_gang_comes_that_would_keep_the_preemptor_away(priority: int) -> None:
-    """But one of a higher priority, which kube-scheduler lets in first."""
+    """A gang of a higher priority may start, because kube-scheduler accepts it first."""
     script = Cluster(*cluster("a: 1x8"), limits=OFF)
     low, pod = running(script, "low", 2, gpus=3), replace(urgent(gpus=2, priority=10), constraints=APART)
     script.see(pod)
@@ -445,7 +446,7 @@ def test_nobody_goes_later_for_a_pod_that_waits_no_more() -> None:
 
 
 def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
-    """A pod of no gang that is about to be gone, or that the watch has yet to show: it may be enough that it goes."""
+    """A single pod is about to end, or the watch has yet to show it: its end may be enough."""
     asked = Asked()
     victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "b-0": ("uid-unknown",)}
     assert asked.script.preempt(asked.pod, victims) == {}
@@ -469,7 +470,7 @@ def test_no_gang_goes_later_from_a_node_that_others_have_filled_by_then() -> Non
 
 
 def test_no_gang_goes_for_a_pod_that_does_not_fit_as_far_as_is_known() -> None:
-    """kube-scheduler knows already that somebody has ended: we will, too."""
+    """kube-scheduler knows already that a pod has ended, before Muster's watch shows it."""
     script = Cluster(*cluster("a: 1x8"), single("ended", gpus=4, node="a-0", priority=20), limits=OFF)
     low, pod = running(script, "low", 1, gpus=4), urgent()
     script.see(pod)

@@ -14,7 +14,7 @@ UNSCHEDULABLE = "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def _behind(count: int) -> tuple[Script, list[Pod], list[Pod]]:
-    """A gang that is planned, and pods of no gang that were created before it and that are yet to be bound."""
+    """A gang with a plan, and single pods that were created before it and are not bound yet."""
     plain = [single(f"plain-{n}", gpus=0, created=1) for n in range(count)]
     train, rival = gang("train", 2, created=2), gang("rival", 2, created=4)
     script = Script(*cluster("a: 2x8"), *plain, *train, *rival)
@@ -24,7 +24,7 @@ def _behind(count: int) -> tuple[Script, list[Pod], list[Pod]]:
 
 
 def _has_lost_its_plan(script: Script) -> bool:
-    """Then its rival has the room."""
+    """Whether the gang has lost its plan: then its rival has the room."""
     return bool(script.planned(script.pods["uid-rival-0"]))
 
 

@@ -1,4 +1,4 @@
-"""Claims that get a volume once their pod has a node (``WaitForFirstConsumer``) are planned with what is there."""
+"""Claims that get a volume once their pod has a node (``WaitForFirstConsumer``) are planned with existing ones."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_volume_is_promised_to_one_claim() -> None:
 
 
 def test_a_large_claim_leaves_small_volumes_to_others() -> None:
-    """One volume of each size on a node: two small claims, or a small and a large one, and never two large ones."""
+    """A volume of each size on a node: two small claims, or a small and a large one, and never two large ones."""
     large, claims = with_late_claims(gang("large", 2, gpus=1), size=10)
     small, more = with_late_claims(gang("small", 2, gpus=1))
     volumes = [free(f"v{node}-{size}", f"a-{node}", size=size) for node in range(2) for size in (1, 10)]
@@ -125,7 +125,7 @@ def test_a_claim_that_does_not_wait_keeps_its_reason() -> None:
 
 
 def test_the_node_that_kube_scheduler_has_chosen_pins_a_slot() -> None:
-    """As after a release that failed: PreBind has written it, and nobody takes it back."""
+    """After a failed release the node that PreBind has written stays on the claim."""
     pods, claims = with_late_claims(gang("train", 2, gpus=1), storage_class="fast")
     made = StorageClassSeen(StorageClass("fast", "disk.example.com", waits=True))
     script = scene(made, *claims, *pods)
@@ -149,7 +149,7 @@ def test_a_volume_that_is_kept_for_a_claim_pins_its_slot_and_no_other() -> None:
 
 
 def test_what_prebind_writes_leaves_the_plan_as_it_is() -> None:
-    """The volume is taken off what the node offers, and the claim asks for none any more."""
+    """The volume is subtracted from the node's offer, and the claim requests none any more."""
     pods, claims = with_late_claims(gang("train", 2, gpus=1))
     volumes = free("v0", "a-1"), free("v1", "a-1")
     script = scene(LOCAL, *volumes, *claims, *pods)
@@ -291,7 +291,7 @@ def test_single_pods_leave_volumes_that_are_promised() -> None:
 
 
 def test_members_wait_for_others_whose_volumes_are_being_provisioned() -> None:
-    """It may take longer than a hold lasts otherwise; once they are there kube-scheduler gets as long as ever."""
+    """Provisioning may outlast a usual hold; once the volumes exist kube-scheduler gets the usual time."""
     pods, claims = with_late_claims(gang("train", 2, gpus=1), storage_class="fast")
     made = StorageClassSeen(StorageClass("fast", "disk.example.com", waits=True))
     script = scene(made, *claims, *pods)

@@ -1,4 +1,4 @@
-"""Elastic flavors for gangs of pods: they are let go without a plan, so that an autoscaler sees what they lack."""
+"""Elastic flavors for gangs of pods: gates come off without a plan, so that an autoscaler sees what the pods lack."""
 
 from __future__ import annotations
 

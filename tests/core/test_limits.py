@@ -1,4 +1,4 @@
-"""Whoever creates more than there should be is told so, and holds up nobody else."""
+"""A tenant that creates too many objects gets a reason, and delays no other tenant."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_reason_names_a_few_of_many() -> None:
 
 
 def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
-    """Anybody can write thousands of them into pods, and each would be an array over all nodes."""
+    """Any user can write thousands of them into pods, and each would be an array over all nodes."""
     claims = Claims()
     for one in cluster("a: 4x8"):
         claims.set_node(one)

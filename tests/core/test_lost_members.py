@@ -363,7 +363,7 @@ def test_the_room_of_a_leader_is_not_used_up_by_the_replacement_of_a_worker(*, s
 
 
 def test_a_replacement_that_goes_elsewhere_leaves_the_room_of_another_lost_member() -> None:
-    """They differ in size, and say no role."""
+    """The two lost members differ in size, and name no role."""
     pods = [replace(pod, requests=requests(6 if pod.index == 0 else 1)) for pod in gang("train", 3)]
     script = Script(*cluster("a: 1x8"), *pods)
     script.run(pods)
@@ -383,7 +383,7 @@ def test_a_replacement_that_goes_elsewhere_leaves_the_room_of_another_lost_membe
 
 
 def test_a_replacement_that_fits_beside_kept_room_takes_none_of_it() -> None:
-    """Its own room is on another node, where it may not go."""
+    """The room of the replacement is on another node, where it may not go."""
     pods = [replace(pod, requests=requests(6 if pod.index == 0 else 1)) for pod in gang("train", 3)]
     pods[1] = replace(pods[1], selection=Selection(node_selector=(("kubernetes.io/hostname", "b-0"),)))
     script = Script(*cluster("a: 1x8", "b: 1x1"), *pods)
@@ -611,7 +611,7 @@ def test_a_job_whose_pod_is_made_again_in_time_is_not_suspended() -> None:
 
 
 def test_two_gangs_that_have_lost_members_do_not_block_each_other() -> None:
-    """Each waits for room that is kept for the other one, until the replacement of that has not come in time."""
+    """Each waits for room that is kept for the other one, until the other's replacement is late."""
     one, two = gang("train", 2), gang("other", 2)
     script = Script(*cluster("a: 4x8"), *one, *two)
     script.run(one)
@@ -643,7 +643,7 @@ def owned_and_running(count: int, order: Order | None = None) -> tuple[Script, l
 
 
 def all_go(script: Script, pods: list[Pod]) -> None:
-    """As when a LeaderWorkerSet makes a group anew, or a Deployment recreates its pods."""
+    """Delete all pods, as a LeaderWorkerSet does when it makes a group again, or a Deployment with Recreate."""
     for pod in pods:
         script.change(pod, deleting=True)
     for pod in pods:

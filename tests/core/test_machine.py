@@ -1,4 +1,4 @@
-"""Random histories of a small cluster: whatever happens, no gang runs in part and nothing is promised twice."""
+"""Random histories of a small cluster: in each of them no gang runs in part and nothing is promised twice."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.core.world import World
 
 INDEX = st.integers(0, 7)
 OUTCOMES = (Outcome.DONE, Outcome.REFUSED, Outcome.UNKNOWN)
-"""Of a Binding."""
+"""The outcomes of a Binding."""
 
 
 class Cluster(RuleBasedStateMachine):
-    """Each rule is one thing that somebody does: a user, kube-scheduler, the API server, the machine room."""
+    """Each rule is one act: of a user, kube-scheduler, the API server, or the machine room."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class Cluster(RuleBasedStateMachine):
         assert known == {pod.uid: pod.node for pod in world.pods.values()}
 
     def _catch_up(self) -> None:
-        """Muster hears of everything, and what it nominates in consequence."""
+        """Let Muster see everything, and carry out its nominations."""
         for _ in range(3):
             self.world.deliver(len(self.world.watch))
             self.world.pass_time(0.1)

@@ -1,4 +1,4 @@
-"""Anybody can ask for devices and volumes in new ways without end: lines stay few, and others are planned."""
+"""Any user can request devices and volumes in new ways without end: lines stay few, and others are planned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_amounts_that_nobody_offers_or_has_leave_no_lines() -> None:
 
 
 def asking(kind: str, at: int) -> tuple[list[Event], Pod, Event]:
-    """A pod with a request like no other, with what it names; and the event by which that goes."""
+    """A pod with a unique request, with the objects that it names; and the event that removes these."""
     name = f"{kind}-{at}"
     (pod,) = gang(name, 1, gpus=0)
     match kind:
@@ -71,7 +71,7 @@ def asked_in(script: Script) -> int:
 
 
 def feed(script: Script, events: list[Event]) -> None:
-    """Without a look at every invariant after each event."""
+    """Feed the events without a look at every invariant after each event."""
     for event in events:
         script.now += 0.01
         script.core.handle(event, script.now)
@@ -79,7 +79,7 @@ def feed(script: Script, events: list[Event]) -> None:
 
 @pytest.mark.parametrize("kind", ["volume", "claim", "count", "selector"])
 def test_others_are_planned_beside_more_different_requests_than_are_counted(kind: str) -> None:
-    """Once they were all forgotten whenever there were too many, and no cycle got beyond counting them anew."""
+    """Dropping all lines at the limit would make every cycle start counting again."""
     script = Script(*cluster("a: 2x0"))
     feed(script, [CLASS, *gpus("a-0", "a-1"), template(request()), LOCAL, free("v", "a-0", size=1000)])
     made = [asking(kind, at) for at in range(MANY)]

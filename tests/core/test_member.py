@@ -1,4 +1,4 @@
-"""A member has one state. What we may decide is a table; what the API server shows goes before it."""
+"""A member has one state. Muster's decisions follow a table; the API server's facts take precedence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAITING, BOUND, DONE = MemberState.WAITING, MemberState.BOUND, MemberState.DONE
 
 
 def members_in(state: MemberState) -> Members:
-    """One member, which has come so far in legal steps."""
+    """A set of one member, which has reached that state in legal steps."""
     (pod,) = gang("train", 1)
     members = Members()
     shown = {BOUND: replace(pod, node="a"), DONE: replace(pod, deleting=True)}
@@ -68,7 +68,7 @@ def test_what_the_api_server_shows_goes_before_every_decision(before: MemberStat
 
 
 def test_a_pod_that_is_being_bound_while_it_is_deleted_is_being_bound() -> None:
-    """Its room is not free before it is known what became of the Binding."""
+    """The room is not free before the outcome of the Binding is known."""
     members = members_in(MemberState.BINDING)
     (member,) = members
     members.put(replace(member.pod, deleting=True))

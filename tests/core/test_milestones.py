@@ -1,4 +1,4 @@
-"""Turning points of a gang: each is told once, with how long it took and why, and restarts tell nothing twice."""
+"""Turning points of a gang: each is reported once, with its duration and cause, and restarts repeat none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reason when a required level has no room: what comes nearest, what it lacks, who is there, and until when."""
+"""The reason when a required level has no room: the nearest domain, its shortfall, its holders, and until when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes in the middle of a release: a pod's gang, the PodGroup, or who waits for the last Binding."""
+"""Changes in the middle of a release: of a pod's gang, the PodGroup, or the pod that waits for the last Binding."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ def test_a_pod_that_is_moved_while_it_is_being_bound_is_looked_after(outcome: Ou
 def test_a_pod_that_is_moved_while_it_is_being_bound_is_bound_in_the_gang_of_its_binding(
     restarts: bool, late: bool
 ) -> None:
-    """``late``: the watch shows the edit only after the answer to the Binding. Seed 524 of the campaign: what the pod
-    was stamped with decided in which queue the other gang was planned."""
+    """``late``: the watch shows the edit only after the answer to the Binding.
+
+    Seed 524 of the campaign: the pod's stamp decided in which queue the other gang was planned.
+    """
     one, two = gang("one", 1), gang("two", 5, min_member=6)
     script = Script(*cluster("a: 3x8"), *one, *two)
     script.bind_all(one)

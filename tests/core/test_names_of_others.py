@@ -1,4 +1,4 @@
-"""What is written in a namespace counts the workloads of others, and names them for an operator alone."""
+"""Texts in a namespace count the workloads of other namespaces, and name them for an operator alone."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.core.queues import cluster_queue, come, flavor, in_queue, show
 
 OTHER = "secret"
 LONG_S = 70.0
-"""So long that each reason has been reported, and reported again with the numbers of then."""
+"""A time after which each reason has been reported, and reported again with the current numbers."""
 
 
 def elsewhere(pods: list[Pod]) -> list[Pod]:
-    """The same in the namespace that is nobody's business."""
+    """The same pods in the namespace whose names must not be shown."""
     return [replace(pod, namespace=OTHER) for pod in pods]
 
 
@@ -142,7 +142,7 @@ SCENES += [kept, port, unsuspended, budgeted]
 
 
 def written(script: Cluster) -> list[str]:
-    """Everything that people of the default namespace may read."""
+    """The texts that users of the default namespace may read."""
     texts: list[str] = []
     for effect in script.effects:
         match effect:
@@ -159,7 +159,7 @@ def written(script: Cluster) -> list[str]:
 
 
 def told(script: Cluster) -> list[str]:
-    """What an operator reads of it: reasons, what is said to jobs, and the log."""
+    """The texts that an operator reads: reasons, messages to jobs, and the log."""
     gang = script.core.state.workloads[key("mine")].telling
     texts = [text_of(gang.cause), *(turn_text(turn) for _, turn in gang.story)]
     reports = [effect.full for effect in script.effects if isinstance(effect, Report)]
@@ -248,7 +248,7 @@ MARKED = [
 
 @pytest.mark.parametrize("said", MARKED, ids=ascii)
 def test_a_text_of_a_tenant_with_marks_in_it_is_a_text(said: str) -> None:
-    """It is quoted in a reason, which is rendered at an instant for which no object is to blame."""
+    """The text is quoted in a reason, and the rendering happens at a moment for which no object is to blame."""
     script = Cluster(*cluster("a: 2x8"))
     script.see(gang("mine", 2, topology=Topology(required=said)))
     script.advance(LONG_S)

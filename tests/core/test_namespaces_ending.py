@@ -1,4 +1,4 @@
-"""Nothing of a namespace that is being deleted is started, and what was promised to it is free."""
+"""Nothing in a namespace that is being deleted is started, and its promised room is free."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def native_gang(name: str) -> NativeGangSeen:
 
 
 def test_a_basic_group_of_a_job_changes_nothing() -> None:
-    """Promised room is kept from its pods, and members of a gang are planned, as without the group."""
+    """Promised room is closed to its pods, and members of a gang are planned, as without the group."""
     ours, alone = of_job("train", 2, "train"), of_job("other", 1)
     script = Script(*cluster("a: 2x8"), *ours)
     assert all(map(script.planned, ours))

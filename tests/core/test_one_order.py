@@ -1,4 +1,4 @@
-"""Priority is one order for all pods of ours: pods of no gang stand in line with the gangs."""
+"""Priority is one order for all pods of Muster: single pods wait in the same line as the gangs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_room_that_becomes_free_in_pieces_is_looked_at_beside_what_is_kept() -> 
 
 
 def test_room_kept_for_a_single_goes_to_the_single_before_it_once_that_one_has_room() -> None:
-    """What comes free first is enough for the one behind only, and all of it for the one before it."""
+    """The first room that comes free is enough for the later one only, and all of it for the earlier one."""
     holders = [single(f"holder-{number}", gpus=gpus, node="a-0") for number, gpus in enumerate((2, 6))]
     urgent, small = single("urgent", gpus=8, priority=1000), single("small", gpus=2, priority=10)
     pods = gang("train", 4, gpus=1)
@@ -75,7 +75,7 @@ def test_room_kept_for_a_single_goes_to_the_single_before_it_once_that_one_has_r
     ],
 )
 def test_a_gang_is_not_planned_where_the_single_before_it_would_keep_it_out(asks: Constraints) -> None:
-    """kube-scheduler counts a nominated pod as if it were there, for those of no higher priority."""
+    """kube-scheduler counts a nominated pod as though it were there, for pods of no higher priority."""
     ports = Constraints(ports=asks.ports)
     holder = single("holder", gpus=1, node="a-0", labels=(("app", "train"),), constraints=ports)
     urgent = single("urgent", gpus=1, priority=1000, constraints=asks)
@@ -224,7 +224,7 @@ def test_a_single_that_is_left_aside_stands_in_line_again_when_only_a_gang_keeps
 def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preempt_there(
     asked: str, *, stands: bool
 ) -> None:
-    """kube-scheduler would take it up on that node: what kept it from its room was that nobody had tried it yet."""
+    """kube-scheduler would use that node: the pod missed its room only because no cycle had tried it yet."""
     slow, pods = single("slow", gpus=8, priority=1000), gang("train", 1, created=1)
     small = busy("b-0", 1)[0]
     script = Script(*cluster("a: 1x8", "b: 1x8"), small, slow, *pods, limits=Limits(pods_preempt_gangs=False))

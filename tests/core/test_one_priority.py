@@ -18,7 +18,7 @@ def of(name: str, priority: int, of_class: int | None = None, count: int = 1) ->
 
 
 def settle(script: Cluster, *jobs: Controlled, seconds: float = 20) -> None:
-    """Every controller obeys, suspended pods go, and started jobs run."""
+    """Let every controller obey, suspended pods end, and started jobs run."""
     for _ in range(round(seconds)):
         for one in jobs:
             one.settle()

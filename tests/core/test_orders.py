@@ -14,7 +14,7 @@ _OPEN = {"Collection", "Iterable"}
 """May be a set."""
 _MAKE_SETS = {"set", "frozenset", "union", "difference", "intersection", "symmetric_difference"}
 _ORDERLESS = {"any", "all", "sum", "len", "sorted", "min", "max", "update", "isdisjoint", "issubset", *_MAKE_SETS}
-"""What is called with a set, or with a generator over it, and gives the same for every order of it."""
+"""The functions that give the same result for every order of a set, or of a generator over one."""
 _KEEP_ORDER = {
     "list",
     "tuple",
@@ -56,13 +56,13 @@ class _Names(ast.NodeVisitor):
 
 
 def _root(annotation: ast.expr | None) -> str:
-    """``frozenset[str]`` -> ``"frozenset"``; empty for what is no plain name."""
+    """``frozenset[str]`` -> ``"frozenset"``; empty if the root is no plain name."""
     root = annotation.value if isinstance(annotation, ast.Subscript) else annotation
     return root.id if isinstance(root, ast.Name) else ""
 
 
 class _Function:
-    """One function, or the top of a module, with its variables that hold sets."""
+    """A function, or the top of a module, with its variables that hold sets."""
 
     def __init__(self, node: ast.AST, names: _Names) -> None:
         self._names = names
@@ -139,7 +139,7 @@ def _args(node: ast.AST) -> list[ast.expr]:
 
 
 def _has_key(node: ast.AST) -> bool:
-    """Of ``min``, ``max`` and ``sorted``: those that are equal by the key stay in the order that they come in."""
+    """Whether the call has a key: ``min``, ``max`` and ``sorted`` keep the order of items with equal keys."""
     return isinstance(node, ast.Call) and any(one.arg == "key" for one in node.keywords)
 
 

@@ -1,4 +1,4 @@
-"""Who would give way to a workload that waits: told before it happens, and nothing is changed by it."""
+"""The likely victims of a waiting workload: reported before the preemption, without changing anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
 
 
 def outlook(script: Script, name: str) -> Outlook:
-    """What is foreseen for that gang, which waits."""
+    """The preview for that waiting gang."""
     found = script.core.outlook(script.gang(name), script.now)
     assert found is not None
     return found

@@ -1,6 +1,6 @@
-"""Gangs by their owner: a StatefulSet, a Deployment or a group of a LeaderWorkerSet, whose pods say no size.
+"""Gangs by their owner: a StatefulSet, a Deployment or a group of a LeaderWorkerSet, whose pods state no size.
 
-Where its pods come one after the other, room is kept for those that come later.
+Where an owner creates its pods one after the other, room is kept for the later ones.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def test_nothing_is_remembered_of_gangs_that_are_gone() -> None:
     assert (owners._gangs, owners._owner_of) == ({}, {})
 
 
-# What its controller makes in order.
+# Pods that a controller makes in order.
 
 
 def test_the_first_starts_when_all_have_room_and_the_others_come_into_theirs() -> None:
@@ -216,7 +216,7 @@ def test_the_first_starts_when_all_have_room_and_the_others_come_into_theirs() -
     assert script.planned(pods[0]).startswith("b-")
     script.run(pods[:1])
     assert len(script.bound(pods[:1])) == 1
-    # The room of those that are yet to come is theirs alone.
+    # The room of future pods is closed to all others.
     assert free(script) == ["a-0", "a-1", "a-2"]
     for pod in pods[1:]:
         script.see(pod)
@@ -227,7 +227,7 @@ def test_the_first_starts_when_all_have_room_and_the_others_come_into_theirs() -
 
 
 def test_gates_of_others_are_taken_off_pod_by_pod() -> None:
-    """They are in the template, so the pods that are yet to come will have them, too."""
+    """The gates are in the template, so future pods will have them, too."""
     gates = (GANG_GATE, "example.com/quota")
     seen = owner(2, order=Order.ONE_BY_ONE)
     assert seen.podset is not None
@@ -301,7 +301,10 @@ def test_a_member_that_is_made_again_finds_its_room_kept() -> None:
 
 @pytest.mark.parametrize("pinned", [(), ("a-0", "a-1", "a-2")])
 def test_one_that_waits_gets_the_room_of_a_later_one(pinned: tuple[str, ...]) -> None:
-    """The later one comes only when this one runs: else both would wait for ever. It may have been pinned before."""
+    """The later pod comes only when this one runs: otherwise neither would ever start.
+
+    It may have been pinned before.
+    """
     pin = Selection(affinity=((Requirement(HOSTNAME, "In", pinned),),)) if pinned else Selection()
     pods = [owned(number) for number in range(3)]
     script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
@@ -335,7 +338,7 @@ def test_room_that_is_no_more_is_not_kept(order: Order) -> None:
 
 
 def test_room_that_others_take_while_one_is_being_bound_is_not_kept() -> None:
-    """A worker that comes then is not led to the node that was kept for it: it would be pinned there for ever."""
+    """A worker that comes then is not steered to its reserved node, where a pin would keep it permanently."""
     pods = [owned(number, size=3, series="000000005") for number in range(3)]
     script = scripted(owner(3, order=Order.LEADER_FIRST, minimum=None), pods[0], nodes="a: 3x8")
     script.run(pods[:1])
@@ -396,7 +399,7 @@ def test_ordinals_may_begin_anywhere() -> None:
 
 
 def test_a_rollout_in_order_goes_on_member_by_member() -> None:
-    """The highest one first, each when the one after it runs; the template asks for less by now."""
+    """The highest member comes first, each when the one after it runs; the template requests less now."""
     pods = [owned(number) for number in range(3)]
     script = scripted(owner(3, order=Order.ONE_BY_ONE), *pods, nodes="a: 3x8")
     script.run(pods)

@@ -1,5 +1,7 @@
-"""One pass of the core decides as the pure decision by quota does: who is admitted, in which order and with which
-flavors, and who has whom evicted."""
+"""A pass of the core decides as the pure decision by quota does.
+
+Both admit the same workloads, in the same order and with the same flavors, for the same victims.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ FOUND = (11354, 25721, 34164, 36014)
 """Worlds in which they have differed."""
 PASSES = 4
 FOUND_LATER = (900,)
-"""Worlds in which they have differed in some pass, with nobody evicted."""
+"""The worlds in which the two have differed in some pass, without evictions."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -34,7 +36,7 @@ def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_so_it_does_in_the_passes_after_it(part: int) -> None:
-    """Those who have waited are looked at again where it matters."""
+    """Waiting workloads are looked at again where it matters."""
     later = 0
     for seed in [*range(SEEDS), *FOUND_LATER][part::PARTS]:
         for number, (found, wanted) in enumerate(in_passes(seed, PASSES)):

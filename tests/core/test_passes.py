@@ -125,7 +125,7 @@ def test_room_for_one_more_member_of_a_shape_is_noticed() -> None:
 
 
 def test_room_that_lets_another_mix_of_members_in_is_noticed() -> None:
-    """For each member alone there was room before, and is no more of it now; but now they can stand side by side."""
+    """Each member alone had room before, and has the same room now; but now they fit side by side."""
     launcher, worker = gang("mixed", 2, gpus=1)
     launcher = replace(launcher, requests=(("cpu", 2000), ("pods", 1)))
     worker = replace(worker, requests=(("cpu", 1000), (GPU, 1), ("pods", 1)))

@@ -20,7 +20,7 @@ from tests.core.script import Script
 HOUR = Sampling(half_life_s=3600.0, interval_s=300.0)
 BY_USAGE = Limits(past_usage=HOUR)
 PART = 1 - 0.5 ** (300 / 3600)
-"""What is left of nothing after an interval of use."""
+"""The weight of one interval of use in the past usage."""
 
 
 def team(size: int, **facts: object) -> ClusterQueue:
@@ -134,7 +134,7 @@ def test_what_runs_when_a_queue_is_told_to_order_by_past_usage_is_nothing_that_s
 
 
 def test_what_a_queue_has_used_outlasts_its_cluster_queue_and_no_start_counts_twice() -> None:
-    """The watch does not tell the core what it has stored itself, so the object in its hands is old."""
+    """The watch does not report the core's own writes to the core, so the object in its hands is old."""
     script = script_of(cluster("a: 2x8"), team(16), local("one", past=PastUse({GPU: 6.0}, at=1000.0)))
     runs = wants("a", "one")
     script.see(*runs)
@@ -187,8 +187,7 @@ def test_what_muster_stores_makes_no_queue_another_one() -> None:
 
 
 def test_in_a_strict_queue_who_is_first_by_usage_holds_up_the_others() -> None:
-    """c of the queue that has used nothing asks for too much; a and b of the other one wait for it. When that queue has
-    nobody left they start."""
+    """c of the unused LocalQueue asks for too much; a and b of the other one wait for it. They start when c is gone."""
     used = local("one", past=PastUse({GPU: 6.0}, at=1000.0))
     script = script_of(cluster("a: 1x8"), team(32, strategy=Strategy.STRICT), used, local("two"), synced=False)
     large = wants("c", "two", 2, created=2.0)

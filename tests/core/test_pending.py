@@ -1,4 +1,4 @@
-"""Pending workloads: each is woken by what it waits for, and by nothing else; and the table of causes is true."""
+"""Pending workloads: each is woken by the cause that it waits for, and by no other; and the table of causes is true."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def key(name: str, namespace: str = "team") -> GroupKey:
 
 
 class Board:
-    """Workloads that were looked at, each parked on what is said of it."""
+    """Workloads that were looked at, each parked on the given cause."""
 
     def __init__(self, **parked: WakeOn | None) -> None:
         claims = Claims()
@@ -199,7 +199,7 @@ def test_a_cycle_costs_nothing_for_what_is_parked_for_another_cause(monkeypatch:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_look_at_everything_finds_what_was_not_woken(monkeypatch: pytest.MonkeyPatch, *, lost: bool) -> None:
-    """The referee has that look at rest."""
+    """The referee does this when nothing is due."""
     if lost:
         room_that_comes_free_wakes_nothing(monkeypatch)
     small = single("small", node="n0")
@@ -210,7 +210,10 @@ def test_a_look_at_everything_finds_what_was_not_woken(monkeypatch: pytest.Monke
 
 
 def raised(tree: ast.AST) -> Iterator[str]:
-    """Yield the kinds of the causes that are raised. A variable holds what the workloads of a shape wait for."""
+    """Yield the kinds of the causes that are raised.
+
+    A variable holds the causes that the workloads of a shape wait for.
+    """
     for call in ast.walk(tree):
         match call:
             case ast.Call(func=ast.Attribute(value=of, attr="wake" | "_wake"), args=[cause]):

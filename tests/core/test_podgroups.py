@@ -1,6 +1,6 @@
-"""The life of a PodGroup object: it may come late, change, go, or be made anew under the same name.
+"""The life of a PodGroup object: it may come late, change, be deleted, or be created again under the same name.
 
-One that is made anew is another gang: what an earlier one has begun, bound or finished is not its own.
+A PodGroup created again is another gang: starts, Bindings and successes of an earlier one do not belong to it.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def test_pods_of_an_earlier_podgroup_are_said_to_be_that(seen_gone: bool) -> Non
 
 
 def restarted(script: Script, *groups: PodGroup) -> Script:
-    """What a Muster that starts now makes of the objects."""
+    """The core of a Muster that starts now with these objects."""
     return Script(*script.core.state.claims.nodes.values(), *groups, *script.pods.values())
 
 
@@ -307,7 +307,7 @@ def test_a_podgroup_that_is_gone_again_before_a_release_is_over_is_none() -> Non
 
 
 def test_doubtful_bindings_of_an_earlier_podgroup_go_on_as_those_of_that() -> None:
-    """Some of them may have been written, and others are being written still."""
+    """The Bindings may have been written, or are being written still."""
     group, pods = coscheduled("train", 5)
     script = Script(*cluster("a: 5x8"), group, *pods)
     script.bind_all(pods)

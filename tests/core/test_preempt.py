@@ -1,4 +1,4 @@
-"""Preemption: a gang's pod preempts nobody, and nobody preempts a gang's pod, until whole gangs can."""
+"""Preemption before whole gangs can preempt: a gang's pod preempts no pod, and no pod preempts a gang's pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
 Victims = dict[str, tuple[str, ...]]
-"""By node."""
+"""The UIDs of victims, by node."""
 
 
 def test_a_gang_member_preempts_nobody() -> None:
@@ -73,7 +73,7 @@ def test_each_candidate_is_answered_with_the_victims_that_are_on_it() -> None:
 
 
 def test_a_nomination_without_a_victim_left_is_cleared() -> None:
-    """kube-scheduler would leave it standing, and keep that room from everybody of no higher priority."""
+    """kube-scheduler would keep the nomination, and its room from all pods of no higher priority."""
     member, preemptor = gang("train", 1, gpus=6, node="a-0")[0], single("urgent", gpus=8, priority=9)
     script = Script(*cluster("a: 1x8"), member, preemptor)
     script.change(preemptor, nominated_node="a-0")

@@ -1,4 +1,4 @@
-"""Jobs give way by being suspended, and run again."""
+"""Jobs are evicted by being suspended, and run again."""
 
 from __future__ import annotations
 

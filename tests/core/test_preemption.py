@@ -1,4 +1,4 @@
-"""Others give way to a workload that lacks room: who, in which order, and what becomes of the room."""
+"""Workloads are evicted for one that lacks room: which, in which order, and what happens to the room."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_restart_goes_on_with_it() -> None:
 
 
 def test_what_somebody_else_has_written_on_a_pod_evicts_nobody_it_may_not() -> None:
-    """Nobody of an equal priority, nobody beyond the nodes that it names, and no more room than is asked for."""
+    """Pods of equal priority and pods beyond the named nodes stay, and no more room is made than requested."""
     script = Cluster(*cluster("a: 2x8"))
     low = running(script, "low", 1)
     peer = running(script, "peer", 1, priority=10)
@@ -268,7 +268,7 @@ def test_before_synced_nothing_happens() -> None:
 
 
 def test_a_podgroup_whose_pods_have_yet_to_come_evicts_nobody() -> None:
-    """There is nothing that its reservation could be written on."""
+    """No pod exists on which its reservation could be written."""
     script = Cluster(*cluster("a: 2x8"))
     running(script, "low", 2)
     script.feed(GroupJobSeen(made(priority=10)))

@@ -144,14 +144,14 @@ def test_what_else_it_waits_for_by_then_stays_its_reason() -> None:
 
 
 def of_priority(priority: int, count: int = 1, name: str = "low") -> PodSets:
-    """Those of a job of that priority."""
+    """The podsets of a job of that priority."""
     (first,) = job(count, name=name).podsets.podsets
     return PodSets(key(name), (replace(first, template=replace(first.template, priority=priority)),))
 
 
 @pytest.mark.parametrize("detail", ["", "the API server said no"])
 def test_those_who_were_to_give_way_to_one_that_is_gone_give_way_to_another(detail: str) -> None:
-    """Also to one that cannot be written on."""
+    """The other preemptor may even be one that cannot be written on."""
     script = Cluster(*cluster("a: 2x8"), writes=False)
     running(script, "low", 2)
     first, second = gang("first", 2, priority=10), gang("second", 2, priority=10)
@@ -171,7 +171,7 @@ def test_those_who_were_to_give_way_to_one_that_is_gone_give_way_to_another(deta
 
 @pytest.mark.parametrize(("size", "least"), [(2, 2), (3, 2)])
 def test_a_gang_that_has_lost_members_is_evicted_like_one_that_is_whole(size: int, least: int) -> None:
-    """Else it would keep its room from all others for as long as its replacements do not come."""
+    """Otherwise it would keep its room from all others for as long as its replacements do not come."""
     script = Cluster(*cluster(f"a: {size}x8"))
     low = running(script, "low", size, least=least)
     lost = low[: size - 1]
@@ -198,7 +198,7 @@ def test_a_job_whose_priority_becomes_lower_gives_way() -> None:
 
 @pytest.mark.parametrize("change", ["node", "size", "neither"])
 def test_others_give_way_if_its_victims_went_in_vain_because_nodes_or_its_size_have_changed(change: str) -> None:
-    """But not while the room of its victims was taken by others: who is evicted next would go as much in vain."""
+    """This is not so while other pods occupy the victims' room: more evictions would be useless as well."""
     script = Cluster(*cluster("a: 3x8"))
     low = running(script, "low", 2)
     running(script, "other", 1, priority=5)
@@ -264,7 +264,7 @@ def test_the_reservation_of_the_second_time_stays_when_that_of_the_first_is_writ
 
 
 def test_a_pod_of_no_gang_that_muster_has_bound_meanwhile_gives_way() -> None:
-    """When it came there was somebody else of whom the gang could not be rid."""
+    """The first victims were not enough: another pod, which could not be evicted, was in the way."""
     script = Cluster(*cluster("a: 1x8"))
     stays, low = single("stays", gpus=4, node="a-0", priority=20), single("low", gpus=4)
     script.see(stays, gang("high", 1, priority=10), low)

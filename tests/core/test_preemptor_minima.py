@@ -1,4 +1,4 @@
-"""A preemptor that starts with fewer than all: others go only for the least of it that can start."""
+"""A preemptor that starts with fewer than all: workloads are evicted only for the fewest members that can start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL = cluster("a: 1x2")
 
 
 def roles(*gpus: int) -> list[Pod]:
-    """A gang of 4 in two roles of two pods each, of which one of each has to start; so many GPUs for a pod of each."""
+    """A gang of 4 in two roles of two pods each, of which one has to start; ``gpus``: for a pod of each role."""
     said = GroupRef("new", Dialect.ANNOTATION, 2, minima=(("ps", 1), ("worker", 1)))
     pods = []
     for role, much in zip(("worker", "ps"), gpus, strict=True):
@@ -73,7 +73,7 @@ def test_no_more_go_than_the_least_of_each_part_needs_in_slices() -> None:
 
 
 def test_in_a_queue_others_go_for_members_that_find_room_then_where_the_first_ones_find_none() -> None:
-    """The first may go to a node alone on which nobody gives way, and there is quota of its own for one."""
+    """The first member may only go to a node without candidates, and there is quota of its own for one."""
     script = Queued(*cluster("a: 1x8", "b: 2x8"), things=lent(production=8))
     script.see(single("high", gpus=8, node="a-0", priority=100))
     script.start("own", 1, "research", priority=5)

@@ -1,5 +1,7 @@
-"""Whose turn it is among queues where some get other quota than was there at first sight: others give way to them, or
-their first flavors have no nodes. And which flavor others give way for."""
+"""The turn among queues in which some workloads get other quota than it first seemed.
+
+They have victims, or their first flavors have no nodes. Also: the flavor for which others are evicted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def scene(limits: Limits = ON, strategy: Strategy = Strategy.BEST_EFFORT) -> Que
 
 @pytest.mark.parametrize("limits", [ON, FAIR])
 def test_who_need_not_borrow_comes_before_a_preemptor_that_does(limits: Limits) -> None:
-    """However high its priority is. What the preemptor would need is not there any more then."""
+    """This holds for every priority. The amount that the preemptor would need is not free any more then."""
     script = scene(limits)
     high, owner = in_queue("high", 5, "alpha", priority=100), in_queue("owner", 2, "beta")
     script.see(*high, *owner)
@@ -54,7 +56,7 @@ def test_one_whose_turn_is_yet_to_come_holds_nobody_up_and_is_told_once() -> Non
 
 
 def test_in_a_strict_queue_nobody_is_evicted_for_those_behind_one_whom_others_give_way_to() -> None:
-    """Also if they ask for the same, so that it is known what they lack. Their turn comes when that one has started."""
+    """Even equal requests, whose shortfall is known, do not matter. Their turn comes when the first one has started."""
     strict = cluster_queue("team", {"gpus": 32}, strategy=Strategy.STRICT, preemption=BORROWS)
     script = Queued(*cluster("a: 4x8"), things=(flavor("gpus"), strict))
     low = [script.start(f"low-{at}", 1, "team")[0] for at in range(4)]
@@ -69,7 +71,7 @@ def test_in_a_strict_queue_nobody_is_evicted_for_those_behind_one_whom_others_gi
 
 @pytest.mark.parametrize("fair", [False, True])
 def test_who_has_nodes_for_borrowed_quota_alone_comes_after_who_need_not_borrow(fair: bool) -> None:
-    """Its first flavor has quota, and no nodes."""
+    """The first flavor of the workload has quota, and no nodes."""
     things = (
         sort("none"),
         sort("some"),
@@ -84,7 +86,7 @@ def test_who_has_nodes_for_borrowed_quota_alone_comes_after_who_need_not_borrow(
 
 
 def test_of_two_flavors_the_one_is_had_that_need_not_be_borrowed_when_others_have_given_way() -> None:
-    """As it is, either would have to be borrowed."""
+    """Before the evictions, either flavor would have to be borrowed."""
     things = (
         sort("first"),
         sort("second"),

@@ -1,4 +1,4 @@
-"""prioritize: single pods fill what is broken, and members that no plan has placed join their gang."""
+"""prioritize: single pods fill broken cliques, and members without a plan join their gang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of quota when the objects change, and after a restart."""
+"""The quota counts when the objects change, and after a restart."""
 
 from __future__ import annotations
 

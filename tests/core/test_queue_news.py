@@ -1,4 +1,4 @@
-"""What is remembered of those who wait in queues changes no decision: looking at all again gives the same."""
+"""Remembered results of waiting workloads change no decision: looking at all of them again gives the same."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ STEPS = 40
 
 
 class Forgetful(Engine):
-    """A core that looks at all of a tree again when quota of it was given back, at all when queue objects have changed,
-    and passes nobody by."""
+    """A core that looks at a whole tree when quota comes back, at all of them when queues change, and skips none."""
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         with pytest.MonkeyPatch.context() as patch:
@@ -53,7 +52,10 @@ def script_of(limits: Limits, *, forgetful: bool = False) -> Script:
 
 
 def decided(script: Script, *, why: bool) -> dict[str, object]:
-    """Who has which nodes; and why others wait. Who lacked quota is not told at once that somebody is before it now."""
+    """The placement of each workload, and (``why``) why the others wait.
+
+    A workload that lacked quota is not reported at once as waiting behind another one.
+    """
     codes = {"QueueOrder": "NoQuota"}
     return {
         str(one.key): (
@@ -95,7 +97,7 @@ def play_all(seeds: int) -> None:
 
 @pytest.mark.parametrize("forgotten", ["awaited", "reopen", "given_back", "others"])
 def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of these leaves somebody out whom quota that was given back would do."""
+    """Each of these changes skips a workload for which the returned quota is enough."""
     if forgotten == "awaited":
         monkeypatch.setattr(quota_plans, "awaited", lambda *_: ())
     elif forgotten == "reopen":
@@ -110,7 +112,7 @@ def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPat
 
 
 def crowded(waiting: int, trees: int = 1) -> tuple[Script, Pod]:
-    """Two queues of each tree whose quota is used up, so many that wait in each; and one that runs in the first."""
+    """Two queues of each tree with used-up quota and ``waiting`` workloads each, and the pod that runs in the first."""
     script = Script(*cluster("a: 9x8"), checked=10_000)
     names = [(f"q-{tree}-{number}", f"tree-{tree}") for tree in range(trees) for number in range(2)]
     show(script, flavor("gpus"), *(cluster_queue(name, {"gpus": 8}, cohort=tree) for name, tree in names))
@@ -124,7 +126,7 @@ def crowded(waiting: int, trees: int = 1) -> tuple[Script, Pod]:
 
 
 def cost(script: Script, ended: Pod) -> int:
-    """What it takes when one ends and the next one is admitted: how many functions are called."""
+    """How many functions are called when one workload ends and the next one is admitted."""
     pod = script.pods.pop(ended.uid)
     script.now += 0.1
     found = calls(lambda: script.core.handle(PodGone(pod.uid), script.now))

@@ -1,4 +1,4 @@
-"""Who is admitted first of those that wait for one quota, and what may be borrowed."""
+"""The order of admission among workloads that wait for one quota, and the quota that may be borrowed."""
 
 from __future__ import annotations
 

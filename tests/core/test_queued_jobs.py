@@ -1,4 +1,4 @@
-"""Jobs in queues: started with their flavors, and those that somebody else has started."""
+"""Jobs in queues: started by Muster with their flavors, or started by another client."""
 
 from __future__ import annotations
 

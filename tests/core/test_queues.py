@@ -240,7 +240,7 @@ def test_an_event_about_a_namespace_or_queue_that_nobody_knows_does_no_harm() ->
 
 
 def test_usage_moves_with_the_label_of_a_node_that_was_not_known() -> None:
-    """The flavor of a gang's pod is told from its node."""
+    """The node of a gang's pod tells its flavor."""
     first = [replace(pod, node="a-0") for pod in in_queue("first", 1)]
     script = Script(*first)
     show(script, sort("h100"), cluster_queue("team", {"h100": 8}))
@@ -319,7 +319,7 @@ def test_a_gang_that_runs_grows_while_its_queue_is_stopped_and_not_while_there_i
 
 
 def test_a_gang_that_comes_with_the_news_that_its_queue_is_gone_waits_for_that_reason() -> None:
-    """Before a pass has drawn the picture anew."""
+    """The queue is deleted before a pass has rebuilt the queue snapshot."""
     script = Script(*cluster("a: 8x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 40}))
     script.advance(0.5)
@@ -331,7 +331,7 @@ def test_a_gang_that_comes_with_the_news_that_its_queue_is_gone_waits_for_that_r
 
 
 def test_a_gang_that_runs_goes_on_when_its_queue_is_deleted_and_counts_again_when_that_is_back() -> None:
-    """Nothing says meanwhile where it belongs: after a restart nobody could tell."""
+    """Nothing tells its queue meanwhile, and nothing would after a restart."""
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
     pods = in_queue("first", 2)

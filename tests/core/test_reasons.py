@@ -1,4 +1,4 @@
-"""Reasons of surplus members, of pods of another scheduler, of ordered pods and of priorities; and who is told."""
+"""Reasons of surplus members, of pods of another scheduler, of ordered pods and of priorities; and their recipients."""
 
 from __future__ import annotations
 

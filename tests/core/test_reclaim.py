@@ -109,7 +109,7 @@ def test_in_its_own_queue_the_lower_priority_goes() -> None:
 
 
 def test_one_that_lacks_nodes_alone_starts_when_its_victims_have_gone() -> None:
-    """What they give back is kept for it, and so is no news of room for anybody."""
+    """The room that the victims leave is kept for it, and is no news for other workloads."""
     things = flavor("gpus"), cluster_queue("team", {"gpus": 64}, preemption=Preemption(within=Evicts.LOWER))
     script = Queued(*cluster("a: 2x8"), things=things)
     low = script.start("low", 2, "team")
@@ -121,7 +121,7 @@ def test_one_that_lacks_nodes_alone_starts_when_its_victims_have_gone() -> None:
 
 
 def test_nobody_holds_up_in_a_strict_queue_whom_others_give_way_to() -> None:
-    """It has had its turn: one of a higher priority, that comes later and lacks room, does not hold it up."""
+    """The preemptor has had its turn: a later workload of a higher priority that lacks room does not delay it."""
     strict = cluster_queue("team", {"gpus": 64}, strategy=Strategy.STRICT, preemption=RECLAIMS)
     script = Queued(*cluster("a: 2x8"), things=(flavor("gpus"), strict))
     script.start("stays", 1, "team", priority=90)
@@ -157,7 +157,7 @@ def test_quota_that_comes_free_is_for_nobody_else() -> None:
 
 
 def test_a_second_preemptor_counts_on_what_the_first_one_is_about_to_use() -> None:
-    """What its victim gives back is not there for the second one, who needs a victim of its own."""
+    """The room of the first victim is not there for the second preemptor, which needs a victim of its own."""
     script = Queued(*cluster("a: 4x8"), things=lent(research=0, production=32))
     for name in ("one", "two", "three", "four"):
         script.start(name, 1, "research")
@@ -169,7 +169,7 @@ def test_a_second_preemptor_counts_on_what_the_first_one_is_about_to_use() -> No
 
 
 def test_a_queue_that_may_evict_from_now_on_does() -> None:
-    """Whoever lacks quota alone is left aside by passes, and is looked at again for this."""
+    """Passes skip a workload that lacks quota alone, but look at it again for this change."""
     script = Queued(*cluster("a: 3x8"), things=lent(production=24, rules=Preemption()))
     script.start("borrower", 2, "research")
     script.come("wants", 2, "production")
@@ -190,7 +190,7 @@ def test_who_waits_for_quota_evicts_a_borrower_that_comes_later() -> None:
 
 
 def test_the_next_flavor_is_searched_where_the_first_one_cannot_be_had() -> None:
-    """The nodes of the first flavor are held by somebody who may not go."""
+    """The nodes of the first flavor are held by a workload that may not be evicted."""
     nodes = [node(f"{name}-{at}", gpus=8, labels={FLAVOR: name}) for name in ("fast", "slow") for at in range(2)]
     rules = Preemption(within=Evicts.LOWER)
     things = sort("fast"), sort("slow"), cluster_queue("team", {"fast": 16, "slow": 16}, preemption=rules)
@@ -249,7 +249,7 @@ def test_who_takes_quota_back_evicts_the_surplus_of_the_borrower_and_its_gang_ru
 
 
 def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -> None:
-    """There are 2 of 8 left, and the preemptor is in the same cohort, which may not have more than its 6."""
+    """Only 2 of 8 are left, and the preemptor is in the same cohort, which may not have more than its 6."""
     things = (
         flavor("gpus"),
         Cohort("all"),
@@ -290,7 +290,7 @@ def in_two_resources(name: str, cpu: int, gpus: int, cohort: str = "all") -> Clu
 def test_borrowers_of_what_quota_lacks_and_of_what_nodes_lack_give_way(
     own: int, evicted: list[str], cohorts: str, *, fair: bool
 ) -> None:
-    """Quota lacks GPUs, and the node cores, which are only taken back from whoever has borrowed them."""
+    """Quota is short of GPUs, and the node is short of cores, which only their borrowers have to give back."""
     ours, theirs = cohorts.split()
     nested = [Cohort(name, "all") for name in (ours, theirs) if name != "all"]
     there = in_two_resources("a", own, 0, theirs), in_two_resources("b", 16, 8, ours)
@@ -339,7 +339,7 @@ def test_after_a_restart_it_goes_on_though_all_pods_of_its_victim_terminate() ->
 
 
 def test_nobody_gives_way_in_a_queue_that_contradicts_itself_until_that_is_corrected() -> None:
-    """What is taken to be its quota then may be less than it has."""
+    """The quota that is assumed for it then may be less than the real one."""
     script = Queued(*cluster("a: 2x8"), things=lent())
     script.start("own", 1, "research")
     script.start("first", 1, "production")
@@ -420,7 +420,7 @@ def test_a_queue_that_is_deleted_in_between_ends_it() -> None:
 
 
 def test_a_job_that_runs_again_keeps_its_age_and_no_two_evict_each_other_in_turn() -> None:
-    """Of two jobs of the same priority the newer one waits, however new the pods of the older one are."""
+    """The newer of two jobs of the same priority waits, however new the pods of the older one are."""
     rules = Preemption(within=Evicts.LOWER_OR_NEWER)
     script = Queued(*cluster("a: 1x8"), things=(flavor("gpus"), cluster_queue("team", {"gpus": 8}, preemption=rules)))
     newer = Controlled(script, made_at(job(1, name="newer"), 20.0))
@@ -455,7 +455,7 @@ def test_a_job_that_somebody_else_started_has_its_quota_and_evicts_for_room_alon
 @pytest.mark.parametrize("steps", [1, 2, 3])
 @pytest.mark.parametrize("how", ["late", "made anew"])
 def test_no_quota_is_kept_for_a_preemptor_when_that_ends_while_it_is_being_planned(how: str, steps: int) -> None:
-    """Its plan has what is kept for it, which counts as used all the same when other events come between the steps."""
+    """The preemptor's plan includes the reserved quota, which counts as used even when events come in between."""
     limits = replace(ON, slice_units=1)
     script = Queued(*cluster("a: 3x8", "b: 1x1"), things=lent(research=9), limits=limits)
     script.start("own", 1, "research", priority=5)
@@ -507,7 +507,7 @@ def test_with_fair_sharing_the_larger_share_gives_way() -> None:
 
 
 def test_a_queue_that_would_use_as_much_of_its_own_as_the_other_evicts_nobody_of_it() -> None:
-    """It would have borrowed 16 and the other one has borrowed 24; but that is 3 times its own beside 2.5 times."""
+    """The queue would have borrowed 16, the other one has borrowed 24; relative to their own: 3 and 2.5 times."""
     for saturation, evicted in ((None, 1), (Fraction(1), 0)):
         script = borrowers(replace(FAIR, saturation=saturation))
         script.come("more", 1, "two")
@@ -530,7 +530,10 @@ def test_with_fair_sharing_no_victims_are_searched_for_where_no_other_share_is_a
 
 
 def test_those_of_queues_that_shares_spare_are_no_candidates() -> None:
-    """It would borrow 24, as the other one does; its own queue is spared by its rules; the lender borrows nothing."""
+    """The queue would borrow 24, as the other one does.
+
+    Its rules protect its own queue, and the lender borrows nothing.
+    """
     script = borrowers(FAIR)
     script.come("more", 2, "two")
     assert script.message("more").endswith("of the 5 candidates that may be evicted for it, not enough may go together")

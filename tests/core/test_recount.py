@@ -1,4 +1,4 @@
-"""The slow twin sees whatever is counted wrongly."""
+"""The slow twin detects every wrong count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a restart: what is bound is the truth, a nomination is a hint, and nothing is started in part."""
+"""After a restart: bound pods are the truth, a nomination is a hint, and nothing is started in part."""
 
 from __future__ import annotations
 

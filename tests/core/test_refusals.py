@@ -1,4 +1,4 @@
-"""What kube-scheduler refuses is believed for a while; the same question gets the same answer."""
+"""A refusal by kube-scheduler is believed for a while; the same question gets the same answer."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_stale_nomination_tried_alone_says_nothing_about_the_planned_node() ->
 
 @pytest.mark.parametrize("earlier", [None, "a-2"], ids=["no nomination", "an earlier nomination"])
 def test_kube_scheduler_refuses_nothing_before_it_knows_of_the_nomination(earlier: str | None) -> None:
-    """Its watch may be behind ours: it has yet to hear that there is room on the node. The nomination wakes the pod."""
+    """The watch of kube-scheduler may lag and not show the room on the node yet. The nomination wakes the pod."""
     pods = gang("train", 1)
     script = Script(*cluster("a: 3x8"), *pods)
     planned = script.planned(pods[0])
@@ -215,7 +215,7 @@ def test_room_that_a_member_was_refused_in_the_middle_of_a_release_is_kept_if_th
 
 
 def test_a_held_member_refused_in_a_new_cycle_does_not_break_the_release() -> None:
-    """kube-scheduler was restarted while the last bind of a release was held, and asks anew."""
+    """kube-scheduler was restarted while the last bind of a release was held, and asks again."""
     pods = gang("train", 3)
     script = Script(*cluster("a: 4x8"), *pods)
     script.bind_all(pods)

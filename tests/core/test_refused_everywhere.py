@@ -17,7 +17,7 @@ class Cycles(Script):
     """``stubborn``: kube-scheduler refuses their planned nodes, and clears their nominations as it finds no victims."""
 
     def refuse(self, stubborn: list[Pod]) -> int:
-        """One cycle for each that is planned. Returns how many there were."""
+        """Run one cycle for each planned pod. Returns how many there were."""
         planned = [pod for pod in stubborn if self.planned(pod)]
         for pod in planned:
             if self.planned(pod):

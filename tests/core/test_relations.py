@@ -142,7 +142,7 @@ NOBODY = Constraints()
 
 
 def beside_a_nominated_single(keeps: Constraints, asked: Constraints, priority: int = 0) -> tuple[Script, Pod, Pod]:
-    """A gang of one with room on a node where a pod of no gang waits for its victim, and that pod."""
+    """A gang of one with room on a node where a single pod waits for its victim, and that pod."""
     victim, (pod,) = single("victim", gpus=6, node="a-0"), asking("train", 1, asked)
     urgent = single(
         "urgent", gpus=4, priority=1000, nominated_node="a-0", labels=(("app", "train"),), constraints=keeps
@@ -165,7 +165,7 @@ def beside_a_nominated_single(keeps: Constraints, asked: Constraints, priority: 
 def test_a_gang_is_not_planned_where_a_nominated_pod_before_it_is_in_its_way(
     keeps: Constraints, asked: Constraints, why: str
 ) -> None:
-    """kube-scheduler looks at the node as if that pod were there."""
+    """kube-scheduler evaluates the node as though that pod were there."""
     script, pod, urgent = beside_a_nominated_single(keeps, asked)
     assert not script.planned(pod)
     assert f"1 node: {why}" in script.message("train")

@@ -22,7 +22,7 @@ def costs(script: Script) -> dict[str, int]:
 
 
 def kept(script: Script, pods: list[Pod], count: int) -> list[Pod]:
-    """Those that a ReplicaSet keeps when so many are to stay."""
+    """The pods that a ReplicaSet keeps when ``count`` are to stay."""
     by_uid = costs(script)
     return sorted(sorted(pods, key=lambda pod: by_uid[pod.uid])[-count:], key=lambda pod: pod.name)
 

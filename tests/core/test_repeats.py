@@ -1,4 +1,4 @@
-"""What nothing waits for, and was refused, is asked for again: with nothing but time, and as long as it is wanted."""
+"""A refused request that no call waits for is repeated: after some time alone, and as long as it is wanted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_release_that_is_to_be_confirmed() -> None:
 
 
 def test_a_member_that_ends_before_it_is_seen_to_confirm_is_replaced_by_another() -> None:
-    """Seed 700000037 of the campaign: a restart confirmed what the life before it had missed."""
+    """Seed 700000037 of the campaign: a restart confirmed a member that the life before it had missed."""
     pods = gang("train", 3)
     script = Refused(*cluster("a: 3x8"), *pods, nominates=False)
     for pod in pods:

@@ -1,6 +1,6 @@
 """Reports of queues and of jobs that name one, from the day a job waits to its end.
 
-A report is kept until something of it changes, and then made anew.
+A report is kept until a part of it changes, and then rebuilt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEPS = 40
 
 
 def play(seed: int) -> None:
-    """After each event everything that was kept is what is said anew."""
+    """Check that after each event the kept reports equal freshly built ones."""
     course, script = Course(seed), Script(limits=Limits(fair_sharing=seed % 2 == 0), checked=20)
     course.begin(script)
     show(script, *(Cohort(f"tree-{number}") for number in range(2)))

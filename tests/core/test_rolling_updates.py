@@ -1,4 +1,4 @@
-"""A rolling update changes what new members say of their gang, beside others that run."""
+"""A rolling update changes the declarations of new members, beside others that run."""
 
 from __future__ import annotations
 

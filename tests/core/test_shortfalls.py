@@ -104,7 +104,7 @@ NO_QUEUES = QueueLines(State().quotas, lambda _: None)
 
 
 class Numbers:
-    """By the number in the name; text after all numbers."""
+    """The order by the number in the name; text after all numbers."""
 
     def order(self, gang: WaitingGang) -> SortKey:
         return (int(gang.key.name),) if gang.key.name.isdecimal() else (gang.key.name,)

@@ -1,6 +1,6 @@
-"""Pods of no gang: kube-scheduler's business, except where room is promised to a gang.
+"""Single pods: kube-scheduler places them, except where room is promised to a gang.
 
-Those that kube-scheduler has nominated have room where they wait for their victims, and may find some elsewhere.
+Pods that kube-scheduler has nominated have room where they wait for their victims, and may find some elsewhere.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def test_a_single_that_takes_planned_room_after_all_makes_the_gang_give_way() ->
 
 
 def test_the_room_of_a_binding_that_may_have_been_written_is_given_back_in_time() -> None:
-    """Its pod may be bound nowhere any more, and nobody would ask for that room again."""
+    """The pod may not be bound anywhere any more, so no later event would free that room."""
     alone, pods = single("alone", gpus=8, created=9), gang("train", 1)
     script = Script(*cluster("a: 1x8"), alone)
     script.bind(alone, "a-0")
@@ -189,7 +189,7 @@ def test_a_single_that_was_refused_before_the_watch_shows_it_is_woken_as_well() 
 
 
 def beside_a_nominated_single(priority: int) -> tuple[Script, Pod, Pod]:
-    """A gang of one, for which there is room on a node where a pod of no gang waits for its victim, and that pod."""
+    """A gang of one, for which there is room on a node where a single pod waits for its victim, and that pod."""
     victim, (pod,) = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4, priority=priority)
     urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
     script = Script(*cluster("a: 1x8", "b: 1x2"), victim, urgent)
@@ -198,7 +198,7 @@ def beside_a_nominated_single(priority: int) -> tuple[Script, Pod, Pod]:
 
 
 def with_two_rooms() -> tuple[Script, Pod, Pod, Pod]:
-    """A pod of no gang that waits for its victim on one node while another has room, and gangs that each fit there."""
+    """A single pod that waits for its victim on one node while another node has room, and gangs that each fit there."""
     victim, urgent = single("victim", gpus=1, node="a-0"), single("urgent", gpus=8, priority=1000, nominated_node="a-0")
     (small,), (large,) = gang("small", 1, gpus=7, priority=5), gang("large", 1, priority=10)
     script = Script(*cluster("a: 1x8"), victim, urgent, small, large)
@@ -257,7 +257,7 @@ def test_a_nominated_single_whose_victims_are_gone_keeps_no_room_elsewhere() -> 
 
 
 def test_a_gang_gets_no_room_that_a_single_of_higher_priority_is_nominated_for() -> None:
-    """kube-scheduler has found victims for it, and lets in nobody beside it who would leave too little room."""
+    """kube-scheduler has found victims for the single, and accepts no pod beside it that takes its room."""
     script, pod, urgent = beside_a_nominated_single(priority=10)
     assert not script.planned(pod)
     assert "room is kept for 1 pod in no gang (" in script.message("train")

@@ -1,4 +1,4 @@
-"""Planning in slices: each is bounded whatever pods say, others come in between, and what they change is seen.
+"""Planning in slices: each is bounded whatever pods declare, others come in between, and their changes are seen.
 
 Between the slices of a cycle others look for quota, or wait behind others for it.
 """
@@ -253,7 +253,7 @@ def test_a_nomination_is_written_once_for_each_member() -> None:
 
 
 def test_room_that_comes_back_after_a_gang_was_looked_at_is_news_to_it() -> None:
-    """Less was free when it was looked at than at the beginning of that pass."""
+    """At the time of the look less was free than at the beginning of that pass."""
     small, large = single("small", gpus=1, node="a-0"), single("large", gpus=7, node="a-0")
     pods = choosy("train", 1, gpus=7)
     script = Script(*cluster("a: 1x8"), small, limits=ONE)
@@ -300,7 +300,7 @@ _LENT = {"research": 8, "team": 16}
 
 
 def moments(scene: str) -> Iterator[Queued]:
-    """A gang of that queue comes, and is looked at: one slice, two slices, and so on."""
+    """Yield the script at each moment of a gang's planning: after one slice, two slices, and so on."""
     for count in range(100):
         script = alone() if scene == "alone" else lent()
         appear(script, in_queue("wants", 2))
@@ -321,7 +321,7 @@ def test_a_member_that_goes_while_quota_is_looked_for_is_asked_for_no_more(scene
 
 
 def test_who_changes_while_the_first_of_a_strict_queue_is_refused_again_is_looked_at() -> None:
-    """What it was told before that is not what it lacks by now."""
+    """The earlier reason is not the current one any more."""
     queue, count = cluster_queue("team", {"slow": 8}, strategy=Strategy.STRICT), 0
     for count in range(2, 20):
         script = Queued(*FLAVORED, things=(*SORTS, queue), limits=SLICED)

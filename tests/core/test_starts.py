@@ -1,4 +1,4 @@
-"""A member that has finished counts for the start that it belonged to, and for nobody else's."""
+"""A finished member counts for the start that it belonged to, and for no other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def job(completions: int, least: int, **facts: object) -> list[Pod]:
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("again", [False, True])
 def test_the_next_wave_of_a_job_needs_a_quorum_of_its_own(indexed: bool, again: bool) -> None:
-    """Completions 6, parallelism 2: when the first two have finished, somebody else is quicker on one of the nodes."""
+    """Completions 6, parallelism 2: when the first two have finished, another pod is quicker on one of the nodes."""
     pods = job(6, 2, **({} if indexed else {"index": None}))
     script = Script(*cluster("a: 2x8"), *pods[:2])
     script.run(pods[:2])
@@ -97,7 +97,7 @@ def test_bare_pods_that_were_deleted_in_part_do_not_stand_for_the_next_ones() ->
 def test_a_member_that_was_lost_when_the_others_had_finished_is_replaced_alone(
     least: int, indexed: bool, again: bool
 ) -> None:
-    """It completes the last start. Waiting for others that will never come, its Job would never end."""
+    """The replacement completes the last start. If it waited for pods that never come, its Job would never end."""
     pods = job(3, least, **({} if indexed else {"index": None}))
     script = Script(*cluster("a: 3x8"), *pods)
     script.run(pods)
@@ -130,7 +130,7 @@ def test_two_that_were_lost_when_the_others_had_finished_start_together() -> Non
 
 @pytest.mark.parametrize("again", [False, True])
 def test_what_a_member_that_is_gone_said_of_the_size_of_its_start_is_forgotten_with_it(again: bool) -> None:
-    """So that a restart changes nothing: only the members that are there can be read then."""
+    """A restart can read only the members that exist, and must change nothing."""
     pods = job(3, 2)
     script = Script(*cluster("a: 3x8"), *pods[:2])
     script.run(pods[:2])

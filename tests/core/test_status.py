@@ -42,7 +42,7 @@ LATER = {
     "hold": (HOLDING, RELEASING, PARTIAL, RUNNING, STOPPING),
     "release": (RELEASING, RUNNING, STOPPING),
 }
-"""Where an act of one member changes nothing."""
+"""The states in which an act of one member changes nothing."""
 
 
 def statuses(script: Script, name: str = "train") -> list[Status]:

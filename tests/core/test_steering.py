@@ -68,7 +68,7 @@ def test_a_member_that_is_bound_keeps_no_gate_on_and_its_late_nomination_takes_n
 
 
 def test_a_member_refused_in_the_middle_of_a_release_keeps_no_room_by_its_nomination() -> None:
-    """Even one that is still being written: the newest wish for a pod is the one that counts."""
+    """Even one that is still being written does not count: the newest request for a pod does."""
     first, second = pods = gang("train", 2, min_member=1)
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind(first)
@@ -159,7 +159,7 @@ def test_a_member_in_doubt_that_could_not_be_nominated_is_planned_anew_when_it_d
 
 
 def test_a_nomination_that_kube_scheduler_leaves_on_a_failed_bind_is_taken_back() -> None:
-    """It tries to clear it once, and that request may fail."""
+    """kube-scheduler tries to clear it once, and that request may fail."""
     first, second = pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)
     call = script.bind(first)
@@ -222,7 +222,7 @@ def test_no_gate_comes_off_before_the_watch_has_shown_every_nomination() -> None
 
 
 def test_a_nomination_that_could_not_be_cleared_is_cleared_later() -> None:
-    """The write may be lost for as long as it is repeated: nobody else would ever clear it."""
+    """The write may be lost on every repetition, and no other client clears the nomination."""
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 2x8"), *pods)
     nodes = {pod.uid: script.planned(pod) for pod in pods}
@@ -279,7 +279,7 @@ def test_members_of_a_spread_that_needs_more_nodes_than_a_pin_leaves_are_nominat
 
 
 def test_a_member_that_turns_out_to_be_pinned_elsewhere_is_planned_anew_at_once() -> None:
-    """Its gate came off with the pin of a plan that had been taken back meanwhile."""
+    """The gate came off with the pin of a plan that had been revoked meanwhile."""
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)
     first, second = (script.planned(pod) for pod in pods)
@@ -340,7 +340,7 @@ def test_auto_nominates_what_other_pods_count_for() -> None:
 
 
 def test_auto_nominates_a_member_whose_gate_is_off_already() -> None:
-    """Only a write wakes one that kube-scheduler has refused."""
+    """Only a write wakes a member that kube-scheduler has refused."""
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 3x8"), *pods, steering=SteeringMode.AUTO)
     script.change(pods[0], gates=())

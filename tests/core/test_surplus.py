@@ -1,4 +1,4 @@
-"""Members beyond the minimum of a gang give way one by one."""
+"""Members beyond the minimum of a gang are evicted one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room that is taken while a release is under way: the others are bound, whoever has lost a node goes elsewhere."""
+"""Room is taken while a release is under way: the others are bound, and a member without a node is replanned."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_a_domain_that_has_lost_its_last_node_holds_nobody() -> None:
 
 
 def test_members_of_equal_shape_in_two_series_are_two_roles() -> None:
-    """As the Jobs of a JobSet, of which one alone requires a clique."""
+    """An example are the Jobs of a JobSet, of which only one requires a clique."""
     job = asking(gang("train", 4, min_member=4, gpus=8), Topology(required="none"))
     apart = [replace(pod, series="1", topology=IN_CLIQUE) for pod in job[2:]]
     together = [*(replace(pod, series="0") for pod in job[:2]), *apart]
@@ -231,7 +231,7 @@ def test_members_of_equal_shape_in_two_series_are_two_roles() -> None:
 
 @pytest.mark.parametrize("places", ["a-0 a-1 b-0", "a-0 b-0 b-1"])
 def test_nobody_joins_a_start_that_late_bindings_have_put_into_two_required_domains(places: str) -> None:
-    """Whichever has more of them: it is evicted, and starts as a whole."""
+    """The larger part does not matter: the gang is evicted, and starts as a whole."""
     pods = asking(gang("train", 4), IN_CLIQUE)
     stamp = Stamp("job-train", pods[3].uid, complete=False, quorum=4, size=4, at=1000.0)
     bound = [replace(pod, node=name, stamp=stamp) for pod, name in zip(pods, places.split(), strict=False)]
@@ -298,7 +298,7 @@ def test_a_replacement_goes_to_the_clique_of_its_gang_and_not_to_a_tighter_one()
     script.run(pods)
     again = reborn(pods[2])
     left = next(name for name in ("a-0", "a-1", "a-2", "a-3") if name not in script.bound(pods))
-    # Its own node is taken over by somebody else; the whole clique b would be the tighter fit.
+    # Another pod takes its old node; the whole clique b would be the tighter fit.
     lost = script.bound(pods[2:])[0]
     script.gone(pods[2])
     script.see(busy(lost, 8), again)

@@ -1,5 +1,4 @@
-"""A write to a job that was not sent is asked for again, and one that had to wait is asked for, unless something has
-changed that its plan rests on."""
+"""A job's write that was not sent, or had to wait, is requested again, unless its plan's grounds have changed."""
 
 from __future__ import annotations
 

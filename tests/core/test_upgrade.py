@@ -1,4 +1,4 @@
-"""What an earlier release has written, as it stands on the objects when this one starts: it is taken over untouched.
+"""Objects that an earlier release has written, at the start of this one: they are taken over untouched.
 
 That release stamped no queue on pods, and wrote a plan, flavors and a release as this one does.
 """
@@ -39,7 +39,7 @@ def queues(quota: int, **facts: Any) -> list[QueueObject]:
 
 
 def as_written(script: Script, pods: list[Pod]) -> list[Pod]:
-    """As the earlier release has stamped them."""
+    """The pods as the earlier release has stamped them."""
     seen = [script.pods[pod.uid] for pod in pods]
     return [
         replace(pod, phase="Running" if pod.node else pod.phase, stamp=pod.stamp and replace(pod.stamp, queue=""))
@@ -83,7 +83,7 @@ def test_a_job_goes_on_wherever_it_was(how_far: str, facts: dict[str, Any]) -> N
 @pytest.mark.parametrize("queue", ["", "team"])
 @pytest.mark.parametrize("now_in", ["same", "none", "other"])
 def test_a_gang_runs_on_and_uses_what_it_used(queue: str, now_in: str) -> None:
-    """Nobody knows in which queue a gang was admitted that names another one by now: it is counted where it says."""
+    """The stamp does not tell the queue of a gang that names another one now: it counts in the queue that it names."""
     before = Script(*NODES)
     show(before, *queues(16), cluster_queue("other", {"gpus": 16}))
     pods = in_queue("train", 2, queue)

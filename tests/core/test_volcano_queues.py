@@ -1,4 +1,4 @@
-"""Volcano's Queues: who belongs to them, what they may use, whose turn it is, and who takes back from whom."""
+"""Volcano's Queues: their workloads, what they may use, whose turn it is, and which Queue reclaims from which."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_quota_is_used_until_the_last_pod_has_gone_though_the_podgroup_has() -> 
     assert used(script, f"{VOLCANO}team", NODES) == 16
     for pod in first:
         script.change(script.pods[pod.uid], deleting=True)
-    show(script, queue("other"))  # all is counted anew
+    show(script, queue("other"))  # a full recount
     script.advance(0.5)
     assert used(script, f"{VOLCANO}team", NODES) == 16
     leave(script, first)

@@ -107,7 +107,7 @@ def test_of_two_volumes_both_have_to_be_reached() -> None:
 
 
 def test_a_spread_counts_nodes_that_do_not_reach_the_volumes_too() -> None:
-    """As kube-scheduler does: of two on one node the second would make the skew 2."""
+    """kube-scheduler does the same: of two pods on one node the second would make the skew 2."""
     even = Constraints(spread=(Spread(HOST, 1, (Requirement("app", "In", ("train",)),)),))
     asked = gang("train", 2, gpus=1, labels=(("app", "train"),), constraints=even)
     pods = with_claims(asked, "c0", "c1")
@@ -193,7 +193,7 @@ def test_a_job_that_is_started_keeps_its_plan_when_its_volume_comes_to_light() -
 
 
 def test_room_is_kept_for_a_single_pod_where_its_volume_is() -> None:
-    """It comes before the gang, which may have all other nodes."""
+    """The single pod comes before the gang, which may have all other nodes."""
     waiting = replace(single("first", gpus=8, priority=10), claims=("c0",))
     pods = gang("train", 1, gpus=8)
     script = Script(*cluster("a: 2x8"))

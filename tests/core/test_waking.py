@@ -1,4 +1,4 @@
-"""Members that plugins have refused: they are woken when they are told of their nodes, and once."""
+"""Members that plugins have refused: they are woken once, when kube-scheduler hears of their nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def in_rounds() -> tuple[Script, list[Pod], list[Pod], Pod]:
 
 
 def wakings(script: Script, pod: Pod) -> list[tuple[str | None, bool]]:
-    """Its nominations that were asked for last: the node, and whether that is to wake it."""
+    """The last requested nominations of the pod: the node, and whether the nomination is to wake the pod."""
     return [(one.node, one.parked) for one in script.effects if isinstance(one, Nominate) and one.uid == pod.uid]
 
 
@@ -80,7 +80,7 @@ def test_whoever_is_about_to_be_woken_is_not_woken_twice_for_words_that_come_to_
 
 
 def test_kube_scheduler_clears_a_nomination_that_we_have_cleared_ourselves_before() -> None:
-    """Nobody can be preempted for the member: the words are the same, and the nomination goes."""
+    """The member has no victims: the words are the same, and the nomination goes."""
     script, pods, first, late = in_rounds()
     script.change(late, refusal="0/4 nodes: didn't match pod topology spread")
     script.bind_all(first)

@@ -1,4 +1,4 @@
-"""Who writes which piece of state: read from the signatures and the code, and for the rest held in writers.md."""
+"""The writers of each piece of state: read from the signatures and the code, and for the rest held in writers.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIRING = ("engine.py", "ledger/state.py")
 
 
 def written(tree: ast.AST) -> Iterator[ast.expr]:
-    """Yield what is assigned to, deleted, or changed by a method."""
+    """Yield the expressions that are assigned to, deleted, or changed by a method."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets) | ast.Delete(targets=targets):
@@ -62,7 +62,7 @@ def trees() -> dict[str, ast.Module]:
 
 @cache
 def written_in_the_core() -> list[tuple[str, tuple[str, ...]]]:
-    """All writes: the name of the file, and the names in what is written."""
+    """All writes: the name of the file, and the names in the written expression."""
     return [(name, attributes(expression)) for name, tree in trees().items() for expression in written(tree)]
 
 
@@ -72,7 +72,7 @@ def file_of(kind: type | ModuleType | Callable[..., object]) -> str:
 
 @cache
 def given() -> dict[str, dict[str, Any]]:
-    """For each part of the ledger what is given it, by the file: read from the signatures of what an engine makes."""
+    """The values given to each part of the ledger, by file: read from the signatures of what an engine makes."""
     takers: dict[str, dict[str, Any]] = {name: {} for name in PARTS}
     make = State.make
 
