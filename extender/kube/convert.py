@@ -164,6 +164,7 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
         phase=(status.phase if status else None) or "Pending",
         refusal=_refusal((status.conditions if status else None) or ()),
         ends=_end(spec, status),
+        began=_began(status) if fields["group"] is None and any(fields["run"]) else None,
     )
 
 
@@ -282,9 +283,12 @@ def _one_for_all(version: str, kind: str, name: str, uid: str) -> Controller:
 
 def _end(spec: PodSpec, status: PodStatus | None) -> float | None:
     """When its active deadline passes; the kubelet counts from the start of the pod."""
-    if spec.active_deadline_seconds is None or status is None or not status.start_time:
-        return None
-    return instant(status.start_time) + spec.active_deadline_seconds
+    began = _began(status)
+    return None if began is None or spec.active_deadline_seconds is None else began + spec.active_deadline_seconds
+
+
+def _began(status: PodStatus | None) -> float | None:
+    return None if status is None or not status.start_time else instant(status.start_time)
 
 
 def instant(text: str | None) -> float:

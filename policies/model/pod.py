@@ -71,7 +71,8 @@ class Pod:
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
     ``reservation``: the room that its gang is to have when others are gone; ``backfill``: when they have ended.
     ``eviction``: what it says of its own.
-    ``run``: what it says of how long it runs.
+    ``run``: what it says of how long it runs. ``began``: when the kubelet took up a pod in no gang that says something
+    of that, in seconds since the epoch; None for any other.
     ``unpinned``: it still has the plan that the admission policy exchanges for its node when a pod is created.
     """
 
@@ -118,6 +119,7 @@ class Pod:
     backfill: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
     run: RunTerms = NO_RUN_TERMS
+    began: float | None = None
     unpinned: bool = False
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""

@@ -64,8 +64,12 @@ class Durations:
 
     def end_of_pod(self, pod: Pod, now: float) -> End | None:
         """The same of a pod in no gang."""
-        began = pod.created if pod.stamp is None else pod.stamp.at or pod.created
-        return None if pod.node is None else self._end(began, self.of_pod(pod), pod.run.deadline_s, now)
+        if pod.node is None:
+            return None
+        if pod.began is not None:
+            return self._end(pod.began, self.of_pod(pod), pod.run.deadline_s, now)
+        duration = self.of_pod(pod)
+        return None if duration is None else End(now + duration.seconds, duration)
 
     def follow(self, workload: Workload, now: float) -> None:
         """It was settled: it may have begun to run, or have ended."""
