@@ -52,7 +52,7 @@ class Calls:
         if pod.native_group:
             return self._outbox.append(AnswerFilter(event.call, event.candidates))
         if pod.group_key is None:
-            return self._single_pods.filter(event, pod)
+            return self._single_pods.filter(event, pod, now)
         found = self._store.member(pod.uid)
         if found is not None and found[1].step is Step.LATER:
             return self._outbox.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))

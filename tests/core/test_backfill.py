@@ -181,6 +181,26 @@ def test_many_get_one_each_where_the_limit_lets_them() -> None:
     assert following.start_by == pytest.approx(big.start_by + 500, abs=1)
 
 
+def test_room_that_several_reserve_is_open_to_what_ends_before_the_first_of_them() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
+    first = script.start("first", 1, 1000)
+    script.start("second", 1, 2000)
+    script.wait("big", 2, 500)
+    script.wait("next", 2, 500)
+    script.advance(AFTER_S + 2)
+    big, following = script.reservation("big"), script.reservation("next")
+    assert big is not None
+    assert following is not None
+    assert following.start_by > big.start_by
+    script.end(first)
+    for name, runs_s in (("between", following.start_by - script.now - 100), ("long", 9000)):
+        pod = replace(single(name, gpus=1), run=RunTerms(runs_s))
+        script.see(pod)
+        assert script.filter(pod, ["a-0"]) == ()
+        assert not script.planned(script.wait(f"gang-{name}", 1, runs_s)[0])
+    assert script.planned(script.wait("short", 1, 1000)[0])
+
+
 def test_each_that_waits_has_an_expected_start() -> None:
     script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, forecast_s=60))
     began = script.now
@@ -209,3 +229,17 @@ def test_a_gang_that_is_held_gives_its_reservation_back() -> None:
     script.change(big[0], gates=("example.com/wait",))
     script.advance(2)
     assert script.reservation("big") is None
+
+
+def test_a_single_pod_is_kept_off_although_kube_scheduler_knows_earlier_that_room_has_come_free() -> None:
+    script = Backlog(*cluster("a: 1x8"))
+    script.start("first", 1, 1000)
+    script.wait("big", 1, 500)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("big") is not None
+    pod = single("agent", gpus=1)
+    script.see(pod)
+    assert script.filter(pod, ["a-0"]) == ()
+    short = replace(single("short", gpus=1), run=RunTerms(100))
+    script.see(short)
+    assert script.filter(short, ["a-0"]) == ("a-0",)

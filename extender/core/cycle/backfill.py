@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import inf
 
 from extender.core.answers import Reserved
-from extender.core.causes import Cause, Lacks, with_facts
+from extender.core.causes import Cause, Lacks, NoRoom, with_facts
 from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone, Reserve
 from extender.core.explain.reasons import fact_text
@@ -134,10 +134,14 @@ class Backfilling:
             return
         for key in [key for key in backfills.of if not self._waits(key)]:
             self._end(key, now)
+        for key, reservation in backfills.of.items():
+            if reservation.after is not None and reservation.after not in self._store.workloads:
+                reservation.after = None  # it has ended early: its name is no reason any more
+                self._pending.wake(Own(key, anew=True))
         backfills.keep(now)
         for key in backfills.take_grown():
             self._pending.wake(Own(key))
-        soonest = min((one.start_by for one in backfills.of.values()), default=inf)
+        soonest = min((backfills.next_end, *(one.start_by for one in backfills.of.values())))
         self._due = min(self._due, now if backfills.doubted else soonest)
 
     def restore(self, now: float) -> None:
@@ -165,6 +169,8 @@ class Backfilling:
             return outcome
         if (own := self._backfills.of.get(workload.key)) is not None:
             return with_facts(outcome, self._backfills.said(own))
+        if not isinstance(outcome, NoRoom):
+            return outcome  # without quota no room is of use
         others = (self._backfills.said_to_others(key, one) for key, one in self._backfills.closed_to(workload))
         return with_facts(outcome, *others)
 

@@ -628,8 +628,7 @@ def _reserved(fact: causes.RoomReserved) -> str:
     text += f"; it starts by {instant_text(fact.start_by)}"
     if fact.after is None:
         return text
-    ended = f"after {fact.after} has ended"
-    ended = mentioned([Mention(fact.after.namespace, ended, other="after a workload of another namespace has ended")])
+    ended = f"after {mentioned([Mention(fact.after.namespace, str(fact.after))])} has ended"
     return f"{text}, {ended}; that rests on {fact.rests_on}" if fact.rests_on else f"{text}, {ended}"
 
 

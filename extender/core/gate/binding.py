@@ -88,7 +88,7 @@ class Bindings:
         pod = self._store.pods[event.uid]
         found = self._store.member(event.uid)
         if found is None:
-            return self._bind_alone(pod, event)
+            return self._bind_alone(pod, event, now)
         workload, member = found
         if not member.placed or member.node != event.node:
             return self._outbox.answer(event.call, "the gang has no placement with this pod on this node any more")
@@ -325,9 +325,9 @@ class Bindings:
         self._room.crowd_out(node)
         self._outbox.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
 
-    def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
+    def _bind_alone(self, pod: Pod, event: BindArrived, now: float) -> None:
         """A pod of no gang: at once, unless the room was promised after it had passed filter."""
-        if self._preemptions.keeps_out(pod, event.node, self._backfills.open_to_pod(pod)):
+        if self._preemptions.keeps_out(pod, event.node, self._backfills.open_to_pod(pod, now)):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
         self._changes.taken = True
         self._room.end_kept(pod.uid)

@@ -9,9 +9,9 @@ use.
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import inf
 
@@ -90,6 +90,8 @@ class Backfills:
         self._durations = durations
         self._preemptions = preemptions
         self._moved: dict[str, None] = {}
+        self._relied_on: dict[str, float] = {}
+        """When the first of the claims on a node is expected to end that will have given its room back in time."""
         self._grown: dict[GroupKey, None] = {}
 
     def begin_cycle(self, now: float) -> None:
@@ -116,6 +118,7 @@ class Backfills:
             self._claims.on_move = tuple(one for one in self._claims.on_move if one != self._moved_room)
             self._claims.on_node = tuple(one for one in self._claims.on_node if one != self._node_changed)
             self._moved.clear()
+            self._relied_on.clear()
         return reservation
 
     def _moved_room(self, _: Owner, claim: Claim, __: bool) -> None:
@@ -159,28 +162,44 @@ class Backfills:
         """
         if not self.of:
             return []
-        return self._open(workload.key, workload.priority, self._durations.of(workload))
+        return self._rooms_but(self._closed(workload.key, workload.priority, self._durations.of(workload), self.now))
 
-    def open_to_pod(self, pod: Pod) -> list[SlotOf]:
+    def open_to_pod(self, pod: Pod, now: float) -> list[SlotOf]:
         """The same for a pod in no gang. That of a DaemonSet belongs to its node, and may use all of them."""
-        if not self.of:
-            return []
-        return self._open(None, sys.maxsize if pod.stays else pod.priority, self._durations.of_pod(pod))
+        return self._rooms_but(self.closed_to_pod(pod, now)) if self.of else []
 
-    def _open(self, key: GroupKey | None, priority: int, duration: Duration | None) -> list[SlotOf]:
+    def closed_to_pod(self, pod: Pod, now: float) -> AbstractSet[str]:
+        """The nodes whose reserved room a pod in no gang may not use, whether any of it is free or not."""
+        if not self.of or pod.stays:
+            return frozenset()
+        return self._closed(None, pod.priority, self._durations.of_pod(pod), now)
+
+    def _closed(self, key: GroupKey | None, priority: int, duration: Duration | None, now: float) -> AbstractSet[str]:
+        """Several may reserve one node, each from another instant on: whichever keeps what is free there, the room is
+        closed where any of them is. Its own room is closed to a workload only by reservations that begin earlier."""
         # kube-scheduler may take its time to take a plan up.
-        end = inf if duration is None else self.now + self._limits.plan_s + duration.seconds
-        return [
-            owner
+        end = inf if duration is None else now + self._limits.plan_s + duration.seconds
+        own = None if key is None else self.of.get(key)
+        return {
+            node
             for other, reservation in self.of.items()
-            if other == key or reservation.priority < priority or end <= reservation.start_by < inf
-            for owner in self.rooms(other)
+            if not (other == key or reservation.priority < priority or end <= reservation.start_by < inf)
+            for node in reservation.rooms
+            if own is None or node not in own.rooms or reservation.start_by < own.start_by
+        }
+
+    def _rooms_but(self, closed: AbstractSet[str]) -> list[SlotOf]:
+        return [
+            reserved_on(other, node)
+            for other, reservation in self.of.items()
+            for node in reservation.rooms
+            if node not in closed
         ]
 
     def closed_to(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
         """The reservations whose room the workload may not use."""
         open_to = set(self.open_to(workload))
-        return [(key, one) for key, one in self.of.items() if open_to.isdisjoint(self.rooms(key))]
+        return [(key, one) for key, one in self.of.items() if not open_to.issuperset(self.rooms(key))]
 
     def said(self, reservation: Backfill) -> RoomReserved:
         """The reservation as a fact of a reason, which names instants on the wall clock."""
@@ -197,9 +216,11 @@ class Backfills:
 
     def keep(self, now: float) -> None:
         """Claim what has come free of reserved room, and give back what is used by claims that end in time."""
+        self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
         while self._moved:
             moved, self._moved = self._moved, {}
             for node in moved:
+                self._relied_on.pop(node, None)
                 for key, reservation in self.of.items():
                     if (wanted := reservation.rooms.get(node)) is not None:
                         self._keep(key, node, wanted, self.left_by(node, reservation.start_by, now), now)
@@ -228,9 +249,15 @@ class Backfills:
         """Return what claims on the node are expected to give back by the instant; all of it where that is infinite."""
         left = Counter[str]()
         for owner, claim in self._claims.on(node):
-            if claim.state is not ClaimState.AWAITED and self.ends_at(owner, claim, now) <= instant:
+            if claim.state is not ClaimState.AWAITED and (at := self.ends_at(owner, claim, now)) <= instant:
                 left.update(dict(claim.requests))
+                self._relied_on[node] = min(at, self._relied_on.get(node, inf))
         return left
+
+    @property
+    def next_end(self) -> float:
+        """When the first of the ends is expected that reservations rely on: if it does not come, more is to be kept."""
+        return min(self._relied_on.values(), default=inf)
 
     def ends_at(self, owner: Owner, claim: Claim, now: float) -> float:
         """When the claim is expected to end, by the core's clock; infinite where it is not known.

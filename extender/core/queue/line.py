@@ -487,13 +487,16 @@ class Singles:
     _singles: WaitingSingles
     _kept_out: KeptOut
 
-    def filter(self, event: FilterCalled, pod: Pod) -> None:
-        """Every node that has room beside what is promised; whatever else is to be said is kube-scheduler's to say."""
-        promised = self._claims.promised_nodes
-        if not promised:
+    def filter(self, event: FilterCalled, pod: Pod, now: float) -> None:
+        """Every node that has room beside what is promised; whatever else is to be said is kube-scheduler's to say.
+
+        Of what is reserved kube-scheduler may see something come free earlier than Muster does.
+        """
+        promised, reserved = self._claims.promised_nodes, self._backfills.closed_to_pod(pod, now)
+        if not (promised or reserved):
             self._outbox.append(AnswerFilter(event.call, event.candidates))
             return
-        open_to = self._backfills.open_to_pod(pod)
+        open_to = self._backfills.open_to_pod(pod, now)
         with self._claims.statement() as statement:
             self._claims.leave_out(statement, open_to)
             view = statement.snapshot
@@ -502,8 +505,8 @@ class Singles:
         refused = {
             node: None
             for node in event.candidates
-            if node in promised
-            and pod.uid not in promised[node]
+            if (node in promised or node in reserved)
+            and pod.uid not in promised.get(node, ())
             and not ((row := view.rows.get(node)) is not None and roomy[row])
             and (own is None or self._preemptions.keeps_out(pod, node, open_to))
         }
