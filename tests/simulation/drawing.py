@@ -10,6 +10,7 @@ from extender.core.limits import NOT_ELASTIC, Limits, Preempts
 from extender.simulation.chance import Chance
 from policies.model import Selection
 from policies.order import FairSharing
+from tests.simulation.backfill_plan import draw_backfill, has_backfill, is_steady, reserving
 from tests.simulation.batch_plan import NONE as NO_BATCH
 from tests.simulation.batch_plan import (
     draw_batch,
@@ -139,7 +140,8 @@ def draw(seed: int) -> Plan:
     plan = _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
     plan = _with_storage(plan, chance) if has_storage(seed) else plan
     plan = _with_platforms(plan, chance) if has_platforms(seed) else plan
-    return _with_claims(plan, chance) if has_claims(seed) else plan
+    plan = _with_claims(plan, chance) if has_claims(seed) else plan
+    return _with_backfill(plan, chance) if has_backfill(seed) else plan
 
 
 def is_late(seed: int) -> bool:
@@ -297,6 +299,34 @@ def _with_claims(plan: Plan, chance: Chance) -> Plan:
         batch=replace(NO_BATCH, jobs=drawn.batch),
         claims=drawn.claims,
     )
+
+
+def _with_backfill(plan: Plan, chance: Chance) -> Plan:
+    """Some of the faults of the seed; nodes, and workloads that wait for others to end, of its own."""
+    steady = is_steady(plan.seed)
+    drawn = draw_backfill(chance, calm=plan.calm, steady=steady)
+    beside = () if steady else tuple(one for one in plan.faults if one.what in FAULTS)
+    limits = replace(plan.limits, waiting=20_000, elastic=NOT_ELASTIC, trials=False)
+    nodes, jobs, batch = drawn.nodes, drawn.jobs, drawn.batch
+    weather = draw_weather(chance.stream("weather of reservations"), calm=True) if steady else plan.weather
+    made = Plan(
+        plan.seed,
+        nodes,
+        jobs,
+        (*beside, *(Fault(*one) for one in drawn.faults)),
+        weather,
+        Profile(cycle_s=0.001, bind_timeout_s=30.0, longest_backoff_s=10.0),
+        reserving(limits, chance, steady=steady),
+        chance.stream("steering").choice((SteeringMode.NOMINATE, SteeringMode.PIN_NODE)),
+        frozenset(),
+        64,
+        batch=replace(NO_BATCH, jobs=batch, pod_rate=100.0),
+        steady=steady,
+    )
+    if chance.stream("queues beside reservations").random() > 0.3:
+        return made
+    made = _with_queues(made, chance)
+    return replace(made, queues=replace(made.queues, changes=())) if steady else made
 
 
 def _slowed(plan: Plan, chance: Chance) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from extender.core.engine import Engine
 from extender.core.gate.steering import SteeringMode
@@ -67,6 +68,8 @@ class Plan:
     """The volumes, if its gangs have volume claims."""
     claims: ClaimPlan | None = None
     """The devices, if its pods have claims of devices."""
+    steady: bool = False
+    """Whether its workloads end when they say, and nothing but the extender fails."""
     late_s: float = 0.0
     """How much later than any other pod the replacement of a member may come."""
 
@@ -115,6 +118,8 @@ class Plan:
             limits.replacement_s,
             self.storage is not None,
             self.claims is not None,
+            limits.reserve_after_s < inf,
+            self.steady,
         )
 
     def core(self, *, sliced: bool = True) -> Engine:

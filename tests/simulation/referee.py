@@ -60,6 +60,7 @@ from tests.simulation.postings import Postings
 from tests.simulation.queue_turns import QueueTurns
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.reclaims import Reclaims
+from tests.simulation.reservations import Reservations
 from tests.simulation.room import judge_kept_in_vain, judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import Shown, events_of
@@ -86,6 +87,7 @@ class Referee:
         self.gave_way: dict[GroupKey, None] = {}
         """The workloads that were evicted for others, and the preemptors of unsuccessful evictions, in all lives."""
         self._ends: Counter[Source] = Counter()
+        self.reservations = Reservations(terms)
         self.devices: DeviceSight | None = None
         self._begin_life()
 
@@ -110,6 +112,7 @@ class Referee:
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
         self._losses = Losses(self._shown, self._claims, self._quota, self._terms, lambda: self._fairness.unsure)
         self._evictions = Evictions(self._shown, self._admissions, reclaims, self._losses, self._terms)
+        self.reservations.begin_life(self._shown, self._claims)
 
     def attach(self, world: World) -> None:
         self._world = world
@@ -120,6 +123,7 @@ class Referee:
     def extender_killed(self) -> None:
         """Begin a new life: the calls under way have ended."""
         self._calls.clear()
+        self.reservations.end_life(self._world.api)
         self._begin_life()
         if self.devices is not None:
             self.devices.begin_life()
@@ -159,6 +163,8 @@ class Referee:
         complain(self._evictions.look(self._world.clock.now))
         complain(self._made.look(self._world, calm=self._terms.calm))
         complain(self._asked.look(self._asks(), self._world.clock.now))
+        for complaint in self.reservations.look(self._world.api, self._world.clock.now) if self._terms.reserves else ():
+            complain(complaint)
         for complaint in () if self.devices is None else self.devices.look():
             complain(complaint)
 
@@ -184,7 +190,7 @@ class Referee:
     def _judges_order(self) -> bool:
         """Whether the turn, and the workloads that could start, are known."""
         terms = self._terms
-        return not (terms.vague or terms.queued or terms.preempts or terms.storage or terms.claims)
+        return not (terms.vague or terms.queued or terms.preempts or terms.storage or terms.claims or terms.reserves)
 
     # The core's effects
 
@@ -221,12 +227,17 @@ class Referee:
         complain(judge_kept_in_vain(event, shown, self._claims))
         complain(self._quota.judge_gangs(effects, now))
         complain(self._unsent.judge(effects))
+        self._judge_reservations(event, effects, now)
         for effect in effects if self._judges_order else ():
             complain(self._fairness.judge(effect, event, now))
         complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))
         complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
         if self._every and self.events % self._every == 0:
             validate(self._extender.core.state)
+
+    def _judge_reservations(self, event: Event, effects: list[Effect], now: float) -> None:
+        for complaint in self.reservations.judge(event, effects, self._world.api, now) if self._terms.reserves else ():
+            complain(complaint)
 
     def _as_meant(self, event: Event) -> Event:
         """Return the event as the objects have it that were shown, where the extender has read something else."""

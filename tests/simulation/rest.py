@@ -31,6 +31,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota import Book, is_strict, is_unplanned, left_for, used_by
 from tests.simulation.referee import Referee
+from tests.simulation.reservations import beside_reserved
 from tests.simulation.restart import complaints
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import (
@@ -38,6 +39,7 @@ from tests.simulation.sight import (
     Sight,
     beside,
     by_gang,
+    fits,
     kept_nodes,
     left_over,
     lets_in,
@@ -226,7 +228,7 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
         yield from _reason(world, referee, beside_it, "")
         return
     yield from _reason(world, referee, key, "Held" if job.held else "")
-    if could_start(world, referee, room, job):
+    if could_start(world, referee, beside_reserved(room, world.api, key), job):
         yield f"{key} waits, and there is room for {job.least} of its pods"
     for victim, without in rooms_without(world, referee, key, plan) if referee.may_evict(job) else ():
         if could_start(world, referee, without, job):
@@ -320,6 +322,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     offer(world.api.changes[Kind.STORAGE], room)
     yield from _device_complaints(referee, room)
     yield from _single_complaints(world)
+    yield from referee.reservations.at_rest(world.api)
     # With a crowd, it is a matter of the order in which they came which gangs are looked at.
     # And a new core has yet to learn of nodes that kube-scheduler refuses for nominations of its own.
     if not restless and not nominated(world.api.pods.values()) and _crowd(world) <= plan.limits.waiting:
@@ -370,7 +373,9 @@ def _single_complaints(world: World) -> Iterator[str]:
         idle = pod.scheduler == OURS and pod.live and not pod.node and not pod.gates
         if pod.group_key is not None or not idle or overlooked(pod, world.scheduler):
             continue
-        if nodes := open_to(pod, world.api.nodes, world.api.pods.values()):
+        room = beside_reserved(left_over(world.api.nodes, world.api.pods.values()), world.api, None)
+        nodes = open_to(pod, world.api.nodes, world.api.pods.values())
+        if nodes := [node for node in nodes if fits(room[node], pod.requests)]:
             yield f"pod {pod.name} waits, and has room on {nodes[0]}"
 
 
@@ -469,6 +474,7 @@ def _start_complaints(
 ) -> Iterator[str]:
     """Check that the gang could not start, not even if others were evicted."""
     assert world.extender is not None
+    room = beside_reserved(room, world.api, key)
     said, started = told(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
     if _could_start(world, room, key, sight, waiting, plan, whole=started and sight.enough(sight.bound)):
         yield f"{key} waits, and there is room for its members\n{said}"

@@ -29,6 +29,8 @@ class Terms:
     ``sliced``: much happens in the middle of a pass.
     ``storage``: gangs have volume claims, which fairness does not model.
     ``claims``: pods have claims of devices.
+    ``reserves``: room is reserved for workloads that wait, which fairness knows nothing of.
+    ``steady``: workloads end when they say, and nothing but the extender fails.
     """
 
     calm: bool
@@ -50,3 +52,5 @@ class Terms:
     seat_s: float = 60.0
     storage: bool = False
     claims: bool = False
+    reserves: bool = False
+    steady: bool = False

@@ -19,9 +19,13 @@ REAL = 100_001
 
 CLAIMS = 1_000_001
 """From here on pods have claims of devices."""
+BACKFILL = 3_000_001
+"""From here on room is reserved for those that wait."""
 
 
-@pytest.mark.parametrize("first", [*range(1, SEEDS + 1, CHUNK), *range(REAL, REAL + 2 * CHUNK, CHUNK), CLAIMS])
+@pytest.mark.parametrize(
+    "first", [*range(1, SEEDS + 1, CHUNK), *range(REAL, REAL + 2 * CHUNK, CHUNK), CLAIMS, BACKFILL]
+)
 def test_every_promise_is_kept_whatever_goes_wrong(first: int) -> None:
     """A seed that breaks one raises its story, and the command that plays it again."""
     for seed in range(first, first + CHUNK):

@@ -15,6 +15,7 @@ from tests.simulation.campaign import SeedError, play
 from tests.simulation.plants import (
     acts,
     asking,
+    backfill,
     changes,
     claims,
     domains,
@@ -297,6 +298,10 @@ FOUND: list[tuple[Plant, int, str]] = [
     (platforms.pods_that_are_not_ready_count_as_ended, 100072, "is promised .*, where the room is"),
     (drifting.room_of_a_pod_that_was_deleted_stays_taken, 11, "the self-check finds drift: pod "),
     (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
+    (backfill.ends_of_backfilled_workloads_ignored, 3000004, "was to start by|may go to .*, where .* is kept"),
+    (backfill.reservations_outlive_their_owners, 3000010, "waits no more, and has"),
+    (backfill.reservations_forgotten_at_a_restart, 3000004, "has Reservation.*, and is to have"),
+    (backfill.room_that_comes_free_is_not_kept, 3000004, "may go to .*, where .* is kept|was to start by"),
     (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),
     (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000005, _HELD_ELSEWHERE),
     (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),

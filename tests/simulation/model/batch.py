@@ -25,6 +25,7 @@ from policies.model import (
     PodSets,
     Requirement,
     Reservation,
+    RunTerms,
     SlotKey,
     Spread,
     Toleration,
@@ -51,6 +52,7 @@ class BatchJob:
     ``closes``: after one success no more pods are made, and the job is complete when no pod runs any more. Otherwise
       one success completes the job.
     ``same_names``: its pods have the same names in each start, and failed ones are deleted before others come.
+    ``run``: how long it says that it runs.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
 
     The writes of the extender:
@@ -108,6 +110,7 @@ class BatchJob:
     reservation: Reservation | None = None
     backfill: Reservation | None = None
     eviction: EvictionTerms = field(default_factory=EvictionTerms)
+    run: RunTerms = field(default_factory=RunTerms)
     hint: str | None = None
     of_class: int | None = None
 
@@ -164,6 +167,7 @@ class BatchJob:
             backfill=self.backfill,
             evicted=self.evicted,
             eviction=self.eviction,
+            run=self.run,
             hint=self.hint,
             same_names=self.same_names,
             of_class=self.of_class,

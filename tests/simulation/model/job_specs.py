@@ -14,6 +14,7 @@ from policies.model import (
     Labels,
     Minima,
     Requests,
+    RunTerms,
     Selection,
     Topology,
 )
@@ -52,6 +53,8 @@ class JobSpec:
     ``pending``: its pods are made when its PodGroup was taken up, as those of a Volcano Job; each role has a series
       then.
     ``storage``: the request of each member's claim, which its replacement finds again.
+    ``run``: how long its pods say that it runs.
+    ``stays``: whether its pods belong to their nodes, as those of a DaemonSet.
     """
 
     name: str
@@ -74,6 +77,8 @@ class JobSpec:
     pending: bool = False
     eviction: EvictionTerms = field(default_factory=EvictionTerms)
     storage: Storage | None = None
+    run: RunTerms = field(default_factory=RunTerms)
+    stays: bool = False
 
     @property
     def size(self) -> int:

@@ -169,6 +169,8 @@ class Jobs:
             group=ref,
             queue=spec.queue,
             eviction=spec.eviction,
+            run=spec.run,
+            stays=spec.stays,
             claims=(f"data-{job.uid}-{number}",) if spec.storage is not None else (),
         )
 

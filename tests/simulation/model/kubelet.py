@@ -80,7 +80,8 @@ class Kubelets:
         there = pod is not None and pod.node in self._api.nodes and pod.node not in self._down
         if pod is not None and runs and there and self.prepares(pod):
             if self._dice is None:
-                self._api.change_pod(uid, phase="Running")
+                alone = pod.group_key is None and any(pod.run)
+                self._api.change_pod(uid, phase="Running", began=self._clock.now if alone else None)
             else:
                 self._start_in_pieces(uid, self._dice)
 

@@ -1,0 +1,30 @@
+"""Bugs in reservations, and in what starts beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.core.cycle.backfill import Backfilling
+from extender.core.ledger.backfill import Backfills
+
+
+def ends_of_backfilled_workloads_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Whatever says how long it runs is taken to end in time."""
+    real = Backfills._closed
+    patch.setattr(
+        Backfills, "_closed", lambda self, key, priority, duration, _: real(self, key, priority, duration, -1e9)
+    )
+
+
+def reservations_outlive_their_owners(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is written, and no room given back, when an owner waits no more."""
+    patch.setattr(Backfilling, "_end", lambda self, key, now: self._backfills.end(key, now))
+
+
+def reservations_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Backfilling, "restore", lambda self, now: None)
+
+
+def room_that_comes_free_is_not_kept(patch: pytest.MonkeyPatch) -> None:
+    """A reservation is written, and anybody may use its room."""
+    patch.setattr(Backfills, "_keep", lambda self, *of: None)

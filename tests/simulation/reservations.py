@@ -1,0 +1,203 @@
+"""Room that is reserved for workloads that wait until others end: it has an owner, it stays, and what was said is kept.
+
+Judged by what is written on the owners, asked for and answered, over all lives of the extender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.effects import AnswerFilter, Effect, Milestone, Reached, Reserve
+from extender.core.events import Event, FilterCalled
+from policies.model import GroupKey, Pod, Requests, Reservation
+from policies.model.duration import RunTerms
+from tests.simulation.claims import Claims
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.quota import Book, is_strict
+from tests.simulation.shown import Shown
+from tests.simulation.sight import Room, fits, take
+from tests.simulation.terms import Terms
+
+_PATIENCE_S = 15.0
+"""A workload may start so much later than said: its extender may be killed, and takes a moment to be back."""
+_CLEAN_S = 15.0
+"""How long a reservation may be written on a workload that waits no more."""
+
+
+def reserved(api: ApiServer) -> Iterator[tuple[GroupKey, Reservation, bool]]:
+    """The reservations that are written: the owner of each, and whether that waits."""
+    for job in api.jobs.values():
+        if job.backfill is not None:
+            yield job.key, job.backfill, job.suspended and not (job.held or job.ended)
+    for pod in api.pods.values():
+        if pod.backfill is not None and pod.group_key is not None:
+            yield pod.group_key, pod.backfill, pod.live and not pod.node
+
+
+def beside_reserved(room: Room, api: ApiServer, key: GroupKey | None) -> Room:
+    """What is left for that workload if each other one gets all that is reserved for it; None: a pod of no gang."""
+    left = {node: dict(amounts) for node, amounts in room.items()}
+    for owner, reservation, _ in reserved(api):
+        for node, requests in reservation.rooms if owner != key else ():
+            if node in left:
+                take(left[node], requests)
+    return left
+
+
+@dataclass(slots=True)
+class _Said:
+    """``until``: when it was said first that its owner starts. ``excused``: a higher priority has come."""
+
+    reservation: Reservation
+    until: float
+    excused: bool = False
+
+
+class Reservations:
+    """``begin_life`` is told what is known of each life of the extender."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._said: dict[GroupKey, _Said] = {}
+        self._stale: dict[GroupKey, float] = {}
+
+    def begin_life(self, shown: Shown, claims: Claims) -> None:
+        self._shown = shown
+        self._claims = claims
+
+    def end_life(self, api: ApiServer) -> None:
+        """What was never written nobody knows any more."""
+        written = {key: reservation for key, reservation, _ in reserved(api)}
+        self._said = {key: said for key, said in self._said.items() if written.get(key) == said.reservation}
+
+    def judge(self, event: Event, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
+        """What is wrong with what the core asks for."""
+        for effect in effects:
+            if isinstance(effect, Reached) and effect.milestone is Milestone.PLANNED:
+                self._said.pop(effect.key, None)
+                yield from self._judge_order(effect.key, api)
+            if isinstance(effect, AnswerFilter) and isinstance(event, FilterCalled):
+                yield from self._judge_filter(effect, self._shown.pods.get(event.pod.uid, event.pod), now)
+        last = {effect.key: effect for effect in effects if isinstance(effect, Reserve) and effect.backfill}
+        if last:
+            self._excuse(api)
+        for key, effect in last.items():
+            before = self._said.pop(key, None)
+            if before is not None and self._is_bound_to_stay(before, now) and _waits(key, api):
+                if effect.reservation is None:
+                    yield f"{key} waits, and what is reserved for it until {before.until} is given up"
+                elif effect.reservation.rooms != before.reservation.rooms or effect.reservation.until > before.until:
+                    yield f"{key} has {before.reservation}, and is to have {effect.reservation}"
+            if effect.reservation is not None:
+                until = effect.reservation.until or inf
+                self._said[key] = _Said(effect.reservation, until if before is None else min(until, before.until))
+
+    def look(self, api: ApiServer, now: float) -> Iterator[str]:
+        """To be called every second or so."""
+        stale = {key: reservation for key, reservation, waits in reserved(api) if not waits}
+        self._stale = {key: self._stale.get(key, now) for key in stale}
+        for key, since in self._stale.items():
+            if self._terms.steady and now - since > _CLEAN_S:
+                yield f"{key} waits no more, and has {stale[key]}"
+        self._excuse(api)
+        waiting = _priorities(api)
+        for key, said in self._said.items():
+            if self._judges_starts and not said.excused and key in waiting and now > said.until + _PATIENCE_S:
+                yield f"{key} was to start by {said.until:.1f}, and waits at {now:.1f}"
+
+    def at_rest(self, api: ApiServer) -> Iterator[str]:
+        """When nothing is on its way any more."""
+        for key, reservation, waits in reserved(api):
+            if not waits:
+                yield f"{key} waits no more, and has {reservation}"
+
+    def _excuse(self, api: ApiServer) -> None:
+        """A higher priority may take what is reserved."""
+        waiting = _priorities(api) if self._said else {}
+        highest = max(waiting.values(), default=0)
+        for key, said in self._said.items():
+            said.excused = said.excused or waiting.get(key, highest) < highest
+
+    @property
+    def _judges_starts(self) -> bool:
+        """Quota is not reserved."""
+        return self._terms.steady and not self._terms.queued
+
+    def _is_bound_to_stay(self, said: _Said, now: float) -> bool:
+        return self._terms.steady and not said.excused and said.until > now
+
+    def _judge_order(self, planned: GroupKey, api: ApiServer) -> Iterator[str]:
+        """In a StrictFIFO queue nothing passes a workload that waits for its reservation."""
+        if not self._terms.steady:
+            return
+        book, queues = Book(api.queues.values(), api.nodes.values()), _queues(api)
+        queue, priorities = book.queue_of(queues.get(planned, "")), _priorities(api)
+        if queue is None or not is_strict(queue) or queue.by_past_usage:
+            return
+        created = _created(api)
+        for key in self._said:
+            same = book.queue_of(queues.get(key, "")) is queue and priorities.get(key) == priorities.get(planned)
+            if same and created[key] < created[planned]:
+                yield f"{planned} is planned before {key}, which waits in the same StrictFIFO queue"
+
+    def _judge_filter(self, answer: AnswerFilter, pod: Pod, now: float) -> Iterator[str]:
+        """A pod of no gang is kept off reserved room, and one of a DaemonSet is not. Judged on nodes that have nothing
+        else: there all of the room is free, and kept."""
+        if pod.group_key is not None or pod.native_group:
+            return
+        for node, requests, said in self._whole_nodes():
+            free = self._shown.free(node)
+            if pod.stays and node in answer.refused and fits(free, pod.requests):
+                yield f"{pod.uid} belongs to {node}, and is kept off by what is reserved there"
+            take(free, pod.requests)
+            ends_in_time = now + _longest(pod.run) <= said.reservation.until
+            lasts = not (pod.stays or ends_in_time or said.excused)
+            if node in answer.passed and lasts and not fits(free, requests):
+                yield f"{pod.uid} may go to {node}, where {said.reservation} is kept"
+
+    def _whole_nodes(self) -> Iterator[tuple[str, Requests, _Said]]:
+        """What is reserved on nodes where nothing is, and nothing is promised."""
+        claims = self._claims
+        books = (claims.promised, claims.kept, claims.seats.sure, claims.doubts.minded)
+        taken = {claim.node for book in books for claim in book.values()} | {*claims.on_their_way.values()}
+        taken |= {pod.node for pod in self._shown.pods.values() if pod.node}
+        taken |= claims.admissions.slots.nodes(claims.on_their_way)
+        for said in self._said.values():
+            for node, requests in said.reservation.rooms:
+                if node in self._shown.nodes and node not in taken:
+                    yield node, requests, said
+
+
+def _longest(run: RunTerms) -> float:
+    known = [seconds for seconds in run if seconds is not None]
+    return min(known, default=inf)
+
+
+def _waits(key: GroupKey, api: ApiServer) -> bool:
+    return key in _priorities(api)
+
+
+def _priorities(api: ApiServer) -> Mapping[GroupKey, int]:
+    """Of whatever waits, also of pods of no gang."""
+    waiting = {job.key: job.shown().priority for job in api.jobs.values() if job.suspended and not job.ended}
+    for pod in api.pods.values():
+        if pod.node or not pod.live:
+            continue
+        key = pod.group_key or GroupKey(pod.namespace, f"pod {pod.name}")
+        waiting[key] = max(waiting.get(key, pod.priority), pod.priority)
+    return waiting
+
+
+def _queues(api: ApiServer) -> Mapping[GroupKey, str]:
+    queues = {pod.group_key: pod.queue for pod in api.pods.values() if pod.group_key is not None}
+    return queues | {job.key: job.queue for job in api.jobs.values()}
+
+
+def _created(api: ApiServer) -> Mapping[GroupKey, float]:
+    found: dict[GroupKey, float] = {}
+    for pod in api.pods.values():
+        if pod.group_key is not None:
+            found[pod.group_key] = min(found.get(pod.group_key, pod.created), pod.created)
+    return found | {job.key: job.shown().created for job in api.jobs.values()}
