@@ -129,3 +129,5 @@ def test_a_pod_in_no_gang_ends_too() -> None:
     assert found is not None
     assert found.at == pytest.approx(script.now + 60)
     assert durations(script).end_of_pod(replace(pod, node=None), script.now) is None
+    began = replace(pod, began=pod.created - 20, created=pod.created - 500)
+    assert durations(script).end_of_pod(began, script.now) == End(script.now + 40, Duration(60, Basis.SAID))

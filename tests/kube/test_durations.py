@@ -77,6 +77,15 @@ def test_a_pod_says_it_in_an_annotation_and_has_a_deadline_of_its_own() -> None:
         assert pod.hint == BAD.replace("soon", text)
 
 
+def test_a_pod_in_no_gang_begins_when_its_kubelet_takes_it_up_if_it_says_how_long_it_runs() -> None:
+    def began(said: str | None, **status: Any) -> float | None:
+        return pod_from(msgspec.convert({"metadata": meta(said), "spec": {}, "status": status}, PodObject)).began
+
+    assert began("6h", startTime="1970-01-01T00:10:00Z") == 600
+    assert began("6h") is None
+    assert began(None, startTime="1970-01-01T00:10:00Z") is None
+
+
 @pytest.mark.parametrize(
     ("kind", "convert"), [(GroupObject, group_from), (VolcanoGroup, volcano_group_from), (KaiGroup, kai_group_from)]
 )
