@@ -187,7 +187,7 @@ def test_room_that_several_reserve_is_open_to_what_ends_before_the_first_of_them
     script.start("second", 1, 2000)
     script.wait("big", 2, 500)
     script.wait("next", 2, 500)
-    script.advance(AFTER_S + 2)
+    script.advance(AFTER_S + 61)
     big, following = script.reservation("big"), script.reservation("next")
     assert big is not None
     assert following is not None
@@ -243,3 +243,19 @@ def test_a_single_pod_is_kept_off_although_kube_scheduler_knows_earlier_that_roo
     short = replace(single("short", gpus=1), run=RunTerms(100))
     script.see(short)
     assert script.filter(short, ["a-0"]) == ("a-0",)
+
+
+def test_no_more_is_reserved_of_a_node_than_it_has() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
+    script.start("first", 1, 1000)
+    second = script.start("second", 1, 3000)
+    script.wait("low", 2, 500)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("low") is not None
+    script.end(second)
+    script.wait("high", 2, 500, priority=10)
+    script.advance(AFTER_S + 61)
+    high = script.reservation("high")
+    assert high is not None
+    assert sorted(high.rooms) == ["a-0", "a-1"]
+    assert all(wanted["nvidia.com/gpu"] == 8 for wanted in high.rooms.values())

@@ -14,7 +14,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from extender.core.ledger.backfill import Backfills
+from extender.core.ledger.backfill import Backfill, Backfills
 from extender.core.ledger.claims import Claims, ClaimState
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.quotas import Quotas
@@ -106,7 +106,7 @@ class Endings:
 
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Opening | None]:
         """Return the earliest room for the workload; None if all ends would not help, or the workload has changed."""
-        ordered = yield from self.in_order(workload.key, now)
+        ordered = yield from self.in_order(workload, now)
         endings = ordered.endings
         low, high = 0, len(endings)
         plan = yield from self._plan(workload, demand, shape, ordered, high)
@@ -126,8 +126,8 @@ class Endings:
             rooms.setdefault(node, Counter()).update(dict(pod.requests))
         return Opening(rooms, *((endings[high - 1].at, endings[high - 1].key) if high else (now, None)))
 
-    def in_order(self, key: GroupKey | None, now: float) -> Steps[InOrder]:
-        """Whatever runs, and what is reserved for others than that workload if there is one, by the expected ends."""
+    def in_order(self, before: Workload | None, now: float) -> Steps[InOrder]:
+        """Sort what runs, and what starts in reserved room ``before`` that workload if one is given, by the ends."""
         found: dict[object, Ending] = {}
         for count, (owner, claim) in enumerate(self._claims.all().items(), 1):
             if not count % AT_ONCE:
@@ -141,20 +141,18 @@ class Endings:
                 at = self._backfills.ends_at(owner, claim, now)
                 ending = found[of] = Ending(at, began, claim.workload)
             ending.rooms.append((claim.node, claim.requests))
-        endings = [*found.values(), *(() if key is None else self._reserved(key))]
+        endings = [*found.values(), *(() if before is None else self._reserved(before))]
         endings.sort(key=lambda ending: (ending.at, ending.began, str(ending.key)))
         yield len(found)
         return InOrder(endings, self._claims.snapshot())
 
-    def _reserved(self, key: GroupKey) -> Iterator[Ending]:
-        """The reservations of other workloads, each from its start on."""
-        for other, reservation in self._backfills.of.items():
-            if other == key:
-                continue
-            workload = self._workloads.get(other)
-            duration = None if workload is None else self._durations.of(workload)
+    def _reserved(self, workload: Workload) -> Iterator[Ending]:
+        """The ends of what starts in reserved room before the workload."""
+        for key, reservation in self._before(workload):
+            other = self._workloads.get(key)
+            duration = None if other is None else self._durations.of(other)
             at = inf if duration is None else reservation.start_by + duration.seconds
-            yield Ending(at, inf, other, [(node, tuple(wanted.items())) for node, wanted in reservation.rooms.items()])
+            yield Ending(at, inf, key, [(node, tuple(wanted.items())) for node, wanted in reservation.rooms.items()])
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, ordered: InOrder, count: int
@@ -165,7 +163,7 @@ class Endings:
                 view = statement.snapshot
                 if view.free.shape != ordered.shape:
                     return None  # nodes have come or gone meanwhile: the next review finds out anew
-                self._hold_reserved(statement, workload.key)
+                self._hold_reserved(statement, workload)
                 statement.add(np.arange(len(view.names)), ordered.given_back(count))
                 yield _EVALUATE
                 try:
@@ -176,14 +174,22 @@ class Endings:
                 return found
         return None
 
-    def _hold_reserved(self, statement: Statement, key: GroupKey) -> None:
-        """Take all of what is reserved for others, and not only what has come free of it."""
-        for other, reservation in self._backfills.of.items():
-            if other == key:
-                continue
-            self._claims.leave_out(statement, self._backfills.rooms(other))
+    def _hold_reserved(self, statement: Statement, workload: Workload) -> None:
+        """Take all room that is reserved before the workload's, and not only what has come free of it.
+
+        The statement shows some of what is kept as free already: that is given back once, and not twice.
+        """
+        shown = set(self._backfills.open_to(workload))
+        kept = (owner for key in self._backfills.of for owner in self._backfills.rooms(key))
+        self._claims.leave_out(statement, [owner for owner in kept if owner not in shown])
+        for _, reservation in self._before(workload):
             for node, wanted in reservation.rooms.items():
                 statement.claim(node, tuple(wanted.items()))
+
+    def _before(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
+        """The reservations of others whose room the workload may not take over: those of no lower priority."""
+        of = self._backfills.of.items()
+        return [(key, one) for key, one in of if key != workload.key and one.priority >= workload.priority]
 
     def _flavored(
         self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[Ending]
