@@ -252,7 +252,7 @@ class Apply:
                 workload = self._see_again(uid, now)
                 if workload is not None and workload.members.placed:
                     self._steering.storage_seen(workload, now)
-            self._device_users.ask_again(uids)
+            self._device_users.ask_again(uids, self._volumes)
         if changed:
             self._device_users.look_at_jobs(self._volumes)
         if self._volumes.refresh():
@@ -275,7 +275,7 @@ class Apply:
     def device_noted(self, event: DeviceEvent, now: float) -> None:
         """See the pods again whose claims have changed, and wake what waits for room if devices came free."""
         may_concern_jobs = self._devices.may_concern_jobs(event)
-        uids = self._devices.note(event)
+        uids = [uid for uid in self._devices.note(event) if uid in self._store.pods]
         if isinstance(event, DeviceClaimSeen | DeviceClaimGone):
             self._allocations.note(event)
             # Devices of a lost member are free by now that are to be kept for its replacement.
@@ -285,7 +285,7 @@ class Apply:
             uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]
         for uid in uids:
             self._see_again(uid, now)
-        self._device_users.ask_again(uids)
+        self._device_users.ask_again(uids, self._devices)
         if may_concern_jobs:
             self._device_users.look_at_jobs(self._devices)
         if isinstance(event, DeviceClassSeen | DeviceClassGone):
@@ -304,7 +304,7 @@ class Apply:
             return
         for uid in (stale := self._devices.take_stale()):
             self._pods_seen.see(self._store.pods[uid], now)
-        self._device_users.ask_again(stale)
+        self._device_users.ask_again(stale, self._devices)
         self._device_users.wake_for_grown(self._devices)
         for node in self._devices.offers.take_shrunk():
             self._revocations.give_way(node, now, "has lost devices")

@@ -386,6 +386,72 @@ def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(how: str, 
     assert nodes_of(script, [again]) == [node]
 
 
+def test_each_device_of_a_lost_member_is_kept_once_its_claim_is_gone() -> None:
+    """Seed 1600065: the devices of the first claim were free for everybody until the last claim had gone."""
+    script = started(*gpus("a-0", count=3), template(request()), clusters="a: 1x0")
+    uses = ClaimUse("gpu", "", "gpus"), ClaimUse("more", "", "gpus")
+    train = with_template("train", 2)
+    train[1] = replace(train[1], device_claims=uses)
+    script.see(train)
+    script.feed(claim("other", request(), pod=train[0], node="a-0", devices=("h100-2",)))
+    for number, use in enumerate(uses):
+        seen = claim(use.name, request(), pod=train[1], node="a-0", devices=(f"h100-{number}",))
+        script.feed(replace(seen, claim=replace(seen.claim, use=use.name)))
+    script.run(train)
+    script.change(script.pods[train[1].uid], phase="Failed")
+    script.gone(script.pods[train[1].uid])
+    script.feed(DeviceClaimGone("default", "gpu"))
+    script.see(with_template("other", 1))
+    script.advance(1.0)
+    assert script.reason("other") == "NoRoom"
+
+
+def test_a_promise_is_looked_at_again_when_its_claim_has_lost_its_devices() -> None:
+    """Seed 1600445: the claim was deallocated with the last pod of the gang before, and the driver had stopped."""
+    script = started(*gpus("a-0", count=1), template(request()))
+    train = with_template("train", 1)
+    script.see(train)
+    allocated = claim("train-0", request(), pod=train[0], node="a-0", devices=("h100-0",))
+    script.feed(allocated)
+    script.feed(SliceGone("a-0"))
+    assert nodes_of(script, train) == ["a-0"], "kube-scheduler has given it the device"
+    script.feed(claim("train-0", request(), pod=train[0]))
+    assert nodes_of(script, train) == [""]
+
+
+@pytest.mark.parametrize("how", ["gone", "failed"])
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_job_goes_on_while_the_claim_of_a_lost_pod_has_its_devices(how: str, bound: bool) -> None:
+    """Seed 1600055: Kubernetes deletes the claim after the pod, and its job was suspended in between."""
+    script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
+    train = Controlled(script, claiming("job"))
+    train.wait(1)
+    pods = train.create()
+    claims = [
+        claim(f"claim-{number}", request(), pod=pod, node="a-0", devices=(f"h100-{number}",))
+        for number, pod in enumerate(pods)
+    ]
+    for one in claims:
+        script.feed(one)
+    if bound:
+        script.run(pods)
+    if how == "gone":
+        script.gone(pods[1])
+        del train.pods[pods[1].uid]
+    else:
+        script.change(pods[1], phase="Failed")
+        train.pods[pods[1].uid] = script.pods[pods[1].uid]
+    train.wait(1)
+    (new,) = train.create()
+    train.wait(1)
+    assert not train.stops
+    assert not script.planned(new), "its devices are not free yet"
+    script.feed(DeviceClaimGone("default", "claim-1"))
+    train.wait(1)
+    assert script.planned(new) == "a-0"
+    assert not train.stops
+
+
 def test_an_extended_resource_is_offered_whose_devices_were_counted_for_claims_before() -> None:
     script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
     script.feed(replace(CLASS, resource=GPU))

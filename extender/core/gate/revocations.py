@@ -164,8 +164,8 @@ class Revocations:
 
     def drop_kept(self, workload: Workload) -> None:
         """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
-        cordoned node counts: it may be drained, and open again before the replacement comes. Once the claims of a lost
-        member have gone, its devices are kept as well."""
+        cordoned node counts: it may be drained, and open again before the replacement comes. The devices of a lost
+        member are kept once its claims have given them back."""
         claims = self._claims
         while (surplus := workload.surplus_reserved) is not None:
             self._room.unreserve(workload, surplus)
@@ -173,7 +173,7 @@ class Revocations:
             claim = claims.get(SlotOf(workload.key, slot))
             if claim is None or claim.node not in claims.nodes or claims.overcommitted(claim.node, claim.requests):
                 self._room.unreserve(workload, slot)
-            elif not self._devices.has_devices(workload.reserved[slot].uid):
+            else:
                 self._room.reserve_devices(workload, slot, claim)
 
     def take_back(self, workload: Workload, member: Member, now: float) -> None:
@@ -234,11 +234,7 @@ class Revocations:
     def give_way(
         self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
     ) -> None:
-        """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way.
-
-        Devices do not count while some are allocated to a pod that is not known yet: it may be the pod of a slot there,
-        and both would count."""
-        unsure = self._devices.has_unseen_users(node)
+        """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way."""
         for owner, claim in reversed(list(self._claims.promised_on(node))):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
@@ -246,7 +242,7 @@ class Revocations:
                 continue
             if workload is None or not self._is_promised(workload, owner):
                 continue
-            if not self._claims.overcommitted(node, without_devices(claim.requests) if unsure else claim.requests):
+            if not self._claims.overcommitted(node, claim.requests):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None

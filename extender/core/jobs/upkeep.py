@@ -13,6 +13,7 @@ from extender.core.gate.revocations import Revocations, needs
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims, ClaimState, SlotOf
 from extender.core.ledger.creation import PROBATION_S, FailedCreation
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.room import Room
@@ -42,6 +43,7 @@ class Upkeep:
     _room: Room
     _outbox: Outbox
     _claims: Claims
+    _devices: Devices
     _failed_creation: FailedCreation
     _additions: Additions
     _pending: Pending
@@ -117,14 +119,15 @@ class Upkeep:
         return member.state in (MemberState.BOUND, MemberState.BINDING, MemberState.UNKNOWN)
 
     def _makes_room(self, workload: Workload, node: str) -> bool:
-        """Whether pods of it have yet to go there, or a Binding of one that is gone has yet to end."""
+        """Whether pods of it, or devices that they had, have yet to go there, or a Binding of one that is gone has yet
+        to end."""
         for owner, claim in self._claims.on(node):
             if claim.workload != workload.key or isinstance(owner, SlotOf):
                 continue
             member = workload.members.get(owner)
             if claim.state is ClaimState.TERMINATING or member is None or not member.pod.live:
                 return True
-        return False
+        return self._devices.are_coming_back(node, workload.key)
 
     @staticmethod
     def _may_stay_empty(workload: Workload, slot: SlotKey) -> bool:

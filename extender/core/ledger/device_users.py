@@ -47,7 +47,7 @@ class DeviceUsers:
         for number, uid in enumerate(counted.all_users(), 1):
             if (pod := self._store.pods.get(uid)) is not None:
                 self._store.put_pod(pod)
-                self.ask_again([uid])
+                self.ask_again([uid], counted)
             if not number % AT_ONCE:
                 yield AT_ONCE
         self.look_at_jobs(counted)
@@ -67,12 +67,13 @@ class DeviceUsers:
             for node in grown:
                 self._preemptions.changed(node)
 
-    def ask_again(self, uids: Iterable[str]) -> None:
-        """Promise these pods what they ask for now, on the node that they were promised."""
+    def ask_again(self, uids: Iterable[str], counted: Devices | Volumes) -> None:
+        """Promise these pods what they ask for now, on the node that they were promised. It may be more than before."""
         for uid in uids:
             claim = self._claims.get(uid)
             if claim is not None and claim.promised:
                 self._claims.assume(self._store.pods[uid], claim.node)
+                counted.offers.doubt(claim.node)
 
     def look_at_jobs(self, counted: Devices | Volumes) -> None:
         """Look again at the jobs whose templates ask for devices, or volumes: the amounts may be others now."""

@@ -154,6 +154,9 @@ class Devices:
         """The pods that name a claim or a template, by UID."""
         self._stale: dict[str, None] = {}
         """The pods that may ask for something else since other pods or devices have changed."""
+        self._held: dict[ObjectKey, Allocation] = {}
+        """The devices of claims that are counted as in use: those of a pod count from when it is shown, as its other
+        room does. The watch of claims can be ahead of that of pods, and these devices may be promised to that pod."""
         self._claim_with: dict[DeviceKey, ObjectKey] = {}
         """The claim that the device is allocated to."""
         self._holder: dict[DeviceKey, str] = {}
@@ -163,7 +166,7 @@ class Devices:
         self._lingering: dict[str, GroupKey | None] = {}
         """Pods that are gone and whose claims have devices yet, by UID, and their gangs."""
         self._relieved: dict[GroupKey, None] = {}
-        """The gangs of such pods whose claims have none any more."""
+        """The gangs of pods that have ended, a claim of which has none any more."""
         self._of_domains: Counter[DeviceKey] = Counter()
         """How many allocations have each channel, and each device of a daemon."""
         self._daemon: Requests = (("pods", 1),)
@@ -218,22 +221,25 @@ class Devices:
             return []
         before = self.claims.pop(key, None)
         if before is not None:
-            self._hold(key, before.allocation, -1)
+            self._let_go(key)
             if (made := self._made_for.get(before.owner)) is not None:
                 made.pop(key, None)
                 if not made:
                     del self._made_for[before.owner]
         if claim is not None:
             self.claims[key] = claim
-            self._hold(key, claim.allocation, 1)
             if claim.owner:
                 self._made_for.setdefault(claim.owner, {})[key] = None
-        if before is not None and before.owner in self._lingering and not self.has_devices(before.owner):
-            gang = self._lingering.pop(before.owner)
+            if not claim.owner or claim.owner in self._users or claim.owner in self._lingering:
+                self._hold(key)
+        if before is not None and before.allocation is not None and (claim is None or claim.allocation is None):
+            gang = self._gang_of_ended(before.owner)
             self._relieved |= {gang: None} if gang is not None else {}
+            if not self.has_devices(before.owner):
+                self._lingering.pop(before.owner, None)
         self._refresh()
         owners = {one.owner: None for one in (before, claim) if one is not None}
-        return [uid for uid in {**self._using.get(key, {}), **owners} if uid in self._users]
+        return list({**self._using.get(key, {}), **owners})
 
     def _note_domain(self, event: ComputeDomainSeen | ComputeDomainGone | ComputeDomainsListed) -> list[str]:
         match event:
@@ -269,17 +275,20 @@ class Devices:
                 return known is None or not known.owner
         return True
 
-    def _hold(self, key: ObjectKey, allocation: Allocation | None, sign: int) -> None:
-        """Note that the claim has these devices, or with -1 that it has them no longer."""
-        if allocation is None:
-            return
-        self.inventory.hold(allocation.devices, sign)
-        of_domains = Counter(device for device in allocation.devices if device.driver == DOMAIN_DRIVER)
-        if sign > 0:
-            self._of_domains.update(of_domains)
+    def _hold(self, key: ObjectKey) -> None:
+        """Count the devices of the claim as in use."""
+        allocation = self.claims[key].allocation
+        if allocation is not None and key not in self._held:
+            self._held[key] = allocation
+            self.inventory.hold(allocation.devices)
+            self._of_domains.update(_of_domains(allocation))
             self._claim_with |= dict.fromkeys(allocation.devices, key)
-        else:
-            self._of_domains.subtract(of_domains)
+
+    def _let_go(self, key: ObjectKey) -> None:
+        """Count the devices that the claim has had as free."""
+        if (allocation := self._held.pop(key, None)) is not None:
+            self.inventory.hold(allocation.devices, -1)
+            self._of_domains.subtract(_of_domains(allocation))
             for device in allocation.devices:
                 self._claim_with.pop(device, None)
 
@@ -299,7 +308,7 @@ class Devices:
         return bool(self._stale) or self.offers.changed
 
     def take_relieved(self) -> list[GroupKey]:
-        """The gangs of pods that are gone, and whose claims have given their devices back since this was asked last."""
+        """The gangs of pods that have ended, a claim of which has given its devices back since the last call."""
         relieved, self._relieved = self._relieved, {}
         return list(relieved)
 
@@ -329,16 +338,14 @@ class Devices:
 
     def concerns(self, pod: Pod) -> bool:
         """Whether it asks for devices, as far as is known, or has asked for some."""
-        if pod.device_claims or not self.classes.seen:
-            return bool(pod.device_claims) or pod.uid in self._users
-        return pod.uid in self._users or any("/" in name and self.classes.classes_of(name) for name, _ in pod.requests)
+        if pod.device_claims or pod.uid in self._users or pod.uid in self._made_for:
+            return True
+        classes = self.classes
+        return bool(classes.seen) and any("/" in name and classes.classes_of(name) for name, _ in pod.requests)
 
     def see(self, pod: Pod) -> Pod:
         """A pod that asks for devices is there: the same with the amounts that it asks for."""
         known = self._users.get(pod.uid)
-        if known is None:
-            # What is promised there stood while it was not known whose devices these are.
-            self.offers.doubt(self._nodes_with(pod.uid))
         self._note_daemon(pod)
         for key in _named(pod):
             if pod.uid not in (users := self._using.setdefault(key, {})):
@@ -346,6 +353,9 @@ class Devices:
                 users[pod.uid] = None
         seen = self._resolve(pod if known is None else _unresolved(pod, known))
         self._put(pod.uid, seen)
+        for key in self._made_for.get(pod.uid, ()) if known is None else ():
+            self._hold(key)
+        self._refresh()
         if (room := self._room.get(pod.uid)) is not None:
             self._count_as_room(pod.uid, room)
         return seen.resolved
@@ -426,20 +436,18 @@ class Devices:
         """Whether pods of a victim are gone and have devices yet: Kubernetes deletes their claims after them."""
         return victim.pod in self._lingering or (not victim.pod and victim.key in self._lingering.values())
 
-    def has_unseen_users(self, node: str) -> bool:
-        """Whether devices of the node are allocated to a pod that the watch has yet to show. It may be the pod to which
-        they are promised there: the watch of claims can be ahead of that of pods."""
+    def are_coming_back(self, node: str, gang: GroupKey) -> bool:
+        """Whether claims of pods of the gang that have ended have devices of the node: Kubernetes deletes them soon."""
         holders = (self._claim_with.get(key) for key in self.inventory.on_node(node))
         owners = (self.claims[key].owner for key in holders if key is not None)
-        return any(uid and uid not in self._users and uid not in self._lingering for uid in owners)
+        return any(self._gang_of_ended(uid) == gang for uid in owners)
 
-    def _nodes_with(self, uid: str) -> Iterator[str]:
-        """The nodes of devices that claims have which were made for that pod."""
-        for key in self._made_for.get(uid, ()):
-            allocation = self.claims[key].allocation
-            for device in allocation.devices if allocation is not None else ():
-                if (known := self.inventory.known.get(device)) is not None and known.reach.node:
-                    yield known.reach.node
+    def _gang_of_ended(self, uid: str) -> GroupKey | None:
+        """The gang of a pod that has ended, or is about to, and whose claims may have devices; None for other pods."""
+        seen = self._users.get(uid)
+        if seen is not None and not seen.raw.live:
+            return seen.raw.group_key
+        return self._lingering.get(uid)
 
     def has_devices(self, uid: str) -> bool:
         """Whether a claim that was made for that pod is allocated."""
@@ -879,6 +887,11 @@ def _bundles_of(requests: Sequence[Alternatives], shared: ObjectKey | None) -> I
         if len(some) > 1:
             name = " or ".join(f"{'all' if one.count is None else one.count} of {of}" for one, of in some)
             yield Bundle(tuple((one,) for one, _ in some)), name
+
+
+def _of_domains(allocation: Allocation) -> Counter[DeviceKey]:
+    """Its channels, and devices of daemons."""
+    return Counter(device for device in allocation.devices if device.driver == DOMAIN_DRIVER)
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

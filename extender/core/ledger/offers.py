@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from extender.core.ledger.claims import Claims
 from policies.model import Requests
 
@@ -37,9 +35,9 @@ class Offers:
         if any(has.get(name, 0) < had.get(name, 0) for name in had | has):
             self._shrunk[node] = None
 
-    def doubt(self, nodes: Iterable[str]) -> None:
-        """Take these nodes for ones that offer less: what is promised there is looked at again."""
-        self._shrunk |= dict.fromkeys(nodes)
+    def doubt(self, node: str) -> None:
+        """Take the node for one that offers less: what is promised there is looked at again."""
+        self._shrunk[node] = None
 
     @property
     def changed(self) -> bool:

@@ -63,14 +63,17 @@ class Room:
             self._claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
 
     def reserve_devices(self, workload: Workload, slot: SlotKey, claim: Claim) -> None:
-        """Keep the devices of a lost member, too, if they are free. ``claim``: its room that is kept; nothing happens
-        unless devices are all that it lacks."""
+        """Keep those devices of a lost member, too, that are free by now. ``claim``: its room that is kept; nothing
+        happens unless devices are all that it lacks."""
         had = workload.reserved[slot].requests
-        if claim.until is None or not claim.requests == without_devices(had) != had:
+        if claim.until is None or without_devices(claim.requests) != without_devices(had):
             return
-        if self._claims.fits(claim.node, tuple(one for one in had if one not in claim.requests)):
+        kept, free = dict(claim.requests), self._claims.room(claim.node, had)
+        amounts = ((name, min(much, kept.get(name, 0) + max(0, free.get(name, 0)))) for name, much in had)
+        requests = tuple((name, much) for name, much in amounts if much)
+        if requests != claim.requests:
             self._changes.taken = True
-            self._claims.reserve(SlotOf(workload.key, slot), claim._replace(requests=had), claim.until)
+            self._claims.reserve(SlotOf(workload.key, slot), claim._replace(requests=requests), claim.until)
 
     def unreserve(self, workload: Workload, slot: SlotKey) -> None:
         workload.unreserve(slot)
