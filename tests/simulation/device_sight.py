@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from extender.core.effects import Deallocate, Effect, Nominate, PostBinding, StartJob, SuspendJob, Ungate
 from extender.core.events import (
+    DeviceClaimGone,
+    DeviceClaimSeen,
     Event,
     FilterCalled,
     JobSeen,
@@ -23,8 +25,9 @@ from extender.core.events import (
     SliceGone,
     SliceSeen,
 )
+from extender.core.ledger.devices import ObjectKey
 from policies.model import Job, Node, Pod, PodSets, Requests
-from policies.model.devices import DOMAIN_LABEL, DeviceClaim, DeviceKey, Slice
+from policies.model.devices import DOMAIN_LABEL, Allocation, DeviceClaim, DeviceKey, Slice
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import OURS
 from tests.simulation.model.apiserver import ApiServer
@@ -37,7 +40,6 @@ from tests.simulation.model.devices import (
     amounts_in,
     amounts_of,
     claims_of,
-    listed,
     node_of,
     with_amounts,
 )
@@ -55,6 +57,10 @@ class DeviceSight:
         self._slices: dict[str, Slice] = {}
         """The slices that the extender was shown, by node."""
         self._nodes: dict[str, Node] = {}
+        self._allocated: dict[ObjectKey, Allocation] = {}
+        """The devices of claims that the extender was shown."""
+        self._told: dict[str, NodeSeen] = {}
+        """The nodes with their amounts, as of the last event."""
         api.listeners[Kind.PODS].append(self._pod_changed)
         api.listeners[Kind.JOBS].append(self._job_changed)
         for change in api.changes[Kind.JOBS].values():
@@ -63,6 +69,8 @@ class DeviceSight:
     def begin_life(self) -> None:
         self._slices.clear()
         self._nodes.clear()
+        self._allocated.clear()
+        self._told.clear()
 
     def _pod_changed(self, change: Change) -> None:
         if isinstance(pod := change.value, Pod) and pod.device_claims:
@@ -86,20 +94,41 @@ class DeviceSight:
                 return replace(event, pod=self._pod(pod))
             case JobSeen(job):
                 return JobSeen(self._job(job))
+            case _:
+                return self._node_meant(event) or event
+
+    def _node_meant(self, event: Event) -> NodeSeen | None:
+        """The node whose amounts the event changes."""
+        match event:
             case NodeSeen(node):
                 self._nodes[node.name] = node
-                return self._node(node.name) or event
+                return self._node(node.name)
             case NodeGone(name):
                 self._nodes.pop(name, None)
             case SliceSeen(published):
                 self._slices[published.reach.node] = published
-                return self._node(published.reach.node) or event
+                return self._node(published.reach.node)
             case SliceGone(name):
                 self._slices.pop(name, None)
-                return self._node(name) or event
+                return self._node(name)
+            case DeviceClaimSeen(claim):
+                return self._claim_seen((claim.namespace, claim.name), claim.allocation)
+            case DeviceClaimGone(namespace, name):
+                return self._claim_seen((namespace, name), None)
             case _:
                 pass
-        return event
+        return None
+
+    def _claim_seen(self, key: ObjectKey, allocation: Allocation | None) -> NodeSeen | None:
+        """Take over what the claim has. Returns its node if that has other amounts by it."""
+        before = self._allocated.pop(key, None)
+        if allocation is not None:
+            self._allocated[key] = allocation
+        for name in [node_of(one) for one in (before, allocation) if one is not None]:
+            known = self._told.get(name)
+            if (now := self._node(name)) is not None and now != known:
+                return now
+        return None
 
     def effect_as_meant(self, effect: Effect) -> Effect:
         """The effect with the amounts of its job."""
@@ -122,7 +151,25 @@ class DeviceSight:
         node = self._nodes.get(name)
         if node is None:
             return None
-        return NodeSeen(replace(node, allocatable=with_amounts(node.allocatable, listed(self._slices.get(name)))))
+        there = self._slices.get(name)
+        devices = {one.name: None for one in (() if there is None else there.devices)}
+        # A pod can start with the devices of its claims that the driver lists no longer.
+        devices |= {one.device: None for some in self._allocated.values() for one in some.devices if one.pool == name}
+        amounts = amounts_of(list(devices))
+        seen = self._told[name] = NodeSeen(replace(node, allocatable=with_amounts(node.allocatable, amounts)))
+        return seen
+
+    def given_to_others(self, event: Event, claims: Claims, pods: Mapping[str, Pod]) -> str | None:
+        """Return the node of devices that kube-scheduler has allocated to a pod which is not promised that node.
+
+        The promise was taken back before the extender was shown the allocation, and others were promised the devices.
+        """
+        shown = event.claim if isinstance(event, DeviceClaimSeen) else None
+        if shown is None or shown.allocation is None:
+            return None
+        node, users = node_of(shown.allocation), [pod for pod in pods.values() if shown in claims_of(pod, [shown])]
+        promised = claims.on_their_way
+        return node if not any(node in (pod.node, promised.get(pod.uid)) for pod in users) else None
 
     # The core's requests
 

@@ -98,8 +98,8 @@ def silence_kubelet(trouble: Trouble, *keys: GroupKey) -> None:
 
     def back() -> None:
         world.kubelets.set_down(one.name, down=False)
-        if one.name in world.api.nodes:
-            world.api.set_node(one)
+        if (now := world.api.nodes.get(one.name)) is not None:
+            world.api.set_node(replace(now, ready=one.ready))
 
     if trouble.random.random() < 0.3:
         trouble.later(go, 40.0)

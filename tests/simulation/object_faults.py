@@ -24,8 +24,9 @@ def _change_node(trouble: Trouble, **facts: object) -> None:
     api.set_node(replace(one, **facts))  # type: ignore[arg-type]
 
     def mend() -> None:
-        if one.name in api.nodes:
-            api.set_node(one)
+        if (now := api.nodes.get(one.name)) is not None:
+            # Its other facts may have changed meanwhile, as the label that a ComputeDomain puts on it.
+            api.set_node(replace(now, **{name: getattr(one, name) for name in facts}))
 
     if trouble.random.random() < 0.7:
         trouble.later(mend, 30.0)
@@ -89,8 +90,8 @@ def node_down(trouble: Trouble) -> None:
 
     def back() -> None:
         world.kubelets.set_down(one.name, down=False)
-        if one.name in world.api.nodes:
-            world.api.set_node(one)
+        if (now := world.api.nodes.get(one.name)) is not None:
+            world.api.set_node(replace(now, ready=one.ready))
 
     trouble.later(drain, 10.0)
     trouble.later(back, 40.0)

@@ -197,9 +197,11 @@ class Referee:
     def watch(self, event: Event, effects: list[Effect]) -> None:
         self.events += 1
         event = self._as_meant(event)
-        if self.devices is not None:
-            event, effects = self.devices.meant(event), list(map(self.devices.effect_as_meant, effects))
         now, shown = self._world.clock.now, self._shown
+        if self.devices is not None:
+            if (node := self.devices.given_to_others(event, self._claims, shown.pods)) is not None:
+                self._admissions.crowd(node)
+            event, effects = self.devices.meant(event), list(map(self.devices.effect_as_meant, effects))
         for heard in events_of(event):
             self._hear(heard, now)
         self._evictions.follow(effects, self._world.api)
@@ -207,9 +209,7 @@ class Referee:
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)
-            if self.devices is not None:
-                shown_claims = self._extender.shown(Kind.CLAIMS)
-                complain(self.devices.judge(effect, self._claims, shown_claims))
+            self._judge_devices(effect)
             self.sends.ask(effect)
             if isinstance(effect, Report):
                 self.said[effect.key] = effect.code
@@ -302,6 +302,10 @@ class Referee:
             pod = self._world.api.pods.get(effect.uid)
             if pod is not None and pod.scheduler != OURS:
                 raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
+
+    def _judge_devices(self, effect: Effect) -> None:
+        if self.devices is not None:
+            complain(self.devices.judge(effect, self._claims, self._extender.shown(Kind.CLAIMS)))
 
     def _judge_left_out(self, effect: Effect, event: Event) -> str | None:
         """The complaint about a running workload that is stopped because the core knows only a part of an object.
