@@ -10,6 +10,7 @@ from extender.core.effects import Cause, Milestone, Reached
 from extender.observe.metrics import Metrics
 from policies.model import GroupKey
 from tests.builders import cluster, gang
+from tests.core.devices import CLASS, gpus, request, template, with_template
 from tests.core.script import Script
 
 
@@ -37,6 +38,9 @@ def used() -> Metrics:
     running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
     script = Script(*cluster("a: 3x8", "b: 1x8"), *running, *gang("wait", 9))
     metrics = Metrics(lambda: script.core.state, ages=lambda: {"pods": 1.0})
+    for event in (CLASS, *gpus("a-2", count=2), template(request())):
+        script.feed(event)  # type: ignore[arg-type]
+    script.see(with_template("claims", 1))
     script.core.state.counts.blame("Emptiest")
     metrics.answered("filter", "ok", 0.001)
     metrics.wrote("binding", "done")

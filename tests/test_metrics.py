@@ -17,6 +17,9 @@ from policies.model import Dialect, GroupKey, GroupRef, PodSet, PodSets
 from policies.preemption.allowed import Why
 from tests.builders import cluster, gang, key
 from tests.core.backfilling import AFTER_S, Backlog
+from tests.core.compute_domains import in_domain, racks
+from tests.core.devices import CLASS, claim, gpus, request, with_template
+from tests.core.devices import template as claim_template
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 from tests.metrics import Described, described, used
@@ -145,6 +148,37 @@ def test_a_suspended_job_waits_since_it_was_created_or_stopped() -> None:
     train.show(suspended=True, stopped=False)
     script.advance(50)
     assert waits_s() == 50
+
+
+def test_devices_are_told_by_driver_and_what_claims_them() -> None:
+    script = Script(*cluster("a: 3x0"))
+    metrics = Metrics(lambda: script.core.state)
+    assert "muster_devices" not in metrics.render().decode(), "there is no class"
+    for event in (CLASS, *gpus("a-0", "a-1", count=2), claim_template(request())):
+        script.feed(event)  # type: ignore[arg-type]
+    running, promised = with_template("running", 1), with_template("promised", 2)
+    script.see(running)
+    node = script.planned(running[0])
+    script.feed(claim("gpu", request(), pod=running[0], node=node, devices=("h100-0",)))
+    script.run(running)
+    script.see(promised, with_template("waiting", 2))
+    assert value(metrics, 'muster_devices{driver="gpu.nvidia.com",state="allocated"}') == 1
+    assert value(metrics, 'muster_devices{driver="gpu.nvidia.com",state="free"}') == 3
+    assert value(metrics, 'muster_promised_devices{class="gpu.nvidia.com"}') == 2
+    assert value(metrics, 'muster_device_gangs{state="NoRoom"}') == 1
+    assert value(metrics, "muster_unreserved_allocations") == 0
+    left = claim("gpu", request(), pod=running[0], node=node, devices=("h100-0",))
+    script.feed(replace(left, claim=replace(left.claim, reserved_for=())))
+    assert value(metrics, "muster_unreserved_allocations") == 1
+
+
+def test_compute_domains_are_told_by_the_cliques_of_their_pods() -> None:
+    script = racks("a: 2x4", "b: 2x4", domains=("idle", "together", "divided"))
+    metrics = Metrics(lambda: script.core.state)
+    together, divided = in_domain("together", 1), in_domain("divided", 2)
+    script.see(replace(together[0], node="a-0"), replace(divided[0], node="a-1"), replace(divided[1], node="b-0"))
+    for state in ("idle", "together", "divided"):
+        assert value(metrics, f'muster_compute_domains{{state="{state}"}}') == 1
 
 
 def test_gpus_are_told_by_use() -> None:

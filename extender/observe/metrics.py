@@ -20,6 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from extender.core.effects import DEADLINES, Cause, Milestone, Reached
 from extender.core.explain.reasons import code_of
+from extender.core.ledger.claims import SlotOf
 from extender.core.ledger.state import State
 from extender.core.workload.workload import Workload
 from extender.observe.quality import codes_of, gpu_kinds, gpus_of, quality
@@ -27,6 +28,7 @@ from extender.observe.queues import Reports
 from extender.runtime.compare import Kind
 from extender.runtime.driver import Observer
 from extender.runtime.quarantine import NOTHING_LEFT_OUT, Quarantine
+from policies.model import CLIQUE
 from policies.model.queues import ClusterQueue, FlavorResource, QueueReport
 from policies.placement.snapshot import Level, Snapshot
 from policies.preemption.allowed import Why
@@ -147,6 +149,7 @@ class Metrics(Observer):
         self._registry.register(Computed(lambda: placement(state(), bandwidth_ratio)))
         self._registry.register(Computed(lambda: comparison(state())))
         self._registry.register(Computed(lambda: reserved(state(), now())))
+        self._registry.register(Computed(lambda: device_gauges(state())))
         self._registry.register(Computed(lambda: queue_gauges(state(), queues())))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
@@ -416,6 +419,76 @@ def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) 
             if len(rows) == len(pairs):
                 used, advised = used + len(np.unique(codes[rows[:, 0]])), advised + len(np.unique(codes[rows[:, 1]]))
     return used, advised
+
+
+def device_gauges(state: State) -> Iterator[Metric]:
+    """The devices of DRA, the claims of them, and ComputeDomains. Nothing where there is no DeviceClass."""
+    devices = state.devices
+    if not devices.classes.seen:
+        return
+    allocated = devices.allocated()
+    of_drivers = Tally((key.driver, "allocated" if key in allocated else "free") for key in devices.inventory.known)
+    yield gauges(
+        "devices",
+        "Devices that drivers publish: allocated to ResourceClaims, or free. Those that are promised count as free.",
+        "driver state",
+        dict(sorted(of_drivers.items())),
+    )
+    yield gauges(
+        "promised_devices",
+        "Devices that pods claim which have been promised a node and are not bound, by DeviceClass.",
+        "class",
+        {name: much for name, much in sorted(_promised(state).items()) if name in devices.classes.seen},
+    )
+    yield gauge(
+        "unreserved_allocations",
+        "ResourceClaims that have devices and are reserved for no pod. A failed start leaves some for a moment; "
+        "as long as they stay, nobody else gets these devices.",
+        sum(one.allocation is not None and not one.reserved_for for one in devices.claims.values()),
+    )
+    claiming = Tally(code_of(gang.telling.cause) for gang in state.workloads.values() if _claims_devices(gang))
+    yield gauges(
+        "device_gangs",
+        "Gangs whose pods claim devices, by the code of their current reason.",
+        "state",
+        dict(sorted(claiming.items())),
+    )
+    yield gauges(
+        "compute_domains",
+        "ComputeDomains: without a pod on a node, with all of these in one NVLink clique, or divided among cliques.",
+        "state",
+        _domains_by_use(state),
+    )
+
+
+def _promised(state: State) -> Tally[str]:
+    """Count the devices that promised pods claim, by each name under which quota may count them."""
+    promised = Tally[str]()
+    for owner, claim in state.claims:
+        if not claim.promised:
+            continue
+        pod = state.pods.get(owner) if isinstance(owner, str) else None
+        if isinstance(owner, SlotOf) and (gang := state.workloads.get(owner.workload)) is not None:
+            pod = gang.members.slots.templates.get(owner.slot)
+        promised.update(dict(pod.by_class) if pod is not None else {})
+    return promised
+
+
+def _claims_devices(gang: Workload) -> bool:
+    podsets = gang.podsets.podsets if gang.podsets is not None else ()
+    return any(member.pod.device_claims for member in gang.members) or any(
+        pod.device_claims for podset in podsets for pod in podset.templates
+    )
+
+
+def _domains_by_use(state: State) -> dict[str, int]:
+    cliques: dict[str, set[str]] = {uid: set() for uid in state.devices.domains.seen}
+    for pod in state.pods.values():
+        node = state.claims.nodes.get(pod.node or "") if pod.compute_domain in cliques and pod.live else None
+        if node is not None:
+            cliques[pod.compute_domain].add(node.labels.get(CLIQUE, ""))
+    uses = Tally("divided" if len(some) > 1 else "together" if some else "idle" for some in cliques.values())
+    return {use: uses[use] for use in ("idle", "together", "divided")}
 
 
 def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:
