@@ -12,7 +12,11 @@ from extender.kube.reading.objects import ClaimObject, NodeObject, PodObject, Vo
 from extender.kube.reading.topology import LWS_EXCLUSIVE
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.snapshot import decode, encode, reduced
+from extender.kube.snapshots.storage import StorageObjects
+from policies.model.storage import NO_PROVISIONER
 from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
+
+LATE = "WaitForFirstConsumer"
 
 
 def test_a_snapshot_without_names_is_decided_alike(tmp_path: Path) -> None:
@@ -69,6 +73,66 @@ def test_volumes_are_reached_from_the_same_nodes_without_names(tmp_path: Path) -
         assert word not in encode(file).decode(), word
     _, (nameless,) = simulate(tmp_path, file)
     assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-3"]]
+
+
+def test_claims_that_wait_for_a_node_are_planned_as_on_the_cluster(tmp_path: Path) -> None:
+    """A gang goes where a volume of its class is free, another one where its driver has capacity left."""
+    nodes = [node(f"gpu-{number}", "rack") for number in range(3)]
+
+    def waiting(name: str, storage_class: str) -> tuple[Tree, Tree]:
+        mounts = [{"name": "v", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]
+        meta = {"name": f"data-{name}", "namespace": "team-vision", "uid": name}
+        asked = {"resources": {"requests": {"storage": "10Gi"}}, "accessModes": ["ReadWriteOnce"]}
+        spec = {"storageClassName": storage_class, **asked, "selector": {"matchLabels": {"tier": "fast"}}}
+        if storage_class != "corp-local":
+            del spec["selector"]
+        return pod(name, 0, 1, gpus=1, volumes=mounts), {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+    def free(number: int, tier: str) -> Tree:
+        term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [f"gpu-{number}"]}]}
+        return {
+            "metadata": {"name": f"pv-{number}", "uid": f"v{number}", "labels": {"tier": tier}},
+            "spec": {
+                "storageClassName": "corp-local",
+                "capacity": {"storage": "20Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+            },
+            "status": {"phase": "Available"},
+        }
+
+    classes = [
+        {"metadata": {"name": "corp-local"}, "provisioner": NO_PROVISIONER, "volumeBindingMode": LATE},
+        {"metadata": {"name": "corp-lvm"}, "provisioner": "lvm.corp.example", "volumeBindingMode": LATE},
+    ]
+    room = {
+        "metadata": {"name": "room-0", "namespace": "corp-storage"},
+        "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": "gpu-0"}},
+        "storageClassName": "corp-lvm",
+        "capacity": "40Gi",
+    }
+    storage = {
+        "classes": classes,
+        "csiDrivers": [{"metadata": {"name": "lvm.corp.example"}, "spec": {"storageCapacity": True}}],
+        "capacities": [room],
+    }
+    pods, claims = zip(waiting("local", "corp-local"), waiting("made", "corp-lvm"), strict=True)
+    file = reduced(
+        nodes=msgspec.convert(nodes, list[NodeObject]),
+        pods=msgspec.convert(pods, list[PodObject]),
+        groups=[],
+        claims=msgspec.convert(claims, list[ClaimObject]),
+        volumes=msgspec.convert([free(1, "slow"), free(2, "fast")], list[VolumeObject]),
+        storage=msgspec.convert(storage, StorageObjects),
+    )
+    _, (named,) = simulate(tmp_path, file)
+    assert answers(named)["local"]["nodes"] == {"local-0": "gpu-2"}
+    assert answers(named)["made"]["nodes"] == {"made-0": "gpu-0"}
+    file = anonymise(file)
+    for word in ("gpu-", "data-", "pv-", "team-", "corp", "lvm", "fast", "room-"):
+        assert word not in encode(file).decode(), word
+    _, (nameless,) = simulate(tmp_path, file)
+    assert sorted(node for one in nameless["answers"] for node in one["nodes"].values()) == ["node-1", "node-3"]
 
 
 def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path) -> None:

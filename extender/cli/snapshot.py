@@ -83,7 +83,7 @@ def of_others(facts: ClusterFacts, settings: Iterable[Settings]) -> Iterator[str
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
     others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
-    others += [*facts.volumes, *facts.claims, *facts.devices, *map(BudgetSeen, facts.budgets)]
+    others += [*facts.storage, *facts.volumes, *facts.claims, *facts.devices, *map(BudgetSeen, facts.budgets)]
     return [
         decide(name, one.engine(), facts.nodes, facts.pods, facts.jobs, others, facts.taken)
         for name, one in settings.items()

@@ -22,11 +22,13 @@ from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, R
 from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import RESERVATIONS, reservation_from, reservation_text
 from extender.kube.reading.topology import KUEUE_LAYERS, LWS_EXCLUSIVE, TOPOLOGY, layers_renamed
+from extender.kube.reading.volumes import BETA_CLASS
 from extender.kube.snapshots.reduction import READ
 from extender.kube.snapshots.snapshot import ClusterFile
 from policies.model import GroupKey, Reservation, Victim
 from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
+from policies.model.storage import NO_PROVISIONER, SELECTED_NODE
 
 _WELL_KNOWN = re.compile(
     r"(.*\.)?(kubernetes|k8s|nvidia|amd|intel|amazonaws|google|azure|coreweave|muster)\.(io|com|dev|cloud)"
@@ -59,6 +61,11 @@ _KINDS = {
     "resourceGroups.coveredResources": "key", "spec.topologyName": "topology", "levels.nodeLabel": "key",
     "nodeTaints.key": "key", "nodeTaints.value": "value", "spec.admissionChecks": "check",
     "namespaces.metadata.name": "namespace",
+    "storage.classes.metadata.name": "class", "classes.provisioner": "provisioner",
+    "storage.csiDrivers.metadata.name": "provisioner", "storage.capacities.metadata.name": "capacity",
+    "capacities.storageClassName": "class", "spec.storageClassName": "class",
+    "spec.volumeAttributesClassName": "class",
+    "matchLabelExpressions.key": "key", "matchLabelExpressions.values": "value",
     "devices.classes.metadata.name": "class", "devices.taintRules.metadata.name": "rule",
     "devices.slices.metadata.name": "slice", "devices.claimTemplates.metadata.name": "template",
     "devices.claims.metadata.name": "claim", "devices.computeDomains.metadata.name": "domain",
@@ -95,8 +102,9 @@ _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", VOLCANO_JOB: "owner", TEMPLATE
 _MARKS[PRIORITY_CLASS] = "class"
 _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys((*QUEUES, OF_VOLCANO, GANG_QUEUE), "queue")
 _MARKS[LWS_EXCLUSIVE] = "key"
+_MARKS |= {SELECTED_NODE: "node", BETA_CLASS: "class"}
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
-"""Labels and annotations of pods, groups and jobs whose value names something."""
+"""Labels and annotations of pods, groups, jobs and claims whose value names something."""
 _UNTOLD = "it cannot be planned; why would name what is in it"
 
 
@@ -128,7 +136,7 @@ def _but(say: Say, kept: Collection[str]) -> Say:
     """``say``, but for text that identifies nothing."""
 
     def told(kind: str, text: str) -> str:
-        if not text or text == ANY_ADDRESS or (kind == "key" and (text in kept or _is_known(text))):
+        if not text or text in (ANY_ADDRESS, NO_PROVISIONER) or (kind == "key" and (text in kept or _is_known(text))):
             return text
         if kind == "class" and _WELL_KNOWN.fullmatch(text):
             return text
@@ -155,6 +163,7 @@ def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
         "budgets",
         "queues",
         "namespaces",
+        "storage",
         "devices",
     )
     return {root: _part(tree[root], root, say) for root in roots}

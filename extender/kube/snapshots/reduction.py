@@ -40,15 +40,18 @@ from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.reading.topology import MANAGED_BY_KUEUE
 from extender.kube.reading.topology import READ as TOPOLOGY_READ
+from extender.kube.reading.volumes import BETA_CLASS
 from extender.kube.snapshots.jobs import JobObject
+from policies.model.storage import SELECTED_NODE
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(
     (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *OF_RUNS)
-).union(_OF_JOBS, (OF_VOLCANO, *RESERVATIONS))
-"""Every annotation or label of a pod, a PodGroup, an owner or a job that a decision reads. No other one is written, but
-for labels that some pod selects others by."""
+).union(_OF_JOBS, (OF_VOLCANO, *RESERVATIONS, SELECTED_NODE, BETA_CLASS))
+"""Every annotation or label of a pod, a PodGroup, an owner, a job, a claim or a volume that a decision reads. No other
+one is written, but for labels that some pod selects others by, and those of volumes that no claim has."""
 _BOUND = "bound"
+_FREE = "Available"
 
 
 class OrdinalsObject(Struct):
@@ -134,13 +137,18 @@ def reduced_job(job: JobObject, selected: Collection[str]) -> JobObject:
 
 def reduced_claim(claim: ClaimObject) -> ClaimObject:
     claim.metadata = reduced_meta(claim.metadata or Meta())
-    claim.spec = ClaimSpec(_BOUND) if claim.spec is not None and claim.spec.volume_name else None
+    if claim.spec is not None and claim.spec.volume_name:
+        claim.spec = ClaimSpec(_BOUND)
     return claim
 
 
 def reduced_volume(volume: VolumeObject) -> VolumeObject:
-    spec = volume.spec or VolumeSpec()
-    volume.metadata = Meta(name=(volume.metadata or Meta()).name)
+    """With what it offers if no claim has it: claims may select it by its labels."""
+    meta, spec = volume.metadata or Meta(), volume.spec or VolumeSpec()
+    if volume.status is not None and volume.status.phase == _FREE:
+        volume.metadata = Meta(name=meta.name, labels=meta.labels, annotations=reduced_meta(meta).annotations)
+        return volume
+    volume.metadata = Meta(name=meta.name)
     volume.spec = VolumeSpec(spec.claim_ref, spec.node_affinity)
     return volume
 

@@ -1,5 +1,5 @@
-"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, jobs, volumes and devices with their claims,
-PodDisruptionBudgets, and queue objects.
+"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, jobs, volumes and devices with their claims and
+classes, PodDisruptionBudgets, and queue objects.
 
 The file has the objects in Kubernetes' own shape, reduced to what a decision reads: environment, commands, images,
 secrets and all annotations but those that name gangs are not even decoded, or left out by ``reduction``.
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from extender.core.events import ClaimSeen, DeviceEvent, NamespaceSeen, QueueSeen, VolumeSeen
+from extender.core.events import ClaimSeen, DeviceEvent, NamespaceSeen, QueueSeen, VolumeEvent, VolumeSeen
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import instant, node_from, pod_from, readable
@@ -67,6 +67,7 @@ from extender.kube.snapshots.reduction import (
     reduced_pod,
     reduced_volume,
 )
+from extender.kube.snapshots.storage import StorageObjects, storage_events, take_storage
 from policies.model import DisruptionBudget, GangOwner, Job, Node, Pod, PodGroup
 
 AnyGroup = GroupObject | VolcanoGroup | KaiGroup | KoordinatorGroup
@@ -108,6 +109,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     jobs: list[JobObject] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
+    storage: StorageObjects = field(default_factory=StorageObjects)
     devices: DeviceObjects = field(default_factory=DeviceObjects)
     budgets: list[BudgetObject] = field(default_factory=list)
     queues: list[Document] = field(default_factory=list)
@@ -133,6 +135,7 @@ class ClusterFacts:
     jobs: list[Job]
     claims: list[ClaimSeen]
     volumes: list[VolumeSeen]
+    storage: list[VolumeEvent]
     devices: list[DeviceEvent]
     budgets: list[DisruptionBudget]
     queues: list[QueueSeen | NamespaceSeen]
@@ -160,13 +163,14 @@ async def take(kube: Kube, taken: str, reader: Reader) -> ClusterFile:
             jobs=await take_jobs(kube, reader, pods),
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
+            storage=await take_storage(kube),
             devices=await take_devices(kube),
             budgets=await _list(kube, BUDGETS.path, BudgetObject),
             queues=queues,
             namespaces=namespaces,
         )
     except UNDECODABLE as error:
-        raise SnapshotError(f"a queue object, a namespace or an object of devices: {error}") from None
+        raise SnapshotError(f"a queue object, a namespace or an object of storage or devices: {error}") from None
     except ApiError as error:
         raise SnapshotError(f"the cluster cannot be read: {error}") from None
 
@@ -179,6 +183,7 @@ def reduced(
     jobs: Iterable[JobObject] = (),
     claims: Iterable[ClaimObject] = (),
     volumes: Iterable[VolumeObject] = (),
+    storage: StorageObjects | None = None,
     devices: DeviceObjects | None = None,
     budgets: Iterable[BudgetObject] = (),
     queues: Iterable[Document] = (),
@@ -204,6 +209,7 @@ def reduced(
         jobs=[reduced_job(one, keys) for one in jobs],
         claims=[reduced_claim(one) for one in claims],
         volumes=[reduced_volume(one) for one in volumes if volume_from(one) is not None],
+        storage=storage or StorageObjects(),
         devices=devices or DeviceObjects(),
         budgets=[reduced_budget(one) for one in budgets],
         queues=list(queues),
@@ -247,12 +253,26 @@ def decode(
     jobs = readable(lambda one: job_from(one, reader), file.jobs, unreadable)
     claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
+    storage = list(storage_events(file.storage, unreadable))
     devices = list(device_events(file.devices, unreadable))
     budgets = readable(budget_from, file.budgets, unreadable)
     queues = list(queue_events(file.queues, file.namespaces, unreadable))
     taken = max([_instant(file.taken), *(pod.created for pod in pods)])
     return ClusterFacts(
-        nodes, pods, groups, owners, jobs, claims, volumes, devices, budgets, queues, unreadable, classes, taken
+        nodes,
+        pods,
+        groups,
+        owners,
+        jobs,
+        claims,
+        volumes,
+        storage,
+        devices,
+        budgets,
+        queues,
+        unreadable,
+        classes,
+        taken,
     )
 
 
