@@ -66,7 +66,7 @@ devcluster: $(SYNC) ## Start a real control plane on loopback to play with, unti
 faults: $(SYNC) ## Inject faults into a real control plane at every write and process; takes half an hour (ARGS="--rounds 1")
 	@$(BIN)/python -m benchmarks faults $(or $(ARGS),--rounds 3)
 
-facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make docs/kubernetes-facts.md and tests/facts/README.md (ARGS="-k unsuspend")
+facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make the pages of facts (ARGS="-k unsuspend")
 	@$(BIN)/python -m devcluster --build-only
 	@$(BIN)/python -m devcluster.controllers --build-only
 	@$(BIN)/python -m tests.facts $(ARGS)

@@ -1,4 +1,4 @@
-"""The page on Kubernetes' facts against the controllers of other projects that are pinned."""
+"""The pages of facts against the controllers of other projects that are pinned."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from devcluster.controllers import CATALOGUE, Controller
 from tests.documents.pages import ROOT
 
-FACTS = (ROOT / "docs" / "kubernetes-facts.md").read_text()
+FACTS = (ROOT / "docs" / "controller-facts.md").read_text()
 BUILT = (ROOT / "tests" / "facts" / "README.md").read_text()
 UNMEASURED = {
     name: (ROOT / "docs" / page).read_text().splitlines()

@@ -1,4 +1,4 @@
-"""docs/kubernetes-facts.md and tests/facts/README.md say what the facts in tests/facts say."""
+"""The pages of facts say what the facts in tests/facts say."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 import pytest
 
 from tests.facts import recorder
-from tests.facts.document import CONSEQUENCES, NOT_MEASURED, PAGE, consequences, document
+from tests.facts.document import NOT_MEASURED, documents
 from tests.facts.fact import sections
 from tests.facts.results import load
 
 
 def test_the_pages_are_made_from_the_facts() -> None:
-    assert PAGE.read_text() == document(), "python -m tests.facts --document makes it again"
-    assert CONSEQUENCES.read_text() == consequences(), "python -m tests.facts --document makes it again"
+    for page, text in documents().items():
+        assert page.read_text() == text, "python -m tests.facts --document makes it again"
 
 
 def test_no_two_facts_share_an_id() -> None:
@@ -26,7 +26,7 @@ def test_no_two_facts_share_an_id() -> None:
 def test_every_slow_fact_has_been_run_and_every_figure_measured() -> None:
     owing = [one for section in sections() for one in section.facts if one.slow or "{" in one.result]
     assert [one.id for one in owing if one.id not in load(one.module)] == []
-    assert NOT_MEASURED not in document() + consequences()
+    assert NOT_MEASURED not in "".join(documents().values())
 
 
 def test_no_run_is_of_a_fact_that_is_gone() -> None:

@@ -1,24 +1,27 @@
-"""Makes two pages of the facts and of their last runs: what Kubernetes does, and what follows for Muster."""
+"""Makes three pages of the facts: what Kubernetes does, what controllers of jobs do, and what follows for Muster."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 from devcluster import binaries
 from tests.facts.fact import FOLDER, Fact, Section, sections
 from tests.facts.results import Run, load
 
-PAGE = FOLDER.parent.parent / "docs" / "kubernetes-facts.md"
+_DOCS = FOLDER.parent.parent / "docs"
+PAGE = _DOCS / "kubernetes-facts.md"
+CONTROLLERS = _DOCS / "controller-facts.md"
 CONSEQUENCES = FOLDER / "README.md"
 NOT_MEASURED = "(not measured)"
 RECOMMENDATIONS = FOLDER / "recommendations"
 
-_HEAD = """# What Kubernetes does
+_HEAD = """# {title}
 
 Each row is a test on a real control plane. Muster's design rests on them, and yours may, too. The quick ones run with
-every `make test`, on {version}. When the others last ran, and what follows for Muster, is on
+every `make test`, on {version}. {other} When the others last ran, and what follows for Muster, is on
 [a page for its developers](../tests/facts/README.md). CPU is that of a process, user and system, for each object.
 """
 _CONSEQUENCES_HEAD = """# What follows for Muster
@@ -27,28 +30,35 @@ Made of the tests in this folder, as is [what Kubernetes does](../../docs/kubern
 pages. After a raise of the version of Kubernetes run `make facts` again. The figures of the slow facts, with machine
 and commit, are in `results/`.
 """
+_CONTROLLER = "test_controller_"
 _FIGURE = re.compile(r"\{([\w.-]+):(\w+)\}")
 
 
-def document() -> str:
-    """Return the page on Kubernetes as it has to be."""
-    return "\n".join(_facts(sections())) + "\n"
-
-
-def consequences() -> str:
-    """Return the page on what follows as it has to be."""
-    return "\n".join(_consequences(sections())) + "\n"
+def documents() -> dict[Path, str]:
+    """Return each page as it has to be."""
+    ours = [section for section in sections() if not section.module.startswith(_CONTROLLER)]
+    theirs = [section for section in sections() if section.module.startswith(_CONTROLLER)]
+    other = "[What the controllers of jobs do](controller-facts.md) is a page of its own."
+    return {
+        PAGE: _page(_facts("What Kubernetes does", other, ours)),
+        CONTROLLERS: _page(_facts("What the controllers of jobs do", "", theirs)),
+        CONSEQUENCES: _page(_consequences(sections())),
+    }
 
 
 def write() -> None:
-    """Write both pages."""
-    PAGE.write_text(document())
-    CONSEQUENCES.write_text(consequences())
+    """Write the pages."""
+    for page, text in documents().items():
+        page.write_text(text)
 
 
-def _facts(known: list[Section]) -> Iterator[str]:
-    yield _HEAD.format(version=binaries.kubernetes_version())
-    for section in known:
+def _page(lines: Iterator[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _facts(title: str, other: str, chosen: list[Section]) -> Iterator[str]:
+    yield _HEAD.format(title=title, version=binaries.kubernetes_version(), other=other)
+    for section in chosen:
         runs = load(section.module)
         yield f"## {section.title}\n"
         yield "| fact | result |"
