@@ -205,7 +205,7 @@ WRITTEN_ON_JOBS = {
 """The annotations that Muster writes on a job that it starts, and removes when the job is suspended again."""
 
 _TYPES = {"bool": "true or false", "int": "whole number", "float": "number", "str": "text", "Path": "file"}
-_LIMITS = {annotated_types.Ge: "at least", annotated_types.Gt: "more than", annotated_types.Le: "at most"}
+_LIMITS = {annotated_types.Ge: "from", annotated_types.Gt: "above", annotated_types.Le: "to"}
 
 
 def settings() -> dict[str, str]:
@@ -320,7 +320,7 @@ def _value(field: FieldInfo) -> str:
             f"{word} {getattr(one, kind.__name__.lower()):,}" for kind, word in _LIMITS.items() if isinstance(one, kind)
         ]
     kind = _kind(field.annotation)
-    return f"{kind}, {' and '.join(limits)}" if limits else kind
+    return f"{kind} {' '.join(limits)}" if limits else kind
 
 
 def _kind(annotation: Any) -> str:
