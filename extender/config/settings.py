@@ -85,8 +85,8 @@ class Settings(BaseSettings):
     hold_timeout_s: float = Field(
         30.0,
         ge=5,
-        description="How long the first held bind of a gang waits for the others: of a job from its last new pod, "
-        "of rounds from the last round, in a long queue from the last pod before the gang. docs/steering.md.",
+        description="How long the first held bind of a gang waits for the others. The time begins again with each "
+        "new pod of a job, each round, and each pod before the gang in kube-scheduler's queue. docs/steering.md.",
     )
     bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
     plan_timeout_s: float = Field(
