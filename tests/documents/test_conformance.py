@@ -1,4 +1,4 @@
-"""The examples of the decision as a function, on docs/conformance.md and in its package, come out as they say."""
+"""The examples of the decision as a function, on the page of its package and in its docstring, come out as they say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests import conformance
 from tests.builders import busy, cluster, snapshot
 from tests.documents.pages import ROOT, blocks
 
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "tests" / "conformance" / "README.md"
 QUOTA, PREEMPTION = (block.text for block in blocks(PAGE) if block.language == "python")
 PRINTED, *ANSWERS = (block.text for block in blocks(PAGE) if block.language == "text")
 

@@ -17,13 +17,10 @@ from tests.documents.elsewhere import ELSEWHERE, WHOLE, exception
 from tests.documents.pages import COMMANDS, PAGES, ROOT, blocks, commands, every_command
 from tests.documents.picture import PICTURE, draw, first_sentence
 
-LINKED = (
-    *PAGES,
-    *(
-        ROOT / page
-        for page in ("ARCHITECTURE.md", "CHANGELOG.md", "benchmarks/results/README.md", "tests/facts/README.md")
-    ),
-)
+OTHERS = [
+    f"{folder}/README.md" for folder in ("benchmarks/results", "tests/conformance", "tests/facts", "tests/scenarios")
+]
+LINKED = (*PAGES, *(ROOT / page for page in ("ARCHITECTURE.md", "CHANGELOG.md", "tests/simulation/README.md", *OTHERS)))
 _FOLDERS = ("benchmarks", "charts", "devcluster", "docs", "extender", "manifests", "policies", "tests")
 _PROGRAM = re.compile(r" *(?:kubectl|muster|helm|make|docker|kind|pipx?|curl|git|export|\.venv/bin/\S+|\.ci/\S+) ")
 _INLINE = re.compile(r"(?<!`)`((?:kubectl )?muster [a-z][^`]*)`")
