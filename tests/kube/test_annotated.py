@@ -1,4 +1,4 @@
-"""What anybody may have written in an annotation of ours: read by the names that the API takes, or not at all."""
+"""Annotations of Muster with any content: read by the names that the API takes, or not at all."""
 
 from __future__ import annotations
 

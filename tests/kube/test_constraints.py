@@ -1,4 +1,4 @@
-"""What pods demand with regard to other pods, as the API server shows it."""
+"""The demands of pods on other pods, as the API server shows them."""
 
 from __future__ import annotations
 

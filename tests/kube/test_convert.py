@@ -1,4 +1,4 @@
-"""Kubernetes objects as they come from the API server, and what decisions make of them."""
+"""Kubernetes objects as they come from the API server, and the nouns that they become."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_annotations_without_values_have_been_taken_off_its_job() -> None:
     "named", [{}, {"muster.dev/pod-group": "other", "muster.dev/min-member": "1"}], ids=["no gang", "another"]
 )
 def test_a_pod_on_a_node_stays_in_the_gang_that_it_was_bound_with(named: dict[str, str]) -> None:
-    """Else its quota would be given out once more while it runs."""
+    """Otherwise its quota would be given out twice while it runs."""
     stamped = {"muster.dev/gang-uid": "g", "muster.dev/release": "r", "muster.dev/gang-name": "train"}
     stamped |= {"muster.dev/gang-queue": "team", "muster.dev/release-quorum": "2"}
     bound = pod({"annotations": {**stamped, **named}}, nodeName="n")

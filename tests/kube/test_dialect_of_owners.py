@@ -1,4 +1,4 @@
-"""Which gang a pod is in by the object that made it."""
+"""The gang of a pod, by the object that made the pod."""
 
 from __future__ import annotations
 

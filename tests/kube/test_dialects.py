@@ -1,4 +1,4 @@
-"""Which gang a pod names, in which dialect, and what is said when it contradicts itself."""
+"""The gang that a pod names, in each dialect, and the message if the pod contradicts itself."""
 
 from __future__ import annotations
 

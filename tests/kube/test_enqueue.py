@@ -1,4 +1,4 @@
-"""How a PodGroup of Volcano is taken up, and what else is written on it."""
+"""How a PodGroup of Volcano is taken up, and the other writes on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests on kept connections: what is sent again on one, and what of a broken one nobody may take for an answer."""
+"""Requests on kept connections: which are sent again, and which part of a broken answer does not count as an answer."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_requests_follow_each_other_on_one_connection() -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "POST", "DELETE"])
 def test_a_page_of_somebody_else_is_no_answer_whatever_its_status(method: str) -> None:
-    """A captive portal, or a proxy that has lost the API server: nobody knows whether a write was carried out."""
+    """After a page of a captive portal, or of a proxy without its API server, the outcome of a write is unknown."""
 
     async def script(connection: Connection) -> None:
         with pytest.raises(UnreachableError, match="something else answers for the API server"):
@@ -280,7 +280,7 @@ def test_the_server_has_to_show_who_it_is(tmp_path: Path, name: str | None) -> N
 
 
 def test_an_address_that_does_not_answer_keeps_nobody_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of a network that a resolver names and nothing leads to."""
+    """An example is the address of a network that a resolver names and that no route leads to."""
     silent = socket.socket()
     silent.bind(("127.0.0.1", 0))
     silent.listen(0)

@@ -1,4 +1,4 @@
-"""Every key of Muster's, with every value that anybody may write: what carries it is read, and stays where it is."""
+"""Every key of Muster, with every value that a user may write: its object is read, and stays where it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_KEYS = {"muster.dev/v1", "muster.dev/extender", "muster.dev/muster", "muster.
 
 
 def keys_of_the_code() -> set[str]:
-    """Whatever begins like a key in a text of the code, but for the docstrings, and in an expression of a policy."""
+    """The keys in texts of the code, except docstrings, and in expressions of policies."""
     found: set[str] = set()
     for path in (ROOT / "extender").rglob("*.py"):
         for one in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""What a pod's author can have the API server accept, and what becomes of it here: words, numbers and sizes."""
+"""Hostile words, numbers and sizes that the API server accepts from a pod's author, and how Muster reads them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_names_without_end_keep_a_gang_waiting(spec: dict[str, Any]) -> None:
 
 
 def hostile(number: int) -> dict[str, Any]:
-    """As much as the API server and the limits let through, and nothing that another pod has."""
+    """A pod as large as the API server and the limits allow, which shares no content with any other pod."""
     few = MOST_CHARACTERS // MOST_VALUES - 4
     values = [f"{number:05}-{n:04}".ljust(few, "v") for n in range(MOST_VALUES)]
     share = MOST_VALUES // MOST_CONDITIONS
@@ -141,7 +141,7 @@ def hostile(number: int) -> dict[str, Any]:
 
 
 def bytes_each(pods: int, make: Callable[[int], Pod]) -> float:
-    """What is kept of a pod once its object is gone."""
+    """The bytes that stay in memory for each pod once its object is gone."""
     make(0)
     gc.collect()
     tracemalloc.start()
@@ -179,7 +179,7 @@ def test_a_pod_without_a_node_has_forged_its_stamp() -> None:
 
 @pytest.mark.parametrize("field", ["name", "namespace", "uid"])
 def test_an_object_whose_name_is_none_is_skipped(field: str) -> None:
-    """The API server makes or checks these; whatever answers in its place may not."""
+    """The API server makes or checks these fields; a server that answers in its place may not."""
     metadata = {"name": "p", "namespace": "team", "uid": "u", field: FORGED}
     with pytest.raises(UnreadableError) as caught:
         pod_from(msgspec.convert({"metadata": metadata}, PodObject))

@@ -1,4 +1,4 @@
-"""What is written to a job, what is compared before, and how that is answered."""
+"""Writes to a job: their content, what is compared before, and how the answers are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client alone logs in by kubectl: what is asked goes through its proxy, and what goes wrong is said by it."""
+"""A client-only installation logs in by kubectl: requests pass its proxy, and errors are in its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of the Lease while it is created, renewed, passed on and deleted, and while it cannot be read."""
+"""The events about the Lease while it is created, renewed, passed on and deleted, and while it cannot be read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listed(*items: dict[str, Any]) -> Answer:
 
 
 def told(*answers: tuple[str, Answer], until: int) -> tuple[list[str | None], FakeApi]:
-    """The holders that were told, ``until`` so many were."""
+    """The first ``until`` holders that were reported."""
 
     async def script() -> tuple[list[str | None], FakeApi]:
         seen: list[str | None] = []
@@ -102,7 +102,7 @@ def test_an_api_server_that_refuses_ends_or_expires_is_asked_again() -> None:
 
 
 def test_a_watch_that_says_nothing_does_not_hide_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is renewed every two seconds: whoever hears nothing looks again before a term is over."""
+    """The Lease is renewed every two seconds: a replica whose watch is silent looks again before a term is over."""
     assert followed._WATCH_S + client.GRACE_S <= 20
     monkeypatch.setattr(client, "GRACE_S", 0.05)
     monkeypatch.setattr(followed, "_WATCH_S", 0)

@@ -1,4 +1,4 @@
-"""Namespaces as the core is told of them, by the watch and by a snapshot."""
+"""Namespaces as the watch and a snapshot report them to the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How nominations and wakes are written: on that very pod, again while it may go better, and given up."""
+"""How nominations and wakes are written: on that very pod, again while a retry may succeed, and abandoned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_nomination_is_cleared_and_renewed(effect: Nominate, nodes: list[str])
 
 
 def test_a_pod_that_only_plugins_have_refused_gets_other_labels_with_each_write() -> None:
-    """That is what wakes it if it was pod affinity: a nomination that ends is nothing to that plugin."""
+    """The label wakes the pod if pod affinity has refused it: the end of a nomination does not wake that plugin."""
     effect = Nominate("u", "team", "p", "n1", parked=True)
     _, api, _ = written(
         lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.run(writer.writes.nominate(effect))

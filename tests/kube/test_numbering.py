@@ -1,4 +1,4 @@
-"""Which number a pod has in its gang, by whoever made it."""
+"""The number of a pod in its gang, by the kind of its creator."""
 
 from __future__ import annotations
 

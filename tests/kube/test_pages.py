@@ -1,6 +1,4 @@
-"""What the API server lists and watches: lists page by page, and the lines of a watch in whatever pieces they
-arrive.
-"""
+"""Lists and watches of the API server: lists page by page, and the lines of a watch in pieces of any size."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from tests.kube.fake_api import fake_api, watch
 
 
 class Server:
-    """Has so many objects, and sends at most ``largest`` of them at once."""
+    """A server with ``count`` objects that sends at most ``largest`` of them at once."""
 
     def __init__(self, count: int, largest: int = SIZE) -> None:
         self.asked: list[dict[str, str]] = []

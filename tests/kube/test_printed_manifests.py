@@ -64,7 +64,7 @@ def existing(printed: Manifest) -> Object:
 
 
 def rules(file: str) -> set[tuple[str, str]]:
-    """The groups and plurals that the first policy of a file is about. A rule means all versions of its group."""
+    """The groups and plurals of the first policy in a file. A rule covers all versions of its group."""
     policy = next(one for one in yaml.safe_load_all((POLICIES / file).read_text()) if "matchConstraints" in one["spec"])
     constraints = policy["spec"]["matchConstraints"]
     assert constraints.get("matchPolicy", "Equivalent") == "Equivalent"

@@ -1,4 +1,4 @@
-"""A pod that is seen again: whatever has changed of what is decoded is read, and what has not is not converted."""
+"""A pod that is seen again: changed fields of the decoded ones are read, and an unchanged pod is not converted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def raw(pod: dict[str, Any]) -> msgspec.Raw:
 
 
 def sent(pod: dict[str, Any], version: str = "9") -> Pod:
-    """As kube-scheduler sends it, at a version that has not been seen."""
+    """The pod as kube-scheduler sends it, at a version that has not been seen."""
     later = deepcopy(pod)
     later["metadata"]["resourceVersion"] = version
     found = pod_sent(raw(later))

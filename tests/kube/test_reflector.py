@@ -1,6 +1,6 @@
-"""What the core is told while lists and watches come, break, lag behind and come back.
+"""The events for the core while lists and watches come, break, lag behind and come back.
 
-A reflector waits for nobody for ever, keeps nothing without bounds, and knows when it has caught up.
+A reflector waits for no server indefinitely, keeps nothing without bounds, and knows when it has caught up.
 """
 
 from __future__ import annotations
@@ -211,7 +211,10 @@ def test_volumes_that_may_not_be_read_hold_up_nobody() -> None:
 
 
 def test_a_refusal_of_an_api_server_that_has_just_started_costs_no_more_than_moments() -> None:
-    """It refuses everybody until it has read the roles. Where the right is missing it is asked less and less often."""
+    """The API server refuses every client until it has read the roles.
+
+    A missing right is asked for at growing intervals.
+    """
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "40"}}}
 
     def setup(api: FakeApi) -> None:
@@ -247,7 +250,7 @@ def test_no_answer_of_the_api_server_can_ask_for_a_long_wait(asked: str) -> None
 
 
 def test_a_watch_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that the server, or a proxy, keeps open beyond the time that was asked for."""
+    """The server, or a proxy, may keep a watch open beyond the time that was asked for."""
     monkeypatch.setattr(client, "GRACE_S", 0.05)
     monkeypatch.setattr("extender.kube.reflector.WATCH_S", (0, 0))
 
@@ -271,12 +274,15 @@ def test_a_silent_watch_is_noticed_within_45_seconds() -> None:
     asked = [int(one.query["timeoutSeconds"]) for one in follow(NODES, setup, until="+a").api.asked[1:]]
     assert max(asked) + client.GRACE_S <= 45
     assert len(set(asked)) > 1, "not all watches should end at once"
-    # One silent watch, the longest pause and one in which nothing happens: that alone makes nobody unready.
+    # One silent watch, the longest pause and one watch without changes: these alone make no replica unready.
     assert WATCH_S[1] + client.GRACE_S + 1.25 * LONGEST_RETRY_AFTER_S + WATCH_S[1] < DARK_S
 
 
 def test_a_watch_that_ends_in_time_without_a_word_is_followed_at_once() -> None:
-    """Of a kind of which nothing changes nothing is said. Only a watch that is ended at once is followed by a pause."""
+    """The watch of a kind without changes stays empty.
+
+    Only a watch that the server ends at once is followed by a pause.
+    """
 
     def setup(api: FakeApi) -> None:
         api.on("GET", NODES.path, listed(version=7))
@@ -340,7 +346,7 @@ def test_a_page_too_large_to_be_kept_is_asked_for_in_parts(monkeypatch: pytest.M
 
 
 def test_it_has_caught_up_when_it_knows_what_was_newest_when_that_was_asked() -> None:
-    """By an object, or by a bookmark where nothing has changed for a while."""
+    """The reflector learns that from an object, or from a bookmark where nothing has changed for a while."""
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "20"}}}
     for newer in (change("ADDED", node("b", 20)), bookmark):
 

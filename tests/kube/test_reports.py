@@ -1,4 +1,4 @@
-"""How reasons and hints are told: on pods, jobs and groups, once, and again where nobody could be told."""
+"""Reasons and hints are reported on pods, jobs and groups: once, and again if the write failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod asks for: quantities, containers, limits and overhead."""
+"""The requests of a pod: quantities, containers, limits and overhead."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_overhead_is_added_and_pod_level_resources_replace_the_sum() -> None:
     ],
 )
 def test_a_pod_level_limit_stands_only_for_what_no_container_asks_for(resources: object, asked: dict[str, int]) -> None:
-    """As ``defaultPodRequests`` completes it; huge pages are never overcommitted."""
+    """The limit completes requests as ``defaultPodRequests`` does; huge pages are never overcommitted."""
     found = pod(containers=[container(cpu="1"), container(limits={"hugepages-2Mi": "4"})], resources=resources)
     assert dict(found.requests) == {**asked, "pods": 1}
 

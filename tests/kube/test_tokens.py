@@ -1,4 +1,4 @@
-"""Tokens that expire: who reads them from a file takes up a new one at once, and who writes them is in time."""
+"""Tokens that expire: their readers take up a new file at once, and their writers are in time."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def kubeconfig(at: Path, server: str, user: dict[str, Any]) -> Path:
 
 
 async def seen(api: FakeApi, connection: Connection) -> str:
-    """What the API server gets as the caller's identity."""
+    """The caller's identity that the API server sees."""
     await connection.call("GET", "/version")
     return api.asked[-1].authorization
 
 
 def replace(path: Path, content: str) -> None:
-    """As a kubelet and `muster token` do it."""
+    """Replace the file as a kubelet and `muster token` do it."""
     new = path.with_name("new")
     new.write_text(content)
     new.replace(path)
@@ -122,7 +122,7 @@ PROGRAMS: dict[str, list[str]] = {
     "says nothing": ["true"],
     "gives no token": ["echo", '{"apiVersion": "v1", "kind": "ExecCredential", "status": {}}'],
 }
-"""That a kubeconfig may name, as those of managed control planes do: aws, gke-gcloud-auth-plugin."""
+"""The programs that a kubeconfig may name, such as those of managed control planes: aws, gke-gcloud-auth-plugin."""
 
 
 @pytest.mark.parametrize("wrong", PROGRAMS)

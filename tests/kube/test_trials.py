@@ -1,4 +1,4 @@
-"""A pod is tried by a dry run: as which account, with what, and what each answer means."""
+"""A pod is tried by a dry run: the account, the request, and the meaning of each answer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Trial:
 
 
 def tried(times: int = 1, **changes: Any) -> tuple[Response, FakeApi, bool]:
-    """The last answer, what was asked for, and whether the API server counts as away."""
+    """The last answer, the requests, and whether the API server counts as away."""
 
     async def scenario() -> tuple[Response, FakeApi, bool]:
         async with fake_api() as (api, kube):
@@ -224,7 +224,7 @@ def test_a_job_that_was_made_anew_says_nothing_of_its_pods() -> None:
 
 
 def test_what_a_trial_meets_is_no_outage_of_the_api_server() -> None:
-    """Else nobody would be evicted for a while."""
+    """Otherwise evictions would stop for a while."""
     *_, away = tried(answer=refused(500, "InternalError", "etcdserver: request timed out"))
     assert not away
 

@@ -1,4 +1,4 @@
-"""One object that cannot be read, for whatever reason, keeps nobody from seeing the others."""
+"""An object that cannot be read, for whatever reason, hides no other object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kube.reflecting import listed, node, pod
 
 
 def failing(resource: Resource[Any, Event]) -> Resource[Any, Event]:
-    """The same, with a bug in what reads one of its objects."""
+    """The same resource, with a bug in the reader of one of its objects."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, Any]:
         meta, value = resource.read(raw)
@@ -33,7 +33,7 @@ def failing(resource: Resource[Any, Event]) -> Resource[Any, Event]:
 
 
 def seen(resource: Resource[Any, Event], *objects: dict[str, Any]) -> list[Event]:
-    """What its receiver is shown."""
+    """The events that a reflector shows its receiver."""
 
     async def scenario() -> list[Event]:
         async with fake_api() as (api, kube):

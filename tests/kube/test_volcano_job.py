@@ -1,4 +1,4 @@
-"""Which pods come of a Volcano Job when its PodGroup is taken up."""
+"""The pods that a Volcano Job has when its PodGroup is taken up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How claims, volumes, classes and capacities are read, with what a StatefulSet makes of its templates."""
+"""How claims, volumes, classes and capacities are read, with the claims from templates of a StatefulSet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What annotations ask of the topology, and what is said when they cannot be read."""
+"""The demands of annotations on the topology, and the message if they cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How writes end: what is retried, what is settled by a look at the pod, and what is given up."""
+"""How writes end: some are retried, some are settled by a look at the pod, and some are abandoned."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_writes_that_are_sent_again_are_counted_by_kind() -> None:
 
 
 def test_a_pod_is_patched_only_as_it_was_seen_last_and_looked_at_anew_after_a_conflict() -> None:
-    """So a replica that has lost the lead, and does not know yet, cannot undo what the next one has written."""
+    """A replica that has lost the Lease, and does not know yet, cannot undo what the next leader has written."""
 
     def versioned(version: int) -> Answer:
         return Answer(
@@ -210,11 +210,11 @@ def test_a_pod_is_patched_only_as_it_was_seen_last_and_looked_at_anew_after_a_co
             api.on("GET", POD, versioned(11))
             writer = Writer(kube, FakeTime())
             kube.saw("u", "7")
-            kube.saw("u", "6")  # what is older than what is known tells nothing
+            kube.saw("u", "6")  # an older version than the known one changes nothing
             for node in ("n0", "n1", "n2", "n3"):
                 assert await writer.run(writer.writes.nominate(Nominate("u", "team", "p", node))) == ""
             kube.saw("u", None)
-            for _ in range(2):  # what is answered about a pod that is gone is not kept
+            for _ in range(2):  # an answer about a pod that is gone is not kept
                 await writer.run(writer.writes.nominate(Nominate("u", "team", "p", None)))
             return [body["metadata"].get("resourceVersion") for body in api.bodies("PATCH")]
 

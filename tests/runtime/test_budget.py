@@ -1,4 +1,4 @@
-"""Who writes next: Bindings before all else, and no gang kept waiting by a large one."""
+"""The order of writes: Bindings before all else, and a large gang delays no other gang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of writes: which of them go out, when, and what the core is told of them."""
+"""The order of writes: which of them go out, when, and what is reported of them to the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes to one job go out one after the other, and what a newer one replaces is not repeated."""
+"""Writes to one job are sent one after the other, and a replaced write is not repeated."""
 
 from __future__ import annotations
 

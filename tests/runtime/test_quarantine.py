@@ -1,4 +1,4 @@
-"""One object on which the core fails keeps nobody else from starting, from one life of the process to the next."""
+"""An object on which the core fails keeps no other workload from starting, from one life of the process to the next."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ Fails = Callable[[Event], bool]
 
 
 class Fragile(Engine):
-    """A core with a bug that some events bring to light, whatever is done with them."""
+    """A core with a bug that some events trigger, in any order."""
 
     def __init__(self, fails: Fails, **facts: Any) -> None:
         super().__init__(**facts)
@@ -123,7 +123,7 @@ class Fragile(Engine):
 
 
 class Place:
-    """One pod of the deployment: its file, its clock, and one process after the other."""
+    """A pod of the deployment: its file, its clock, and one process after the other."""
 
     def __init__(self, path: Path, fails: Fails) -> None:
         self.path = path
@@ -138,7 +138,7 @@ class Place:
         return FailuresFile(self.path).read()
 
     def start(self) -> Runner:
-        """A new process begins with what the last one has written."""
+        """Start a process, which begins with the file that the last one has written."""
         file = FailuresFile(self.path)
         self.written = Written()
         kept = Quarantine(file.read(), file.write, self.clock)
@@ -159,7 +159,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Let the core go on at its deadlines."""
+    """Let the core continue at its deadlines."""
     async with asyncio.timeout(10):
         while not holds():  # noqa: ASYNC110 - the core goes on by itself, at deadlines that nothing else tells
             await asyncio.sleep(0.001)
@@ -352,7 +352,7 @@ def test_every_kind_that_is_followed_is_tried_here() -> None:
 
 
 def bad(event: Event) -> bool:
-    """Its author has written something odd, which no bare fact tells."""
+    """Whether the event shows a pod with an odd label, which is not among the bare facts."""
     return isinstance(event, PodSeen) and ("odd", "") in event.pod.labels
 
 
@@ -361,7 +361,7 @@ def odd(pod: Pod) -> Pod:
 
 
 def stamp(at: int) -> Stamp:
-    """Of a release that was whole, of which only one member says so."""
+    """The stamp of a complete release, of which only one member says so."""
     return Stamp("uid", "release", complete=not at, quorum=2, size=2, name="train")
 
 
@@ -472,7 +472,7 @@ async def test_what_fails_only_when_the_core_recovers_keeps_it_from_starting_onc
 
 
 async def test_an_object_that_fails_in_each_of_its_versions_is_taken_in_less_and_less_often(place: Place) -> None:
-    """Whoever changes it again and again does not end Muster again and again."""
+    """Repeated changes of an object by its author end Muster only at growing intervals."""
     place.fails = bad
     ends = 0
     for version in range(60):
@@ -571,7 +571,7 @@ async def test_nothing_is_planned_on_a_node_that_is_left_out_and_what_is_there_s
     assert planned <= {"a-1", "a-2"}
 
 
-# Failures for which nobody is to blame.
+# Failures that no object has caused.
 
 
 def cycles(event: Event) -> bool:
@@ -579,7 +579,7 @@ def cycles(event: Event) -> bool:
 
 
 async def end_in_a_cycle(place: Place) -> Runner:
-    """A process that ends because of what it does at its first deadline."""
+    """A process that ends by an error at its first deadline."""
     runner = place.start()
     for one in cluster("a: 2x8"):
         runner.show(NodeSeen(one), Source("nodes", one.name, "1"))

@@ -1,4 +1,4 @@
-"""The event loop around the driver: when time is up, and what is heard before."""
+"""The event loop around the driver: the order of deadlines and events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Core:
-    """Has one deadline, and remembers what it hears."""
+    """A core with one deadline that remembers its events."""
 
     def __init__(self, due: float | None) -> None:
         self.state = SimpleNamespace(process=SimpleNamespace(recovered=False))
@@ -106,7 +106,7 @@ async def test_a_core_that_starts_over_is_not_shown_what_its_predecessor_was_to_
 
 
 class _Failing:
-    """Fails once in a way that nobody foresees, as a body that cannot be encoded would make it."""
+    """Fails once in an unforeseen way, as with a body that cannot be encoded."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""One self-check of a core: what it finds, what it leaves out, and that the second core leaves nothing behind."""
+"""A self-check of a core: its findings, its exceptions, and that the second core leaves nothing behind."""
 
 from __future__ import annotations
 

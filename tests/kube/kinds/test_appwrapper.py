@@ -1,6 +1,6 @@
-"""AppWrappers are read, started and given back: what is written stands in ``podSetInfos``, and its components stay.
+"""AppWrappers are read, started and given back: Muster writes into ``podSetInfos``, and the components stay.
 
-A table of components says what an AppWrapper may wrap, and what keeps it waiting.
+A table of components states which ones an AppWrapper may wrap, and which ones make it wait.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def test_its_pods_fill_its_slots() -> None:
 
 
 def made_of(template: Object, info: Object) -> Object:
-    """As its controller makes it: it adds to what the component says."""
+    """The object that the AppWrapper controller makes: it adds the info to the component's own metadata."""
     made = deepcopy(template)
     meta = made.setdefault("metadata", {})
     for part in ("annotations", "labels"):

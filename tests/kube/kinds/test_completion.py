@@ -1,4 +1,4 @@
-"""What PriorityClasses and LimitRanges make of the pods of a template, and what they forbid, before any pod fails."""
+"""Pods of a template are completed by PriorityClasses and LimitRanges, and refused by them, before any pod fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_without_a_default_it_has_no_priority_and_may_preempt() -> None:
 
 
 def completed(*items: LimitItem, limits: Any = None, **requests: str) -> tuple[dict[str, Any], str]:
-    """What its container asks for then, and why there will be no pod."""
+    """The requests of the container after completion, and why there will be no pod."""
     container = {"resources": {"requests": requests, "limits": limits}}
     spec = msgspec.convert({"containers": [container]}, TemplateSpec)
     why = Completion({"team": items}).complete("team", spec)
@@ -38,7 +38,7 @@ def completed(*items: LimitItem, limits: Any = None, **requests: str) -> tuple[d
 
 
 def test_what_is_said_first_counts() -> None:
-    """Of several LimitRanges that by name, as in Kueue."""
+    """The first default by the LimitRanges' names counts, as in Kueue."""
     said = [
         {"metadata": {"name": name, "namespace": "team"}, "spec": {"limits": [one]}}
         for name, one in (

@@ -1,4 +1,4 @@
-"""Which jobs the core is told of, while kinds come and go and what completes their pods changes."""
+"""The core hears of the right jobs while kinds come and go, and while objects that complete their pods change."""
 
 from __future__ import annotations
 

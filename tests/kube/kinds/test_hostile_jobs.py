@@ -1,4 +1,4 @@
-"""Whatever stands in a job: it is read, started and cleaned, or somebody is told in a sentence why not."""
+"""Any content of a job is read, started and cleaned, or a sentence tells its author why not."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def kind_of(obj: Object) -> Kind:
 
 
 def places(obj: Any) -> Iterator[tuple[Any, Any]]:
-    """Every field and item of it, with what it stands in."""
+    """Yield every field and item of the object, with its container."""
     items = list(obj.items()) if isinstance(obj, dict) else list(enumerate(obj)) if isinstance(obj, list) else []
     for key, value in items:
         yield obj, key
@@ -73,7 +73,7 @@ def places(obj: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def treat(obj: Object) -> None:
-    """Everything that is done with a job."""
+    """Do everything with a job that Muster does."""
     kind = kind_of(obj)
     try:
         job = Reader(("muster", "default-scheduler")).read(kind, obj)

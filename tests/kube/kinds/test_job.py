@@ -1,4 +1,4 @@
-"""A batch/v1 Job is read, started, suspended and given back; how far it is, and what of it is still to come."""
+"""A batch/v1 Job is read, started, suspended and given back; its progress, and its remaining pods."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_plan_that_lacks_slots_is_an_annotation_with_gaps() -> None:
 
 
 def test_node_affinity_leads_only_those_whose_whole_number_has_to_start() -> None:
-    """Of others a pod whose index is not below its minMember may be in the plan."""
+    """In a job with a smaller minMember, pods with higher indexes may be in the plan while lower ones are not."""
     plan = {"": tuple(f"n{index}" for index in range(5))}
     all_of_it, fewer = started(JOB, indexed(), plan, minimum=5), started(JOB, indexed(), plan, minimum=3)
     assert len(list(affinity_names(template(all_of_it)))) == 5

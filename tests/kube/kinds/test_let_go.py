@@ -1,4 +1,4 @@
-"""A job that is let go: started without nodes, with until when they are awaited in place of the plan, which follows."""
+"""A job is started without nodes: it states until when nodes are awaited, in place of the plan, which follows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_is_started_without_nodes_and_given_back_as_its_author_wrote_it(manif
 
 
 def carried(kind: Kind) -> bool:
-    """What is written on its templates is written in the object."""
+    """Whether Muster writes to the templates in the job object itself."""
     return kind.carry is None
 
 

@@ -1,4 +1,4 @@
-"""Kinds of the settings are read, started, told apart and given back like those that Muster knows by itself."""
+"""Kinds of the settings are read, started, distinguished and given back like the kinds that Muster has built in."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_its_pods_are_its_slots_whatever_its_controller_writes_on_them() -> None
 
 def test_it_is_given_back_as_it_was() -> None:
     obj = stored(MANIFEST)
-    # Whoever writes these himself gets them back.
+    # A user's own values of these keys are restored.
     obj["spec"]["viewer"]["metadata"] = {"annotations": {PODSET: "mine", "a": "b"}}
     running = by_patch(obj, started(kind(), obj))
     assert running["spec"]["solver"]["template"]["metadata"]["annotations"][PODSET] == "solver"
@@ -131,7 +131,7 @@ def test_it_is_given_back_as_it_was() -> None:
 
 
 def test_a_template_of_another_kind_keeps_what_its_author_has_written() -> None:
-    """Those keys are not of Muster there, and the policy would refuse it to take them off."""
+    """Muster does not own those keys there, and the admission policy would refuse to let it remove them."""
     from tests.kube.kinds.batch_jobs import INDEXED
 
     obj = stored(INDEXED)

@@ -22,7 +22,7 @@ from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SE
 
 
 def stored(manifest: str, **spec: Any) -> Object:
-    """As the API server keeps it."""
+    """The object as the API server keeps it."""
     obj: Object = yaml.safe_load(manifest)
     meta = {"namespace": "default", "uid": "uid-1", "creationTimestamp": "2026-01-01T00:00:00Z", **obj["metadata"]}
     return obj | {"metadata": meta, "spec": obj["spec"] | spec}

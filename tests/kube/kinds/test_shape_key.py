@@ -1,4 +1,4 @@
-"""Which jobs have one shape: those whose pods admission treats alike."""
+"""Jobs have one shape if admission treats their pods alike."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ spec:
 
 
 def shape(name: str = "train-0", **changes: Any) -> str:
-    """Of that job as the API server stores it. ``changes``: of its template, by path, joined with two underscores."""
+    """The shape of that job as the API server stores it.
+
+    ``changes``: values of its template, by path, joined with two underscores.
+    """
     obj = stored(MANIFEST)
     obj["metadata"] |= {"name": name, "uid": f"uid-{name}"}
     template = obj["spec"]["template"]

@@ -1,4 +1,4 @@
-"""Jobs of every kind in a snapshot: nothing else of them is in it, and what is read of it is what the watch reads."""
+"""Jobs of every kind in a snapshot: it has nothing else of them, and reads like the watch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def in_file(kind: Kind, obj: Object) -> bytes:
 
 
 def read_again(content: bytes) -> Job:
-    """By a Muster that knows no kinds of settings."""
+    """Read the job with a Muster that knows no kinds of settings."""
     return job_from(msgspec.json.decode(content, type=JobObject), READER)
 
 

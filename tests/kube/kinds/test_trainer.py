@@ -1,4 +1,4 @@
-"""TrainJobs are read in their JobSets, and what is written on those is carried to them."""
+"""TrainJobs are read in their JobSets, and the writes on JobSets are carried to them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_one_that_is_let_go_asks_for_the_nodes_of_its_flavor_until_it_is_given_b
 
 
 def said_of_pods(obj: Object) -> dict[str, str]:
-    """By Muster, on the only template, whichever Trainer it is for."""
+    """The annotations that Muster has written for the pods of the only template, whichever Trainer it is for."""
     if "runtimePatches" not in obj["spec"]:
         return dict(obj["spec"]["podTemplateOverrides"][-1]["metadata"]["annotations"])
     (replicated,) = entry_of(obj)["spec"]["replicatedJobs"]

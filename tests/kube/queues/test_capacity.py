@@ -1,4 +1,4 @@
-"""ProvisioningRequests: what is in them, what is told of them, and when they go."""
+"""ProvisioningRequests: their content, their conditions as the core is notified of them, and when they are deleted."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Core:
 
 
 class Keeping:
-    """A keeper, what it has told, and the API server."""
+    """A keeper, its events, and the API server."""
 
     def __init__(self, api: FakeApi, keeper: CapacityKeeper, told: list[Event], core: Core) -> None:
         self.api, self.keeper, self.told, self.core = api, keeper, told, core
 
     @property
     def name(self) -> str:
-        """Of the ProvisioningRequest that was made last."""
+        """The name of the ProvisioningRequest that was made last."""
         return str(
             [one.body for one in self.api.asked if (one.method, one.path) == ("POST", REQUESTS)][-1]["metadata"]["name"]
         )
@@ -129,7 +129,7 @@ def test_it_asks_for_pods_as_they_will_be_with_their_flavor() -> None:
 
 
 def test_it_asks_for_what_is_added_to_its_pods_when_they_are_created() -> None:
-    """A sidecar of 100m: an autoscaler that goes by the containers makes nodes that are too small."""
+    """A sidecar of 100m: an autoscaler that counts only the containers makes nodes that are too small."""
     asks = (("cpu", 100), ("memory", 1 << 27), ("nvidia.com/gpu", 8), ("pods", 1))
 
     async def work(one: Keeping) -> None:
@@ -190,7 +190,7 @@ def test_an_object_that_may_not_be_deleted_keeps_nobody_from_asking() -> None:
 
 @pytest.mark.parametrize("status", [0, 409, 422])
 def test_a_job_that_rests_says_so_before_its_request_goes(status: int) -> None:
-    """A conflict is tried again; what the API server will not have keeps nothing from going."""
+    """A conflict is tried again; any other refusal does not delay the deletion."""
 
     async def work(one: Keeping) -> None:
         await one.keeper.look()

@@ -1,4 +1,4 @@
-"""The flavors of a job on its annotation, and what they let its pods tolerate."""
+"""The flavors of a job on its annotation, and the resulting tolerations of its pods."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_trainjob_carries_them_beside_those_of_its_runtime_and_gives_them_back
 
 
 def in_entry(train: Object) -> list[Object]:
-    """What Muster's entry says of the pod templates, or its overrides."""
+    """The pod templates, or the overrides, in Muster's entry."""
     if overrides := train["spec"].get("podTemplateOverrides"):
         return [*overrides]
     ((entry),) = train["spec"]["runtimePatches"]

@@ -1,4 +1,4 @@
-"""Which queue objects the core is told of, while kinds, versions and Kueue's own controller come and go."""
+"""The core is notified of the right queue objects while kinds, versions and Kueue's own controller come and go."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def serve(api: FakeApi, *versions: str, **objects: list[dict[str, Any]]) -> None
 
 
 def told(events: list[Event]) -> list[str]:
-    """One word for each event about queues: +name for seen, -name for gone."""
+    """The events about queues in a word each: +name for seen, -name for gone."""
     words = []
     for event in events:
         match event:

@@ -1,4 +1,4 @@
-"""Which queue a job or a pod names, and what its author is told."""
+"""The queue that a job or a pod names, and the message to its author if the name is wrong."""
 
 from __future__ import annotations
 

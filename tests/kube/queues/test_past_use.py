@@ -1,4 +1,4 @@
-"""The past usage of a LocalQueue in its status: what is written is what is read after a restart."""
+"""The past usage of a LocalQueue in its status: a restart reads what was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are planned with are kept from those who take empty ones away, and given back."""
+"""Nodes in a plan are protected from clients that remove empty nodes, and given back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT: dict[str, Any] = {
 
 
 class Keeping:
-    """A keeper, whom it asks, and the API server."""
+    """A keeper, the core that it asks, and the API server."""
 
     def __init__(self, api: FakeApi, keeper: NodeKeeper, script: Script) -> None:
         self.api, self.keeper, self.script = api, keeper, script
@@ -53,7 +53,7 @@ class Keeping:
         self.script.advance(0.5)
 
     async def rounds(self, count: int) -> list[dict[str, Any]]:
-        """What they have written."""
+        """Let the keeper look ``count`` times; returns the metadata that it has written."""
         before = len(self.api.bodies("PATCH"))
         for _ in range(count):
             await self.keeper.look()

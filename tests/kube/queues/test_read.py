@@ -1,4 +1,4 @@
-"""Queue objects as people wrote them, of both versions, and what is said of those that contradict themselves."""
+"""Queue objects as people wrote them, of both versions, and the problems of self-contradicting ones."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_whom_its_workloads_may_evict() -> None:
 
 
 def test_one_that_is_being_deleted_admits_nobody() -> None:
-    """As long as its finalizer keeps it there."""
+    """A queue stays until its finalizer is removed."""
     meta = {"name": "q", "deletionTimestamp": "2026-11-26T02:30:00Z"}
     found = cluster_queue_from(msgspec.convert({"metadata": meta, "spec": with_quota()}, ClusterQueueObject))
     assert found.problems == ("it is being deleted",)

@@ -1,4 +1,4 @@
-"""What the status of queue objects says, and when it is written."""
+"""The status of queue objects: its content, and when it is written."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ STATUS = f"{PATH}/status"
 
 
 class Played:
-    """A core that says what a test tells it to, and who writes what it says."""
+    """A core that gives the answers of a test, and the writer of its reports."""
 
     def __init__(self, api: FakeApi, writer: QueueWriter) -> None:
         self.api, self.writer = api, writer
@@ -183,7 +183,7 @@ def test_only_who_acts_writes_and_looks_again_when_it_acts_again() -> None:
 
 @pytest.mark.parametrize("answer", [OK, refused(404, "NotFound")])
 def test_one_that_was_deleted_and_made_anew_with_the_same_figures_is_written_at_once(answer: Answer) -> None:
-    """Also where the status of the one before it could not be written any more."""
+    """This holds even where the status of the earlier object could not be written any more."""
 
     async def check(one: Played) -> None:
         one.api.on("PATCH", STATUS, answer)
@@ -199,7 +199,7 @@ def test_one_that_was_deleted_and_made_anew_with_the_same_figures_is_written_at_
 
 @pytest.mark.parametrize("status", [403, 404, 409, 422, 429, 500])
 def test_a_write_that_fails_is_tried_again_less_and_less_often(status: int) -> None:
-    """Also a 404: a proxy that has lost the API server says so, too."""
+    """A 404 counts, too: a proxy that has lost the API server may answer it."""
 
     async def check(one: Played) -> None:
         one.api.on("PATCH", STATUS, refused(status, "No"))

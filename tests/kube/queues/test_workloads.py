@@ -1,4 +1,4 @@
-"""Workload objects: what they say of a job, and which of them are written when."""
+"""Workload objects: their content about a job, and which of them are written when."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def said(status: dict[str, object]) -> dict[str, tuple[str, str]]:
 
 
 def test_the_name_is_the_one_that_kueue_gives() -> None:
-    """As its workload_names.go at v0.16 says: kind and name, and five characters of a hash."""
+    """The name follows Kueue's workload_names.go at v0.16: kind and name, and five characters of a hash."""
     assert name_of(JOB) == "job-train-785e1"
     long = name_of(replace_name("n" * 253))
     assert (len(long), long[:10]) == (253, "job-nnnnnn")
@@ -99,7 +99,7 @@ PATH = f"{WITHIN}/{name_of(JOB)}"
 
 
 class Played:
-    """A core that says what a test tells it to, and who writes what it says."""
+    """A core that gives the answers of a test, and the writer of its reports."""
 
     def __init__(self, api: FakeApi) -> None:
         self.api = api
@@ -115,7 +115,7 @@ class Played:
         return self.reports.get(key)
 
     async def tell(self, report: WorkloadReport) -> list[tuple[str, str]]:
-        """What is asked of the API server then."""
+        """Report this, and return the requests that the API server then gets."""
         self.reports[report.key] = report
         return await self.asked()
 
