@@ -1,4 +1,4 @@
-"""`muster hold`, `resume`, `requeue` and `evict`: what is written, and what is refused with nothing written."""
+"""`muster hold`, `resume`, `requeue` and `evict`: their writes, and the refusals with nothing written."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SET = ("apps/v1", "StatefulSet", "train")
 
 
 class Cluster:
-    """What an API server shows, and a command on it."""
+    """The objects of an API server, and a command on it."""
 
     def __init__(self, tmp_path: Path, *jobs: Object, pods: tuple[Object, ...] = (), budgets: tuple[Object, ...] = ()):
         self._kubeconfig = tmp_path / "config"

@@ -1,4 +1,4 @@
-"""Every answer of a core in many states is what the OpenAPI document says, and what the client reads of it."""
+"""Every answer of a core in many states agrees with the OpenAPI document, and with the client's reading of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
 
 
 def validators() -> dict[str, jsonschema_rs.Validator]:
-    """Return what accepts the answers of each path that the document describes, without any other field."""
+    """Return validators for the answers of each path that the document describes, without any other field."""
     described = document()
     for schema in described["components"]["schemas"].values():
         schema["additionalProperties"] = False
@@ -93,7 +93,7 @@ def test_the_answers_of_earlier_releases_are_read_whole(recorded: Path) -> None:
 
 
 def test_the_states_have_all_that_a_field_can_be(answers: list[Answer]) -> None:
-    """Without this the tests above would say little: each field was null, if it may be, and empty, and more."""
+    """The tests above depend on this: each field was null, if it may be, and empty, and more."""
     seen: dict[str, set[str]] = defaultdict(set)
     for one in answers:
         for model in _models(READ[one.path].validate_json(one.body)):

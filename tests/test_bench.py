@@ -1,4 +1,4 @@
-"""What load tests measure, judge, write and compare. The gangs: tests/integration/test_bench_gangs.py."""
+"""Load tests measure, judge, write and compare. The gangs: tests/integration/test_bench_gangs.py."""
 
 from __future__ import annotations
 

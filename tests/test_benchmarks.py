@@ -166,7 +166,7 @@ class Figure(Struct, frozen=True):
 
 
 class Trial:
-    """A benchmark of two steps whose measuring is a count, and of which one can be made to fail."""
+    """A benchmark of two steps that only count; one of them can be made to fail."""
 
     def __init__(self, path: Path | None, about: About = ABOUT) -> None:
         self.path, self.about, self.fails = path, about, ""

@@ -1,4 +1,4 @@
-"""The courses as Jobs: what is created, and what their figures say."""
+"""The courses as Jobs: the created objects, and the figures."""
 
 from __future__ import annotations
 

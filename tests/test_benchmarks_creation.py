@@ -1,4 +1,4 @@
-"""What `muster bench creation` tells of its runs, and what it minds."""
+"""`muster bench creation`: the figures of its runs, and its complaints."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_gangs_are_counted_with_the_cliques_that_they_need_and_have(trace: Path)
         assert (run.gangs, run.needed, run.spanned, run.scattered) == (3, 4, 4, 0), "only the largest needs two cliques"
         assert (run.pairs, run.pairs_at_best, run.pairs_inside) == (2 * 28 + 120, 4 * 28, 4 * 28)
         assert run.never_started == 0
-    # Those of 16 cannot be in a clique of 8: they wait for ever, and the others are where they were.
+    # the gang of 16 cannot be in a clique of 8 and never starts; the others are where they were
     (required,) = played(trace, "best-fit, clique required")
     assert (required.gangs, required.scattered, required.never_started) == (2, 0, 1)
     (spread,) = played(trace, "spread")

@@ -1,4 +1,4 @@
-"""What the benchmark of suspended Jobs asks for, and what it makes of its rounds."""
+"""The benchmark of suspended Jobs: its requests, and the figures from its rounds."""
 
 from __future__ import annotations
 

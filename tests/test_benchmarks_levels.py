@@ -1,4 +1,4 @@
-"""What the benchmark of levels makes of its rounds."""
+"""The benchmark of levels: the figures from its rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of queues, in small: what it measures happens, and its goals are read from its results."""
+"""The benchmark of queues, in small: the measured events happen, and its goals are read from its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.queues import ADMISSION, ALONE, CHANGED, NOTHING, QUEUED, Run, m
 
 
 def silent(_: str) -> None:
-    """Nobody watches."""
+    """Discard the progress."""
 
 
 def test_a_crowd_is_measured_with_and_without_queues() -> None:

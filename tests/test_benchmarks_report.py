@@ -1,4 +1,4 @@
-"""What the benchmarks tell of their figures: tables, what must not be, goals, and the document that quotes them."""
+"""The reports of the benchmarks: tables, figures that must not be, goals, and the document that quotes them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_ways_to_write_are_told_write_by_write() -> None:
 
 
 def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
-    """It says so itself: a gang of 512 that is not placed, or a waiting one that is, ends it with an error."""
+    """The benchmark checks that itself: a gang of 512 without a plan, or a waiting one with a plan, is an error."""
     run = core.measure_here(160, gangs=3)
     assert (len(run.small_ms), len(run.large_ms), len(run.pass_ms)) == (50, 10, 5)
     speed, asking = core.tables([run])

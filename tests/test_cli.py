@@ -1,4 +1,4 @@
-"""The command line as a whole: what it costs to start, its help and completion, and mistakes of its user."""
+"""The command line as a whole: the cost of its start, its help and completion, and mistakes of its user."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(b"ok\n" if alive else b"not synced\n")
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Discard the message."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def nobody() -> int:
-    """A port that nobody listens on."""
+    """A port that no server listens on."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
 
@@ -66,7 +66,7 @@ def imported(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
-# What it costs to start.
+# The cost of a start.
 
 
 def test_the_probe_imports_next_to_nothing(port: int) -> None:

@@ -1,4 +1,4 @@
-"""Names as people type them, and what shells offer while they are typed."""
+"""Names as people type them, and the completions that shells offer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What advisory mode tells of enforcing: GPUs that would not lie idle, and domains that would not be used."""
+"""Advisory mode compares with enforcing: GPUs that would not be idle, and domains that would not be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one caller can make Muster keep, parse or wait for, through real sockets."""
+"""The memory, parsing and waiting that one caller can cost Muster, through real sockets."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_when_everybody_is_being_answered_the_new_one_is_closed() -> None:
 
 
 async def test_the_bytes_of_unfinished_requests_are_bounded_together() -> None:
-    """And a request that is sent at once goes through all the same."""
+    """A request that is sent at once still succeeds."""
     async with Served(Connections(most_bytes=1 << 20)).serving() as served:
         start = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n"
         slow = [await served.caller() for _ in range(10)]

@@ -1,4 +1,4 @@
-"""What the go.mod files of devcluster's controllers have in common, so that Go compiles it once for all of them."""
+"""The go.mod files of devcluster's controllers pin the same modules, so that Go compiles these once for all of them."""
 
 import re
 from itertools import groupby
@@ -8,7 +8,7 @@ import pytest
 
 CONTROLLERS = Path(__file__).parents[1] / "devcluster" / "controllers"
 
-# The projects themselves, and what some of them know only by an interface that has changed since.
+# The projects themselves, and modules that some of them know only by an interface that has changed since.
 OF_PROJECTS = re.compile(
     r"github\.com/(kubeflow|project-codeflare|ray-project|open-policy-agent)/"
     r"|sigs\.k8s\.io/(kueue|jobset|lws|scheduler-plugins|gateway-api|controller-runtime)$|volcano\.sh/"
@@ -16,13 +16,13 @@ OF_PROJECTS = re.compile(
 
 
 def pinned(controller: str) -> dict[str, str]:
-    """Module -> version, as its go.mod requires them."""
+    """Module -> version, as its go.mod requires it."""
     text = (CONTROLLERS / controller / "go.mod").read_text()
     return dict(re.findall(r"^(?:require )?\t?(\S+) (v\S+?)(?: // indirect)?$", text, re.MULTILINE))
 
 
 def minor(controller: str) -> str:
-    """That of the Kubernetes whose libraries it is compiled with: `0.36`."""
+    """The minor version of the Kubernetes whose libraries it is compiled with: `0.36`."""
     return ".".join(pinned(controller)["k8s.io/client-go"].lstrip("v").split(".")[:2])
 
 
@@ -34,7 +34,7 @@ def groups() -> list[list[str]]:
 
 @pytest.mark.parametrize("group", groups(), ids="+".join)
 def test_controllers_of_one_kubernetes_version_pin_the_same_versions(group: list[str]) -> None:
-    """A package is compiled anew for each version of any module below it: one that differs costs minutes."""
+    """Go compiles a package again for each version of any module below it: one that differs costs minutes."""
     everything = {name: pinned(name) for name in group}
     for module in sorted({module for one in everything.values() for module in one if not OF_PROJECTS.match(module)}):
         versions = {name: one[module] for name, one in everything.items() if module in one}

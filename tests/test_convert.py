@@ -36,7 +36,7 @@ def test_line_breaks_stay_as_they_are() -> None:
 
 
 def test_the_tutorial_ships_in_both_versions() -> None:
-    """But for the quotas that Kueue's own CRDs demand."""
+    """Only the quotas differ that Kueue's own CRDs demand."""
     old, new = ((EXAMPLES / name).read_text() for name in ("tutorial.yaml", "tutorial-v1beta2.yaml"))
     converted = list(yaml.safe_load_all(rewrite(old).text))
     quotas = converted[1]["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
@@ -359,7 +359,7 @@ def test_an_assignment_of_domains_becomes_one_slice() -> None:
             }
         ],
     }
-    assert podset["topologyAssignment"]["domains"] == domains  # what is converted stays as it was
+    assert podset["topologyAssignment"]["domains"] == domains  # the converted object stayed as it was
 
 
 def _run(*arguments: str, given: str | None = None) -> tuple[int, str, str]:

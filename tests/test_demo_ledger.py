@@ -1,4 +1,4 @@
-"""The demo's figures: GPU-hours from hand-made sightings whose sums are known, and what the demo says about them."""
+"""The demo's figures: GPU-hours from hand-made sightings whose sums are known, and the demo's sentences about them."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def pods(name: str, bound: float, **times: Any) -> Iterator[PodTimes]:
 
 
 def whole_run() -> list[PodTimes]:
-    """One job after the other, each bound at once, 10 s of rendezvous, then 1,750 s of work."""
+    """The sightings of one job after the other, each bound at once, 10 s of rendezvous, then 1,750 s of work."""
     first = pods("train-a", 0.0, running_s=0.0, ended_s=1760.0, succeeded=True)
     second = pods("train-b", 1760.0, running_s=1760.0, ended_s=3520.0, succeeded=True)
     return [*first, *second]

@@ -1,4 +1,4 @@
-"""What Muster is built from: the lock file pins every file by its hash, and known vulnerabilities are looked up."""
+"""The dependencies of Muster: the lock file pins every file by its hash, and known vulnerabilities are looked up."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_uv_is_fetched_by_its_hashes_and_no_other_way() -> None:
 
 @pytest.fixture
 def shipped(tmp_path: Path) -> Path:
-    """A copy of what a release builds from and installs, as it is before the digests are filled in."""
+    """A copy of the files that a release builds from and installs, before the digests are filled in."""
     shutil.copy(ROOT / "Dockerfile", tmp_path)
     shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
     shutil.copytree(ROOT / "charts", tmp_path / "charts")
@@ -131,7 +131,7 @@ def test_a_registry_that_does_not_answer_pins_nothing(shipped: Path) -> None:
 
 
 class Advisories(BaseHTTPRequestHandler):
-    """As much of OSV as is asked for: nobody is vulnerable but those who are named."""
+    """The part of OSV that is asked: only the named packages are vulnerable."""
 
     vulnerable: tuple[str, ...] = ()
 

@@ -1,7 +1,7 @@
 """`muster doctor` on pods and their owners, the rights that it asks for, its exit code and its document.
 
-Jobs that are admitted whole are looked at with policies of admission, kinds of the settings and Kueue beside them;
-GPUs, where DRA offers them as an extended resource.
+It examines jobs that are admitted whole beside policies of admission, kinds of the settings and Kueue. It examines
+GPUs where DRA offers them as an extended resource.
 """
 
 from __future__ import annotations
@@ -431,7 +431,7 @@ def test_nothing_is_said_where_nodes_list_them_or_no_class_offers_them() -> None
 
 
 def devices(**facts: Any) -> dict[str, Finding]:
-    """What is found of devices where the driver's classes are there, and these facts."""
+    """The findings about devices where the driver's classes exist, with these facts."""
     seen = Facts(load(None), nodes=cluster("a: 2x8"), members=[], **facts)
     for one in CLASSES:
         seen.devices.note(one)
@@ -514,7 +514,7 @@ def test_a_guard_of_pods_for_other_profiles_is_told() -> None:
 
 
 def held_for(seconds: int, facts: Facts) -> Facts:
-    """Binds of this installation are held for so long at most."""
+    """Set the facts so that binds of this installation are held for at most that many seconds."""
     config = Config()
     config.bind["httpTimeout"] = f"{seconds}s"
     facts.scheduler, facts.settings = config.all, load(None, bind_timeout_s=seconds)

@@ -1,4 +1,4 @@
-"""`muster doctor` on the configuration of kube-scheduler: what ships has no fault, each trap set in it is found."""
+"""`muster doctor` on the configuration of kube-scheduler: the shipped one has no fault, each trap in it is found."""
 
 from __future__ import annotations
 

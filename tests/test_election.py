@@ -1,4 +1,4 @@
-"""Who leads, as far as one replica can know it: by the holder's name, and for as long as renewals are seen."""
+"""The leader, as far as one replica can know it: by the holder's name, and for as long as renewals are seen."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_renewal_prolongs_it(leadership: Leadership, clocks: Clocks) -> No
 
 
 def test_a_renewal_that_arrives_late_counts_from_when_it_was_made(leadership: Leadership, clocks: Clocks) -> None:
-    """After SIGCONT a process first reads what has been waiting in its sockets all the while."""
+    """After SIGCONT a process first reads the backlog of its sockets."""
     leadership.seen(clocks.lease(age=30))
     assert not leadership.holds()
     leadership.seen(clocks.lease(age=8))

@@ -1,4 +1,4 @@
-"""What is explained of a gang: the room in each domain, and what would make it fit, in numbers that are true.
+"""The explanation of a gang: the room in each domain, and what would make it fit, in numbers that are true.
 
 Its nodes may be closed to its pods, too few, too small or not named.
 """
@@ -74,7 +74,7 @@ def test_a_pod_in_no_gang_that_has_the_room_is_named() -> None:
 
 
 def test_a_holder_that_asks_for_what_no_node_offers_is_named_all_the_same() -> None:
-    """Whoever names a node in his pod can have it there with any request."""
+    """A pod that names its node can have any request there."""
     odd = tuple(sorted((*requests(1), ("example.com/fpga", 1))))
     said = explained(
         "wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in busy("a-0", 1)], *gang("wait", 2)
@@ -165,7 +165,7 @@ def test_domains_have_their_stock() -> None:
 
 
 def test_the_role_that_lacks_room_is_the_one_that_is_advised() -> None:
-    """The workers go first because they ask for most as a whole, and they have room."""
+    """The workers come first because they request most as a whole, and they have room."""
     leader = [replace(pod, uid="lead", owner="lead") for pod in gang("wait", 1, gpus=16, min_member=5)]
     pods = [*gang("wait", 4, min_member=5), *leader]
     said = explained("wait", *cluster("a: 6x8"), *pods)
@@ -388,7 +388,7 @@ def test_requests_that_no_node_offers_are_no_traceback() -> None:
 
 
 def test_a_pod_that_is_larger_than_any_node_is_told_so() -> None:
-    """More nodes of that kind would not help, nor would fewer members."""
+    """More nodes of that kind would not help, and fewer members would not either."""
     said = explained("wait", *cluster("a: 4x8"), *gang("wait", 2, gpus=16, topology=CLIQUE_ONLY))
     assert said.remedies[0].startswith("use smaller pods or add larger nodes: even empty, no node that matches has")
     assert "16 nvidia.com/gpu" in said.remedies[0]

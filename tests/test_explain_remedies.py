@@ -1,5 +1,5 @@
-"""What muster explain says of room is true of every gang: whoever it says to wait for is enough, and each of them is
-needed; and where it counts nodes, as many are enough, and fewer are not."""
+"""The remedies of muster explain are true of every gang: the holders that it says to wait for are enough, and each is
+needed. Where it counts nodes, as many are enough, and fewer are not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_roles_that_never_fit_beside_each_other_are_told_so() -> None:
 
 
 def test_a_gang_is_planned_few_times_to_find_out_whom_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks for an explanation keeps others waiting for so long."""
+    """Other calls wait while an explanation is made."""
     planned: list[int] = []
 
     def counted(members: Sequence[Pod], *rest: Any) -> Any:
@@ -120,7 +120,7 @@ def _members(chance: Random) -> list[Pod]:
 def _starts_with(
     members: Sequence[Pod], nodes: list[Node], there: Sequence[Pod], level: str, name: str, count: int
 ) -> bool:
-    """Whether so many empty nodes more in that domain are enough, in whichever of its cliques they are."""
+    """Whether ``count`` more empty nodes in that domain are enough, in whichever of its cliques they are."""
     if level == "clique":
         zone, cliques = name[:2], [name]
     else:

@@ -38,7 +38,7 @@ POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["ki
 
 
 def text(name: str) -> str:
-    """What it judges by, besides whose request it is."""
+    """The expressions that the policy judges by, apart from the one about the requesting account."""
     spec = POLICIES[name]
     return " ".join(one["expression"] for one in (*spec["matchConditions"][1:], *spec["validations"]))
 
@@ -65,7 +65,7 @@ def test_it_is_the_extenders_account_that_is_judged() -> None:
 
 
 def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
-    """Only the status of queues, and of PodGroups of the coscheduling plugin and KAI, is not."""
+    """The status of queues, and of PodGroups of the coscheduling plugin and KAI, are the only exceptions."""
     role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
     writes = {
         (group, resource, {"patch": "UPDATE", "create": "CREATE"}[verb])
@@ -121,7 +121,7 @@ def test_which_jobs_are_managed_is_said_in_the_same_words_where_they_are_suspend
 
 
 STAMPS = {value for value in vars(stamps).values() if isinstance(value, str) and value.startswith("muster.dev/")}
-"""What a Binding may carry: a new one is refused until the policy has it, too."""
+"""The annotations that a Binding may carry: a new one is refused until the policy has it, too."""
 
 
 def test_the_names_are_those_of_the_code() -> None:

@@ -1,4 +1,4 @@
-"""What the table of faults says of rounds that went well, went badly, and did not get to the fault."""
+"""The table of faults for rounds that went well, went badly, and did not get to the fault."""
 
 from __future__ import annotations
 

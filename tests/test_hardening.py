@@ -1,4 +1,4 @@
-"""What the shipped pod may do and who reaches it, as far as the manifests alone can tell."""
+"""The rights of the shipped pod and the clients that reach it, as far as the manifests alone can tell."""
 
 from typing import Any
 

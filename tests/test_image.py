@@ -38,7 +38,7 @@ def locked() -> dict[str, list[dict[str, Any]]]:
 
 
 def needed_by_the_server() -> Iterator[str]:
-    """Names of all packages of the image, whatever their markers say."""
+    """Names of all packages of the image, for any markers."""
     packages = locked()
     [project] = packages["muster-scheduler"]
     names = [one["name"] for one in [*project["dependencies"], *project["optional-dependencies"]["server"]]]

@@ -1,4 +1,4 @@
-"""What the import contracts of pyproject.toml cannot say: no file imports another one in a circle."""
+"""No file imports another one in a circle, which the import contracts of pyproject.toml cannot say."""
 
 from __future__ import annotations
 

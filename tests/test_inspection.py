@@ -180,7 +180,7 @@ def test_a_replica_that_stands_by_is_told(question: list[str]) -> None:
 
 
 def answered(question: list[str], status: int, content: bytes) -> Result:
-    """What the command says where something else answers it."""
+    """The output of the command where another server answers it."""
 
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -140,7 +140,7 @@ def test_what_only_muster_writes_on_pods_is_kept_and_so_are_gang_and_queue_of_th
 
 
 def test_each_pod_is_changed_by_one_policy_alone() -> None:
-    """So it does not matter which of them the API server asks first."""
+    """The order in which the API server asks the policies does not matter then."""
     workload = "object.metadata.?annotations[?'muster.dev/workload'].orValue('')"
     assert conditions("muster-job-pods")["of-a-started-job"] == f"{workload} != ''"
     assert conditions("muster-gang-gate")["not-of-a-started-job"] == f"{workload} == ''"

@@ -1,4 +1,4 @@
-"""The setting ``job_kinds``: what is wrong with a kind is told in a sentence."""
+"""The setting ``job_kinds``: a sentence tells what is wrong with a kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIMULATION: dict[str, Any] = {
 
 
 def said(folder: Path, *kinds: object) -> str:
-    """What is wrong with a file that says these kinds."""
+    """The error about a file with these kinds."""
     file = folder / "muster.yaml"
     file.write_text(yaml.safe_dump({"job_kinds": list(kinds)}))
     with pytest.raises(SettingsError) as refused:

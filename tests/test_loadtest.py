@@ -1,4 +1,4 @@
-"""The load test against a server that answers, refuses and fails as it is told to."""
+"""The load test against a server that is set to answer, refuse or fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.tls import serving
 
 
 class Extender:
-    """Answers filter, refuses bind, fails prioritize; in a thread, so that a command can be run beside it."""
+    """A server that answers filter, refuses bind, and fails prioritize; in a thread, beside a command."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""One record is one line of the log, whatever a pod's author has put into it."""
+"""A record is one line of the log, whatever a pod's author has put into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped manifests agree with each other: what two files have to say alike is compared here."""
+"""The shipped manifests agree with each other: facts that two files state are compared here."""
 
 import re
 from pathlib import Path
@@ -144,7 +144,7 @@ def test_no_token_lives_for_ever(deployment: dict[str, Any]) -> None:
 def test_the_extenders_token_is_made_where_the_extender_reads_it(
     deployment: dict[str, Any], containers: dict[str, dict[str, Any]]
 ) -> None:
-    """By a container that goes on running and has the right to; the others start when the first token is there."""
+    """The token is made by a container with that right that keeps running; the others start once it exists."""
     [broker] = deployment["spec"]["template"]["spec"]["initContainers"]
     assert (broker["restartPolicy"], broker["image"]) == ("Always", containers["muster"]["image"])
     program, command, account, directory, lifetime = broker["command"]
@@ -224,7 +224,7 @@ DEVICES = (
 STORAGE = ("storageclasses", "csidrivers", "csistoragecapacities")
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 REPORTED = ("cohorts", "clusterqueues", "localqueues")
-"""What Muster writes the status of."""
+"""The resources whose status Muster writes."""
 QUEUES = (*REPORTED, "topologies", "resourceflavors", "workloadpriorityclasses")
 JOBS = (
     "jobs",
@@ -243,7 +243,7 @@ JOBS = (
 
 
 def test_the_jobs_that_are_suspended_can_be_started() -> None:
-    """The same kinds in the role, in the policy that suspends them, and in the one on what the extender writes."""
+    """The kinds are the same in the role, in the policy that suspends them, and in the one on the extender's writes."""
     role, judge = documents("base/rbac-extender.yaml")[0], documents("base/extender-policy-jobs.yaml")[0]
     policy = documents("components/job-admission/jobs.yaml")[0]
     written = [rule for rule in role["rules"] if "patch" in rule["verbs"]]

@@ -48,7 +48,7 @@ def asked(query: str) -> tuple[dict[str, set[str]], set[str]]:
 
 
 def problems(query: str) -> list[str]:
-    """What in a query does not exist; empty when all of it does."""
+    """The functions, metrics and labels of a query that do not exist; empty when all exist."""
     known = {series: one for one in described().values() for series in one.series}
     metrics, grouped = asked(query)
     odd = [f"function {name}" for name in re.findall(r"(\w+)\s*\(", query) if name not in FUNCTIONS | WORDS]

@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, and what cannot be written is known before the work."""
+"""Files that commands write: whole or not at all, and an unwritable file is known before the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package as people install it: the wheel with and without what only the server needs."""
+"""The package as people install it: the wheel with and without the server's dependencies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for name in sorted(typer.main.get_command(cli.main).commands):
 """
 """All in one process: to start each by itself takes half a minute."""
 BAR_MB = 154
-"""Half of what the whole was before the client could be had alone."""
+"""Half of the size of the whole before the client could be installed alone."""
 
 pytestmark = pytest.mark.skipif(UV is None, reason="make fetches uv into .uv, and has not yet")
 

@@ -1,6 +1,6 @@
-"""`muster release`: what waits goes back to how its author wrote it, and nothing else is touched.
+"""`muster release`: waiting objects become what their author wrote, and nothing else is touched.
 
-Sometimes it writes nothing, and it names what it may not write.
+Sometimes it writes nothing, and it names the objects that it may not write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A release: every place names one version, and what the workflow of a tag runs is there."""
+"""A release: every place names one version, and the programs of a tag's workflow exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = "7.8.9"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what names the version, at 7.8.9 of today."""
+    """A copy of the files that name the version, at 7.8.9 of today."""
     for name in ("pyproject.toml", "uv.lock", "CHANGELOG.md", "README.md"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("manifests", "docs", "charts"):

@@ -40,7 +40,10 @@ def test_what_is_advised_makes_it_start(draw: str, seed: int) -> None:
 
 @pytest.mark.parametrize(("draw", "share"), [("nodes", 0.7), ("queues", 1.0), ("volcano", 1.0)])
 def test_most_of_it_can_be_done(draw: str, share: float) -> None:
-    """Else the test above would say nothing. What is left asks for more nodes in a domain that cannot be enlarged."""
+    """The test above depends on this.
+
+    The remaining sentences ask for more nodes in a domain that cannot be enlarged.
+    """
     make = SCENES[draw]
     waiting = [(seed, said) for seed in range(SEEDS) if (said := advised(make(seed)))]
     done = [seed for seed, said in waiting if any(follow(make(seed), text) for text in said)]
@@ -49,7 +52,7 @@ def test_most_of_it_can_be_done(draw: str, share: float) -> None:
 
 
 def advised(there: Scene) -> list[str]:
-    """Nothing where it starts at once."""
+    """The remedies of the waiting workload; none if it starts at once."""
     said = there.explained
     return said.remedies if said.gang.state in ("NoRoom", "NoQuota") else []
 

@@ -1,7 +1,7 @@
-"""The remedies of ``muster explain`` are true: each sentence is done as it says, and the workload starts.
+"""The remedies of ``muster explain`` are true: each sentence is followed, and the workload starts.
 
-Each cause has a scene. The test checks the reason and the first remedy. Then it does what every sentence says, each in
-a scene of its own.
+Each cause has a scene. The test checks the reason and the first remedy. Then it follows every sentence, each in a
+scene of its own.
 """
 
 from __future__ import annotations
@@ -325,8 +325,12 @@ def shown(**facts: Any) -> Callable[[Scene], None]:
 
 @dataclass(frozen=True)
 class Cause:
-    """``says``: a part of the reason. ``advice``: the first remedy. ``does``: does that, if it takes more than a
-    change of what the sentence names."""
+    """A cause.
+
+    ``says``: a part of the reason.
+    ``advice``: the first remedy.
+    ``does``: follows that remedy, if this takes more than a change of the named object.
+    """
 
     name: str
     make: Callable[[], Scene]
@@ -618,7 +622,7 @@ CAUSES = [
         "let activeDeadlineSeconds say 1 h at most, or name a queue that allows more",
         lambda there: there.show(LocalQueue("default", "mine", "team", max_run_s=7200.0)),
     ),
-    # What the gang says of itself.
+    # Reasons in the gang's own declarations.
     Cause(
         "members missing", short_of_members, "MembersMissing", "2 of 3 members exist",
         "create 1 more pod that names this gang; 2 pods exist", more_pods,
@@ -732,7 +736,7 @@ def test_the_reason_and_every_remedy_are_true(cause: Cause) -> None:
     assert said.gang.state == cause.code, said.gang.message
     assert cause.says in said.gang.message
     assert said.remedies[:1] == [cause.advice]
-    # What is planned again after a pause starts by itself.
+    # A gang that is planned again after a pause starts by itself.
     assert cause.code == "Forgotten" or not there.runs, "it waits for something"
     for at, text in enumerate(said.remedies):
         there = cause.make()

@@ -1,4 +1,4 @@
-"""No statement writes into a container that it replaces while it runs: what it writes would be lost.
+"""No statement writes into a container that it replaces while it runs, because the write would be lost.
 
 ``self.amounts[self.line(name)] = amount`` takes ``self.amounts`` before ``line`` puts a larger array in its place.
 """
@@ -43,7 +43,7 @@ def assigned(method: ast.AST) -> Iterator[str]:
 
 
 def replaced(owner: ast.ClassDef) -> Replaced:
-    """Find out what each method replaces, also by the methods that it calls."""
+    """Find out which fields each method replaces, also by the methods that it calls."""
     methods = {node.name: node for node in owner.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     found = {name: set(assigned(method)) for name, method in methods.items()}
     calls = {name: set(called(method)) & methods.keys() for name, method in methods.items()}
@@ -55,7 +55,7 @@ def replaced(owner: ast.ClassDef) -> Replaced:
 
 
 def held(node: ast.AST) -> Iterator[tuple[ast.expr, list[ast.AST]]]:
-    """Yield a container, and what is evaluated between taking it and writing into it or calling a method of it."""
+    """Yield a container, and the expressions evaluated between taking it and writing into it or calling it."""
     match node:
         case ast.Assign(targets=targets):
             for target in targets:

@@ -49,7 +49,7 @@ def pod(name: str) -> dict[str, Any]:
 
 
 class Played:
-    """One replica, the API server that it sees, and a client of its pages."""
+    """A replica, the API server that it sees, and a client of its pages."""
 
     def __init__(self, api: FakeApi, kube: Kube) -> None:
         self.api = api
@@ -70,7 +70,7 @@ class Played:
         self.leadership.seen(Lease(holder, self.wall, 15.0))
 
     async def writes(self, method: str, count: int) -> list[str]:
-        """The paths of that many writes, which are waited for."""
+        """Wait for that many writes; returns their paths."""
 
         def found() -> list[str]:
             return [one.path for one in self.api.asked if one.method == method]
@@ -190,7 +190,7 @@ async def test_whoever_loses_the_lease_fails_what_it_holds_and_writes_no_more() 
 
 
 async def test_a_write_that_is_asked_for_after_the_lease_ran_out_is_not_sent() -> None:
-    """The event loop may learn of it later than the clock does: what counts is the moment of the write."""
+    """The event loop may learn of it later than the clock does: the moment of the write counts."""
     async with replica() as one:
         await one.until(acting=False)
         one.elect("us_1")

@@ -1,4 +1,4 @@
-"""The pages on security and TLS: each test that is named exists, and each setting and limit is what they say."""
+"""The pages on security and TLS: every named test exists, and every setting and limit has the stated value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is too large, and who is not kube-scheduler, gets a plain answer before it costs anything."""
+"""Bodies that are too large, and clients other than kube-scheduler, get a plain answer before they cost anything."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_commas_in_texts_of_an_ordinary_size_are_no_parts_too_many() -> None:
 
 
 def test_whole_nodes_of_a_large_cluster_are_read() -> None:
-    """Without nodeCacheCapable, for whoever allows such bodies."""
+    """kube-scheduler sends whole nodes without nodeCacheCapable, if the limit allows such bodies."""
     filler = "x" * 10_000
     nodes = [{"metadata": {"name": f"n{n}", "annotations": {"a": filler}}} for n in range(1_000)]
     body = json.dumps({"Pod": POD, "Nodes": {"items": nodes}}).encode()
@@ -124,7 +124,7 @@ async def test_a_bind_is_four_names_and_no_more(extender: Extender) -> None:
 
 
 async def test_large_bodies_are_read_one_at_a_time(extender: Extender) -> None:
-    """What waits is not read: it stays with its sender. A body of an ordinary size does not wait."""
+    """A waiting body is not read: it stays with its sender. A body of an ordinary size does not wait."""
     app = create_app(extender.runner, Metrics(lambda: extender.core.state), bind_timeout_s=30, max_body=4 << 20)
     read, answered = [0, 0], asyncio.Event()
     go_on = asyncio.Event()
@@ -170,7 +170,7 @@ HOSTS = [
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("path", ["/gangs", "/readyz", "/metrics"])
 async def test_a_name_that_is_ours_and_every_address_are_answered(extender: Extender, host: str, path: str) -> None:
-    """kube-scheduler, probes, port-forwards, and whoever scrapes a pod by its address."""
+    """The callers are kube-scheduler, probes, port-forwards, and scrapers that use a pod's address."""
     hosts = Hosts(["Muster.Internal"])
     app = create_app(extender.runner, Metrics(lambda: State()), bind_timeout_s=30, max_body=1, hosts=hosts)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:

@@ -1,4 +1,4 @@
-"""`muster simulate`: the same jobs under several schedulers, and what is said of input that cannot be used."""
+"""`muster simulate`: the same jobs under several schedulers, and the errors about unusable input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def simulate(*args: str | Path) -> tuple[int, str]:
 
 
 def figures(tmp_path: Path, *args: str | Path) -> dict[str, dict[str, Any]]:
-    """What the JSON says, by scheduler."""
+    """The figures in the JSON, by scheduler."""
     code, said = simulate(*args, "--json", tmp_path / "out.json")
     assert code == 0, said
     told = json.loads((tmp_path / "out.json").read_text())

@@ -1,4 +1,4 @@
-"""What holds for every scheduler in a simulation, whatever the jobs: no GPU is used twice, every hour is told."""
+"""The rules for every scheduler in a simulation, whatever the jobs: no GPU is used twice, every hour is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of gangs that name themselves by their owner: their size and waves are those that the owner says."""
+"""Snapshots of gangs that name themselves by their owner: their size and waves are those of the owner."""
 
 from __future__ import annotations
 

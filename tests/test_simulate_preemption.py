@@ -1,4 +1,4 @@
-"""Preemption in `muster simulate`: who is evicted, what that loses and gives, and shares in hours of demand."""
+"""Preemption in `muster simulate`: the victims, the losses and gains, and shares in hours of demand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ON = "muster, preemption=on"
 
 
 def both(tmp_path: Path, trace: str, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Without preemption, and with it."""
+    """The figures without preemption, and with it."""
     (tmp_path / "trace.csv").write_text(trace)
     given = ("--trace", tmp_path / "trace.csv", "--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc")
     found = figures(tmp_path, *given, "--scheduler", "muster", "--policy", "preemption=on", *options)

@@ -46,7 +46,7 @@ def test_the_tutorials_objects_let_one_job_run_after_the_other(tmp_path: Path) -
 
 @pytest.mark.parametrize("by_usage", [False, True])
 def test_a_job_beyond_all_quota_never_starts_and_the_simulation_ends(tmp_path: Path, by_usage: bool) -> None:
-    """Also where the core has something to do for ever: usage of the past is sampled while somebody waits."""
+    """The core may have work without end: it samples past usage while a workload waits."""
     objects = TUTORIAL.read_text().replace("nominalQuota: 32", "nominalQuota: 31")
     if by_usage:
         scope = "  admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}\n"
@@ -85,7 +85,7 @@ def test_a_file_without_queue_objects_is_refused(tmp_path: Path, text: str) -> N
 
 
 def test_what_the_author_of_a_queue_may_not_have_meant_is_told(tmp_path: Path) -> None:
-    """And what cannot be used, although no job names it."""
+    """Unusable objects are reported, too, although no job names them."""
     other = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: other}\n"
     other += "spec: {resourceGroups: [{coveredResources: [cpu], flavors: [{name: gone}]}], namespaceSelector: {}}\n"
     objects = (

@@ -1,4 +1,4 @@
-"""Snapshots: what is in the file, what is not, and what `muster simulate --snapshot` says of it."""
+"""Snapshots: the content of the file, and the answers of `muster simulate --snapshot` about it."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ def test_the_same_is_on_a_page(tmp_path: Path) -> None:
 
 
 def outranked(priority: int = 100) -> ClusterFile:
-    """A gang that Muster has started an hour ago has all there is, and one of that priority waits; one more, in the
-    same hour, has a room of its own."""
+    """A cluster on which a gang that Muster has started an hour ago has all room, and one of that priority waits.
+
+    Another gang of the same hour has a node of its own.
+    """
     low, other = pod("low", 0, 1, node="gpu-0"), pod("other", 0, 1, node="gpu-1", priority=1000)
     for one in (low, other):
         stamp = {"gang-uid": "g", "release": f"r-{one['metadata']['name']}", "release-complete": "true"}

@@ -52,7 +52,7 @@ def template(name: str, *selectors: str) -> Tree:
 
 
 def claiming(gang: str, index: int, size: int, template: str, on: str | None = None) -> Tree:
-    """A pod that asks for no GPUs by name, and has a claim of that template."""
+    """A pod that requests no GPUs by name, and has a claim of that template."""
     use = [{"name": "hush-use", "resourceClaimTemplateName": template}]
     return pod(gang, index, size, gpus=0, node=on, resourceClaims=use)
 
@@ -77,7 +77,7 @@ def given(pod: Tree, on: str, device: str) -> Tree:
 
 
 def cluster() -> ClusterFile:
-    """Of two large GPUs a gang has one; another gang wants one, and the next two."""
+    """A cluster of two large GPUs: a gang has one, another gang wants one, and the next gang two."""
     runs = claiming("runs", 0, 1, "hush-any", on="gpu-0")
     selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
     return taken(

@@ -1,4 +1,4 @@
-"""Snapshots with jobs: what of them is in the file, and which `muster simulate --snapshot` lets start, and why not."""
+"""Snapshots with jobs: their content in the file, which ones `muster simulate --snapshot` starts, and why."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_more_quota_starts_it_too(tmp_path: Path) -> None:
 
 
 def test_pods_tolerate_what_their_flavor_adds(tmp_path: Path) -> None:
-    """Also those that are yet to come of a job that runs."""
+    """Future pods of a running job tolerate it, too."""
     tolerant = [{"key": "corp.example/team", "operator": "Exists"}]
     objects = [OBJECTS[0] | {"spec": OBJECTS[0]["spec"] | {"tolerations": tolerant}}, *OBJECTS[1:]]
     runs = begun(job("runs", 2, tolerations=[]), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
@@ -50,7 +50,7 @@ def test_pods_tolerate_what_their_flavor_adds(tmp_path: Path) -> None:
 
 
 def test_more_jobs_start_than_pods_could_be_created_at_once(tmp_path: Path) -> None:
-    """A controller makes 20 pods a second; no job waits for that here."""
+    """A real controller makes 20 pods a second; no job waits for that here."""
     jobs = [job(f"small-{number}", 1, containers=[{"name": "main"}], queue="") for number in range(700)]
     for one in jobs:
         one["metadata"]["labels"] = {"muster.dev/gang": "true"}

@@ -63,7 +63,7 @@ def shared() -> ClusterFile:
 
 
 def by_past_usage(used: str) -> ClusterFile:
-    """Two LocalQueues of a ClusterQueue with quota for one gang more; the first one has used so much, the other 50."""
+    """Two LocalQueues of a ClusterQueue with quota for one more gang; the first one has used ``used``, the other 50."""
 
     def local(name: str, much: str) -> Tree:
         past = {"consumedResources": {GPU: much, "hush.example/x": "5"}, "lastUpdate": "2026-07-01T11:00:00Z"}

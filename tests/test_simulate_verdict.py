@@ -1,4 +1,4 @@
-"""What a report says in sentences: who starts what, and why jobs of some sizes wait longer with Muster."""
+"""The sentences of a report: which scheduler starts which jobs, and why jobs of some sizes wait longer with Muster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may speak to Muster: which settings are refused, and real handshakes with certificates of several authorities."""
+"""The clients that may speak to Muster: refused settings, and real handshakes with several authorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/topology.md, placement.md and advisory.md: the tables say what there is."""
+"""docs/topology.md, placement.md and advisory.md: the tables agree with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The self-check of a running Muster: rounds, what is told of drift, its repair by a restart, and `muster verify`."""
+"""The self-check of a running Muster: rounds, reports of drift, its repair by a restart, and `muster verify`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Checked:
         self.runner.core.state.claims.confirm(GONE)
 
     async def round(self) -> VerifyView:
-        """Ask for one, and wait for what it finds."""
+        """Ask for a round, and wait for its result."""
         begun = await self.shown("?begin=true")
         await eventually(lambda: self.verifier.rounds > begun.rounds and not self.verifier.under_way)
         return await self.shown()

@@ -1,6 +1,6 @@
 """A file whose aliases repeat billions of values is refused before it is expanded, wherever Muster reads YAML.
 
-Whoever expands it first comes to no end, and needs more memory than there is.
+A parser that expands such a file first never finishes, and needs more memory than there is.
 """
 
 from __future__ import annotations

@@ -423,7 +423,7 @@ def _combinations(number: int) -> Iterator[dict[str, Any]]:
 
 
 def test_many_combinations_are_whole(helm: Helm, tmp_path: Path) -> None:
-    """All documents parse, none comes twice, each has the labels and annotations, and what is off is not there."""
+    """All documents parse, none comes twice, each has the labels and annotations, and disabled parts are absent."""
     for number, given in enumerate(_combinations(20)):
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(given))

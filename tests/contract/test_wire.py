@@ -172,7 +172,7 @@ def test_an_error_may_quote_what_is_no_text() -> None:
     assert json.loads(wire.encode_bind("\ud800"))["Error"] == "?"
 
 
-# What cannot be read.
+# Unreadable input.
 
 
 @DECODERS
