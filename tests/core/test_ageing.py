@@ -9,6 +9,7 @@ import pytest
 from extender.core.causes import Rises
 from extender.core.events import PodsSeen
 from extender.core.explain.reasons import reason_of
+from extender.simulation.chance import Chance
 from policies.model import Pod
 from policies.model.queues import Evicts, Preemption, Quota, Strategy
 from tests.builders import cluster, key
@@ -42,6 +43,16 @@ def test_what_has_waited_for_long_passes_a_higher_priority(strategy: Strategy) -
     assert first(0, *gangs, strategy=strategy) == "higher high old"
     assert first(100, *gangs, strategy=strategy) == "higher old high"
     assert first(200, *gangs, strategy=strategy) == "old higher high"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_is_that_of_priority_and_age_together_at_any_time(seed: int) -> None:
+    dice = Chance(seed).stream("ages")
+    drawn = {f"g{at}": (dice.randrange(30), dice.choice((0, 50, 100, 900))) for at in range(12)}
+    said = first(50, *(waiting(name, *of) for name, of in drawn.items())).split()
+    for later in (0, 1, 1000):
+        points = {name: priority + 50 * (days + later) for name, (days, priority) in drawn.items()}
+        assert said == sorted(drawn, key=lambda name: (-points[name], -drawn[name][0], name))
 
 
 def test_among_equals_the_older_one_is_first_as_ever() -> None:

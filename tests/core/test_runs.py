@@ -98,6 +98,18 @@ def test_a_job_counts_when_it_has_finished_and_not_when_it_is_suspended() -> Non
     assert [[round(one, -2) for one in times] for times in runs(script).values()] == [[100]]
 
 
+def test_a_job_counts_when_its_pods_have_succeeded_before_it_says_so() -> None:
+    script = queued()
+    one = Controlled(script, replace(job(2), queue="mine"))
+    one.run()
+    script.advance(100)
+    for pod in list(one.pods.values()):
+        script.change(pod, phase="Succeeded")
+    script.advance(200)
+    one.show(finished=True)
+    assert [[round(seconds, -2) for seconds in times] for times in runs(script).values()] == [[100]]
+
+
 def test_runs_are_stored_once_a_minute_at_most() -> None:
     script = queued()
     stored = []

@@ -28,6 +28,7 @@ from extender.kube.queues.read import (
 )
 from extender.kube.reading.durations import AGEING, EXPECTED_DURATION, HOW, MAX_RUN, span_of
 from extender.kube.reading.objects import GroupObject, PodObject
+from extender.kube.snapshots.queues import reduced_queue
 from policies.model import RunTerms
 from policies.model.queues import ClusterQueue, LocalQueue
 
@@ -182,6 +183,14 @@ def test_a_queue_says_how_long_its_workloads_may_run() -> None:
     for found in limited("a while"):
         assert found.value.max_run_s is None
         assert found.problems == (f"its annotation {MAX_RUN} is 'a while': {HOW}",)
+
+
+def test_a_snapshot_has_what_its_queues_say() -> None:
+    noted = {"name": "q", "annotations": {MAX_RUN: "12h", AGEING: "5 per hour", "other": "thing"}}
+    taken = reduced_queue("ClusterQueue", "v1beta2", msgspec.json.encode({"metadata": noted, "spec": {}}))
+    found = cluster_queue_from(msgspec.convert(taken, ClusterQueueObject)).value
+    assert (found.max_run_s, found.ageing) == (43200, 120)
+    assert "other" not in taken["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(("text", "points"), [("100 per day", 100), ("5 per hour", 120), ("0 per day", 0)])

@@ -453,9 +453,9 @@ class Workload:
 
     @property
     def has_finished(self) -> bool:
-        """Whether it has ended for good: its job says so, or all of its pods have ended by themselves."""
+        """Whether it has ended for good: its job says so or is over, or all of its pods have ended by themselves."""
         if self.job is not None:
-            return self.job.seen.finished
+            return self.job.seen.finished or self.job.over
         pods = [member.pod for member in self.members]
         return bool(pods) and all(pod.terminal and not pod.deleting for pod in pods)
 
