@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from extender.core.causes import QueueOrder, Unplaced
+from extender.core.causes import NoQuota, NoRoom, QueueOrder, Unplaced, with_facts
 from extender.core.cycle.flavors import QuotaPlans, Refused
+from extender.core.explain.facts import rises
 from extender.core.explain.reports import declared
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
@@ -154,6 +155,8 @@ class Queued:
         if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._quotas.has_own(workload.key):
             return False
         why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
+        if isinstance(why, NoQuota | NoRoom):
+            why = with_facts(why, *rises(workload, queue))
         if why is None or why != workload.telling.cause:
             return False
         self._pending.looked_at(workload.key)

@@ -32,6 +32,13 @@ from policies.quota.parts import PodSetRequest
 from policies.steps import Steps
 
 
+def rises(workload: Workload, queue: ClusterQueue | None) -> Sequence[causes.Rises]:
+    """Say by how much its age raises it in the line of its queue; nothing where age does not count."""
+    if queue is None or not queue.ageing:
+        return ()
+    return [causes.Rises(queue.title, queue.ageing, workload.created)]
+
+
 @dataclass(eq=False)
 class Facts:
     """Facts of causes that need more than the workload itself."""
@@ -157,7 +164,7 @@ class Facts:
     def in_full(self, workload: Workload, why: causes.Cause) -> causes.Cause:
         """Why it waits, with what is known beside that, where it waits for room or quota."""
         if isinstance(why, causes.NoQuota | causes.NoRoom):
-            why = causes.with_facts(why, *self._rises(workload))
+            why = causes.with_facts(why, *rises(workload, self._quotas.queue_of(workload.key)))
         if isinstance(why, causes.NoQuota):
             return causes.with_facts(why, *self._missing(workload))
         if isinstance(why, causes.NoRoom):
@@ -185,11 +192,6 @@ class Facts:
         if spared is None or spared.why is None or spared.why == why.what:
             return why
         return causes.with_facts(why, spared.why)
-
-    def _rises(self, workload: Workload) -> Sequence[causes.Rises]:
-        queue = self._quotas.queue_of(workload.key)
-        ages = queue is not None and queue.ageing
-        return [causes.Rises(queue.title, queue.ageing, workload.created)] if queue is not None and ages else ()
 
     def _missing(self, workload: Workload) -> Sequence[causes.Incomplete]:
         return [self.incomplete(workload)] if workload.incomplete and not workload.grows else ()
