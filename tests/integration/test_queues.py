@@ -13,6 +13,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster
 from extender.cli.main import main
+from extender.kube.queues.runs import RUNS
 from tests.integration.queueing import A100, GPU, Queues, start_with_queues
 from tests.integration.stage import RealStage
 from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
@@ -63,6 +64,27 @@ def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
     queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: status["pendingWorkloads"] == 0)
     queues.record("first", "Finished", "True")
     queues.record("second", "Admitted", "True", position=None)
+    queues.status("LocalQueue", "kueue-gang-queue", lambda status: any(map(has_run_of_32, status["conditions"])))
+
+
+def has_run_of_32(condition: Object) -> bool:
+    return condition["type"] == RUNS and [*json.loads(condition["message"])] == ["32"]
+
+
+def test_a_job_that_is_to_run_longer_than_its_queue_allows_waits_until_it_says_less(
+    stage: RealStage, queues: Queues
+) -> None:
+    name = "  name: heavy-ml-cluster-queue\n"
+    queues.apply(TUTORIAL.replace(name, f"{name}  annotations: {{muster.dev/max-run: 1h}}\n", 1))
+    stage.add_nodes(4, labels=A100)
+    long = yaml.safe_load(JOB.format(name="long"))
+    long["metadata"]["annotations"] = {"muster.dev/expected-duration": "90m"}
+    stage.api.create(queues.jobs, long)
+    why = queues.reason("long", "RunTooLong")
+    assert "its author expects it to run for 1 h 30 min, and ClusterQueue heavy-ml-cluster-queue allows 1 h" in why
+    said = {"muster.dev/expected-duration": "45m"}
+    stage.api.patch(f"{queues.jobs}/long", {"metadata": {"annotations": said}})
+    queues.until_started("long", 4)
 
 
 def test_quota_that_is_free_is_no_room(stage: RealStage, queues: Queues) -> None:
