@@ -62,6 +62,7 @@ def cluster() -> Iterator[Cluster]:
         install_kind(running)
         for component in ("elastic", "pod-trials", "device-release"):
             running.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / component))
+        running.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "examples" / "workload-priority-classes.yaml"))
         yield running
 
 

@@ -19,8 +19,15 @@ from tests.fuzz.hostile import AWAITED, IN_JSON, TEXTS, WRITTEN
 ROOT = Path(__file__).parent.parent.parent
 SECURITY = (ROOT / "docs" / "security-limits.md").read_text().partition("## Keys on objects")[2].partition("\n## ")[0]
 _KEY = re.compile(r"muster\.dev/[A-Za-z][\w-]*")
-NO_KEYS = {"muster.dev/v1", "muster.dev/extender", "muster.dev/muster", "muster.dev/Woken"}
-"""The version of snapshots, the controller in Events, the manager of an entry of a TrainJob, a condition of a pod."""
+NO_KEYS = {
+    "muster.dev/v1",
+    "muster.dev/extender",
+    "muster.dev/muster",
+    "muster.dev/Woken",
+    "muster.dev/RunHistory",
+}
+"""The version of snapshots, the controller in Events, the manager of an entry of a TrainJob, conditions of a pod and of
+a LocalQueue."""
 
 
 def keys_of_the_code() -> set[str]:
