@@ -212,7 +212,7 @@ def test_later_waves_are_made_when_the_first_runs() -> None:
 
 
 def test_a_work_queue_that_is_stopped_is_started_again_for_the_pods_that_are_left() -> None:
-    """Without indexes its status says how many are, and, while its plan has nodes for more, that these get no pod."""
+    """Without indexes its status tells how many pods are left, and that surplus nodes of its plan get no pod."""
     job = made(3, by_pod=True)
     job = replace(job, podsets=(replace(job.podsets[0], indexed=False),))
     of = world("a: 3x8")
@@ -234,7 +234,7 @@ def test_a_work_queue_that_is_stopped_is_started_again_for_the_pods_that_are_lef
 
 @pytest.mark.parametrize("suspended", [False, True])
 def test_a_job_that_says_no_completions_makes_no_more_pods_once_one_has_succeeded(*, suspended: bool) -> None:
-    """It is complete when none runs any more, as when it is suspended."""
+    """The job is complete when none of its pods runs any more, for example when it is suspended."""
     job = made(4, closes=True)
     job = replace(job, podsets=(replace(job.podsets[0], indexed=False),))
     of = world("a: 4x8")

@@ -34,7 +34,7 @@ def test_every_promise_is_kept_whatever_goes_wrong(first: int) -> None:
 
 
 def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each_sample_of_the_nodes() -> None:
-    """The text of a refusal is written anew then, and the pod is tried again: nobody can end that."""
+    """kube-scheduler writes another refusal for each sample, and tries the pod again: Muster cannot end that."""
     nodes = [node(f"n{number:03}") for number in range(150)]
     nodes[:75:8] = [replace(one, taints=(Taint("dedicated", "others", "NoSchedule"),)) for one in nodes[:75:8]]
     plan = draw(32)
@@ -52,5 +52,5 @@ def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each
 
 
 def test_room_is_judged_by_what_is_asked_for() -> None:
-    """A node has lost a GPU that is in use, and others give way to a gang with a pod there that asks for none."""
+    """A node has lost a GPU that is in use, and others are evicted for a gang with a pod there that requests none."""
     play(21014, every=8)

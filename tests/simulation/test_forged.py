@@ -1,4 +1,4 @@
-"""A tenant who writes a plan on his own job: the scenario finds the bug that believes him, and nothing without it."""
+"""A tenant who writes a plan on his own job: the scenario finds the planted bug, and no other fault."""
 
 from __future__ import annotations
 

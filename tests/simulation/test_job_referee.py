@@ -1,6 +1,6 @@
-"""What the referee makes of admitted jobs: which pod fills which slot, who is late, and what is at rest.
+"""The referee's reading of admitted jobs: which pod fills which slot, which pod is late, and the final state.
 
-It knows which room may be kept for the slots of a job, and what a job may be suspended for.
+The referee knows which room may be kept for the slots of a job, and the causes for its suspension.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def test_a_job_whose_first_wave_is_made_larger_is_at_rest_without_the_second_one
     ("series", "enough"), [("aaa", False), ("ab", True), ("abb", True), ("a", False), ("ac", True)]
 )
 def test_the_quorum_of_a_job_is_counted_by_podset(series: str, enough: bool) -> None:
-    """One of a and one of b start together, and c comes when they run: by then what was there of b may have ended."""
+    """A pod of a and one of b start together, and c comes when they run: the pods of b may have ended before."""
     made = {one: replace(batch(2).podsets[0].template, series=one) for one in "abc"}
     sets = (PodSet(made["a"], 3, 1), PodSet(made["b"], 2, 1), PodSet(made["c"], 1, 1, wave=1))
     pods = [replace(made[one], uid=str(at), node="a-0", index=at) for at, one in enumerate(series)]
@@ -382,7 +382,7 @@ def test_a_pod_of_an_earlier_start_whose_binding_is_yet_to_be_answered_is_in_no_
 
 @pytest.mark.parametrize("moved", [True, False])
 def test_a_pod_that_was_bound_for_another_gang_may_be_in_another_clique(*, moved: bool) -> None:
-    """Its annotations were edited, and its owner stands on the Bindings of the gang that it was brought into."""
+    """The annotations were edited, and the owner on its Bindings is that of the gang that it was brought into."""
     referee, level = Referee(Terms(calm=False)), Topology("clique")
     before, after = (replace(pod, topology=level) for pod in gang("train", 2))
     stamp = Stamp("g", "r", complete=True, quorum=1, size=1, at=0.0)
@@ -485,7 +485,7 @@ def test_a_job_may_be_suspended_for_a_node_that_has_another_slot_beside_one_that
 def test_a_job_may_be_suspended_when_a_pod_that_an_earlier_life_has_bound_takes_promised_room(
     bound: int, promised: int, *, wrong: bool
 ) -> None:
-    """Node a-0 has room for the job beside that pod, and not for what a gang was promised there, too."""
+    """Node a-0 has room for the job beside that pod, and none for the promise of a gang there, too."""
     life = Life(batch(1, gpus=2), "a-0")
     life.show()
     (waiting,), (earlier,) = gang("other", 1, gpus=promised), gang("earlier", 1, gpus=bound)
@@ -515,7 +515,7 @@ def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_the_node_of_an_inde
 
 
 def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_a_node_where_a_slot_is_free() -> None:
-    """Pods without an index may go to any slot that nobody fills."""
+    """Pods without an index may go to any unfilled slot."""
     for candidates, cause in ((("a-1",), False), (("a-0",), True)):
         life = Life(batch(2, indexed=False), "a-0", "a-1")
         life.show()
@@ -563,7 +563,10 @@ def test_a_suspension_that_the_watch_does_not_show_may_be_asked_for_again(outcom
 def test_a_job_that_others_start_again_may_be_suspended_if_its_room_was_promised_before(
     node: str, *, again: bool, cause: bool
 ) -> None:
-    """By its plan, which is still on it. ``again``: it is shown to run already when its room is promised."""
+    """The others start it by its plan, which is still on it.
+
+    ``again``: it is shown to run when its room is promised.
+    """
     life, (other,) = Life(batch(1), "a-0"), gang("other", 1)
     life.end(Outcome.DONE)
     life.show()
@@ -590,7 +593,7 @@ def test_a_job_that_others_start_again_may_be_suspended_if_nobody_knows_what_was
 
 
 def test_a_job_may_be_suspended_if_a_pod_of_an_earlier_start_is_in_its_slot() -> None:
-    """The watch may be late to show it: it goes only where the plan of that start has led it."""
+    """The watch may be late to show the pod: the pod goes only to the nodes of that start's plan."""
     for nodes, cause in ((("a-0", "a-1"), False), (("a-2", "a-3"), True)):
         life = Life(batch(2), *nodes)
         before = life.job
@@ -602,7 +605,7 @@ def test_a_job_may_be_suspended_if_a_pod_of_an_earlier_start_is_in_its_slot() ->
 
 @pytest.mark.parametrize("shows_up", [True, False])
 def test_a_job_may_be_suspended_if_a_binding_that_was_in_doubt_shows_up_in_its_room(*, shows_up: bool) -> None:
-    """It was of a job that can do without that pod, and has given its node up when the doubt was over."""
+    """The Binding was of a job that can do without that pod, and that has given its node up at the end of the doubt."""
     whole = batch(2)
     life = Life(replace(whole, podsets=(replace(whole.podsets[0], minimum=1),)), "a-0", "a-1")
     life.show()
@@ -627,7 +630,7 @@ def test_a_job_may_be_suspended_if_a_binding_that_was_in_doubt_shows_up_in_its_r
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_no_room_is_kept_for_a_lost_pod_of_a_job_that_is_suspended(*, ours: bool) -> None:
-    """``ours``: the core has asked for it; else the watch shows what others have done."""
+    """``ours``: whether the core has requested the suspension; else the watch shows that others did it."""
     life = Life(batch(2), "a-0", "a-1")
     life.show()
     for pod, node in ((life.pod(0), "a-0"), (life.pod(1), "a-1")):

@@ -1,4 +1,4 @@
-"""kube-scheduler preempts in the model: no gang is broken in part, and whole ones give way where nobody else can."""
+"""kube-scheduler preempts in the model: no gang is broken in part, and whole ones are evicted only as a last resort."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def world(*nodes: str, limits: Limits = DEFAULT) -> World:
 
 
 def bare(name: str, size: int, gpus: int = 8, priority: int = 0) -> JobSpec:
-    """A gang of pods that nobody makes anew."""
+    """A gang of pods without a controller."""
     role = Role(size, requests(gpus))
     return JobSpec(name, (role,), min_member=size, run_s=float("inf"), priority=priority, replaces=False)
 
@@ -34,7 +34,7 @@ def let(of: World, seconds: float) -> None:
 
 
 def on(of: World, name: str) -> list[str]:
-    """The nodes of those whose names begin like that."""
+    """The nodes of the pods whose names begin like that."""
     return sorted(pod.node for pod in of.api.pods.values() if pod.name.startswith(name) and pod.node and pod.live)
 
 
@@ -80,7 +80,7 @@ def test_in_the_tutorial_exactly_the_dev_pods_give_way_to_pods_of_no_gang(preemp
 
 
 def with_a_gang(limits: Limits = DEFAULT) -> tuple[World, Pod]:
-    """A gang on two nodes, and a pod of no gang that only it could give way to."""
+    """A gang on two nodes, and a single pod for which only the gang could be evicted."""
     of, urgent = world("a: 2x8", limits=limits), single("urgent", gpus=8, priority=5)
     of.jobs.submit(bare("train", 2))
     let(of, 10)

@@ -212,7 +212,7 @@ def test_a_gate_that_is_taken_off_once_more_does_not_let_its_gang_go_anew() -> N
 
 @pytest.mark.parametrize(("tolerates", "could"), [(False, False), (True, True)])
 def test_at_rest_a_job_may_wait_whose_pods_without_gpus_have_no_node_anywhere(*, tolerates: bool, could: bool) -> None:
-    """Those that are made for its other pods are closed to these."""
+    """The nodes that are made for its other pods are closed to these."""
     flavor = ResourceFlavor(MADE, {FLAVOR: MADE}, (MADE_TAINT,), (MADE_TOLERATION,))
     things = (flavor, cluster_queue("team", {MADE: 8}), LocalQueue("default", "team", "team"))
     there = node("n0", 8, taints=(Taint("dedicated", "others", "NoSchedule"),))

@@ -1,4 +1,4 @@
-"""The campaign's judge at rest: a reason names only those that are there, and keeps no room for pods that are bound."""
+"""The campaign's final judge: a reason names only existing workloads, and keeps no room for pods that are bound."""
 
 from __future__ import annotations
 

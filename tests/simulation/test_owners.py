@@ -92,7 +92,7 @@ def test_pods_of_an_owner_that_is_gone_go_by_its_last_word() -> None:
 
 
 class Controlled:
-    """One owner in a cluster with room, and with Muster."""
+    """An owner in a cluster with room, and with Muster."""
 
     def __init__(self, owner: OwnerObject, nodes: str = "a: 4x8") -> None:
         self.world = World(7, cluster(nodes), Engine)

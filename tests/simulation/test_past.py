@@ -1,4 +1,4 @@
-"""What the referee knows of the past usage of LocalQueues."""
+"""The referee's knowledge of the past usage of LocalQueues."""
 
 from __future__ import annotations
 

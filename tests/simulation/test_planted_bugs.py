@@ -1,6 +1,6 @@
 """The campaign can fail: planted bugs are found, each by a seed that Muster as it is passes.
 
-The referee judges by the objects and by what is said alone: it does not look into the core.
+The referee judges by the objects and the effects alone: it does not look into the core.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.simulation.test_campaign import SEEDS
 from tests.simulation.verifying import SelfChecks
 
 TRIES = 40
-"""Seeds that are tried after the remembered one: a change of the core moves what a seed does."""
+"""The seeds that are tried after the remembered one: a change of the core changes the course of a seed."""
 
 _TOO_FEW = r"is to be bound when \d+ of \d+ members|is promised room, and \d+ of \d+ members exist"
 _UNLIKE = r"is to be started on .*, (which are closed to it|which its pods do not fit|where .* is left)"
@@ -306,7 +306,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000005, _HELD_ELSEWHERE),
     (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),
 ]
-"""The bug, the seed that is remembered to find it, and what is said to be broken."""
+"""The bug, the seed that is remembered to find it, and the complaint."""
 DRIFTS = (drifting.room_of_a_pod_that_was_deleted_stays_taken, drifting.quota_of_every_fifth_pod_is_counted_twice)
 """The self-check alone finds them."""
 INSIDE = (

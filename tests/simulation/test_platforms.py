@@ -1,4 +1,4 @@
-"""Seeds with real nodes: what is written of nodes and pods is what is meant, and kubelets write it piece by piece."""
+"""Seeds with real nodes: the written objects mean what the model means, and kubelets write them piece by piece."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _written(run: Run) -> tuple[list[Change], list[Change]]:
 
 
 def test_muster_reads_in_a_run_what_was_meant() -> None:
-    """Every version of every node and pod, and what pods ask for is the same by the model's own arithmetic."""
+    """This includes every version of every node and pod. The requests of pods agree with the model's own arithmetic."""
     nodes, pods = _written(Run(draw(SEED), every=0))
     assert len(pods) > 30
     for one in nodes:

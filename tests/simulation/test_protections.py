@@ -1,4 +1,4 @@
-"""Whom the referee protects from giving way."""
+"""The workloads that the referee protects from eviction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.terms import Terms
     ("now", "gone", "protected"), [(200.0, "", True), (200.0, "uid", False), (200.0, "old", True), (4000.0, "", False)]
 )
 def test_a_job_gives_way_once_an_hour_as_long_as_it_is_there(*, now: float, gone: str, protected: bool) -> None:
-    """``gone``: the UID of a job of that name that is gone. What it said of itself nobody knows any more."""
+    """``gone``: the UID of a deleted job of that name, whose own record of evictions is lost."""
     judge, job = Protections(Shown(), Terms(calm=True, evictions_per_hour=1)), batch(1).shown()
     judge.hear(JobSeen(replace(job, evicted=(100.0,))))
     if gone:

@@ -1,4 +1,4 @@
-"""What the referee counts as used of quota."""
+"""The referee's count of used quota."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.simulation.shown import Shown
 
 
 class Life:
-    """One life of an extender, with a queue that may use 8 GPUs of the only flavor."""
+    """A life of an extender, with a queue that may use 8 GPUs of the only flavor."""
 
     def __init__(self, flavor_of_nodes: str = "fast", *things: QueueObject) -> None:
         self.now = 0.0
@@ -41,7 +41,7 @@ class Life:
         kueues = flavor("fast"), cluster_queue("team", {"fast": 8}), LocalQueue("default", "team", "team")
         for thing in things or kueues:
             self.tell(QueueSeen(thing))
-        self.now = 1000.0  # what the queues said before that does not count any more
+        self.now = 1000.0  # queue objects of before that do not count any more
 
     def tell(self, event: Event) -> None:
         self.shown.watch(event)
@@ -55,7 +55,7 @@ class Life:
         return said
 
     def bind(self, pod: Pod, node: str) -> str | None:
-        """It is shown, and is promised that node, and then to be bound there. What is wrong with that."""
+        """Show the pod, promise it that node, and bind it there; returns the fault."""
         self.tell(PodSeen(pod))
         self.ask(nomination(pod, node))
         return self.ask(posting(pod, node))
@@ -144,7 +144,7 @@ def test_who_was_planned_before_a_job_was_started_by_others_may_be_bound_for_a_w
 
 @pytest.mark.parametrize("bound", [1, 2])
 def test_a_plan_of_what_is_bound_already_uses_no_more_quota(bound: int) -> None:
-    """It was let go, and nobody knows whether its plan was written; meanwhile its queue has less."""
+    """The outcome of the write of the job's plan is unknown; meanwhile its queue has less."""
     life, job = Life(), replace(batch(2), queue="team")
     led = written(job, StartJob(job.shown(), {}, 2, {"": {GPU: "fast"}}, let_go=LetGo(1100.0, 1)))
     assert isinstance(led, BatchJob)
@@ -160,7 +160,7 @@ def test_a_plan_of_what_is_bound_already_uses_no_more_quota(bound: int) -> None:
 def test_a_start_is_blamed_for_quota_of_those_flavors_alone_of_which_it_asks_for_gpus(
     worker: str, leader: str, *, blamed: bool
 ) -> None:
-    """What others use of slow is more than there is; on a node of it the leader, which asks for no GPU, uses none."""
+    """The usage of slow by others exceeds the quota. On a node of it the leader, which requests no GPU, uses none."""
     queue = cluster_queue("team", {"fast": 8, "slow": 4})
     life, others = (
         Life("fast", flavor("fast"), flavor("slow"), queue, LocalQueue("default", "team", "team")),
@@ -198,8 +198,10 @@ def test_a_queue_borrows_for_the_slots_of_a_job_whose_pods_are_yet_to_come(*, in
 
 @pytest.mark.parametrize("given_way", [False, True])
 def test_what_already_gives_way_to_others_does_not_saturate_a_queue(*, given_way: bool) -> None:
-    """Of its 4 the queue would use 16, or 8 should its own workload go that gives way to somebody else. The other queue
-    uses 16 of its 4."""
+    """The queue would use 16 of its 4, or 8 after the eviction of its own workload by a third one.
+
+    The other queue uses 16 of its 4.
+    """
     ours = cluster_queue("team", {"fast": 4}, cohort="all", preemption=Preemption(reclaim=Evicts.ANY))
     theirs = cluster_queue("lent", {"fast": 4}, cohort="all")
     life = Life("fast", flavor("fast"), ours, theirs, *(LocalQueue("default", one, one) for one in ("team", "lent")))

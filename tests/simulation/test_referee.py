@@ -1,4 +1,4 @@
-"""The referee's own books: what is promised, kept and in doubt, whose turn it is, and what nobody can know."""
+"""The referee's own books: promised, kept and doubtful room, the turns, and facts that cannot be known."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_nobody_may_be_evicted_for_a_single_that_promised_room_keeps_out() -> No
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.UNKNOWN, Outcome.REFUSED])
 def test_room_is_kept_for_a_lost_member_as_soon_as_others_are_being_bound(outcome: Outcome) -> None:
-    """And until nothing of the release can be bound any more."""
+    """The room is kept until nothing of the release can be bound any more."""
     lost, other = pods = gang("train", 2)
     life = Life(*cluster("a: 2x8"), *pods)
     life.tell(Tick(), nomination(lost, "a-0"), nomination(other, "a-1"))
@@ -145,7 +145,7 @@ def test_room_is_kept_for_a_lost_member_as_soon_as_others_are_being_bound(outcom
 
 @pytest.mark.parametrize("told", [1, 2])
 def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken_back(told: int) -> None:
-    """Nobody is told the nodes of those who are led later. Where all are told it is known what was used."""
+    """The nodes of members that are steered later are unknown. Once all are steered it is known what was used."""
     pods = gang("train", 3)
     life = Life(*cluster("a: 5x8"), *pods)
     life.tell(Tick(), *(nomination(pod, f"a-{at}") for at, pod in enumerate(pods)))
@@ -269,7 +269,7 @@ def test_a_doubt_that_has_lasted_long_enough_is_a_promise_until_that_is_taken_ba
 
 
 def test_members_in_doubt_go_where_they_may_be_though_the_node_has_lost_a_gpu() -> None:
-    """Nobody else gets that room."""
+    """The room is closed to all other pods."""
     pods, other = gang("train", 4, gpus=2), single("other", gpus=2)
     life = Life(*cluster("a: 1x8"), *pods, other)
     life.tell(Tick(), *(nomination(pod, "a-0") for pod in pods))
@@ -285,7 +285,10 @@ def test_members_in_doubt_go_where_they_may_be_though_the_node_has_lost_a_gpu() 
 
 
 def test_a_member_in_doubt_may_go_elsewhere_when_kube_scheduler_has_written_that_it_refuses_it() -> None:
-    """It asks nothing when its own plug-ins refuse every node. What it wrote before the doubt began says nothing."""
+    """kube-scheduler calls no filter when its own plugins refuse every node.
+
+    Its words from before the doubt do not count.
+    """
     referee, pod, world = Referee(Terms(calm=False)), gang("train", 1)[0], World(7, cluster("a: 2x8"), Engine)
     referee.attach(world)
     world.api.create_pod(pod)
@@ -331,7 +334,7 @@ def test_the_last_binding_of_a_start_whose_podgroup_was_made_anew_is_not_measure
 def test_a_member_that_was_moved_while_it_was_being_bound_may_keep_its_room_if_it_may_be_bound(
     outcome: Outcome,
 ) -> None:
-    """Its next gang is too small to start."""
+    """The next gang of the member is too small to start."""
     (member,) = gang("train", 1)
     life = Life(*cluster("a: 1x8"), member)
     life.bind(member, "a-0")
@@ -344,7 +347,7 @@ def test_a_member_that_was_moved_while_it_was_being_bound_may_keep_its_room_if_i
 
 
 def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
-    """It is told its node last, with its gate."""
+    """The gang gets its node last, with the removal of its gate."""
     first = gang("first", 1, gpus=8, priority=10, created=1)[0]
     second = gang("second", 1, gpus=4, priority=10, created=2)[0]
     third = gang("third", 1, gpus=1, created=3)[0]
@@ -369,7 +372,7 @@ def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_co
 def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preempt_wherever_it_had_room(
     asked: tuple[str, ...], *, in_line: bool
 ) -> None:
-    """On which of these nodes it has not taken its room is not told."""
+    """The request does not tell on which of these nodes the pod has missed its room."""
     urgent, train = single("urgent", gpus=8, priority=10), gang("train", 2)
     life = Life(*cluster("a: 1x8", "b: 1x8"), urgent, train)
     for after in range(17):
@@ -424,7 +427,7 @@ def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behin
 
 @pytest.mark.parametrize(("said", "crowded"), [("pending", True), ("starting", True), ("", False)])
 def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, said: str, crowded: bool) -> None:
-    """So many gangs of a namespace wait that some are not looked at."""
+    """The namespace has so many waiting gangs that some are not looked at."""
     life, first = Life(*cluster("a: 1x8"), gang("train", 1)), key("first")
     life.fairness = Fairness(life.shown, life.claims, life.company, Terms(calm=False, waiting=1))
     maker = Controller("batch.volcano.sh/v1alpha1", "Job", "first", "u")
@@ -434,7 +437,7 @@ def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, said: 
 
 
 def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_that_is_nominated_in_part() -> None:
-    """Its members without a gate are nominated, and the pin of the gated one comes with its gate, after that."""
+    """The members without a gate are nominated, and the pin of the gated one comes with its gate, after that."""
     gated, open_one = gang("train", 2, gates=(GANG_GATE,))
     open_one = replace(open_one, gates=())
     waiting = gang("waits", 1)[0]
@@ -470,7 +473,10 @@ def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_starte
 
 
 def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() -> None:
-    """It is kept while another member of its gang may be bound. If that one goes elsewhere, it is theirs by then."""
+    """The room is kept while another member of its gang may be bound.
+
+    If that one goes elsewhere, the room is in use.
+    """
     (first,), pods = gang("first", 1, priority=10), gang("train", 2)
     for nodes, where in (2, "a-0"), (3, "a-2"):
         life = Life(*cluster(f"a: {nodes}x8"), *pods, first)
@@ -547,7 +553,7 @@ def test_who_was_answered_by_the_same_event_asks_for_no_binding() -> None:
 
 @pytest.mark.parametrize("bound", [False, True])
 def test_who_is_bound_asks_for_no_binding_though_the_answer_to_that_is_yet_to_come(*, bound: bool) -> None:
-    """It goes, on a node that is silent, and its replacement makes a start of its own."""
+    """The old member is terminating, on a silent node, and its replacement makes a start of its own."""
     referee, (old, new), world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
     referee.attach(world)
     assert world.extender is not None

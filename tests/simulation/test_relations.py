@@ -1,6 +1,6 @@
-"""What pods demand of each other: two readings of it that share nothing, and what the referee makes of its own.
+"""The demands of pods on each other: two readings of it that share nothing, and the verdicts of the referee on its own.
 
-It judges plans for such pods, too.
+The referee judges plans for such pods, too.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_pod_that_plugins_have_refused_is_woken_by_the_end_of_the_one_in_its_w
 def test_a_pod_that_affinity_has_refused_is_tried_on_a_new_node_only_if_it_has_some_itself(
     asks: Constraints, *, woken: bool, muster: bool
 ) -> None:
-    """As kube-scheduler does without Muster, which is not asked; so nobody is blamed at rest."""
+    """kube-scheduler does this without Muster, which is not asked; so the final judge does not complain."""
     it = world("a: 1x8", muster=muster)
     labels = (("app", "train"),)
     keeper = single("keeper", gpus=0, node="a-0", labels=labels, constraints=APART)
@@ -306,7 +306,7 @@ def test_a_plan_for_more_members_may_be_given_up_for_who_came_since_the_plan_tha
 def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_has_nominated_since(
     *, priority: int, wrong: bool, cleared: bool
 ) -> None:
-    """``cleared``: its nomination has gone by then, and kube-scheduler knew of it when it looked at the gang."""
+    """``cleared``: its nomination is gone, and kube-scheduler knew of it when it looked at the gang."""
     pods = members(1, Constraints())
     life = Life(*cluster("a: 1x8"), *pods)
     life.tell(

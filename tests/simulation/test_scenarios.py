@@ -39,7 +39,7 @@ def walk(seed: int, stage: SimulatedStage) -> list[tuple[str, Ending]]:
 
 
 def play(scenario: Scenario, stage: VirtualStage) -> None:
-    """To the end, and some time beyond."""
+    """Play the scenario to its end, and some time beyond."""
     scenario.play(stage)
     try:
         stage.wait(lambda: ending(stage), lambda seen: seen == scenario.ending and at_rest(stage))

@@ -1,4 +1,4 @@
-"""The referee's own placement: who finds room at once, and where."""
+"""The referee's own placement: which pods find room at once, and where."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ from tests.simulation.test_batch import made
 
 PATIENCE_S = 10.0
 KNOWN_AFTER_S = 45.0
-"""The first start of the tenant was in vain by then: nobody could know before."""
+"""The time of the tenant's first unsuccessful start: nothing could show the failure before."""
 
 
 def of_tenant(name: str, *, priority: int = 0) -> BatchJob:
-    """A job of two whole nodes that nobody makes pods for."""
+    """A job of two whole nodes for which no controller makes pods."""
     job = made(2, name=name)
     podset = replace(job.podsets[0], template=replace(job.podsets[0].template, namespace="tenant", priority=priority))
     return replace(job, key=GroupKey("tenant", name), podsets=(podset,))
@@ -87,7 +87,7 @@ def test_the_first_start_of_a_tenant_keeps_its_room_no_longer_than_for_its_pods_
 
 
 def jobs_that_make_no_pods_go_first(patch: pytest.MonkeyPatch) -> None:
-    """The line knows nothing of it: whoever is older or more urgent goes first."""
+    """The line ignores failed creations: older and more urgent jobs come first."""
     patch.setattr(FailedCreation, "go_last", lambda self, namespace: False)
     patch.setattr(FailedCreation, "has_failed", lambda self, key: False)
 
@@ -110,7 +110,7 @@ def probation_is_as_long_as_the_full_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def evictions() -> tuple[int, int]:
-    """How often a job whose pods have 100 and a later one of a class of 5,000, with pods of 0, give way in a minute."""
+    """How often two jobs are evicted in a minute: one with pods of 100, a later one of class 5,000 with pods of 0."""
     world = World(7, cluster("a: 2x8"), partial(Engine, limits=Limits(preemption=Preempts.ON)))
     jobs = [made(2, name="job-victim"), made(2, name="job-other", of_class=5000)]
     urgent = replace(jobs[0].podsets[0], template=replace(jobs[0].podsets[0].template, priority=100))

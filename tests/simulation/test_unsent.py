@@ -1,4 +1,4 @@
-"""What the referee expects of a write to a job that was given up before it was sent."""
+"""The referee's expectations of a write to a job that was abandoned before it was sent."""
 
 from __future__ import annotations
 

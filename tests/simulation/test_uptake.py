@@ -1,4 +1,4 @@
-"""What the referee makes of gangs whose pods come when their PodGroup is taken up."""
+"""The referee's reading of gangs whose pods come when their PodGroup is taken up."""
 
 from __future__ import annotations
 
