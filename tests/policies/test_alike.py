@@ -1,4 +1,4 @@
-"""Of nodes that are alike to a gang only a few are looked at: the plan is the one that all of them would give."""
+"""Only a few of the nodes that are alike to a gang are examined: the plan is the one that all of them would give."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _cluster(chance: Random) -> Snapshot:
 
 
 def _members(chance: Random) -> list[Pod]:
-    """One role or two, each with demands of its own."""
+    """Members of one role or two, each with demands of its own."""
     size, first = chance.randint(3, 8), chance.choice([0, 0, 1])
     shapes = [(_asked(chance), chance.choice([1, 2, 4])) for _ in range(2)]
     return [

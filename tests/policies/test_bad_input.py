@@ -1,4 +1,4 @@
-"""What makes no sense is a ValueError that says what to do, in both decisions; what cannot be had is a reason."""
+"""Nonsense in the input is a ValueError that says what to do, in both decisions; a lack of room is a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of random placements under every policy, and a judge that has to see what is wrong with a bad one."""
+"""Thousands of random placements under every policy, and a judge that has to see the faults of a bad one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_judge_and_program_see_a_placement_that_nobody_should_make() -> None:
     for seed in range(400):
         one = case(seed, 30)
         names = [node for node, free in sorted(one.free.items()) for _ in range(free // one.gpus)]
-        # By name, whatever the levels say: what a scheduler without topology does.
+        # The placement by name ignores the levels, like a scheduler without topology.
         nodes = {pod.uid: name for pod, name in zip(one.pods, names, strict=False)}
         found = Placed(nodes) if len(nodes) >= one.needed else Shortfall(len(nodes), one.needed, "too few")
         judge = Judge(one)

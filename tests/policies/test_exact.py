@@ -31,7 +31,7 @@ def test_none_is_refused_that_can_start_and_no_plan_breaks_a_rule(block: int) ->
 
 
 def test_the_judge_sees_plans_that_nobody_should_make() -> None:
-    """One member on each node by name, then from the first again, whatever is asked for; all in one round."""
+    """The plans put one member on each node by name, then again from the first, in one round, whatever is asked."""
     signs = {"kube-scheduler refuses": 0, "in rounds of": 0, "is broken": 0, "is cut": 0}
     for seed in range(1, 400, 2):
         case = mixed(seed)
@@ -65,7 +65,7 @@ def test_roles_that_must_not_have_the_fewest_nodes_are_placed(seed: int) -> None
 
 @pytest.mark.parametrize("seed", [1222, 3488, 3630, 4561, 7150])
 def test_all_who_require_a_level_share_its_domain_where_a_node_lacks_the_label(seed: int) -> None:
-    """A node of the rack that is in no block is closed to those who require the rack if others require the block."""
+    """A rack's node without a block is closed to members that require the rack if others require the block."""
     outcome = judged(mixed(seed))
     assert not outcome.wrong
     assert outcome.kind in (Kind.PLANNED, Kind.WAITS)
@@ -125,7 +125,7 @@ def test_slices_that_the_other_members_leave_no_room_for_are_said_to_be_so() -> 
 
 
 def test_an_elastic_gang_is_short_of_whole_slices() -> None:
-    """Of 6 members 5 have to start, and in slices of 2 that is all of them."""
+    """The minimum is 5 of 6 members, and in slices of 2 that is all of them."""
     said = Topology(required="clique", slice_size=2)
     for free, short in ((2, "4 nodes short"), (5, "2 nodes short")):
         found = place(workers(6, 8, topology=said), 5, snapshot(cluster(f"a: {free}x8")))

@@ -1,4 +1,4 @@
-"""The fewest that hold so many: never more than necessary, and what is left stays in large pieces."""
+"""The fewest domains that hold an amount: never more than necessary, and the rest stays in large pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kueue's own tests say fits into a topology, and what does here where that is otherwise on purpose."""
+"""The fits in Kueue's own topology tests, and those of Muster where they differ on purpose."""
 
 from __future__ import annotations
 

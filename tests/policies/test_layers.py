@@ -38,7 +38,7 @@ def homes(pods: list[Pod], nodes: list[Node], *bound: Pod) -> str:
 
 
 def whole(found: Placed, pods: list[Pod], nodes: list[Node]) -> bool:
-    """Counted out, without any of what made the plan."""
+    """Whether all slices are whole, counted out without the planner's code."""
     labels = {one.name: one.labels for one in nodes}
     for size, key in ((2, CLIQUE), (4, BLOCK)):
         seen: dict[int, set[str]] = {}
@@ -97,7 +97,7 @@ def test_a_replacement_goes_back_to_its_small_slice_and_a_small_slice_to_its_lar
 
 @pytest.mark.parametrize(("there", "home"), [("a-0 a-1 a-2", "a"), ("a-0 b-0 b-1", None)])
 def test_nobody_joins_a_slice_whose_members_are_in_two_domains(there: str, home: str | None) -> None:
-    """Where other slices are does not matter."""
+    """The places of other slices do not matter."""
     pods = layered(8, topology=Topology(slice_size=4, slice_level="clique"))
     where = [*there.split(), "", "c-0", "c-1", "c-2", "c-3"]
     beside = [(pod, name) for pod, name in zip(pods, where, strict=True) if name]

@@ -1,4 +1,4 @@
-"""Which label keys are levels: presets, keys and names from the settings, or what the nodes carry.
+"""The label keys that are levels: presets, keys and names from the settings, or the keys that the nodes carry.
 
 The levels of Topologies come beside them.
 """

@@ -1,4 +1,4 @@
-"""Which node a pod may run on, room apart: tables of what kube-scheduler's own plugins say."""
+"""The nodes that a pod may run on, room apart: tables of what kube-scheduler's own plugins say."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_match_fields_read_the_nodes_name_and_not_its_labels() -> None:
 
 @pytest.mark.parametrize("operator", ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Nonsense"])
 def test_a_question_about_a_label_costs_the_same_however_many_values_it_has(operator: str) -> None:
-    """Anybody can ask 128 of them in one pod, about a label that every node has another value of."""
+    """Any user can ask 128 of them in one pod, about a label with another value on every node."""
     nodes = [node(f"n-{number}", labels={"size": str(number)}) for number in range(1000)]
     view = snapshot(nodes)
     asked = [Selection(affinity=((Requirement("size", operator, (str(first), "x")),),)) for first in range(3)]

@@ -26,7 +26,7 @@ LEVELS = ("clique", "block")
 Amounts = tuple[int, int]
 """GPUs and cores."""
 APART = {"labels": (("app", "train"),), "constraints": Constraints(anti_affinity=(term(HOST),))}
-"""Of whoever keeps apart from all that do."""
+"""The facts of members that stay apart from all others with these facts."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Case:
 
 
 def case(seed: int) -> Case:
-    """Some of every third one are on no node with another one that is marked so."""
+    """A random case. Some members of every third case share no node with another marked member."""
     chance = Random(seed)
     nodes, free = [], {}
     for clique in range(chance.randint(2, 5)):
@@ -83,7 +83,7 @@ def case(seed: int) -> Case:
 
 
 Wish = tuple[tuple[int, int, bool], frozenset[str]]
-"""What a member asks for, whether it keeps apart, and the nodes that it may be on."""
+"""The requests of a member, whether it keeps apart, and the nodes that it may be on."""
 
 
 def fits(of: Case, wishes: Sequence[Wish]) -> bool:
@@ -127,8 +127,10 @@ def domains(of: Case, level: str) -> list[frozenset[str]]:
 
 
 def best(of: Case, roles: Sequence[Role]) -> tuple[str, int, bool]:
-    """The nearest level of which one domain can hold the first roles, as many of them as possible, and how many; and
-    whether the others can be in the same block. All of them together wherever that is at all possible."""
+    """The best result: the nearest level of which one domain can hold the first roles, and how many roles that are.
+
+    Also whether the others can be in the same block. The first roles are all roles wherever that is possible.
+    """
     everywhere = frozenset(of.free)
     for level in LEVELS:
         for first in range(len(roles), 0, -1):
@@ -141,7 +143,10 @@ def best(of: Case, roles: Sequence[Role]) -> tuple[str, int, bool]:
 
 
 def split(of: Case, seen: Counter[tuple[str, bool, bool]]) -> str:
-    """What is split that could be together; empty if nothing is. ``seen``: what could be."""
+    """The part that is split but could be together; empty if there is none.
+
+    ``seen``: counts what could be together.
+    """
     view = of.snapshot()
     roles = finish(roles_of(of.pods, (), view, ()))
     assert not isinstance(roles, Unclear)

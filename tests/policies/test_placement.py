@@ -292,7 +292,7 @@ def test_a_role_that_only_few_nodes_admit_is_not_locked_out_by_a_larger_one() ->
 
 
 def test_members_that_cannot_join_their_gang_in_its_domain_keep_out_only_themselves() -> None:
-    """One of three is tied to another clique, and two are enough."""
+    """With one of three members tied to another clique, two are enough."""
     pods = gang("train", 3, topology=Topology(required="clique"))
     pods[2] = replace(pods[2], selection=Selection(node_selector=(("kubernetes.io/hostname", "b-0"),)))
     nodes = cluster("a: 2x8", "b: 1x8")
@@ -303,14 +303,14 @@ def test_members_that_cannot_join_their_gang_in_its_domain_keep_out_only_themsel
 
 
 def pinned(pod: Pod, name: str) -> Pod:
-    """A pin cannot be taken back: a start that broke off leaves members like this one."""
+    """Pin the pod to a node. A pin cannot be removed: a start that broke off leaves members like this one."""
     return replace(pod, selection=Selection(affinity=((Requirement("metadata.name", "In", (name,), is_field=True),),)))
 
 
 @pytest.mark.parametrize("level", [None, "clique"])
 @pytest.mark.parametrize("spare", [0, 2])
 def test_pinned_members_and_others_that_have_room_together_are_placed(level: str | None, spare: int) -> None:
-    """One that may go anywhere never takes the only node of a pinned one, however tight it is."""
+    """A member that fits anywhere never takes the only node of a pinned one, however tight it is."""
     for seed in range(200):
         random = Random(seed)
         nodes = [node(f"a-{i}", 2 * random.randint(1, 4), clique="a") for i in range(random.randint(2, 4))]

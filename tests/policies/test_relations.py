@@ -113,7 +113,7 @@ def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
 def test_members_go_wherever_another_role_opens_a_domain_to_them(
     monkeypatch: pytest.MonkeyPatch, app: str, nodes: str, count: int, wave: int
 ) -> None:
-    """The first of those that mean themselves opens one more, unless they come later."""
+    """The first member that selects itself opens one more domain, unless these members come later."""
     monkeypatch.setattr("policies.placement.related._LARGE", 0)
     launchers = gang("launcher", 2, gpus=0, labels=(("app", app),))
     near = term(ZONE, (Requirement("app", "In", (app,)),))

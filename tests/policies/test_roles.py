@@ -1,4 +1,4 @@
-"""Gangs of several roles: who is placed first, what each gets, and that the order of the nodes does not matter."""
+"""Gangs of several roles: their order of placement, their nodes, and that the order of nodes does not matter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders import busy, cluster, gang, node, requests, snapshot
 
 
 def leader(cpu: int, gpus: int = 0, **facts: object) -> Pod:
-    """One more member, of another shape."""
+    """A member of another shape."""
     return replace(gang("job", 100, gpus=gpus)[99], requests=requests(gpus, cpu), index=None, **facts)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Scores: what is broken is filled before what is whole, and kube-scheduler gets marks of 0 to 10."""
+"""Scores: broken domains are filled before whole ones, and kube-scheduler gets marks of 0 to 10."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_member_joins_its_gang_although_another_clique_is_fuller() -> None:
 
 
 def test_affinity_says_nothing_about_a_pod_without_placed_siblings() -> None:
-    """Its weight would otherwise press the marks of single pods into a third of their range."""
+    """The weight of affinity would otherwise press the marks of single pods into a third of their range."""
     view = snapshot(cluster("a: 2x8", "b: 1x8"), *busy("b-0", 8))
     assert marks(single("s"), ["a-0", "b-0"], view, OURS.scoring) == [0, 10]
     flat = snapshot(cluster("-: 2x8"), *busy("n-0", 8))

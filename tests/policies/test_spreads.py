@@ -63,7 +63,7 @@ def test_a_spread_over_fewer_domains_than_it_asks_for_says_so() -> None:
 
 
 def test_a_gang_that_a_spread_keeps_out_of_every_block_is_seated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To seat members one by one takes long: no domain is tried that they cannot all be in."""
+    """Seating members one by one takes long: a domain that cannot hold all of them is not tried."""
     tried: list[int] = []
 
     def counted(roles: Any, choice: Choice, *others: Any) -> Steps[dict[str, str]]:

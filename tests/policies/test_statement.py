@@ -1,4 +1,4 @@
-"""A statement shows what is tried, keeps what is committed, and leaves nothing of the rest."""
+"""A statement shows its tried changes, keeps the committed ones, and leaves no trace of the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODES = 5_000
 
 
 def _tree() -> QuotaTree:
-    """Queue ``a`` lends at most 4 of its 8, so that what it uses counts in part for the cohort."""
+    """A tree in which queue ``a`` lends at most 4 of its 8, so that its usage counts in part for the cohort."""
     groups = {
         "a": ResourceGroup((GPU,), (("gpus", {GPU: Quota(8, lending=4)}),)),
         "b": ResourceGroup((GPU,), (("gpus", {GPU: Quota(8)}),)),

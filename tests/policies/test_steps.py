@@ -1,4 +1,4 @@
-"""Planning in steps: the same answer as at once, in steps that are bounded whatever pods say."""
+"""Planning in steps: the same answer as at once, in steps that are bounded whatever pods declare."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.effort import calls
 
 
 def costs(steps: Steps[object]) -> tuple[object, list[int], list[int]]:
-    """What is found, what each step says that it has cost, and how many functions it has called."""
+    """The result, the cost that each step states, and how many functions each step has called."""
     said: list[int] = []
     called: list[int] = []
     found: list[object] = []
@@ -93,7 +93,7 @@ def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
 
 @pytest.mark.parametrize("asks", ["affinity", "volumes", "preference", "spread"])
 def test_a_step_evaluates_one_condition_of_a_selection(asks: str) -> None:
-    """A pod may set 128 of them, about as many labels that nobody has asked about before."""
+    """A pod may set 128 conditions, about as many labels that are new to the index."""
     keys = [f"key-{number}" for number in range(60)]
     nodes = [replace(one, labels={**one.labels, **dict.fromkeys(keys, one.name)}) for one in HERE]
     term = tuple(Requirement(key, "NotIn", ("a-0", "b-0")) for key in keys)
@@ -114,7 +114,7 @@ def test_a_step_evaluates_one_condition_of_a_selection(asks: str) -> None:
 
 @pytest.mark.parametrize("operator", ["In", "NotIn", "Exists"])
 def test_pods_that_are_there_are_taken_up_and_looked_at_in_steps(operator: str) -> None:
-    """After a start all of them are new to whoever asks first."""
+    """After a start all pods are new to the first plan that asks about them."""
     there = [single(f"s-{at}", gpus=0, labels=(("app", f"a{at % 9}"),), node=f"c{at % 40:02}-0") for at in range(4000)]
     one = Requirement("app", operator, ("a1", "a2"))
     apart = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (one,), ("default",)),))

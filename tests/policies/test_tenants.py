@@ -1,4 +1,4 @@
-"""The pods on nodes by what others may demand of them: indexes that are kept up to date say what a fresh look says."""
+"""The pods on nodes by the demands of others on them: the indexes that are kept up to date agree with a fresh look."""
 
 from __future__ import annotations
 

@@ -26,8 +26,12 @@ def clique_of(node: str) -> str:
 
 
 def placed(nodes: Sequence[Node], count: int, *there: str, taken: Sequence[str] = ()) -> list[str]:
-    """Where ``count`` pods of a whole node each go: one after the other to the best node that the last ones have left,
-    while what Muster knows stays the same. ``there``: where others of the group are bound."""
+    """The nodes of ``count`` pods that take a whole node each.
+
+    Each pod goes to the best node that is left, while Muster's knowledge stays the same.
+
+    ``there``: the nodes of bound pods of the group.
+    """
     view = snapshot(list(nodes), *busy(" ".join((*there, *taken)), 8))
     free, found = [name for name in view.names if name not in (*there, *taken)], []
     for _ in range(count):

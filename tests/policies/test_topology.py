@@ -1,4 +1,4 @@
-"""Which clique a gang gets: the tightest that holds it, else the fewest, and what else holds for its nodes."""
+"""The clique of a gang: the tightest that holds it, else the fewest, and the other rules for its nodes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_classic_case_leaves_every_gang_in_one_clique() -> None:
 
 
 def test_the_whole_gang_goes_before_its_clique() -> None:
-    """An elastic gang takes members beyond minMember, even if they have to go elsewhere."""
+    """An elastic gang takes members beyond minMember, even if they have to be in another clique."""
     here = cluster("a: 3x8", "b: 2x8")
     assert spread(place(gang("train", 4, min_member=2), 2, snapshot(here)), here) == "a*3 b*1"
     assert spread(place(gang("train", 6, min_member=2), 2, snapshot(here)), here) == "a*3 b*2"

@@ -1,4 +1,4 @@
-"""What members prefer decides between plans that are as good otherwise, and never costs one of them a place."""
+"""The preferences of members decide between plans that are equal otherwise, and never cost a member its place."""
 
 from __future__ import annotations
 

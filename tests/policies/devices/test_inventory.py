@@ -1,4 +1,4 @@
-"""The inventory: which devices count, what they match, and how many of a node are free."""
+"""The inventory: the devices that count, the requests that they match, and how many of a node are free."""
 
 from __future__ import annotations
 

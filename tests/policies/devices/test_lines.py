@@ -13,7 +13,7 @@ from policies.words import WHOLE
 
 MATCHES = st.integers(1, 31)
 KNOWN = st.lists(st.integers(0, 31), min_size=1, max_size=8)
-"""What the devices of the cluster match; those of the node are some of them."""
+"""Requests by the devices of the cluster that they match, as a bit mask; the node has some of these devices."""
 
 
 def matched(asks: Sequence[Ask], devices: Sequence[int]) -> bool:
@@ -39,7 +39,10 @@ def node(free: Sequence[int], used: Sequence[int] = ()) -> list[Devices]:
 
 
 def fits(asks: Sequence[Ask], devices: Sequence[Devices], seen: Sequence[int], known: Sequence[Ask] = ()) -> bool:
-    """By lines: what the requests take of each is no more than what the node offers. ``known``: others in use."""
+    """Whether the lines let the requests fit: they take no more of each line than the node offers.
+
+    ``known``: other requests that are in use.
+    """
     lines = lines_of([*asks, *known], seen)
     return all(sum(line.taken(ask, seen) for ask in asks) <= line.offered(devices) for line in lines)
 

@@ -1,4 +1,4 @@
-"""Selectors: what vendors ship is answered as CEL answers it, and the rest is refused by name."""
+"""Selectors: those that vendors ship are answered as CEL answers them, and the rest is refused by name."""
 
 from __future__ import annotations
 

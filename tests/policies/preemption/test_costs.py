@@ -1,4 +1,4 @@
-"""Of choices that make the same room the one that costs least is taken, what counts more first; some are protected."""
+"""The cheapest of the choices that make the same room is taken, by the costs in their order; some are protected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on(nodes: str, unit: Unit = Unit.WORKLOAD, hours: float = 10, priority: int 
 
 
 def evicted(*candidates: Candidate, size: int = 1, required: str | None = None, **limits: Any) -> list[str] | None:
-    """For so many members with 8 GPUs; every node is full."""
+    """The victims for a gang of ``size`` members with 8 GPUs each; every node is full."""
     nodes = cluster("a: 2x8", "b: 2x8", "c: 2x8")
     pods = [replace(one, topology=Topology(required=required)) for one in gang("new", size, gpus=8, cpu=0)]
     full = snapshot(nodes, *busy(" ".join(one.name for one in nodes), 8))
@@ -91,7 +91,7 @@ def test_of_one_age_those_that_started_last_go() -> None:
 
 
 def test_age_and_start_are_compared_whatever_time_it_is() -> None:
-    """A decision on quota alone need not be told."""
+    """A decision on quota alone need not know the time."""
     q = ClusterQueue("q", quota(8), preemption=Preemption(Evicts.LOWER))
     old, late, new = (
         Candidate(name, Unit.WORKLOAD, 0, created, started=started, queue="q", usage={WHAT: 4})
@@ -141,7 +141,7 @@ def test_who_has_yet_to_start_is_not_too_young() -> None:
 
 
 def test_who_has_run_for_its_minimum_to_the_instant_goes() -> None:
-    """Whatever is lost when times are added up and taken from each other: nobody looks at it again later."""
+    """Rounding of sums and differences of times must not matter: the candidate is not looked at again later."""
     starts = [1000.0 + at * 0.1 for at in range(100)]
     assert any((start + 100.0) - start < 100.0 for start in starts)
     for start in starts:
@@ -152,7 +152,7 @@ def test_who_has_run_for_its_minimum_to_the_instant_goes() -> None:
 
 @pytest.mark.parametrize("facts", [{"evictions": 1}, {"budgets": (("pdb", 1),)}, {"protected": "has several budgets"}])
 def test_a_workload_does_not_go_whose_surplus_has_to_stay(facts: dict[str, Any]) -> None:
-    """It would take it along."""
+    """Evicting the workload would evict its surplus, too."""
     surplus, rest = on("a-0", Unit.SURPLUS, workload="a-1", **facts), on("a-1")
     limits: dict[str, Any] = {"evictions_per_hour": 1, "budgets": {"pdb": 0}}
     assert evicted(surplus, rest, on("b-0", priority=1), **limits) == ["b-0"]
@@ -160,7 +160,7 @@ def test_a_workload_does_not_go_whose_surplus_has_to_stay(facts: dict[str, Any])
 
 
 def test_a_workload_takes_surplus_along_that_is_too_young_to_go_alone() -> None:
-    """What that frees and what its budget lets go counts."""
+    """The room and the budget of the surplus count for the whole workload."""
     surplus, rest = on("a-0", Unit.SURPLUS, hours=1, workload="a-1", budgets=(("pdb", 1),)), on("a-1")
     facts: dict[str, Any] = {"min_runtime_s": 2 * HOUR}
     assert evicted(surplus, rest, size=2, **facts) == ["a-1"]

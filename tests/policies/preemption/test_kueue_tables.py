@@ -1,4 +1,4 @@
-"""Whom Kueue's own tests say is evicted, and whom it is here where that is otherwise on purpose."""
+"""The victims in Kueue's own tests, and the victims of Muster where they differ on purpose."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_all_by_preempting_comes_before_a_part_that_fits(priority: int, fit: Fit
 
 
 def test_nobody_gives_way_for_a_flavor_without_nodes() -> None:
-    """Of two resources there are victims for both together, and none for the second one alone."""
+    """The search finds victims for both resources together, and none for the second one alone."""
     both = (ResourceGroup((GPU, "cpu"), (("h100", {GPU: Quota(2), "cpu": Quota(0)}),)),)
     others = (ResourceGroup((GPU, "cpu"), (("h100", {GPU: Quota(0), "cpu": Quota(4)}),)),)
     queues = [

@@ -1,4 +1,4 @@
-"""Whom a workload of a queue may evict, of its own queue and of others in its cohort."""
+"""A workload of a queue may evict some workloads of its own queue and of others in its cohort."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_queue_that_may_not_borrow_gives_up_its_own_for_what_it_takes_back() -
     [(4, {"b1": Why.RECLAIM}), (5, {"a1": Why.IN_QUEUE})],
 )
 def test_who_borrows_what_is_free_takes_nothing_back_beside_it(memory: int, gone: dict[str, Why]) -> None:
-    """b has borrowed GPUs of a. a would have to borrow memory, which nobody uses, as well."""
+    """Queue b has borrowed GPUs of a. A workload of a would have to borrow memory, which is free, as well."""
     has_both = (ResourceGroup((GPU[1], "memory"), ((GPU[0], {GPU[1]: Quota(8), "memory": Quota(4)}),)),)
     queues = [replace(queue(name, 0), groups=has_both) for name in "ab"]
     there = [has("a1", "a", 4, 1), has("b1", "b", 8, 0), has("b2", "b", 4, 9)]
@@ -189,7 +189,7 @@ def test_fair_sharing_compares_the_shares(
 
 
 def test_with_fair_sharing_who_takes_back_its_own_may_borrow_what_is_free_beside_it() -> None:
-    """a borrows GPUs that nobody uses, and so has a larger share than b would have; but not the memory."""
+    """Queue a borrows free GPUs, and so has a larger share than b would have; but it does not borrow memory."""
     has_both = (ResourceGroup((GPU[1], "memory"), ((GPU[0], {GPU[1]: Quota(4), "memory": Quota(1)}),)),)
     queues = [replace(queue(name, 0), groups=has_both) for name in "ab"]
     memory = GPU[0], "memory"
@@ -257,7 +257,7 @@ def test_who_is_in_no_queue_gives_way_by_priority_where_nodes_are_lacking() -> N
 
 
 def test_whoever_goes_for_quota_is_enough_where_its_room_is() -> None:
-    """For the nodes alone a pod of a lower priority in another clique would do."""
+    """If only nodes were short, a pod of a lower priority in another clique would be the victim."""
     own = has("own", "q", 8, 2, claims=(Held("b-0", requests(8, 0)),))
     pod = Candidate("pod", Unit.POD, 1, claims=(Held("a-0", requests(8, 0)),))
     pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 2, gpus=1, cpu=0)]
@@ -268,7 +268,7 @@ def test_whoever_goes_for_quota_is_enough_where_its_room_is() -> None:
 
 
 def test_whoever_may_not_go_makes_no_domain_the_better_one() -> None:
-    """In clique a somebody of the lowest priority has room, whose queue does not borrow."""
+    """In clique a, a workload of the lowest priority has room, and its queue does not borrow."""
     stays = has("stays", "within", 4, 0, claims=(Held("a-0", requests(4, 0)),))
     high = has("high", "borrows", 4, 2, claims=(Held("a-0", requests(4, 0)),))
     low = has("low", "borrows", 4, 1, claims=(Held("b-0", requests(4, 0)),))
@@ -281,7 +281,7 @@ def test_whoever_may_not_go_makes_no_domain_the_better_one() -> None:
 
 
 def test_quota_is_taken_back_from_whoever_has_no_room_that_is_of_use() -> None:
-    """The clique that is required is free, and the node of the one that goes is too small."""
+    """The required clique is free, and the node of the victim is too small."""
     small = has("small", "q", 2, 1, claims=(Held("c-0", requests(2, 0)),))
     pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 2, gpus=4, cpu=0)]
     nodes = snapshot(cluster("a: 2x8", "b: 1x4", "c: 1x2"), *busy("c-0", 2))

@@ -55,7 +55,7 @@ class Case:
 def case(seed: int) -> Case:
     chance = Random(seed)
     names = [f"q{at}" for at in range(chance.randint(1, 4))]
-    # One that nobody uses: what the others may borrow.
+    # a queue without workloads, whose quota the others may borrow
     idle = ClusterQueue("idle", quota(chance.randrange(12)), "all")
     queues = [*(_queue(chance, name) for name in names), idle, replace(_queue(chance, "far"), cohort="far")]
     running = []
@@ -95,7 +95,7 @@ def _queue(chance: Random, name: str) -> ClusterQueue:
 
 
 def best(of: Case) -> tuple[Best, list[set[str]]] | None:
-    """The least price, and whom it may mean; by the first strategies of fair sharing that find anybody."""
+    """The least price, and the sets of victims that have it; by the first strategies of fair sharing that find any."""
     strategies = [of.world.fair[: at + 1] for at in range(len(of.world.fair))] or [()]
     for some in strategies:
         found = [(price(list(gone)), {one.name for one in gone}) for gone in _choices(of, some)]
@@ -147,8 +147,12 @@ def _nodes_fit(of: Case, gone: tuple[Candidate, ...]) -> bool:
 
 
 def _classic(of: Case, gone: tuple[Candidate, ...]) -> bool:
-    """Of each other queue, the largest may go last: it still borrows then. And a queue that had to borrow for what it
-    wants either does not in the end, or all of the others are of a priority that it may evict to borrow."""
+    """Whether these victims obey the classic rules.
+
+    The largest victim of each other queue may go last, because the queue still borrows then. A queue that has to
+    borrow for the request has two ways. Either it does not borrow in the end, or it may evict the priorities of all
+    others to borrow.
+    """
     ours, others = of.own.preemption, [one for one in gone if one.queue != of.own.name]
     for name in {one.queue for one in others}:
         amounts = sorted(one.usage[GPU] for one in others if one.queue == name)
@@ -179,7 +183,7 @@ def _one_by_one(of: Case, order: tuple[Candidate, ...], fair: tuple[FairStrategy
 
 
 def _share(of: Case, queue: ClusterQueue, gone: tuple[Candidate, ...], more: int = 0) -> Fraction:
-    """All of them borrow from the same cohort, so that what it can lend matters to none."""
+    """The queue's share. All queues borrow from the same cohort, so its lendable amount matters to none."""
     return Fraction(max(0, of.uses(queue.name, gone) + more - of.has(queue.name))) / queue.weight
 
 

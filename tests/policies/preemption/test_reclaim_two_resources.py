@@ -81,7 +81,7 @@ def test_nobody_goes_for_what_nodes_lack_whose_queue_has_borrowed_only_what_they
 
 
 def test_who_has_borrowed_gpus_goes_and_not_who_has_borrowed_cores_that_nodes_have() -> None:
-    """Also where the latter would cost less."""
+    """This holds even if the cores would cost less."""
     running = [runs("own", "a", "n", 8, 1, hours=1), runs("borrowed", "d", "m", 8, 1, hours=9)]
     queues = [queue("a", 0, 8), queue("d", 64, 0), queue("b", 64, 8)]
     there = world({"n": (8, 64), "m": (8, 64)}, running, queues)
@@ -175,7 +175,7 @@ def _queue(chance: Random, name: str, cohort: str) -> ClusterQueue:
 
 
 def best(of: Case) -> tuple[Best, list[set[str]]] | None:
-    """The least price, and whom it may mean; by the first strategies of fair sharing that find anybody."""
+    """The least price, and the sets of victims that have it; by the first strategies of fair sharing that find any."""
     for fair in [of.world.fair[: at + 1] for at in range(len(of.world.fair))] or [()]:
         found = [(price(list(gone)), {one.name for one in gone}) for gone in _choices(of, fair)]
         if found:
@@ -185,7 +185,7 @@ def best(of: Case) -> tuple[Best, list[set[str]]] | None:
 
 
 def _choices(of: Case, fair: tuple[FairStrategy, ...]) -> Iterator[tuple[Candidate, ...]]:
-    """Yield each choice that makes room for quota and nodes, and that may go one after the other."""
+    """Yield each choice that makes room for quota and nodes, if its victims may be evicted one after the other."""
     candidates = [one for one in of.world.running if _may_go(one, of)]
     nodes = {one.name: _lacking(one, of, candidates) for one in candidates}
     quota = {name for name in RESOURCES if of.wants(name) > of.has("all", name) - of.uses("all", name)}
@@ -256,7 +256,7 @@ def _goes(
     *,
     borrowing: bool,
 ) -> bool:
-    """Whether it may go after those."""
+    """Whether it may be evicted after those."""
     own = of.request.queue
     if one.queue == own:
         return True

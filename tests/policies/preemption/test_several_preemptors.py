@@ -1,5 +1,7 @@
-"""Several workloads in one decision by quota of which some have others evicted: each keeps what it is to use, and
-nobody is evicted twice. The tables are those of Kueue v0.16.2 (``TestSchedule`` and ``TestResourcesToReserve``).
+"""Several workloads in one decision by quota, some of which evict others: each keeps the quota that it will use, and no
+workload is evicted twice.
+
+The tables are those of Kueue v0.16.2 (``TestSchedule`` and ``TestResourcesToReserve``).
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ def test_who_fits_and_comes_first_does_not_keep_others_from_evicting() -> None:
 
 
 def test_nobody_is_evicted_for_the_second_one_if_the_first_one_has_the_rest() -> None:
-    """They want 6 in all; 5 are there, and 2 of them free with the two that would go."""
+    """The preemptors want 6 in all. 5 exist, and 2 of these become free with the two candidates."""
     queues = [queue("alpha", BORROWS, cpu=2), queue("beta", BORROWS, cpu=2), queue("bank", cpu=1)]
     running = [has("a1", "alpha", cpu=2), has("b1", "beta", cpu=2)]
     found = decided(queues, running, [wants("a", "alpha", 100, cpu=3), wants("b", "beta", 99, cpu=3)])
@@ -96,7 +98,7 @@ def test_with_fair_sharing_several_queues_evict_of_their_own_at_once() -> None:
 
 
 def test_with_fair_sharing_nobody_goes_only_to_make_the_share_of_its_own_queue_smaller() -> None:
-    """It uses nothing of what is lacking. As it is, no other queue borrows with so large a share."""
+    """Queue a uses nothing of the resource that is short. No other queue borrows with such a large share."""
     queues = [queue("a", RECLAIMS, gpu=1, cpu=0), queue("b", gpu=4), queue("bank", gpu=3, cpu=10)]
     first, second = (has(name, "b", gpu=4) for name in ("first", "second"))
     for cpu, victims in ((8, set()), (0, {"first"})):
@@ -106,7 +108,7 @@ def test_with_fair_sharing_nobody_goes_only_to_make_the_share_of_its_own_queue_s
 
 
 def test_nobody_is_evicted_twice_and_what_a_victim_leaves_is_for_the_next() -> None:
-    """Kueue has the second one wait, and decides anew when the first victim has gone (v0.17)."""
+    """Kueue lets the second one wait, and decides again when the first victim has gone (v0.17)."""
     queues = [
         queue("alpha", RECLAIMS, cpu=0, alpha=1),
         queue("beta", RECLAIMS, cpu=0, beta=1),
@@ -120,7 +122,7 @@ def test_nobody_is_evicted_twice_and_what_a_victim_leaves_is_for_the_next() -> N
 
 
 def test_who_takes_back_its_own_comes_before_who_would_borrow() -> None:
-    """WL1 of Kueue's #3405: nobody may be evicted for it, and it came first."""
+    """WL1 of Kueue's #3405 came first, but has no candidates."""
     queues = [queue("one", cpu=10), queue("two", RECLAIMS, cpu=10), queue("three", cpu=0)]
     running = [has("one-1", "one", cpu=5), has("three-1", "three", cpu=5), has("three-2", "three", 1, cpu=5)]
     found = decided(queues, running, [wants("borrows", "one", 0, 0, cpu=10), wants("own", "two", 0, 1, cpu=10)])
@@ -155,7 +157,7 @@ def test_a_budget_counts_for_all_of_them() -> None:
     ],
 )
 def test_what_is_reserved(quota: Quota, used: int, victim: int, wanted: int, reserved: int) -> None:
-    """So much is not there for others of the cohort, who could borrow it."""
+    """The reserved amount is not free for others of the cohort, which could borrow it."""
     queues = [queue("cq", BORROWS, cpu=quota), queue("others", cpu=0), queue("bank", cpu=120)]
     running = [has("victim", "cq", cpu=victim), has("stays", "cq", 900, cpu=used - victim)]
     free = quota.nominal + 120 - used - reserved
@@ -168,7 +170,7 @@ def test_what_is_reserved(quota: Quota, used: int, victim: int, wanted: int, res
 
 @pytest.mark.parametrize("block", range(4))
 def test_no_limit_is_exceeded_now_nor_when_the_victims_have_gone(block: int) -> None:
-    """On random trees with any rules; nobody goes twice, and each preemptor gets what it was promised."""
+    """On random trees with any rules no workload is evicted twice, and each preemptor gets its promised quota."""
     preempted = 0
     for seed in range(block * 100, block * 100 + 100):
         chance, fair = Random(seed), BOTH if seed % 2 else ()

@@ -1,4 +1,4 @@
-"""The smaller of victims that lose equally much go: beside the best choice of all."""
+"""The smaller of victims that lose equally much are evicted: beside the best choice of all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def runs(name: str, where: str, cpu: int, gpus: int = 0, unit: Unit = Unit.POD) 
 def victims(
     nodes: dict[str, tuple[int, int]], running: Sequence[Candidate], count: int, gpus: int, cpu: int
 ) -> list[str]:
-    """Of a gang of so many. ``nodes``: GPUs and cores; none of them is in a clique."""
+    """The victims of a gang of ``count`` members.
+
+    ``nodes``: GPUs and cores; none of them is in a clique.
+    """
     there = [node(name, much, cpu=cores) for name, (much, cores) in nodes.items()]
     bound = [
         replace(single(one.name, node=held.node), requests=held.requests) for one in running for held in one.claims
@@ -85,7 +88,7 @@ def test_of_many_the_smaller_one_that_suffices_goes(large: str, small: str) -> N
 
 
 def test_of_many_domains_that_which_loses_the_smallest_is_found() -> None:
-    """Also where it comes last by name, after more domains than are looked into."""
+    """The domain may even come last by name, after more domains than the search looks into."""
     names = [f"c{at:02}" for at in range(DOMAINS + 6)]
     there = [node(name, 0, cpu=40 if at + 1 < len(names) else 30, clique=name) for at, name in enumerate(names)]
     running = [runs(f"v{one.name}", one.name, dict(one.allocatable)["cpu"] // 1000) for one in there]

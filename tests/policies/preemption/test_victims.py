@@ -1,4 +1,4 @@
-"""Who is evicted for whom, and that the whole plan fits afterwards."""
+"""The victims fit their preemptor, and the whole plan fits afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders import cluster, gang, single, snapshot
 
 
 def pods_of(candidate: Candidate) -> list[Pod]:
-    """As they are on their nodes."""
+    """The pods of the candidate on their nodes."""
     return [
         Pod(f"{candidate.name}-{held.node}-{at}", "default", f"{candidate.name}-{held.node}-{at}", held.requests)
         for held in candidate.claims
@@ -23,7 +23,7 @@ def pods_of(candidate: Candidate) -> list[Pod]:
 
 
 def running(name: str, nodes: str, gpus: int = 8, priority: int = 0, unit: Unit = Unit.WORKLOAD) -> Candidate:
-    """One pod on each of these nodes."""
+    """A candidate with one pod on each of these nodes."""
     asked = single("any", gpus=gpus, cpu=1).requests
     return Candidate(name, unit, priority, claims=tuple(Held(node, asked) for node in nodes.split()))
 

@@ -1,4 +1,4 @@
-"""Larger random clusters, and gangs that ask for more: the whole plan fits afterwards, and nobody goes in vain."""
+"""Larger random clusters, and gangs with more demands: the whole plan fits afterwards, and no eviction is useless."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Case:
     request: Request
 
     def snapshot(self, gone: set[str]) -> Snapshot:
-        """Without those candidates: made anew, from the pods that stay."""
+        """A snapshot without those candidates, built from the pods that stay."""
         bound = [
             Pod(f"{one.name}-{held.node}", "default", f"{one.name}-{held.node}", held.requests, node=held.node)
             for one in self.candidates

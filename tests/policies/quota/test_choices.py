@@ -1,4 +1,4 @@
-"""One assignment of flavors after another: each once, and none when all were tried."""
+"""The assignments of flavors come one after another: each once, and none when all were tried."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_assignment_is_tried_once_and_none_after_the_last(
 
 
 def test_where_quota_is_scarce_every_assignment_that_there_is_quota_for_is_tried_once() -> None:
-    """Also those for which the first podset must leave to another one what would be best for it."""
+    """This includes assignments in which the first podset must leave its best flavor to another one."""
     for seed in range(300):
         chance = Random(seed)
         left = {name: chance.randrange(9) for name in NAMES}

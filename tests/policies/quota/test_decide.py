@@ -1,4 +1,4 @@
-"""One pass over queues: who is admitted, in which order, and why the others wait."""
+"""A pass over queues: which workloads are admitted, in which order, and why the others wait."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_priority_goes_before_age_and_past_usage_before_both() -> None:
 
 
 def test_each_admission_counts_for_the_local_queue_at_once() -> None:
-    """On random lines, beside a reading that adds up what each LocalQueue has been given."""
+    """The lines are random. An independent reading adds up the grants of each LocalQueue."""
     for seed in range(500):
         chance = Random(seed)
         consumed = {name: chance.choice((0.0, 0.1, 1.0)) for name in "xyz"}

@@ -63,7 +63,7 @@ def test_what_a_queue_uses_of_its_own_counts_and_weight_divides_it() -> None:
 
 
 class ByUse:
-    """Who is next, by what all queues below a node use."""
+    """The tournament by the usage of all queues below a node."""
 
     def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort]) -> None:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]

@@ -1,4 +1,4 @@
-"""Which flavor a workload gets: by labels and taints, by quota, by the queue's rules, and only where it has nodes."""
+"""The flavor of a workload: by labels and taints, by quota, by the queue's rules, and only where it has nodes."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_borrowing_or_preempting_is_preferred(preference: Preference, flavor: st
 
 
 def test_quota_without_nodes_is_not_enough_and_the_next_flavor_is_tried() -> None:
-    """Kueue admits such a workload, and its pods wait for ever."""
+    """Kueue admits such a workload, and its pods never start."""
     queue = ClusterQueue("q", gpus(("a100", Quota(8)), ("h100", Quota(8))))
 
     def places(_podset: PodSetRequest, flavor: ResourceFlavor) -> str:

@@ -1,4 +1,4 @@
-"""What LocalQueues have used: it fades by half-lives, and a start counts at once."""
+"""The past usage of LocalQueues: it fades by half-lives, and a start counts at once."""
 
 from __future__ import annotations
 

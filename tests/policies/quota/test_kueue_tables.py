@@ -1,4 +1,4 @@
-"""What Kueue's own tests say is decided, and what is decided here where that is otherwise on purpose."""
+"""The decisions in Kueue's own tests, and those of Muster where they differ on purpose."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def flavors_of(found: Assignment) -> list[str]:
 
 @pytest.mark.parametrize("case", cases("flavors.txt"), ids=lambda case: case.where)
 def test_flavors(case: Case) -> None:
-    """``QUEUE AMOUNTS`` of who uses what; podsets; what preempting gives; what is found, and its level."""
+    """``QUEUE AMOUNTS`` of the present usage; podsets; the gains of preempting; the result, and its level."""
     fair = case.parts[0] == "fair"
     used, asked, gives, found = case.parts[fair:]
     tree, given = tree_of(case, used), {}

@@ -1,5 +1,7 @@
-"""What queues deserve by weight, beside an independent reading that searches for the level by halves, and Volcano's
-own passes; and whose turn it is by that."""
+"""The amounts that queues deserve by weight, and whose turn it is by that.
+
+They are compared with an independent reading that searches for the level by halves, and with Volcano's own passes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ CPU: FlavorResource = ("h100", "cpu")
 
 
 def wishes(*some: tuple[int, int]) -> list[Claimant]:
-    """Of weight and request."""
+    """Claimants, each with a weight and a request."""
     return [Claimant(Fraction(weight), 0, request) for weight, request in some]
 
 
@@ -97,7 +99,7 @@ class Naive:
         return [one for one, above in self.above.items() if above == name]
 
     def _asks(self, name: str) -> int:
-        """Of a cohort: what it asks of those above. What nobody can have nobody asks for."""
+        """The request of a queue, or of a cohort to its parents. An amount that no queue can have is not requested."""
         below = self.below(name)
         if below:
             asked = sum(max(0, self._asks(one) - self.oracle.keeps(one)) for one in below)

@@ -1,4 +1,4 @@
-"""Whose turn it is, and the whole order of admission, beside an independent reading of shares and tournament."""
+"""The next turn, and the whole order of admission, beside an independent reading of shares and tournament."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.policies.quota.worlds import GPU, SEVERAL, Oracle, quota, tree
 
 Ranked = tuple[bool, tuple[bool, Fraction], int, float]
 Used = dict[FlavorResource, dict[str, int]]
-"""By queue."""
+"""The used amount of each queue, by flavor and resource."""
 TREES = 5_000
 ORDERS = 3_000
 BLOCKS = 10
@@ -35,7 +35,7 @@ def heads_of(chance: Random, names: Sequence[str]) -> dict[str, Head]:
 
 
 def more(used: Used, queue: str, usage: Mapping[FlavorResource, int]) -> Used:
-    """The same, and what this uses."""
+    """The usage with the additional usage of the queue."""
     return {
         what: {**some, queue: some.get(queue, 0) + usage[what]} if what in usage else some
         for what, some in used.items()
@@ -43,7 +43,7 @@ def more(used: Used, queue: str, usage: Mapping[FlavorResource, int]) -> Used:
 
 
 class Fair:
-    """The tournament by the oracle's own figures, worked out anew for every comparison."""
+    """The tournament by the oracle's own figures, computed afresh for every comparison."""
 
     def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort]) -> None:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
@@ -56,7 +56,7 @@ class Fair:
             for cohort, guest in zip(cohorts, guests, strict=True)
             for what in SEVERAL
         }
-        """What somebody without quota of his own could get in a cohort while nobody uses anything."""
+        """The amount that a queue without quota could get in a cohort while all quota is free."""
 
     def share(self, name: str, used: Used) -> tuple[bool, Fraction]:
         largest = Fraction(0)
@@ -111,7 +111,7 @@ class Fair:
 
 @dataclass(frozen=True)
 class Order:
-    """Who is admitted in one pass, one after the other, each with its flavor: the first one of which there is quota."""
+    """The admissions of one pass, in order, each with its flavor: the first one of which there is quota."""
 
     queues: list[ClusterQueue]
     cohorts: list[Cohort]
@@ -134,7 +134,10 @@ class Order:
         return found
 
     def _heads(self, told: Fair, lines: dict[str, list[Incoming]], used: Used) -> list[tuple[str, Head]]:
-        """The first of each line that there is quota for. Whoever is passed over is out: nothing is given back."""
+        """The first workload of each line for which there is quota.
+
+        A skipped workload is out, because no quota comes back.
+        """
         found = []
         for queue in self.queues:
             line = lines[queue.name]
@@ -156,8 +159,11 @@ class Order:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_the_turn_is_the_one_of_an_independent_tournament(block: int) -> None:
-    """Until nobody is left, whether there is quota or not. Among cohorts in cohorts, with two flavors of two resources,
-    limits of borrowing and lending, and weights of which some are fractions or 0."""
+    """The turns are the same until no workload is left, with or without quota.
+
+    There are cohorts in cohorts, with two flavors of two resources, limits of borrowing and lending, and weights of
+    which some are fractions or 0.
+    """
     compared = 0
     for seed in range(block * TREES // BLOCKS, (block + 1) * TREES // BLOCKS):
         chance = Random(seed)

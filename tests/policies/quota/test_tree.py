@@ -109,7 +109,7 @@ def test_usage_beyond_what_there_is_leaves_nothing_and_is_given_back_whole() -> 
 
 
 def test_a_cohort_without_queues_makes_borrowing_no_farther() -> None:
-    """It may bring quota of its own, and nobody is below it."""
+    """An empty cohort may bring quota of its own."""
     queues = [ClusterQueue("a", quota(0), "all"), ClusterQueue("b", quota(8), "all")]
     empty = [Cohort("all"), Cohort("pool", "all", quota(8))]
     assert QuotaTree(queues, empty).level("a", GPU, 12) == (1, False)

@@ -1,4 +1,4 @@
-"""Volcano's Queues as one tree: what each may use and deserves, whose turn it is, and who takes back from whom."""
+"""Volcano's Queues as one tree: what each may use and deserves, whose turn it is, and which reclaims from which."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_what_is_deserved_by_weight_becomes_a_queues_own_and_changes_no_limit(bl
 
 
 def _limits(node: QuotaNode) -> tuple[int, ...]:
-    """What it has of its own; then what it can use, what it could ever use, and what it does not lend."""
+    """The node's own quota; then what it can use, what it could ever use, and what it does not lend."""
     return node.subtree[WHAT], node.left(WHAT), node.potential(WHAT), node.local(WHAT)
 
 
@@ -219,7 +219,7 @@ def some_queues(chance: Random) -> Iterator[VolcanoQueue]:
 
 @pytest.mark.parametrize("block", range(10))
 def test_capabilities_and_guarantees_hold_in_any_tree(block: int) -> None:
-    """What is used at last is added up by the queues as they are written."""
+    """The final usage is summed over the queues as they are written."""
     for seed in range(60):
         chance = Random(f"{block}/{seed}")
         total, queues = chance.randint(20, 80), [*some_queues(chance)]
