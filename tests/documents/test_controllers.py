@@ -13,7 +13,7 @@ UNMEASURED = {
     name: (ROOT / "docs" / page).read_text().splitlines()
     for name, page in (("kueue", "kueue.md"), ("trainer-2.1", "kinds.md"))
 }
-"""Controllers with which no facts are measured, and the pages that are about them."""
+"""Controllers with which no facts are measured, and their pages."""
 
 
 def test_every_controller_is_listed_and_no_other() -> None:

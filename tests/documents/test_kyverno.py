@@ -15,7 +15,7 @@ from tests.test_manifests import MANIFESTS, documents
 PAGE = ROOT / "docs" / "kyverno.md"
 Object = dict[str, Any]
 NO_AUTHORIZER = {("muster-jobs", "waits"), ("muster-job-keys", "kept")}
-"""The variables of policies that ask what an account may write."""
+"""The variables of policies that ask for the rights of an account."""
 
 
 def built(folder: str) -> list[Object]:

@@ -1,4 +1,4 @@
-"""docs/operations.md: every alert has its advice, and the capacity of a replica is what was measured."""
+"""docs/operations.md: every alert has its advice, and the capacity of a replica is the measured one."""
 
 from __future__ import annotations
 

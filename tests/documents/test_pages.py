@@ -1,4 +1,4 @@
-"""Links lead somewhere, commands can be typed, and what is not run is in the table of those with its reason."""
+"""Links lead somewhere, commands can be typed, and untyped commands are in the table with their reason."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_no_command_hides_in_a_block_of_another_language(page: Path) -> None:
 
 @cache
 def options(*path: str) -> set[str] | None:
-    """Of a subcommand of muster; None when there is no such subcommand."""
+    """The options of a subcommand of muster; None when there is no such subcommand."""
     tree: Any = typer.main.get_command(main)
     for word in path:
         found = getattr(tree, "commands", {}).get(word)
@@ -170,7 +170,7 @@ def options(*path: str) -> set[str] | None:
 
 
 def unknown_options(text: str) -> list[str]:
-    """What `muster` would not understand in this command: its subcommand, or options."""
+    """The parts of the command that `muster` would not understand: its subcommand, or options."""
     words = re.sub(r'"[^"]*"|\'[^\']*\'', "TEXT", text).removeprefix(".venv/bin/").removeprefix("kubectl ").split()
     if not words or words[0] != "muster" or len(words) == 1:
         return []
@@ -184,6 +184,6 @@ def unknown_options(text: str) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub makes of headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

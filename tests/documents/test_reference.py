@@ -120,7 +120,7 @@ def test_every_key_of_ours_is_in_the_tables() -> None:
 
 
 def _said(name: str) -> str:
-    """What is wrong with the settings, or else the value of this one."""
+    """The error in the settings, or else the value of this one."""
     try:
         return f"{name}={getattr(load(None), name)}".removesuffix(f"{name}={Settings.model_fields[name].default}")
     except SettingsError as refused:

@@ -25,7 +25,7 @@ FROZEN_FOR_S = 8
 
 @pytest.fixture(scope="module", autouse=True)
 def keeper(cluster: Cluster) -> Iterator[None]:
-    """One more policy with that kind of param, so that none below is the last of it: see params.last-policy."""
+    """Keep another policy with that kind of param, so that none below is the last of it: see params.last-policy."""
     with Place(cluster) as elsewhere:
         install_with_params(elsewhere, absent="Allow")
         yield
@@ -49,7 +49,7 @@ def add_param(place: Place) -> None:
 
 
 def fate(place: Place, index: int = 1) -> str:
-    """What becomes of a pod that is created now."""
+    """The state of a pod that is created now: pinned, gated or untouched, or the code of the refusal."""
     seen = tried(place, place.pods, pod(index, NODES))
     if isinstance(seen, ApiError):
         return f"{seen.code}"

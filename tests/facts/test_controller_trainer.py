@@ -34,7 +34,7 @@ def kind() -> Iterator[Kind]:
 
 
 def runtime(name: str, grace_s: int) -> Object:
-    """As the project's own for PyTorch: its template has no metadata."""
+    """A runtime like the project's own for PyTorch: its template has no metadata."""
     template = {"spec": pod_template("node", grace_s=grace_s)["spec"]}
     step = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
     job = {"name": "node", "template": {"metadata": {"labels": step}, "spec": {"template": template}}}

@@ -25,7 +25,7 @@ PIN_AND_DROP = patches(f"({PIN}) + {DROP_PLAN}")
 
 @dataclass(frozen=True)
 class Case:
-    """One way in which a pod is created: names in its annotation, or terms in its affinity, and a policy or none."""
+    """A way in which a pod is created: names in its annotation, or terms in its affinity, and a policy or none."""
 
     planned: int = 0
     terms: int = 0
@@ -85,7 +85,7 @@ CASES = {
 
 
 def shape(one: Object) -> tuple[object, ...]:
-    """What the policies above change."""
+    """The fields that the policies above change."""
     return one["spec"].get("affinity"), one["spec"].get("schedulingGates"), "managedFields" in one["metadata"]
 
 
@@ -108,7 +108,7 @@ def test_the_cost_of_a_creation(cluster: Cluster, measured: Callable[..., None])
                 before = cpu_s(cluster)
                 place.api.create_all((place.pods, case.pod(number)) for number in range(PODS_PER_RUN))
                 costs[name].append((cpu_s(cluster) - before) * 1000 / PODS_PER_RUN)
-    # What disturbs a round only adds to it.
+    # Disturbances of a round only add to its cost.
     figures = {name: round(min(cost), 1) for name, cost in costs.items()}
     assert figures["bare"] < min(figures["affinity_256"], figures["pin_1000_kept"])
     measured(**figures)

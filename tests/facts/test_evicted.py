@@ -23,7 +23,7 @@ def evict(place: Place, pod: str, *, properly: bool) -> None:
 
 
 def end(place: Place, pod: Object) -> None:
-    """As its kubelet ends a pod: it says Failed when the containers have been killed. kwok never says so."""
+    """End the pod as its kubelet does: it says Failed when the containers have been killed. kwok never says so."""
     killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
     container = {"name": "main", "image": "train", "imageID": "", "ready": False, "restartCount": 0, "state": killed}
     status = {"status": {"phase": "Failed", "containerStatuses": [container]}}

@@ -43,7 +43,7 @@ def is_suspended(job: Object) -> bool:
 
 
 def seen_in(job: Object) -> Object:
-    """What its status tells of its pods."""
+    """The counts and conditions of pods in the Job's status."""
     status = job["status"]
     counts = {name: status.get(name) for name in ("active", "ready", "terminating", "failed")}
     return counts | {"suspended": is_suspended(job), "started": "startTime" in status}
@@ -86,7 +86,7 @@ def test_what_suspension_does(place: Place, scheduler: Scheduler) -> None:
 
 
 def watched(place: Place, version: str) -> dict[str, list[Object]]:
-    """What each Job's status told from this version on, until each was suspended and its pods were gone."""
+    """The statuses of each Job from this version on, until each was suspended and its pods were gone."""
     courses: dict[str, list[Object]] = {kind: [] for kind in KINDS}
     open_ones = set(KINDS)
     with place.api.watch(place.jobs, version, PATIENCE_S) as changes:
@@ -260,7 +260,7 @@ def test_a_thousand_pods(place: Place, measured: Callable[..., None]) -> None:
 
 
 def asked_since(place: Place, before: Counter[str], request: str) -> Counter[str]:
-    """What the Job controller has asked for since then; the audit log may be a moment behind."""
+    """The requests of the Job controller since then; the audit log may be a moment behind."""
     return until(
         lambda: requests_of(place.cluster, place.namespace) - before, lambda asked: asked[request] >= MANY, every_s=0.5
     )

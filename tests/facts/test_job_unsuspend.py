@@ -12,7 +12,7 @@ from tests.facts.place import Place, conditions, paused
 
 
 def plan(node: str) -> dict[str, Any]:
-    """What one PATCH writes: unsuspend, metadata and node affinity of the template."""
+    """The PATCH that starts a Job: unsuspend, metadata and node affinity of the template."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     template = {

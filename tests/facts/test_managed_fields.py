@@ -20,7 +20,7 @@ ROUNDS = 3
 
 
 def untracked(one: Object) -> bool:
-    """Whether nobody's fields are kept."""
+    """Whether no client's fields are kept."""
     return "managedFields" not in one["metadata"]
 
 

@@ -25,7 +25,7 @@ COLLECTED_S = 150.0
 
 
 class Scene:
-    """The Jobs by what is done to them. All of their pods ran before the nodes were lost."""
+    """The Jobs by their kind of loss. All of their pods ran before the nodes were lost."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

@@ -30,7 +30,7 @@ UNSUSPENDED_WITHOUT_PLAN = [
 
 
 def apply(place: Place, job: Object, way: str) -> str:
-    """What kubectl says last when somebody applies this manifest."""
+    """The answer of kubectl when a client applies this manifest."""
     try:
         return place.cluster.kubectl("apply", *WAYS[way], "-f", "-", stdin=json.dumps(job)).strip()
     except ClusterError as refused:
@@ -169,7 +169,7 @@ def test_applied_again_with_its_own_affinity(place: Place) -> None:
 
 
 def scaled_to(job: Object) -> int | None:
-    """Its ready pods, when none is leaving any more and the controller has counted them all."""
+    """The number of ready pods, when no pod is terminating any more and the controller has counted them all."""
     status = job["status"]
     return status.get("ready") if status.get("active") == status.get("ready") and not status["terminating"] else None
 

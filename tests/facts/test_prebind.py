@@ -26,7 +26,7 @@ NAME = "prebind-scheduler"
 
 @pytest.fixture
 def holder(cluster: Cluster) -> Iterator[Holder]:
-    """It holds the binds of the pods held-0, held-1, ..."""
+    """An extender that holds the binds of the pods held-0, held-1, ..."""
     with Holder(cluster.api, "held-") as one:
         yield one
 
@@ -35,7 +35,7 @@ def configuration(holder: Holder) -> Object:
     return {
         "leaderElection": {"leaderElect": False},
         "profiles": [{"schedulerName": NAME}],
-        # A pod that failed is tried again soon: what stays behind stays in spite of it.
+        # A pod that failed is tried again soon: remains stay in spite of that.
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 1,
         "extenders": [holder.entry()],

@@ -25,7 +25,7 @@ NAME = "holding-scheduler"
 
 
 def memory_mib(pid: int) -> int:
-    """What is resident of a process."""
+    """The resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) // 1024
 
@@ -52,7 +52,7 @@ def others_bound(place: Place, wave: str) -> float:
 
 
 def configuration(holder: Holder) -> Object:
-    """One profile, and the extender for every pod: extenders are global to a kube-scheduler."""
+    """A configuration with one profile, and the extender for every pod: extenders are global to a kube-scheduler."""
     return {
         "leaderElection": {"leaderElect": False},
         "profiles": [{"schedulerName": NAME}],
