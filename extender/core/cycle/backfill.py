@@ -10,7 +10,7 @@ drained nodes together have at most ``drain_share`` of the GPUs, unless a single
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from extender.core.answers import Reserved
@@ -30,14 +30,13 @@ from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
+from extender.core.preemption.reservations import asks_for, writes_of, written_on_it
 from extender.core.queue.endings import Endings, Opening
-from extender.core.workload.job import JobWrite
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.model import GroupKey, Reservation
 from policies.placement.snapshot import kinds
 from policies.steps import AT_ONCE, Steps, ordered
-from policies.words import without_devices
 
 _REVIEW_S = 60.0
 """The pause before another search for a workload for which no room was found."""
@@ -78,10 +77,6 @@ class Backfilling:
     def _enabled(self) -> bool:
         return self._limits.reserve_after_s < inf
 
-    def begin(self, now: float) -> None:
-        """A cycle begins: from then on it counts whether workloads would end before a reservation starts."""
-        self._backfills.begin_cycle(now)
-
     def due(self) -> float | None:
         """When the next review is due, if one is."""
         return max(self._due, self._looked_at + _REST_S) if self._due < inf else None
@@ -113,10 +108,6 @@ class Backfilling:
                 trees.setdefault(self._tree_of(key), []).append(workload)
         for tree, waiting in trees.items():
             yield from self._review_tree(tree, waiting, now)
-
-    def has_reserved(self, key: GroupKey) -> bool:
-        """Whether room is reserved for the workload."""
-        return key in self._backfills
 
     def written(self, event: Reserved, now: float) -> None:
         """A reservation that could not be written stands as long as the process does. One that ended meanwhile is taken
@@ -151,11 +142,11 @@ class Backfilling:
         """
         for key in list(self._pending.keys):
             workload = self._store.workloads[key]
-            for written_on, reservation in _written_on(workload):
+            for written_on, reservation in written_on_it(workload, "backfill"):
                 tree = self._tree_of(key)
                 there = sum(one.tree == tree for one in self._backfills.of.values())
                 may = self._enabled and key not in self._backfills.of and there < self._limits.reservations
-                if may and _asks_for(workload, reservation):
+                if may and asks_for(workload, reservation):
                     start_by = reservation.until + self._process.epoch if reservation.until else inf
                     rooms = {node: Counter(dict(requests)) for node, requests in reservation.rooms}
                     kept = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
@@ -239,8 +230,8 @@ class Backfilling:
         self._end(workload.key, now)
         if found is None:
             return
-        after = Backfill(
-            found.rooms, found.start_by, before.since, before.tree, workload.priority, found.after, before.written_on
+        after = replace(
+            before, rooms=found.rooms, start_by=found.start_by, priority=workload.priority, after=found.after
         )
         if after.drains and not self._may_drain(workload.key, after):
             return
@@ -290,9 +281,7 @@ class Backfilling:
         return workload.created + self._process.epoch + self._limits.reserve_after_s
 
     def _tree_of(self, key: GroupKey) -> str:
-        queue = self._quotas.members.queue_of(key)
-        tree = self._quotas.queues.picture.tree
-        return tree.root_of(queue) if queue is not None and queue in tree.queues else ""
+        return self._quotas.queues.picture.tree.root_of(self._quotas.members.queue_of(key) or "")
 
     def _waits(self, key: GroupKey) -> bool:
         """Whether the workload is there, lacks nodes, and is neither held nor wrong in itself."""
@@ -311,33 +300,12 @@ class Backfilling:
         self._due = min(self._due, now)
 
     def _write(self, key: GroupKey, written_on: str, reservation: Backfill | None) -> None:
-        """On its job, or on the pod ``written_on``."""
-        workload, pod = self._store.workloads.get(key), self._store.pods.get(written_on)
-        record = None if workload is None else workload.job
-        kept = None if reservation is None else self._as_written(reservation)
-        if pod is not None:
-            self._outbox.append(Reserve(key, pod, None, kept, backfill=True))
-        elif record is not None and not written_on and record.writing is not JobWrite.START:
-            self._outbox.append(Reserve(key, None, record.seen, kept, backfill=True))
+        """Write the reservation on the job of the workload, or on its pod ``written_on``; None takes it off."""
+        store, kept = self._store, None if reservation is None else self._as_written(reservation)
+        workload, pod = store.workloads.get(key), store.pods.get(written_on)
+        for effect in writes_of(key, workload, pod, written_on, kept, backfill=True):
+            self._outbox.append(effect)
 
     def _as_written(self, reservation: Backfill) -> Reservation:
         rooms = tuple((node, tuple(sorted(wanted.items()))) for node, wanted in reservation.rooms.items())
-        return Reservation(rooms, (), 0.0 if reservation.drains else reservation.start_by - self._process.epoch)
-
-
-def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
-    """The reservation written on its job, or those on pods of it, by the UID of the pod."""
-    if workload.job is not None:
-        found = workload.job.seen.backfill
-        return [] if found is None else [("", found)]
-    return [(pod.uid, pod.backfill) for pod in workload.live if pod.backfill is not None]
-
-
-def _asks_for(workload: Workload, reservation: Reservation) -> bool:
-    """Whether the workload asks for that much."""
-    asked, kept = Counter[str](), Counter[str]()
-    for slot in workload.members.slots.lacking:
-        asked.update(dict(workload.members.stands_for(slot).requests))
-    for _, requests in reservation.rooms:
-        kept.update(dict(without_devices(requests)))
-    return all(amount <= asked[name] for name, amount in kept.items())
+        return Reservation(rooms, (), self._backfills.start_of(reservation) or 0.0)

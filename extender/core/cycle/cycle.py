@@ -35,6 +35,7 @@ from extender.core.explain.telling import Reporter
 from extender.core.gate.allocations import Allocations
 from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
 from extender.core.ledger.device_users import DeviceUsers
@@ -105,6 +106,7 @@ class Cycle:
     _claims: Claims
     _quotas: Quotas
     _preemptions: Preemptions
+    _backfills: Backfills
     _creation: Creation
     _failed_creation: FailedCreation
     _pending: Pending
@@ -215,7 +217,7 @@ class Cycle:
         self._queued.review(self._shortfalls, now)
         self._vain, self._in_need = 0, None
         self._began = now
-        self._backfilling.begin(now)
+        self._backfills.begin_cycle(now)
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, victims = list[Freed](), list[Pod](), False, self._preempting.review(now)
         ended: Mapping[str, None] = {}
@@ -381,7 +383,7 @@ class Cycle:
         if why is not None:
             return why
         known = None
-        if not (self._preempting.is_ready(workload.key) or self._backfilling.has_reserved(workload.key)):
+        if not (self._preempting.is_ready(workload.key) or workload.key in self._backfills):
             known = self._queued.refused(workload, shape, self._shortfalls)
         return known or until_started(self._starting, workload, demand, related=shape.related)
 
@@ -533,7 +535,7 @@ class Cycle:
         from then on, plan the others, and clear what is left of plans that do not hold.
         """
         self._now = self._began = now
-        self._backfilling.begin(now)
+        self._backfills.begin_cycle(now)
         self._walk = self._recovering(recovery)
         self._go_on()
 

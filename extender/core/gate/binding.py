@@ -327,7 +327,8 @@ class Bindings:
 
     def _bind_alone(self, pod: Pod, event: BindArrived, now: float) -> None:
         """A pod of no gang: at once, unless the room was promised after it had passed filter."""
-        if self._preemptions.keeps_out(pod, event.node, self._backfills.open_to_pod(pod, now)):
+        open_to = self._backfills.rooms_outside(self._backfills.closed_to_pod(pod, now))
+        if self._preemptions.keeps_out(pod, event.node, open_to):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
         self._changes.taken = True
         self._room.end_kept(pod.uid)

@@ -160,19 +160,33 @@ class Backfills:
         That is its own room, room of a lower priority, and room whose owner starts no sooner than the workload would
         end.
         """
-        if not self.of:
-            return []
-        return self._rooms_but(self._closed(workload.key, workload.priority, self._durations.of(workload), self.now))
-
-    def open_to_pod(self, pod: Pod, now: float) -> list[SlotOf]:
-        """The same for a pod in no gang. That of a DaemonSet belongs to its node, and may use all of them."""
-        return self._rooms_but(self.closed_to_pod(pod, now)) if self.of else []
+        return self.rooms_outside(self._closed_to(workload)) if self.of else []
 
     def closed_to_pod(self, pod: Pod, now: float) -> AbstractSet[str]:
-        """The nodes whose reserved room a pod in no gang may not use, whether any of it is free or not."""
+        """The nodes whose reserved room a pod in no gang may not use, whether any of it is free or not.
+
+        A pod of a DaemonSet belongs to its node, and may use all reserved room.
+        """
         if not self.of or pod.stays:
             return frozenset()
         return self._closed(None, pod.priority, self._durations.of_pod(pod), now)
+
+    def rooms_outside(self, closed: AbstractSet[str]) -> list[SlotOf]:
+        """The owners of the claims that keep reserved room on other nodes than these."""
+        return [
+            reserved_on(other, node)
+            for other, reservation in self.of.items()
+            for node in reservation.rooms
+            if node not in closed
+        ]
+
+    def closed_to(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
+        """The reservations whose room the workload may not use."""
+        closed = self._closed_to(workload)
+        return [(key, one) for key, one in self.of.items() if not closed.isdisjoint(one.rooms)]
+
+    def _closed_to(self, workload: Workload) -> AbstractSet[str]:
+        return self._closed(workload.key, workload.priority, self._durations.of(workload), self.now)
 
     def _closed(self, key: GroupKey | None, priority: int, duration: Duration | None, now: float) -> AbstractSet[str]:
         """Several may reserve one node, each from another instant on: whichever keeps what is free there, the room is
@@ -188,31 +202,20 @@ class Backfills:
             if own is None or node not in own.rooms or reservation.start_by < own.start_by
         }
 
-    def _rooms_but(self, closed: AbstractSet[str]) -> list[SlotOf]:
-        return [
-            reserved_on(other, node)
-            for other, reservation in self.of.items()
-            for node in reservation.rooms
-            if node not in closed
-        ]
-
-    def closed_to(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
-        """The reservations whose room the workload may not use."""
-        open_to = set(self.open_to(workload))
-        return [(key, one) for key, one in self.of.items() if not open_to.issuperset(self.rooms(key))]
+    def start_of(self, reservation: Backfill) -> float | None:
+        """The expected start on the wall clock; None where it is not known."""
+        return None if reservation.drains else reservation.start_by - self._process.epoch
 
     def said(self, reservation: Backfill) -> RoomReserved:
         """The reservation as a fact of a reason, which names instants on the wall clock."""
         workload = None if reservation.after is None else self._workloads.get(reservation.after)
         duration = None if workload is None else self._durations.of(workload)
-        start_by = None if reservation.drains else reservation.start_by - self._process.epoch
-        rests_on = "" if duration is None else str(duration)
-        return RoomReserved(tuple(sorted(reservation.rooms)), start_by, reservation.after, rests_on)
+        nodes, rests_on = tuple(sorted(reservation.rooms)), "" if duration is None else str(duration)
+        return RoomReserved(nodes, self.start_of(reservation), reservation.after, rests_on)
 
     def said_to_others(self, key: GroupKey, reservation: Backfill) -> RoomReservedForOthers:
         """The same for a workload that may not use the room."""
-        start_by = None if reservation.drains else reservation.start_by - self._process.epoch
-        return RoomReservedForOthers(key, tuple(sorted(reservation.rooms)), start_by)
+        return RoomReservedForOthers(key, tuple(sorted(reservation.rooms)), self.start_of(reservation))
 
     def keep(self, now: float) -> None:
         """Claim what has come free of reserved room, and give back what is used by claims that end in time."""

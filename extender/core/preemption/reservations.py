@@ -311,7 +311,7 @@ class Reservations:
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
         for key in list(self._pending.keys):
-            for written_on, reservation in _written_on(self._workloads[key]):
+            for written_on, reservation in written_on_it(self._workloads[key], "reservation"):
                 preemption = self._believed(self._workloads[key], written_on, reservation, now)
                 if preemption is None or key in self._preemptions.under_way:
                     self.write(key, written_on, None)
@@ -325,13 +325,10 @@ class Reservations:
         self._preemptions.tell_later(key, now)
 
     def write(self, key: GroupKey, written_on: str, reservation: Reservation | None) -> None:
-        """On its job, or on the pod ``written_on`` of it. What starts a job takes it off as well."""
+        """Write the reservation on the job of the workload, or on its pod ``written_on``; None takes it off."""
         workload, pod = self._workloads.get(key), self._pods.get(written_on)
-        record = None if workload is None else workload.job
-        if pod is not None:
-            self._outbox.append(Reserve(key, pod, None, reservation))
-        elif record is not None and not written_on and record.writing is not JobWrite.START:
-            self._outbox.append(Reserve(key, None, record.seen, reservation))
+        for effect in writes_of(key, workload, pod, written_on, reservation):
+            self._outbox.append(effect)
 
     def _believed(self, workload: Workload, written_on: str, reservation: Reservation, now: float) -> Preemption | None:
         """Return what can be believed of a reservation: any user can write one on a pod.
@@ -342,14 +339,9 @@ class Reservations:
         until = min(reservation.until + self._process.epoch, now + self._limits.preemption_s)
         if self._limits.preemption is not Preempts.ON or until <= now:
             return None
-        asked, kept = Counter[str](), Counter[str]()
-        rooms = tuple((node, without_devices(requests)) for node, requests in reservation.rooms)
-        for slot in workload.members.slots.lacking:
-            asked.update(dict(workload.members.stands_for(slot).requests))
-        for _, requests in rooms:
-            kept.update(dict(requests))
-        if any(amount > asked[name] for name, amount in kept.items()):
+        if not asks_for(workload, reservation):
             return None
+        rooms = tuple((node, without_devices(requests)) for node, requests in reservation.rooms)
         nodes = {node for node, _ in rooms}
         may, priority = self._giving_way.may, workload.priority
         victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
@@ -446,9 +438,42 @@ class Reservations:
         return None
 
 
-def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
-    """What is written on its job, or on pods of it, by the UID of the pod."""
-    if workload.job is not None:
-        found = workload.job.seen.reservation
-        return [] if found is None else [("", found)]
-    return [(pod.uid, pod.reservation) for pod in workload.live if pod.reservation is not None]
+def writes_of(
+    key: GroupKey,
+    workload: Workload | None,
+    pod: Pod | None,
+    written_on: str,
+    reservation: Reservation | None,
+    *,
+    backfill: bool = False,
+) -> list[Reserve]:
+    """Return the write of a reservation on the pod, or on the job where the UID ``written_on`` is empty.
+
+    There is none where the pod or the job is gone. The write that starts a job takes its reservations off.
+    """
+    record = None if workload is None else workload.job
+    if pod is not None:
+        return [Reserve(key, pod, None, reservation, backfill)]
+    if record is None or written_on or record.writing is JobWrite.START:
+        return []
+    return [Reserve(key, None, record.seen, reservation, backfill)]
+
+
+def written_on_it(workload: Workload, field: str) -> list[tuple[str, Reservation]]:
+    """List the reservations on the job of the workload, or on its pods, with the UID of the pod; empty for a job.
+
+    ``field``: that of a pod or job that has them, as ``Reserve.fields`` names it.
+    """
+    carriers = [("", workload.job.seen)] if workload.job is not None else [(pod.uid, pod) for pod in workload.live]
+    found = ((uid, getattr(carrier, field)) for uid, carrier in carriers)
+    return [(uid, reservation) for uid, reservation in found if reservation is not None]
+
+
+def asks_for(workload: Workload, reservation: Reservation) -> bool:
+    """Whether the workload asks for as much as a reservation has that any user may have written. Devices apart."""
+    asked, kept = Counter[str](), Counter[str]()
+    for slot in workload.members.slots.lacking:
+        asked.update(dict(workload.members.stands_for(slot).requests))
+    for _, requests in reservation.rooms:
+        kept.update(dict(without_devices(requests)))
+    return all(amount <= asked[name] for name, amount in kept.items())

@@ -168,7 +168,7 @@ class Forecast:
                 runs_s = inf if duration is None else duration.seconds
                 roles = yield from _roles(demand.pods, demand.shape)
                 one = _Waiting(workload, demand.shape, roles, queue, runs_s)
-                found.setdefault(tree.root_of(queue) if queue in tree.queues else "", []).append(one)
+                found.setdefault(tree.root_of(queue), []).append(one)
         numbers = self._pending.keys
 
         def place(one: _Waiting) -> tuple[object, ...]:

@@ -496,7 +496,7 @@ class Singles:
         if not (promised or reserved):
             self._outbox.append(AnswerFilter(event.call, event.candidates))
             return
-        open_to = self._backfills.open_to_pod(pod, now)
+        open_to = self._backfills.rooms_outside(reserved)
         with self._claims.statement() as statement:
             self._claims.leave_out(statement, open_to)
             view = statement.snapshot
