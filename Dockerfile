@@ -16,6 +16,7 @@ RUN uv sync --frozen --no-default-groups --group build --extra server --no-insta
 COPY README.md LICENSE ./
 COPY policies policies
 COPY extender extender
+COPY dashboard dashboard
 # Built by the backend of the lock file, which is then taken away again.
 RUN uv sync --frozen --no-default-groups --group build --extra server --no-editable \
     && uv sync --frozen --no-default-groups --extra server --no-editable

@@ -99,7 +99,7 @@ help: ## Show this list
 $(SYNC): pyproject.toml uv.lock $(UV)
 	@echo "Installing the locked dependencies into .venv"
 	@$(UV) sync --frozen --quiet --extra server --python $(PYTHON)
-	@$(BIN)/python -m compileall -q extender policies devcluster benchmarks
+	@$(BIN)/python -m compileall -q dashboard extender policies devcluster benchmarks
 	@touch $@
 
 # uv lives in a small environment of its own; the version is part of the file's name, so a new pin is a new target.

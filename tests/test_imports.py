@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import grimp
 
-PACKAGES = ("extender", "policies", "devcluster", "benchmarks", "charts", "tests")
+PACKAGES = ("dashboard", "extender", "policies", "devcluster", "benchmarks", "charts", "tests")
 
 
 def test_no_file_imports_another_one_in_a_circle() -> None:

@@ -92,7 +92,12 @@ def test_the_wheel_brings_all_programs_and_the_two_packages(wheel: Path) -> None
     assert {"muster", "kubectl-muster", "kubectl_complete-muster"} <= {
         line.partition(" = ")[0] for line in points.splitlines()
     }
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"extender", "policies", "muster_scheduler"}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
+        "dashboard",
+        "extender",
+        "policies",
+        "muster_scheduler",
+    }
 
 
 def test_the_client_alone_is_less_than_half_of_the_whole(client: Path) -> None:

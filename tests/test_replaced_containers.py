@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted(path for part in ("extender", "policies") for path in (ROOT / part).rglob("*.py"))
+FILES = sorted(path for part in ("dashboard", "extender", "policies") for path in (ROOT / part).rglob("*.py"))
 Replaced = dict[str, set[str]]
 """Method -> the attributes of ``self`` that a call of it puts something else into; "*": any."""
 

@@ -21,7 +21,7 @@ OTHERS = [
     f"{folder}/README.md" for folder in ("benchmarks/results", "tests/conformance", "tests/facts", "tests/scenarios")
 ]
 LINKED = (*PAGES, *(ROOT / page for page in ("ARCHITECTURE.md", "CHANGELOG.md", "tests/simulation/README.md", *OTHERS)))
-_FOLDERS = ("benchmarks", "charts", "devcluster", "docs", "extender", "manifests", "policies", "tests")
+_FOLDERS = ("benchmarks", "charts", "dashboard", "devcluster", "docs", "extender", "manifests", "policies", "tests")
 _PROGRAM = re.compile(r" *(?:kubectl|muster|helm|make|docker|kind|pipx?|curl|git|export|\.venv/bin/\S+|\.ci/\S+) ")
 _INLINE = re.compile(r"(?<!`)`((?:kubectl )?muster [a-z][^`]*)`")
 
@@ -80,7 +80,7 @@ def test_the_picture_of_the_code_is_that_of_its_imports() -> None:
 
 
 def packages() -> list[Path]:
-    folders = ("benchmarks", "charts", "devcluster", "extender", "policies", "tests")
+    folders = ("benchmarks", "charts", "dashboard", "devcluster", "extender", "policies", "tests")
     return [path.parent for folder in folders for path in (ROOT / folder).rglob("__init__.py")]
 
 

@@ -1,0 +1,91 @@
+"""The dashboard's application: the pages, the tenants' API with the extender's own models, and the stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi.responses import StreamingResponse
+
+from dashboard import pages
+from dashboard.access import Access
+from dashboard.asking import Viewer
+from dashboard.cluster import Cluster, UnansweredError
+from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
+
+COALESCE_S = 1.0
+"""A browser is told of changes at most so often."""
+KEEPALIVE_S = 15.0
+"""A proxy closes a stream that is silent for long."""
+
+
+def app(cluster: Cluster, access: Access) -> FastAPI:
+    """Return the application. Whoever asks needs a token that ``access`` knows."""
+    served = FastAPI(title="Muster dashboard", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    served.state.cluster, served.state.access = cluster, access
+    served.include_router(_api(), prefix=PREFIX)
+    served.include_router(_events(cluster))
+    served.include_router(pages.router)
+    return served
+
+
+def _api() -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/gangs")
+    async def list_gangs(seen: Viewer) -> list[GangView]:
+        return seen.gangs()
+
+    @router.get("/gangs/{namespace}/{name:path}")
+    async def get_gang(seen: Viewer, namespace: str, name: str) -> GangView:
+        if (gang := seen.gang(namespace, name)) is None:
+            raise HTTPException(404, f"there is no gang {namespace}/{name}, or you may not see it")
+        return gang
+
+    @router.get("/explain/{namespace}/{name:path}")
+    async def explain_gang(seen: Viewer, namespace: str, name: str) -> Explanation:
+        try:
+            explanation = await seen.explain(namespace, name)
+        except UnansweredError as error:
+            raise HTTPException(503, str(error)) from None
+        if explanation is None:
+            raise HTTPException(404, f"there is no gang {namespace}/{name}, or you may not see it")
+        return explanation
+
+    @router.get("/queues")
+    async def list_queues(seen: Viewer) -> list[QueueView]:
+        return seen.queues()
+
+    @router.get("/domains")
+    async def list_domains(seen: Viewer) -> list[DomainStock]:
+        return seen.domains()
+
+    @router.get("/topology")
+    async def get_topology(seen: Viewer) -> TopologyView:
+        return seen.topology()
+
+    return router
+
+
+def _events(cluster: Cluster) -> APIRouter:
+    """Each event is `change` with the version as its data: pages ask again for what they show."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/events")
+    async def events(_: Viewer) -> StreamingResponse:
+        async def stream() -> AsyncIterator[str]:
+            version = cluster.version
+            yield f"retry: 2000\nid: {version}\nevent: hello\ndata: {version}\n\n"
+            while True:
+                try:
+                    version = await asyncio.wait_for(cluster.changes(version), KEEPALIVE_S)
+                except TimeoutError:
+                    yield ": alive\n\n"
+                    continue
+                yield f"id: {version}\nevent: change\ndata: {version}\n\n"
+                await asyncio.sleep(COALESCE_S)
+
+        return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    return router

@@ -1,0 +1,76 @@
+"""What the extender sends to the dashboard, and what the dashboard asks of it, over the one connection between them.
+
+Both ends are of one release: fields may change from release to release. Texts have their mentions still marked
+(``policies.model.mentions``): the dashboard renders them for each reader. Times that are "seconds ago" count back from
+``Update.as_of``.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from extender.api.models import DeviceStock, DomainStock, Explanation, GangView, QueueView, TopologyView
+
+
+class NodeWorkload(BaseModel):
+    """A workload with room on a node."""
+
+    namespace: str
+    name: str = Field(description="Name of the gang, or `pod NAME` of a pod without a gang.")
+    gpus: int = Field(description="GPUs that it has there.")
+    promised: bool = Field(default=False, description="Whether it is yet to be bound there.")
+
+
+class NodeView(BaseModel):
+    """A node: where it is, how many GPUs it has and who has them. used + promised + reserved + free = gpus."""
+
+    name: str
+    domains: dict[str, str] = Field(default={}, description="Short name of a level -> its domain, nearest first.")
+    open: bool = Field(default=True, description="Whether it is ready and not cordoned.")
+    gpus: int = 0
+    used: int = Field(default=0, description="GPUs of bound pods.")
+    promised: int = Field(default=0, description="GPUs that planned workloads are promised.")
+    reserved: int = Field(default=0, description="GPUs kept for replacements, preemptors and reservations.")
+    free: int = 0
+    workloads: list[NodeWorkload] = []
+    devices: list[DeviceStock] = Field(default=[], description="Devices that drivers publish (DRA).")
+    problems: list[str] = Field(default=[], description="What is wrong with it, in words.")
+
+
+class Happening(BaseModel):
+    """A start or an eviction."""
+
+    at: float = Field(description="Seconds since 1970.")
+    kind: str = Field(description="start or eviction.")
+    waited_s: float = Field(default=0.0, description="Of a start, how long the workload waited.")
+
+
+class Update(BaseModel):
+    """Changes since the last update. The first one of a connection has everything (``whole``)."""
+
+    number: int = Field(description="Counts updates of a connection from 0: a gap means that one was lost.")
+    as_of: float = Field(description="When it was made, in seconds since 1970.")
+    whole: bool = Field(default=False, description="Whether all that was known before is dropped.")
+    gangs: list[GangView] = []
+    gone_gangs: list[tuple[str, str]] = []
+    nodes: list[NodeView] = []
+    gone_nodes: list[str] = []
+    queues: list[QueueView] | None = Field(default=None, description="All of them, if any has changed.")
+    domains: list[DomainStock] | None = Field(default=None, description="All of them, if any has changed.")
+    topology: TopologyView | None = None
+    happenings: list[Happening] = []
+
+
+class Question(BaseModel):
+    """The dashboard wants one gang explained."""
+
+    number: int
+    namespace: str
+    name: str
+
+
+class Answer(BaseModel):
+    """The explanation; None: there is no such gang."""
+
+    number: int
+    explanation: Explanation | None = None
