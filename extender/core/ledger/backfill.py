@@ -75,7 +75,7 @@ class Backfills:
         self.now = 0.0
         """The instant of the cycle under way. Reserved room is open to workloads that start then and end in time."""
         self.used = False
-        """Whether any reservation was ever made: from then on shapes tell durations apart."""
+        """Whether any reservation was ever made. From then on shapes contain durations (``lane``)."""
         self._limits = limits
         self.idle = Counter[str]()
         """The idle amounts that are kept now, by resource."""
@@ -83,7 +83,7 @@ class Backfills:
         self._idle_since = 0.0
         self._process = process
         self.doubted: dict[GroupKey, None] = {}
-        """Reservations of which a node has gone or is closed."""
+        """Reservations that have lost a node, or of which a node is closed."""
         self._pods = pods
         self._workloads = workloads
         self._claims = claims
@@ -91,11 +91,12 @@ class Backfills:
         self._preemptions = preemptions
         self._moved: dict[str, None] = {}
         self._relied_on: dict[str, float] = {}
-        """When the first of the claims on a node is expected to end that will have given its room back in time."""
+        """The earliest expected end, by node, among the claims that are to give their room back before the reservation
+        starts."""
         self._grown: dict[GroupKey, None] = {}
 
     def begin_cycle(self, now: float) -> None:
-        """A cycle begins: room is open to whatever would end in time if it started now."""
+        """Set the instant of the cycle under way: reserved room is open to workloads that start now and end in time."""
         self.now = now
 
     def begin(self, key: GroupKey, reservation: Backfill, now: float) -> None:
@@ -108,7 +109,7 @@ class Backfills:
         self.keep(now)
 
     def end(self, key: GroupKey, now: float) -> Backfill | None:
-        """Forget the reservation of the workload. Returns it: its claims are for the caller to free."""
+        """Forget the reservation of the workload and return it. The caller frees its claims."""
         for owner in self.rooms(key):
             self._idle_changes(self._kept_by(owner), (), now)
         if (reservation := self.of.pop(key, None)) is None:
@@ -131,11 +132,12 @@ class Backfills:
             self.doubted |= {key: None for key, reservation in self.of.items() if node in reservation.rooms}
 
     def __contains__(self, key: GroupKey) -> bool:
-        """Whether the workload has a reservation: what others of its shape lack says nothing of it."""
+        """Whether the workload has a reservation. If so, the shortfall of other workloads of its shape does not apply
+        to it."""
         return key in self.of
 
     def idle_s(self, now: float) -> Mapping[str, float]:
-        """How much of each resource was kept, times the seconds for which it was."""
+        """The idle amounts multiplied by the seconds for which they were kept, by resource."""
         passed_s = max(0.0, now - self._idle_since)
         return {name: self._idle_s.get(name, 0.0) + amount * passed_s for name, amount in self.idle.items()}
 
@@ -145,7 +147,7 @@ class Backfills:
         self.idle.update(dict(after))
 
     def take_grown(self) -> dict[GroupKey, None]:
-        """Return the workloads for which more is kept than before, since the last call."""
+        """Return the workloads for which more room is kept than at the last call."""
         grown, self._grown = self._grown, {}
         return grown
 
@@ -172,7 +174,7 @@ class Backfills:
         return self._closed(None, pod.priority, self._durations.of_pod(pod), now)
 
     def rooms_outside(self, closed: AbstractSet[str]) -> list[SlotOf]:
-        """The owners of the claims that keep reserved room on other nodes than these."""
+        """The owners of the claims that keep reserved room on nodes outside ``closed``."""
         return [
             reserved_on(other, node)
             for other, reservation in self.of.items()
@@ -189,9 +191,13 @@ class Backfills:
         return self._closed(workload.key, workload.priority, self._durations.of(workload), self.now)
 
     def _closed(self, key: GroupKey | None, priority: int, duration: Duration | None, now: float) -> AbstractSet[str]:
-        """Several may reserve one node, each from another instant on: whichever keeps what is free there, the room is
-        closed where any of them is. Its own room is closed to a workload only by reservations that begin earlier."""
-        # kube-scheduler may take its time to take a plan up.
+        """The nodes whose reserved room is closed to a workload or pod.
+
+        Several workloads may reserve one node, each from another instant on. The node is closed if one of these
+        reservations closes it, whichever of them keeps the free room. On a node that the workload has reserved itself,
+        only reservations that begin earlier close the room.
+        """
+        # kube-scheduler may take up to ``plan_s`` until it binds the pods of a plan.
         end = inf if duration is None else now + self._limits.plan_s + duration.seconds
         own = None if key is None else self.of.get(key)
         return {
@@ -214,11 +220,11 @@ class Backfills:
         return RoomReserved(nodes, self.start_of(reservation), reservation.after, rests_on)
 
     def said_to_others(self, key: GroupKey, reservation: Backfill) -> RoomReservedForOthers:
-        """The same for a workload that may not use the room."""
+        """The reservation as a fact of a reason, for a workload that may not use the room."""
         return RoomReservedForOthers(key, tuple(sorted(reservation.rooms)), self.start_of(reservation))
 
     def keep(self, now: float) -> None:
-        """Claim what has come free of reserved room, and give back what is used by claims that end in time."""
+        """Claim the reserved room that has come free, and give back room that is used by claims that end in time."""
         self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
         while self._moved:
             moved, self._moved = self._moved, {}
@@ -249,7 +255,8 @@ class Backfills:
         return () if claim is None else claim.requests
 
     def left_by(self, node: str, instant: float, now: float) -> Counter[str]:
-        """Return what claims on the node are expected to give back by the instant; all of it where that is infinite."""
+        """Return the amounts that claims on the node are expected to give back by the instant; all of them if it is
+        infinite."""
         left = Counter[str]()
         for owner, claim in self._claims.on(node):
             if claim.state is not ClaimState.AWAITED and (at := self.ends_at(owner, claim, now)) <= instant:
@@ -259,13 +266,14 @@ class Backfills:
 
     @property
     def next_end(self) -> float:
-        """When the first of the ends is expected that reservations rely on: if it does not come, more is to be kept."""
+        """The earliest end that a reservation relies on. If the claim does not end then, the reservation keeps more
+        room."""
         return min(self._relied_on.values(), default=inf)
 
     def ends_at(self, owner: Owner, claim: Claim, now: float) -> float:
         """When the claim is expected to end, by the core's clock; infinite where it is not known.
 
-        Victims end for their preemptor, so their room is none that a reservation could get.
+        The end of a victim is infinite, too: its room is for its preemptor, and no reservation can get it.
         """
         key = claim.workload
         if key is not None:
@@ -278,9 +286,9 @@ class Backfills:
         return inf if end is None else end.at
 
     def lane(self, workload: Workload) -> tuple[object, ...]:
-        """Return the part of a shape that tells like workloads apart by the reserved room that they may use.
+        """Return the part of a shape that separates workloads by the reserved room that they may use.
 
-        Durations count in steps of a fifth, once any reservation was made.
+        Once any reservation was made, durations are part of the shape, in steps of a fifth.
         """
         if not self.used:
             return ()
@@ -289,7 +297,7 @@ class Backfills:
         return "reserved", workload.key if workload.key in self.of else None, step
 
     def _end_of(self, workload: Workload, now: float) -> float:
-        """A workload whose pods have yet to be bound begins now."""
+        """When the workload is expected to end; one whose pods have yet to be bound is taken to begin now."""
         if (end := self._durations.end(workload, now)) is not None:
             return end.at
         duration = self._durations.of(workload) if workload.began is None else None
@@ -297,7 +305,7 @@ class Backfills:
 
 
 _STEPS = 4
-"""Between a duration and one that is twice as long."""
+"""Steps of a duration until it is twice as long."""
 
 
 def reserved_on(key: GroupKey, node: str) -> SlotOf:

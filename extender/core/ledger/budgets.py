@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets as the core sees them: of the pods that are to be evicted, which budget counts how many."""
+"""PodDisruptionBudgets as the core sees them, and how many of the pods that are to be evicted each of them counts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from policies.model.mentions import Mention, mentioned
 from policies.words import listed
 
 Counts = tuple[tuple[str, int], ...]
-"""Budgets by name, with how many of some pods each of them counts."""
+"""Budgets by name, each with how many of the pods it counts."""
 
 
 class DisruptionBudgets:
-    """Where there are none, or they may not be read, nobody is protected by one here: then the API server refuses."""
+    """The PodDisruptionBudgets that the watch shows.
+
+    Without any, or without the right to read them, no pod is protected here: then the API server refuses evictions.
+    """
 
     def __init__(self) -> None:
         self.seen: dict[str, dict[str, DisruptionBudget]] = {}
-        """By namespace and name."""
+        """Budgets by namespace, then by name."""
 
     def note(self, event: BudgetSeen | BudgetGone) -> bool:
-        """Whether more may be evicted by it than before, as far as can be told."""
+        """Record a budget that was seen or deleted. Returns whether more pods may be evicted than before, as far as is
+        known."""
         match event:
             case BudgetSeen(budget):
                 there = self.seen.setdefault(budget.namespace, {})
@@ -38,28 +42,29 @@ class DisruptionBudgets:
 
     @property
     def left(self) -> Counter[str]:
-        """How many more pods each of them lets go, by name."""
+        """How many more disruptions each budget allows, by its name."""
         return Counter({_name(one): one.allowed for there in self.seen.values() for one in there.values()})
 
     def counts(self, pods: Iterable[Pod]) -> Counts:
-        """Those that go already count no more."""
+        """How many of the pods each budget counts. Pods that already terminate do not count."""
         found = Counter[str]()
         for names in self._of(pods):
             found.update(names)
         return tuple(sorted(found.items()))
 
     def bars(self, pods: Iterable[Pod]) -> str:
-        """Why some of them are never evicted: the API server lets no pod go that is in several budgets."""
+        """Why some of the pods are never evicted, or empty: the API server evicts no pod that is in several budgets."""
         several = next((names for names in self._of(pods) if len(names) > 1), ())
         return f"has a pod in several PodDisruptionBudgets: {listed(several)}" if several else ""
 
     def forbids(self, pods: Sequence[Pod], left: Mapping[str, int]) -> str:
-        """Why not all of them may go now, when each budget lets so many more go; or empty."""
+        """Why not all of the pods may be evicted now, or empty. ``left``: how many more disruptions each budget
+        allows."""
         short = next((name for name, count in self.counts(pods) if count > left.get(name, 0)), "")
         return self.bars(pods) or (f"PodDisruptionBudget {short} does not let all of its pods go" if short else "")
 
     def _of(self, pods: Iterable[Pod]) -> Iterator[Sequence[str]]:
-        """The names of the budgets of each that is in one."""
+        """Yield the names of a pod's budgets, for each pod that is in one."""
         known: dict[tuple[str, Labels], Sequence[str]] = {}
         for pod in pods if self.seen else ():
             there = self.seen.get(pod.namespace)
@@ -73,5 +78,5 @@ class DisruptionBudgets:
 
 
 def _name(budget: DisruptionBudget) -> str:
-    """As texts name it, which may be read in other namespaces."""
+    """The name of the budget for texts. Texts may be read in other namespaces, so a setting can hide the namespace."""
     return mentioned([Mention(budget.namespace, f"{budget}", other="of another namespace")])

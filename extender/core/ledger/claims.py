@@ -1,6 +1,6 @@
-"""Claims: who has room on which node. The only book of room.
+"""Claims: which pod or slot has room on which node. No other record of room exists.
 
-Bound pods, promised nodes and reservations stand in the same arrays, so that nothing is counted twice.
+Bound pods, promised nodes and reservations share the same arrays, so that no amount is counted twice.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class SlotOf(NamedTuple):
 
 
 Owner = str | SlotOf
-"""Whose room it is: a pod's, by its UID, or a slot's that has no pod."""
+"""The owner of a claim: a pod, by its UID, or a slot that has no pod."""
 
 
 class Expected(NamedTuple):
-    """A pod of no gang for which room is kept."""
+    """A single pod for which room is kept."""
 
     uid: str
 
 
 class ClaimState(Enum):
-    """What a claim rests on."""
+    """The reason why a claim exists."""
 
     ASSUMED = "assumed"
-    """A promise of ours."""
+    """A plan promises the room, and the watch has yet to show the pod on the node."""
     RESERVED = "reserved"
-    """A promise to whoever will replace a lost member."""
+    """Room promised to the replacement of a lost member."""
     AWAITED = "awaited"
-    """For a workload that others give way to: what it is to have there and they no longer have."""
+    """Room kept for a preemptor or for a reservation: what has come free of it, until its workload starts."""
     BOUND = "bound"
     TERMINATING = "terminating"
 
@@ -56,7 +56,11 @@ _OURS = (ClaimState.ASSUMED, ClaimState.RESERVED, ClaimState.AWAITED)
 
 
 class Claim(NamedTuple):
-    """Room on a node. ``workload``: whose member the owner is, if it is one's. ``until``: when a reservation lapses."""
+    """Room on a node.
+
+    ``workload``: the workload whose member the owner is; None for a single pod.
+    ``until``: when a reservation for a replacement lapses.
+    """
 
     node: str
     requests: Requests
@@ -66,20 +70,23 @@ class Claim(NamedTuple):
 
     @property
     def promised(self) -> bool:
-        """The watch has yet to confirm it."""
+        """Whether the watch has yet to confirm the claim."""
         return self.state in _OURS
 
 
 def emptied(kept: dict[Any, Any]) -> Iterator[None]:
-    """Free what it holds, entry by entry."""
+    """Empty the dictionary, one entry a step."""
     while kept:
         kept.popitem()
         yield
 
 
 class Claims:
-    """Free amounts per node, kept up to date claim by claim. ``levels``, nearest first: empty for those detected.
-    ``changes`` grows whenever room changes hands or a node changes. ``configured``: the labels of ``levels``."""
+    """Free amounts per node, kept up to date claim by claim.
+
+    ``levels``: topology levels, nearest first; empty to detect them. ``configured``: their labels.
+    ``changes``: a counter that grows whenever room changes hands or a node changes.
+    """
 
     def __init__(self, levels: tuple[LevelKey, ...] = ()) -> None:
         self.configured, self.changes = tuple(level.key for level in levels), 0
@@ -88,9 +95,9 @@ class Claims:
         self._on_node: dict[str, dict[Owner, Claim]] = {}
         self._promised_on: dict[str, dict[Owner, None]] = {}
         self.on_move: tuple[Callable[[Owner, Claim, bool], None], ...] = ()
-        """Called for every claim that is made, and with False for every one that ends."""
+        """Callbacks with (owner, claim, made): ``made`` is True for a claim that begins, False for one that ends."""
         self.on_node: tuple[Callable[[str, bool], None], ...] = ()
-        """Called with a node that came, went or changed, and whether its labels did."""
+        """Callbacks with a node that came, went or changed, and whether its labels did."""
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -98,11 +105,11 @@ class Claims:
 
     @property
     def tenants(self) -> Tenants:
-        """The same pods, by what others may demand of them."""
+        """The same pods, by what other pods may demand of them: affinity, spread and ports."""
         return self._table.tenants
 
     def set_node(self, node: Node) -> None:
-        """Add a node or take over its new facts; pods seen before their node are counted now."""
+        """Add a node or update its facts. Claims on it that were made before the node was seen are counted now."""
         self.changes += 1
         before = self.nodes.get(node.name)
         new = self._table.put(node)
@@ -114,12 +121,14 @@ class Claims:
             follow(node.name, before is None or before.labels != node.labels)
 
     def offer(self, node: str, amounts: Requests, what: str) -> None:
-        """Beside what it lists the node offers this from now on of ``what``: devices, or volumes."""
+        """Add amounts to what the node lists. ``what``: who offers them, devices or volumes; they replace its earlier
+        ones."""
         self.changes += self._table.offer(node, amounts, what)
         self._take_fresh()
 
     def _take_fresh(self, new: str = "") -> None:
-        """Take what claims hold of resources that had no line before. The caller takes the claims of a ``new`` node."""
+        """Subtract what claims use of resources that had no line before. The caller subtracts the claims of a ``new``
+        node."""
         if fresh := self._table.take_fresh():
             for claim in self._claims.values():
                 if claim.node != new:
@@ -146,7 +155,7 @@ class Claims:
         return len(self._claims)
 
     def take_apart(self) -> Iterator[None]:
-        """Drop all claims, in small steps, of a core that is not needed any more."""
+        """Drop all claims in small steps, when the core is not needed any more."""
         for kept in (self._claims, self._on_node, self._promised_on):
             yield from emptied(kept)
 
@@ -155,38 +164,39 @@ class Claims:
         return self._claims.copy()
 
     def assume(self, pod: Pod, node: str, owner: Owner | None = None) -> None:
-        """Promise the pod a node. ``owner``: the slot that it stands for as long as it does not exist."""
+        """Promise the pod a node. ``owner``: the slot, as long as the pod does not exist."""
         owner = pod.uid if owner is None else owner
         self._put(owner, Claim(node, pod.requests, ClaimState.ASSUMED, pod.group_key))
         self._table.tenants.put(owner, pod, node)
 
     def confirm(self, pod: Pod) -> None:
-        """The API server shows the pod on its node."""
+        """Record that the API server shows the pod on its node."""
         state = ClaimState.TERMINATING if pod.deleting else ClaimState.BOUND
         self._put(pod.uid, Claim(pod.node or "", pod.requests, state, pod.group_key))
         self._table.tenants.put(pod.uid, pod, pod.node or "")
 
     def reserve(self, owner: SlotOf, claim: Claim, until: float) -> None:
-        """The room that a lost member had is for whoever replaces it."""
+        """Keep the room of a lost member for its replacement, at most ``until`` that instant."""
         self._put(owner, Claim(claim.node, claim.requests, ClaimState.RESERVED, owner.workload, until))
 
     def await_room(self, owner: SlotOf, node: str, requests: Requests) -> None:
-        """So much of what is free there is for nobody else."""
+        """Keep free room on the node for a preemptor or a reservation."""
         self._put(owner, Claim(node, requests, ClaimState.AWAITED))
 
     def expect(self, pod: Pod, node: str) -> None:
-        """It may come there: what it takes and whom it keeps away counts already, for nobody may be near it yet."""
+        """Count the ports and anti-affinity of a pod that is about to come to the node, so that no conflicting pod gets
+        there."""
         asked = pod.constraints
         if asked.ports or asked.anti_affinity:
             away = Constraints(ports=asked.ports, anti_affinity=asked.anti_affinity)
             self.tenants.put(Expected(pod.uid), replace(pod, labels=(), constraints=away), node)
 
     def expect_no_longer(self, uid: str) -> None:
-        """It is there by now, or goes elsewhere."""
+        """Drop what ``expect`` counted: the pod is on the node, or goes to another one."""
         self.tenants.drop(Expected(uid))
 
     def release(self, owner: Owner) -> Claim | None:
-        """Take room back. Returns what it was."""
+        """End the claim and free its room. Returns the claim, or None if there was none."""
         claim = self._claims.pop(owner, None)
         if claim is None:
             return None
@@ -203,11 +213,11 @@ class Claims:
         return claim
 
     def note_change(self) -> None:
-        """Somebody who has room ends at another time than was known."""
+        """Count a change: the expected end of a claim has moved."""
         self.changes += 1
 
     def promised_on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
-        """What is promised there and not confirmed, oldest first."""
+        """The claims on the node that the watch has yet to confirm, oldest first."""
         return ((owner, self._claims[owner]) for owner in tuple(self._promised_on.get(node, ())))
 
     @property
@@ -215,9 +225,9 @@ class Claims:
         return self._promised_on
 
     def room(self, node: str, requests: Requests | None = None) -> dict[str, int]:
-        """Return the free amounts there beside everything bound or assumed, by resource; nothing on an unknown node.
+        """Return the free amounts of the node beside all claims, by resource; nothing for an unknown node.
 
-        ``requests``: only of what they ask for and some node offers.
+        ``requests``: limits the answer to the resources of these requests that some node offers.
         """
         table = self._table
         row = table.rows.get(node)
@@ -229,7 +239,7 @@ class Claims:
         return dict(zip(table.resources, table.free[: len(table.resources), row].tolist(), strict=True))
 
     def fits(self, node: str, requests: Requests) -> bool:
-        """Whether such a pod fits beside everything bound or assumed there. Unknown nodes have no room."""
+        """Whether a pod with these requests fits on the node beside all claims. Unknown nodes have no room."""
         table = self._table
         row = table.rows.get(node)
         if row is None:
@@ -242,16 +252,16 @@ class Claims:
         return known is not None and admits(known, selection)
 
     def why_closed(self, node: str, selection: Selection) -> str:
-        """Say what keeps such pods off the node."""
+        """Say why the node does not admit such pods."""
         return why_closed(self.nodes.get(node), selection)
 
     def admitting(self, selection: Selection) -> Callable[[str], bool]:
-        """``admits`` of one selection, for many nodes: it is evaluated once for all of them."""
+        """The test ``admits`` for one selection and many nodes: the selection is evaluated once for all of them."""
         rows, mask = self._table.rows, self.snapshot().eligible(selection)
         return lambda node: (row := rows.get(node)) is not None and bool(mask[row])
 
     def overcommitted(self, node: str, requests: Requests) -> bool:
-        """Whether more than there is has been given away of anything that these requests ask for."""
+        """Whether the node has less than nothing left of a resource that these requests ask for."""
         table = self._table
         row = table.rows.get(node)
         if row is None:
@@ -263,7 +273,7 @@ class Claims:
         )
 
     def unfit(self, pod: Pod, node: str) -> str | None:
-        """Why a promise of that node to this pod cannot be kept any more; None while it can."""
+        """Why a promise of the node to this pod cannot be kept any more; None while it can."""
         if not self.admits(node, pod.selection):
             return f"node {node} {self.why_closed(node, pod.selection)}"
         if self.overcommitted(node, pod.requests):
@@ -271,26 +281,29 @@ class Claims:
         return None
 
     def domains(self, node: str) -> Iterator[tuple[str, str]]:
-        """Level and domain of the node, nearest first; the levels in which it has none are left out."""
+        """Yield level and domain of the node, nearest first. Levels in which it has no domain are left out."""
         row = self._table.rows.get(node)
         for level in self._table.levels() if row is not None else ():
             if (code := int(level.codes[row])) >= 0:
                 yield level.key, level.names[code]
 
     def on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
-        """Whoever has room there."""
+        """The owners and claims on the node."""
         return iter(self._on_node.get(node, {}).items())
 
     def snapshot(self) -> Snapshot:
-        """What a policy sees now: a view, good until the next change, or after ``lend`` for as long as it is needed."""
+        """The nodes and free amounts for policies: a view that is valid until the next change.
+
+        After ``lend`` it stays valid indefinitely.
+        """
         return self._table.snapshot()
 
     @contextmanager
     def statement(self, tree: QuotaTree | None = None) -> Iterator[Statement]:
-        """Open a statement on what is there now, with the quota of ``tree``. All that it tries is dropped at the end.
+        """Open a statement on the room of now, with the quota of ``tree``. Everything it tries is dropped at the end.
 
-        No other code sees its changes of nodes, and it goes on seeing nodes as they are now. The tree is that of
-        everybody, so nothing else may happen between its change and the end of that block.
+        Other code sees none of its changes of nodes, and the statement sees later changes of nodes. The quota tree is
+        shared, so nothing else may happen between a change of the tree and the end of that block.
         """
         scratch = self._table.borrow()
         view = self._table.snapshot(scratch)
@@ -303,17 +316,17 @@ class Claims:
             scratch.lent = False
 
     def leave_out(self, statement: Statement, owners: Iterable[Owner]) -> None:
-        """Try what there is without the room of these."""
+        """Try the statement without the room of these owners."""
         for owner in owners:
             if (claim := self._claims.get(owner)) is not None:
                 statement.release(claim.node, claim.requests)
 
     def lend(self) -> None:
-        """Every snapshot that somebody has stays as it is now, whatever changes."""
+        """Freeze the snapshots that were handed out: later changes go to new arrays."""
         self._table.lend()
 
     def _put(self, owner: Owner, claim: Claim) -> None:
-        """In place of whatever it had."""
+        """Make the claim, in place of the owner's earlier one."""
         known = self._claims.get(owner)
         if known is not None and known == claim:
             return
@@ -334,7 +347,7 @@ class Claims:
             follow(owner, claim, True)  # noqa: FBT003
 
     def _take(self, claim: Claim, sign: int) -> None:
-        """Take the room off its node, or with -1 give it back."""
+        """Subtract the room of the claim from its node; with ``sign`` -1, give it back."""
         self.changes += 1
         if (row := self._table.rows.get(claim.node)) is not None:
             self._table.take(row, claim.requests, sign)

@@ -1,7 +1,7 @@
-"""Cliques of nodes whose label has vanished: it is taken to come back as long as pods use GPUs there.
+"""Cliques of nodes whose label has vanished: the last label counts as long as pods use GPUs on the node.
 
-NVIDIA's driver takes the label off when its plugin stops, and a roll-out may do that on all nodes at once. Its pods
-go on over the same NVLink. A label with another value counts at once.
+NVIDIA's driver removes the label when its plugin stops, and a roll-out may do that on all nodes at once. Running pods
+still use the same NVLink. A label with another value counts at once.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from policies.model import CLIQUE, Node, Pod
 
 
 class Cliques:
-    """The nodes that are taken to be in their last clique."""
+    """The nodes that are counted in their last clique."""
 
     def __init__(self, claims: Claims, pods: Mapping[str, Pod]) -> None:
         self._claims = claims
         self._pods = pods
         self._shown: dict[str, Node] = {}
-        """Nodes without their label, as the API server shows them."""
+        """The nodes without their label, as the API server shows them."""
         self._left: dict[str, None] = {}
-        """The nodes among them that pods have left since."""
+        """The nodes without their label that pods have left since."""
 
     def seen(self, node: Node) -> Node:
-        """A node was added or changed. Returns it with the label that it has lost."""
+        """Handle a node that was added or changed. Returns it with the label that it has lost."""
         before = self._claims.nodes.get(node.name)
         clique = before.labels.get(CLIQUE) if before is not None and CLIQUE not in node.labels else None
         if not clique or not self._in_use(node.name):
@@ -35,16 +35,16 @@ class Cliques:
         return replace(node, labels={**node.labels, CLIQUE: clique})
 
     def gone(self, name: str) -> None:
-        """A node is gone."""
+        """Forget a node that was deleted."""
         self._shown.pop(name, None)
 
     def moved(self, _: Owner, room: Claim, made: bool) -> None:
-        """A pod has room on a node, or has it no longer."""
+        """Note a node that a claim has left, if its label has vanished."""
         if not made and room.node in self._shown:
             self._left[room.node] = None
 
     def take_left(self) -> list[Node]:
-        """Return the nodes that are in no clique any more, as the API server shows them."""
+        """Return the nodes whose last clique does not count any more, as the API server shows them."""
         if not self._left:
             return []
         left, self._left = self._left, {}

@@ -1,16 +1,16 @@
-"""Pods of jobs before they exist: tried by dry runs, yet to be created, or refused.
+"""Pods of jobs before they exist: tried by dry runs, awaited, or refused.
 
-A trial is the dry-run creation of one pod of a shape that is new. The core asks for it, at most five times a second,
-and goes on by the template where no answer comes. Additions to the pod are learnt as from a real one. A refusal is the
-reason why its jobs wait. It is tried again after a minute, or after 15 s if a ResourceQuota is used up, or a webhook
-does not answer.
+A trial is the dry-run creation of one pod of a new shape. The core asks for at most five trials a second, and uses the
+template where no answer comes. Fields that admission adds to the pod are learnt as from a real one. A refusal is the
+reason why the jobs of that shape wait. It is tried again after a minute, or after 15 s if a ResourceQuota is used up or
+a webhook does not answer.
 
 kube-controller-manager makes the pods of all admitted jobs. By default it sends 20 requests a second, so four gangs of
 512 take 100 s to exist.
 
-Where a ResourceQuota, a missing ServiceAccount or an admission policy refuses the pods of a job, it goes after all
-others and evicts no other workload. Other jobs of its namespace go after those of other namespaces and hold room for
-less long while others wait. With the same or a higher priority they evict no other workload either.
+Where a ResourceQuota, a missing ServiceAccount or an admission policy refuses the pods of a job, the job is planned
+after all others and evicts no other workload. Other jobs of its namespace go after those of other namespaces, and hold
+room for less long while others wait. With the same or a higher priority they evict no other workload either.
 """
 
 from __future__ import annotations
@@ -25,24 +25,30 @@ from extender.core.causes import Creating, PodsRefused, Trying, Untried
 from policies.model import GroupKey, PodSets
 
 _TRIAL_EACH_S = 0.2
-"""Between one trial and the next."""
+"""Time between two trials."""
 _WAIT_S = 2.0
-"""A job is not planned for so long while its pods are to be tried."""
+"""Time for which a job is not planned while its pods are to be tried."""
 _AGAIN_S = 60.0
 _SOON_AGAIN_S = 15.0
 _TAKEN_UP_S = 0.5
-"""The API server may see a change of a namespace later than Muster does."""
+"""Time that the API server may take to see a change of a namespace that Muster has seen."""
 _FRESH_S = 30.0
-"""Before others are evicted, pods are tried again whose last trial is longer ago."""
+"""Age of a trial above which it is repeated before a victim is evicted for the workload."""
 _REMEMBERED = 10_000
 _KEPT = (Verdict.REFUSED, Verdict.NOT_NOW)
 
 
 @dataclass(slots=True)
 class _Trial:
-    """``wanted``: the workloads that wait for the answer. ``begun``: when it was first asked for. ``verdict``: None
-    before the first answer. The last one came ``at``. ``again``: from when on it is asked for once more.
-    ``pending``: it is in line, or has been asked for and not been answered."""
+    """The trial of one shape.
+
+    ``wanted``: the workloads that wait for the answer.
+    ``begun``: when the trial was first asked for.
+    ``verdict``: the last answer; None before the first one.
+    ``at``: when the last answer came.
+    ``again``: from when on the trial is to be repeated.
+    ``pending``: whether the trial is queued, or asked for and not answered.
+    """
 
     namespace: str
     begun: float
@@ -55,20 +61,23 @@ class _Trial:
 
 
 class Trials:
-    """``enabled``: whether pods may be tried at all; whether they can be, the first answer says."""
+    """The trials by shape.
+
+    ``enabled``: whether the settings allow trials. Whether the API server answers them, the first answer shows.
+    """
 
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
         self._known: dict[str, _Trial] = {}
         self._urgent: dict[str, None] = {}
-        """Shapes of workloads that may evict others as soon as they have the answer."""
+        """Shapes of workloads that may evict victims once they have the answer."""
         self._line: dict[str, dict[str, None]] = {}
-        """Shapes by namespace: each namespace has its turn, however many shapes it has."""
+        """Shapes by namespace. Each namespace gets its turn, however many shapes it has."""
         self._ends: list[tuple[float, str]] = []
         self._next = self._quiet_until = -math.inf
         self._unavailable_until = -math.inf
         self._answers = True
-        """Whether pods could be tried when that was asked for last: else nobody is held up by a question."""
+        """Whether the last trial was answered. If not, no workload waits for a trial."""
 
     def learn(self, known: Trials) -> None:
         """Take over every answer that another core has had."""
@@ -77,15 +86,19 @@ class Trials:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to ask for, and nothing to wait for."""
+        """Whether no trial is to be asked for and none is awaited."""
         return not (self._urgent or self._line or self._ends)
 
     def keeps(
         self, key: GroupKey, podsets: PodSets, now: float, *, planned: bool, recovered: bool
     ) -> PodsRefused | Trying | None:
-        """Why the workload is not planned: the API server refuses its pods, or is being asked. Asks where nobody has.
-        ``planned``: it has nodes already, so it is not held up by a question. Nor does it wait for one that is asked
-        before the core has ``recovered``: another workload would get the room that is kept for it, or its turn.
+        """Why the workload is not planned: the API server refuses its pods, or their trial is open. None if it may be.
+
+        Begins a trial for each shape without one.
+
+        ``planned``: the workload has nodes already, so it does not wait for a trial.
+        ``recovered``: whether the core has recovered. A trial asked for before delays no workload: another one would
+        get the room that is kept for it, or its turn.
         """
         why: Trying | None = None
         refused: PodsRefused | None = None
@@ -101,8 +114,8 @@ class Trials:
         return refused or why
 
     def spares(self, key: GroupKey, podsets: PodSets, now: float) -> Untried | None:
-        """Why nobody is evicted for the workload now; None if others may be. Its pods are tried for it once more if
-        that was long ago."""
+        """Why no victim may be evicted for the workload now; None if victims may be. Old trials of its shapes are
+        repeated."""
         pending = None
         for shape, trial in self._shapes(key, podsets, now):
             if trial.verdict in _KEPT:
@@ -116,14 +129,19 @@ class Trials:
         return pending
 
     def fail_creation(self, key: GroupKey, podsets: PodSets, now: float) -> None:
-        """Pods of the workload were not created in time. Have one of each shape tried at once: others of them may be
-        there yet, and use up a ResourceQuota."""
+        """Repeat the trials of the workload's shapes at once: its pods were not created in time.
+
+        Some of its pods may still exist, and use up a ResourceQuota.
+        """
         for shape, trial in self._shapes(key, podsets, now):
             trial.wanted[key] = None
             self._urge(shape, trial)
 
     def due(self, now: float) -> Iterator[tuple[str, tuple[GroupKey, ...]]]:
-        """The shapes that are to be tried now, and who wants them. The caller says if nobody does any more."""
+        """Yield the shapes to be tried now, each with the workloads that wait for it.
+
+        The caller calls ``nobody_wants`` for a shape that no workload has any more.
+        """
         while now >= self._next and (shape := self._first()) is not None:
             trial = self._known.get(shape)
             if trial is None:
@@ -132,12 +150,12 @@ class Trials:
             yield shape, tuple(trial.wanted)
 
     def nobody_wants(self, shape: str) -> None:
-        """Forget it, and have the next one tried in its place."""
+        """Forget the shape, and make the next one due at once."""
         self._known.pop(shape, None)
         self._next = -math.inf
 
     def answered(self, shape: str, verdict: Verdict, detail: str, now: float) -> tuple[GroupKey, ...]:
-        """A trial has ended. Returns the workloads that go on by it."""
+        """Record the answer of a trial. Returns the workloads that waited for it."""
         if verdict is Verdict.UNAVAILABLE:
             return self._stop(now)
         self._answers = True
@@ -153,8 +171,10 @@ class Trials:
         return waiting
 
     def expired(self, now: float) -> list[GroupKey]:
-        """The workloads that have waited for their first answer for long enough. What somebody still waits for is tried
-        once more, and a refusal stands until the next answer."""
+        """The workloads that have waited for their first answer for long enough.
+
+        Repeats trials that are due and that a workload waits for. A refusal is valid until the next answer.
+        """
         found: list[GroupKey] = []
         while self._ends and self._ends[0][0] <= now:
             _, shape = heapq.heappop(self._ends)
@@ -167,8 +187,8 @@ class Trials:
         return found
 
     def namespace_changed(self, namespace: str, now: float) -> None:
-        """Have all shapes tried again there: admission may go by what the namespace says. A refusal stands until the
-        next answer."""
+        """Repeat the trials of the namespace: admission may depend on its labels. A refusal is valid until the next
+        answer."""
         there = [shape for shape, one in self._known.items() if one.namespace == namespace]
         if there and now >= self._quiet_until:
             self._quiet_until = now + _TAKEN_UP_S
@@ -181,7 +201,7 @@ class Trials:
                 del self._known[shape]
 
     def next_end(self) -> float | None:
-        """When a trial is to be asked for, or is no longer waited for."""
+        """When the next trial is to be asked for, or its answer is no longer waited for."""
         instants = [self._next] if self._urgent or self._line else []
         instants += [self._ends[0][0]] if self._ends else []
         return min(instants, default=None)
@@ -209,7 +229,7 @@ class Trials:
             trial.pending = True
 
     def _first(self) -> str | None:
-        """The next in line, taken out of it."""
+        """Take the next shape out of the queue and return it."""
         if self._urgent:
             shape = next(iter(self._urgent))
             del self._urgent[shape]
@@ -224,7 +244,8 @@ class Trials:
         return shape
 
     def _stop(self, now: float) -> tuple[GroupKey, ...]:
-        """Pods cannot be tried. All workloads go on by the template."""
+        """Stop trials for a minute: pods cannot be tried. Returns all workloads that waited, which are planned by the
+        template."""
         self._unavailable_until, self._answers = now + _AGAIN_S, False
         waiting = dict.fromkeys(key for trial in self._known.values() for key in trial.wanted)
         self._known = {shape: one for shape, one in self._known.items() if one.verdict is Verdict.PASSED}
@@ -235,22 +256,27 @@ class Trials:
 
 
 DEFAULT_RATE = 20.0
-"""Pods a second, until it has been observed otherwise."""
+"""Pods a second, until a rate has been observed."""
 _WINDOW_S = 5.0
 _SLOWEST, _FASTEST = 1.0, 10_000.0
 _GAP_S = 2.0
-"""When no pod has come for so long, nobody was making any all that time: it says nothing about the rate."""
+"""A gap between two pods that says nothing about the rate: no job had pods to create."""
 _QUIET_S = 10.0
-"""After so long without any pod, those that are awaited are not being made: others need not wait for them."""
+"""Time without any new pod after which awaited pods are taken not to be created, so that no other job waits for
+them."""
 _PAUSE_S, _MOST_PAUSE_S = 1.0, 5.0
-"""After so long, those who were refused are looked at again: some pods have come."""
+"""Shortest and longest time until refused workloads are considered again."""
 _EACH_S = 1e-3
-"""Or after so long for each of them, so that thousands do not cost more than a few of each hundred seconds."""
+"""Time until then for each refused workload, so that thousands of them cost a few percent of the time at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """Who was refused first, since when, and when it asked last."""
+    """The workload that was refused first.
+
+    ``since``: when it was refused first.
+    ``asked``: when it asked last.
+    """
 
     key: GroupKey
     since: float
@@ -258,8 +284,13 @@ class _First:
 
 
 class Creation:
-    """``awaited``: how many pods of admitted jobs are yet to come and may be being made. ``rate``: as observed, in pods
-    a second. A job whose pods somebody refuses, a ResourceQuota say, holds up others only so long."""
+    """The pods of admitted jobs that are being created, and the rate at which they come.
+
+    ``awaited``: how many pods of admitted jobs have yet to come.
+    ``rate``: pods a second, as observed.
+
+    A job whose pods are refused, by a ResourceQuota for example, delays others for a limited time.
+    """
 
     def __init__(self) -> None:
         self.awaited = 0
@@ -274,7 +305,7 @@ class Creation:
         self._first: _First | None = None
 
     def wait_for(self, key: GroupKey, pods: int, now: float, *, doubtful: bool = False) -> None:
-        """Expect so many more pods of that workload. ``doubtful``: they may never come, and no other job waits for
+        """Expect that many more pods of the workload. ``doubtful``: they may never come, and no other job waits for
         them."""
         if self._stuck.get(key) == pods:
             return
@@ -291,11 +322,11 @@ class Creation:
             self._began = None
 
     def forget(self, key: GroupKey) -> None:
-        """No pod of that workload is yet to come."""
+        """Expect no more pods of the workload."""
         self.wait_for(key, 0, self._moved)
 
     def doubt(self, namespace: str) -> None:
-        """The pods that jobs of a namespace await may never come."""
+        """Stop other jobs from waiting for the awaited pods of a namespace: they may never come."""
         for key in [key for key in self._of if key.namespace == namespace]:
             self._stuck[key] = pods = self._of.pop(key)
             self.awaited -= pods
@@ -307,13 +338,13 @@ class Creation:
         return any(other != key for other in self._stuck)
 
     def came(self, now: float) -> None:
-        """A pod that was awaited is there."""
+        """Record that an awaited pod was created."""
         if self._began is None or now - self._came_at > _GAP_S:
             self._began, self._came = now, 0
         self._came_at = self._moved = now
         self._came += 1
         if now - self._began >= _WINDOW_S:
-            # The latest window counts for half.
+            # The latest window has half of the weight.
             observed = self._came / (now - self._began)
             self.rate = min(_FASTEST, max(_SLOWEST, (self.rate + observed) / 2))
             self._began, self._came = now, 0
@@ -324,19 +355,22 @@ class Creation:
         return Creating(self.awaited, round(self.rate))
 
     def takes_s(self) -> float:
-        """How long it takes until all are there."""
+        """Seconds until all awaited pods are there, at the observed rate."""
         return self.awaited / self.rate
 
     def lets(self, key: GroupKey, pods: int, now: float, most_s: float) -> bool:
-        """Whether a workload with so many more may start: they would be there in time. What is too large by itself
-        goes when nobody else is awaited. Whoever has been refused for so long is passed by nobody any more."""
+        """Whether a workload with that many pods may start now: its pods would be there within ``most_s`` seconds.
+
+        A job too large for that starts when no other pods are awaited. Nothing overtakes a job that was refused for
+        longer than ``most_s``.
+        """
         if self.awaited and now - self._moved > _QUIET_S:
             self._stuck |= self._of
             self._of.clear()
             self.awaited, self._began = 0, None
         first = self._first
         if first is not None and now - first.asked > most_s + _MOST_PAUSE_S:
-            first = None  # it waits for something else by now, or is gone
+            first = None  # it waits for something else, or is gone
         passes_by = first is not None and first.key != key and now - first.since > most_s
         if not passes_by and (not self.awaited or (self.awaited + pods) / self.rate <= most_s):
             self._first = None if first is None or first.key == key else first
@@ -347,7 +381,7 @@ class Creation:
         return False
 
     def refuse(self, key: GroupKey, now: float) -> None:
-        """Have the workload looked at again in a moment."""
+        """Have the workload considered again after a pause."""
         if self.due is None or now >= self.due:
             self._refused.clear()
             self._refused_at = now
@@ -355,28 +389,32 @@ class Creation:
 
     @property
     def due(self) -> float | None:
-        """The instant at which those who were refused are looked at again, if there are any."""
+        """The instant at which refused workloads are considered again; None if there are none."""
         if not self._refused:
             return None
         return self._refused_at + min(_MOST_PAUSE_S, max(_PAUSE_S, _EACH_S * len(self._refused)))
 
     def rests_until(self, key: GroupKey) -> float:
-        """Return the instant at which a workload that was refused is looked at again."""
+        """Return the instant at which a refused workload is considered again; 0 if it was not refused."""
         return self.due if key in self._refused and self.due is not None else 0.0
 
 
 PROBATION_S = 5.0
-"""Time for the next pod of a started job of such a namespace while others wait."""
+"""Seconds for the next pod of a started job of a namespace with failed creations, while other jobs wait."""
 _REMEMBERED_S = 600.0
 _MOST = 1_000
-"""Namespaces that are remembered."""
+"""Namespaces that are remembered, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """``until``: so long it is remembered. ``cured``: all pods of some job of the namespace were created since.
-    ``priorities``: of the jobs that failed, those that no job of the same or a higher priority has had its pods with
-    since. A ResourceQuota may allow one PriorityClass and refuse another."""
+    """The failed creations of a namespace.
+
+    ``until``: when they are forgotten.
+    ``cured``: whether all pods of some job of the namespace were created since.
+    ``priorities``: of the failed jobs, unless all pods of a job with the same or a higher priority were created since.
+    A ResourceQuota may allow one PriorityClass and refuse another.
+    """
 
     until: float
     cured: bool = False
@@ -384,18 +422,27 @@ class _Failure:
 
 
 class FailedCreation:
-    """Remembers a job until all of its pods come, its author edits it, or it goes. Remembers a namespace for some time
-    after a job there had the full time for its pods, and they did not come. A job that had less time renews nothing: so
-    a slow controller has the full time again."""
+    """The jobs and namespaces whose pods were not created.
+
+    A job is remembered until all of its pods come, its author edits it, or it is deleted. A namespace is remembered for
+    ten minutes after a job there had the full time for its pods, and they did not come. A job that had less time does
+    not extend that, so a slow controller gets the full time again.
+    """
 
     def __init__(self) -> None:
         self._jobs: dict[GroupKey, None] = {}
         self._of: dict[str, _Failure] = {}
 
     def fail(self, key: GroupKey, priority: int, now: float, *, in_full: bool, job: bool = True) -> bool:
-        """Pods of a workload were not created; ``job``: it is a job that may be started again. If that had failed
-        before, it went last anyway: with the full time no other waited, and the failure says nothing of the namespace.
-        Returns whether the jobs of the namespace go after others from now on, and did not before."""
+        """Record that pods of a workload were not created in time.
+
+        ``job``: whether it is a job that may be started again.
+        ``in_full``: whether it had the full time for its pods.
+
+        A job that has failed before is planned last, so with the full time no other job waited. Its failure then says
+        nothing about the namespace. Returns whether the jobs of the namespace go after others from now on, and did not
+        before.
+        """
         namespace, again = key.namespace, key in self._jobs
         if job:
             self._jobs[key] = None
@@ -412,8 +459,10 @@ class FailedCreation:
         return not (went_last or cured)
 
     def cure(self, key: GroupKey, priority: int) -> bool:
-        """All pods of a workload were created. Returns whether the jobs of its namespace went after others, or might
-        not evict anybody, until now."""
+        """Record that all pods of a workload were created.
+
+        Returns whether that changes what jobs of the namespace may do: go in their normal order, or evict victims.
+        """
         self.forget(key)
         namespace = key.namespace
         before = self._of.get(namespace)
@@ -433,29 +482,29 @@ class FailedCreation:
 
     @property
     def any(self) -> bool:
-        """Whether anything is remembered."""
+        """Whether any failure is remembered."""
         return bool(self._jobs or self._of)
 
     def has_failed(self, key: GroupKey) -> bool:
-        """Return whether pods of the job itself were not created when it was started last."""
+        """Return whether pods of this job were not created at its last start."""
         return key in self._jobs
 
     def go_last(self, namespace: str) -> bool:
-        """Whether its jobs go after those of other namespaces."""
+        """Whether the jobs of the namespace are planned after those of other namespaces."""
         failure = self._of.get(namespace)
         return failure is not None and not failure.cured
 
     def may_evict(self, namespace: str, priority: int) -> bool:
-        """Whether others may be evicted for a job there that has no pods yet."""
+        """Whether victims may be evicted for a job of the namespace that has no pods yet."""
         failure = self._of.get(namespace)
         return failure is None or all(priority < one for one in failure.priorities)
 
     def on_probation(self, namespace: str) -> bool:
-        """Whether its jobs hold room for less long while others wait."""
+        """Whether the jobs of the namespace hold room for less long while others wait."""
         return namespace in self._of
 
     def lapse(self, now: float) -> Iterator[str]:
-        """Forget what is long ago. Yields the namespaces whose jobs may now do what they might not."""
+        """Forget namespaces whose time is over. Yields those whose jobs are less restricted from now on."""
         for namespace, failure in [one for one in self._of.items() if now >= one[1].until]:
             del self._of[namespace]
             if not failure.cured or failure.priorities:

@@ -1,16 +1,17 @@
-"""Pending workloads: what each of them waits for, and ``wake``, the one way to have the next cycle look at it again.
+"""Pending workloads: what each of them waits for, and ``wake``, the one way to have the next cycle consider it again.
 
-A look that finds no plan ends in ``park``: from then on the workload waits for causes (``wake_on``). What makes a
-cause come true calls ``wake`` with it. Parked workloads stand in an index by cause, so a cycle costs nothing for those
-whose cause has not come true. ``tests/core/causes.md`` lists what raises which cause; a test holds it against the code.
+A turn that finds no plan ends in ``park``: from then on the workload waits for causes (``wake_on``). The code that
+makes a cause come true calls ``wake`` with it. An index holds parked workloads by cause, so a cycle costs nothing for
+workloads whose cause has not come true. ``tests/core/causes.md`` lists what raises which cause; a test compares it with
+the code.
 
-Changes on the nodes are put together until the next cycle, by node: of room that came free and was taken again nothing
-is left. What is left wakes the shapes that it ``concerns`` (``RoomFor``).
+Changes on the nodes are merged until the next cycle, by node: room that came free and was taken again is no change.
+What remains wakes the shapes that it ``concerns`` (``RoomFor``).
 
-A gang that is being started makes others stand back where a topology spread counts members of both. kube-scheduler
-counts pods as they come: two such gangs at once are refused in most orders, and begin again each time.
+A gang that is being started delays others if a topology spread counts members of both. kube-scheduler counts pods as
+they come: two such gangs at once are refused in most orders, and start again each time.
 
-The queue policy says when the turn of a workload comes. Jobs whose pods may never be created come after all others.
+The queue policy decides when the turn of a workload comes. Jobs whose pods may never be created come after all others.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from policies.steps import AT_ONCE, Steps
 
 _DAY_S = 86_400
 Turn = tuple[int, SortKey]
-"""How far it is put off, and its order by the queue policy."""
+"""How far the turn is put off (``put_off``), then the order by the queue policy."""
 Entry = tuple[Turn, int, Turn, Workload]
-"""The place in its queue, a number that no other entry has, the turn among those of all queues, and the workload."""
+"""The place in its queue, a unique number, the turn among the workloads of all queues, and the workload."""
 
 
 Free = Mapping[str, int]
@@ -48,9 +49,10 @@ Free = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A node where more is free ``now`` than was free, and kept for no pod of no gang, ``before``.
+    """A node where more is free ``now`` than ``before``.
 
-    Who goes before such a pod gets what is kept for it, and how many of those wait is not asked here.
+    ``before`` leaves out what was kept for single pods: a workload that goes before such a pod may use that room. How
+    many of those pods wait is not considered here.
     """
 
     node: str
@@ -60,27 +62,31 @@ class Freed:
 
 @dataclass(slots=True)
 class Changes:
-    """``freed``: nodes that have got room back, and the least that was free there before of what they got."""
+    """Changes since the last cycle.
+
+    ``freed``: nodes that got room back, each with the least that was free of those resources since the last cycle.
+    """
 
     freed: dict[str, dict[str, int]] = field(default_factory=dict)
     nodes: bool = False
-    """Nodes came, went or changed: whatever was found before may be wrong in any way."""
+    """Whether nodes came, went or changed: any cached shortfall may be wrong."""
     taken: bool = False
-    """Room was taken: nobody can start for it, but the numbers in the reasons grow old."""
+    """Whether room was taken: no workload can start because of it, but the numbers in reasons are out of date."""
     wary: bool = False
-    """Somebody waits who demands something of other pods."""
+    """Whether a workload waits whose pods have affinity, anti-affinity, spread or ports."""
     ended: dict[str, None] = field(default_factory=dict)
-    """Who gave room back, or is kept none any more, by the names by which reasons tell of them."""
+    """The workloads and pods that gave room back, or lost what was kept for them, by their names in reasons."""
     met: list[Pod] = field(default_factory=list)
-    """Pods that got a node meanwhile, and those whose labels changed, as they were and as they are."""
+    """Pods that got a node, and pods whose labels changed, before and after."""
 
     @property
     def hopeful(self) -> bool:
-        """Somebody may fit who did not fit before."""
+        """Whether a workload may fit that did not fit before."""
         return self.nodes or bool(self.freed) or bool(self.met)
 
     def see(self, pod: Pod, old: Pod | None) -> None:
-        """A pod is on a node: a change if it was not, or has other labels, for those who demand something of it."""
+        """Note a pod on a node that was not there before or has other labels, if a workload waits with demands on other
+        pods."""
         if not self.wary or not pod.node:
             return
         if old is None or not old.node:
@@ -89,15 +95,17 @@ class Changes:
             self.met += old, pod
 
     def take(self) -> Changes:
-        """Return what has changed, and begin anew."""
+        """Return the changes, and start with none."""
         taken = replace(self)
         self.freed, self.ended, self.met = {}, {}, []
         self.nodes = self.taken = False
         return taken
 
     def will_free(self, node: str, left: Free) -> None:
-        """Call before a node gets back room of these resources; ``left`` is what is free now. A verdict may be of any
-        moment since: the least there was counts."""
+        """Call before a node gets back room of these resources; ``left`` is what is free now.
+
+        The minimum is kept, because a cached shortfall may date from any time since the last cycle.
+        """
         known = self.freed.setdefault(node, {})
         for name, amount in left.items():
             known[name] = min(amount, known.get(name, amount))
@@ -105,7 +113,7 @@ class Changes:
     def in_the_end(self, left: Callable[[str], Free]) -> list[Freed]:
         """Return the nodes with more room now than before; room that was freed and taken again is no change.
 
-        Of what was never freed there is the least now.
+        For resources that were never freed, the amount of now is the minimum.
         """
         pairs = [(node, before, left(node)) for node, before in self.freed.items()]
         return [
@@ -116,11 +124,16 @@ class Changes:
 
 
 def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims, *, gone: bool) -> Steps[bool]:
-    """Whether some node takes more members of that shape than before, or may take another mix of them, or more of them
-    with the room there that is kept for the gang itself."""
+    """Whether one of the nodes takes more members of the shape than before.
+
+    For several roles, or with room that is kept for the gang itself, any amount that has risen counts.
+
+    ``met``: pods that came or whose labels changed, for a shape with demands on other pods. ``gone``: whether pods are
+    gone.
+    """
     if shape.related:
         yield len(met) // 4
-        # Whoever has gone may have had a port, or kept others away, even if the room is taken again.
+        # A pod that is gone may have had a port or kept others away, even if its room is taken again.
         return gone or any(_means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in met)
     for (requests, selection, *_), _ in shape.roles:
         admitted = None
@@ -140,7 +153,7 @@ def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: C
 
 
 def _means(constraints: Constraints, pod: Pod, claims: Claims) -> bool:
-    """Whether the pod counts for something that is demanded."""
+    """Whether one of the constraints counts the pod."""
     if not constraints:
         return False
     if any(claims.tenants.means(term, pod) for term in (*constraints.affinity, *constraints.anti_affinity)):
@@ -167,20 +180,21 @@ def _rises(freed: Freed, names: Iterable[str]) -> bool:
 _spread_of = attrgetter("constraints.spread")
 
 Kind = tuple[str, Labels, tuple[Spread, ...]]
-"""What matters of a pod here: its namespace, its labels and its spread."""
+"""The facts of a pod that a spread goes by: its namespace, its labels and its own spread."""
 
 
 class Starting:
-    """Those that are promised nodes, and not there yet. Nothing is worked out where none of them has a spread."""
+    """Workloads with promised nodes whose members are not bound yet. Nothing is compared where none of them has a
+    spread."""
 
     def __init__(self) -> None:
         self.pods: dict[GroupKey, Sequence[Pod]] = {}
         self._spread: dict[GroupKey, None] = {}
         self._behind: dict[GroupKey, dict[GroupKey, None]] = {}
-        """Whoever stands back, by the first in whose way it would be."""
+        """The workloads that stand back, by the first one that they conflict with."""
 
     def begin(self, key: GroupKey, pods: Sequence[Pod]) -> None:
-        """It was planned."""
+        """Record a workload that was planned."""
         self.pods[key] = pods
         if any(map(_spread_of, pods)):
             self._spread[key] = None
@@ -189,20 +203,21 @@ class Starting:
         return key in self.pods
 
     def go_on(self, workload: Workload) -> Iterable[GroupKey]:
-        """Some are there, or are promised nothing any more. Returns who stood back for it and need not any longer."""
+        """Update a workload whose members were bound or lost their promises. Returns the workloads that need not wait
+        for it."""
         key = workload.key
         if not workload.starting:
             self.pods.pop(key)
         elif key not in self._spread or workload.filling or any(map(_spread_of, _promised(workload))):
             return ()
         else:
-            # Those that are there are in nobody's way, even if the others fail: their spread is not looked at again.
+            # Bound members cannot conflict any more, even if the others fail: their spread is not checked again.
             self.pods[key] = list(_promised(workload))
         self._spread.pop(key, None)
         return self._behind.pop(key, ())
 
     def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> SharedSpread | None:
-        """Why these stand back, if they do: the spread of another counts them, or theirs its pods."""
+        """Why these pods have to wait: a spread of a starting workload counts them, or their spread counts its pods."""
         others = self.pods if related and any(map(_spread_of, pods)) else self._spread
         mine = _kinds(pods) if others else []
         for other in others:
@@ -214,7 +229,7 @@ class Starting:
 
 
 def _promised(workload: Workload) -> Iterator[Pod]:
-    """Those that are promised nodes that they are not on yet."""
+    """Yield the members that are promised nodes and not bound."""
     yield from (member.pod for member in workload.members.placed.values())
     yield from (pod for pod, _ in workload.members.slots.promises())
 
@@ -224,7 +239,7 @@ def _kinds(pods: Iterable[Pod]) -> list[Kind]:
 
 
 def _counts(some: Sequence[Kind], others: Sequence[Kind]) -> bool:
-    """Whether a spread of some counts any of the others."""
+    """Whether a spread of the first kinds counts any of the others."""
     spreads = [(namespace, spread) for namespace, _, several in some for spread in several]
     return any(
         where == namespace and spread.counts(dict(labels))
@@ -237,14 +252,14 @@ _AT_ONCE = 256
 
 
 class Timers:
-    """A heap with at most two entries for each workload that has a timer."""
+    """The next instant for each workload that has one, in a heap with at most two entries for each."""
 
     def __init__(self) -> None:
         self._next: dict[GroupKey, float] = {}
         self._heap: list[tuple[float, GroupKey]] = []
 
     def set(self, key: GroupKey, at: float) -> None:
-        """Have it looked at no later than that."""
+        """Have the workload settled at that instant, or earlier if it is set so."""
         known = self._next.get(key)
         if known is not None and known <= at:
             return
@@ -256,7 +271,7 @@ class Timers:
             heapq.heappush(self._heap, (at, key))
 
     def due(self, now: float) -> list[GroupKey]:
-        """Who is to be looked at by now; not all at once if they are many."""
+        """Take the workloads whose instant has come, at most 256 at a time."""
         found: list[GroupKey] = []
         while self._heap and self._heap[0][0] <= now and len(found) < _AT_ONCE:
             at, key = heapq.heappop(self._heap)
@@ -266,7 +281,7 @@ class Timers:
         return found
 
     def first(self) -> float | None:
-        """The instant of the next one."""
+        """The earliest instant; None if there is none."""
         while self._heap and self._next.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -276,8 +291,10 @@ class Timers:
 
 
 class Turns:
-    """The turns by one queue policy. ``of`` raises PolicyError where the policy fails. Whatever changes ``put_off``
-    wakes the workloads of the namespace."""
+    """The turns by the queue policy.
+
+    ``of`` raises PolicyError where the policy fails. Whatever changes ``put_off`` wakes the workloads of the namespace.
+    """
 
     def __init__(self, failed_creation: FailedCreation, policy: QueuePolicy) -> None:
         self._failed_creation = failed_creation
@@ -289,13 +306,13 @@ class Turns:
         return put_off(self._failed_creation, one), self._policy.order(QueueView(one))
 
     def within(self, workload: Workload, queue: ClusterQueue | None) -> Turn:
-        """Its place in the line of its own queue, which its age may raise."""
+        """The place of a workload in its own queue, where its age may raise it."""
         if queue is None or not queue.ageing:
             return self.of(workload)
         return put_off(self._failed_creation, workload), self._policy.order(QueueView(workload, queue.ageing))
 
     def both(self, workload: Workload, queue: ClusterQueue | None) -> tuple[Turn, Turn]:
-        """That place, and its turn among those of all queues, in which its age counts for nothing."""
+        """The place in its own queue, and the turn among all queues, where age does not count."""
         turn = self.of(workload)
         return self.within(workload, queue) if queue is not None and queue.ageing else turn, turn
 
@@ -303,8 +320,8 @@ class Turns:
 class QueueView:
     """A workload as the queue policy sees it (``policies.api.WaitingGang``).
 
-    ``ageing``: by so much its priority rises with each day. All of a queue rise alike, so it is what was made later
-    that stands lower, by as much: this order is the same at any time.
+    ``ageing``: by how much the priority of a waiting workload rises each day. All workloads of a queue rise alike, so
+    the view lowers the later ones by as much instead: the order is the same at any time.
     """
 
     __slots__ = ("_ageing", "_workload")
@@ -343,7 +360,7 @@ class QueueView:
         return gpus_of(self.requests)
 
     def _parts(self) -> list[tuple[int, Pod]]:
-        """Returns how many members ask for the same as which pod."""
+        """Return pairs of a number of members and a pod with their requests."""
         workload = self._workload
         if workload.podsets is not None and workload.podsets.podsets:
             return [(podset.size, podset.template) for podset in workload.podsets.podsets]
@@ -355,8 +372,11 @@ class QueueView:
 
 
 def put_off(failed_creation: FailedCreation, workload: Workload) -> int:
-    """How far it is put off, whatever its priority and age, so that no tenant keeps the room of all others empty. 2: a
-    job whose own pods were not created. 1: another one of its namespace that has no pod."""
+    """How far the turn of a workload is put off, whatever its priority and age; 0 for most.
+
+    2: a job whose own pods were not created. 1: another job of its namespace without pods. So one tenant cannot keep
+    the room of all others empty.
+    """
     if workload.podsets is None or workload.admitted:
         return 0
     if failed_creation.has_failed(workload.key):
@@ -365,13 +385,15 @@ def put_off(failed_creation: FailedCreation, workload: Workload) -> int:
 
 
 Amounts = tuple[tuple[FlavorResource, int], ...]
-"""Quota that was not there. As long as none of it is, nothing else is found."""
+"""Quota that was lacking. As long as none of it is free, the workload cannot be admitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Something about the workload itself, or that it alone waits for. ``anew``: what it asks for is worked out again,
-    and it is settled first."""
+    """Something about the workload itself, or that it alone waits for.
+
+    ``anew``: whether the workload is settled first, and its request computed again.
+    """
 
     key: GroupKey
     anew: bool = False
@@ -379,22 +401,28 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class RoomFor:
-    """Room for members of ``shape``. ``scope``: the ClusterQueue that it was found to lack room in; empty for all."""
+    """Room for members of ``shape``.
+
+    ``scope``: the ClusterQueue in which a turn found too little room; empty for all queues.
+    """
 
     scope: str = ""
     shape: Shape | None = None
 
 
 ANY_ROOM = RoomFor("any")
-"""Room for some shape. What waits for it is looked at whenever room came free for anything."""
+"""Room for some shape. It wakes workloads parked for it whenever room came free for anything."""
 EVERY_ROOM = RoomFor("every")
-"""Room for every shape. It wakes whatever waits for room."""
+"""Room for every shape. It wakes all workloads that wait for room."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaFor:
-    """Quota of the ClusterQueue for workloads of ``shape``. ``amounts``: all that they wait for. They come to the line
-    together then, and stay parked if others have the quota by their turn. None: each is looked at."""
+    """Quota of the ClusterQueue for workloads of ``shape``.
+
+    ``amounts``: what they wait for. The workloads then come to the line together, and stay parked if others use the
+    quota before their turn. None: the cycle considers each of them.
+    """
 
     queue: str
     shape: Shape
@@ -410,25 +438,27 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes themselves: whatever was found for want of room may be wrong. The next cycle raises ``EVERY_ROOM``."""
+    """A change of nodes: any cached shortfall of room may be wrong. The next cycle raises ``EVERY_ROOM``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Something that all workloads of a namespace depend on, or all of the cluster."""
+    """Something that all workloads of a namespace depend on; None: all workloads of the cluster."""
 
     namespace: str | None = None
 
 
 _OF_SHAPE = RoomFor, QuotaFor
 WakeOn = RoomFor | QuotaFor | Time
-"""Causes that a workload is parked for. ``Own`` and ``Config`` wake it in any case."""
+"""The causes that a workload is parked for. ``Own`` and ``Config`` wake it in any case."""
 WakeCause = Own | WakeOn | Nodes | Config
 
 
 class Pending:
-    """``keys``: workloads with slots that have no node and no promise of one, numbered in the order in which they came.
-    ``due``: those that the next cycle looks at, and why; in each namespace no more than ``limits.waiting``.
+    """The pending workloads.
+
+    ``keys``: workloads with slots that have no node and no promise of one, numbered in the order in which they came.
+    ``due``: the workloads of the next cycle, and why; in each namespace at most ``limits.waiting``.
     """
 
     def __init__(self, limits: Limits, store: Store, changes: Changes) -> None:
@@ -439,18 +469,19 @@ class Pending:
         self._came = 0
         self._wake_on: dict[GroupKey, tuple[WakeOn, ...]] = {}
         self._parked: dict[type[WakeOn], dict[WakeOn, dict[GroupKey, None]]] = {RoomFor: {}, QuotaFor: {}, Time: {}}
-        """The parked workloads by cause, and these by kind: to wake all that wait for room must not cost a look at
-        each that waits for quota."""
+        """The parked workloads, by kind of cause, then by cause. So waking all that wait for room skips the ones that
+        wait for quota."""
         self._entries: dict[GroupKey, Entry] = {}
-        """By workload that waits for quota: a cycle takes up all of a shape at once, without a look at each."""
+        """The entry of each workload that waits for quota, so that a cycle takes up all of a shape without computing
+        each."""
         self._invited: dict[tuple[str, Amounts], list[Shape]] = {}
         self._times: list[tuple[float, GroupKey]] = []
-        """A heap. Of those that are parked for it no longer entries may be left."""
+        """A heap. It may hold entries of workloads that do not wait for them any more."""
         self._limit = NamespaceLimit()
         self._most = limits.waiting
 
     def come(self, key: GroupKey, *, changed: bool) -> None:
-        """Note that a workload waits, or waits still. ``changed``: it asks for something else than before."""
+        """Record that a workload waits. ``changed``: whether its request differs from before."""
         if key not in self.keys:
             self._came += 1
             self.keys[key] = self._came
@@ -460,14 +491,14 @@ class Pending:
             self.wake(Own(key))
 
     def leave(self, key: GroupKey) -> GroupKey | None:
-        """Note that a workload waits no longer. Returns the one that is looked at from now on in its place, if any."""
+        """Record that a workload waits no longer. Returns the one that the namespace's limit lets in for it, if any."""
         self._unpark(key)
         self.keys.pop(key, None)
         self.due.pop(key, None)
         return self._limit.leave(key)
 
     def wake(self, cause: WakeCause) -> None:
-        """Have the next cycle look at all pending workloads that wait for this."""
+        """Have the next cycle consider all pending workloads that wait for this cause."""
         match cause:
             case Own(key, anew):
                 if anew and (workload := self._store.workloads.get(key)) is not None:
@@ -496,7 +527,7 @@ class Pending:
                 self._rouse(key, cause)
 
     def park(self, workload: Workload, *wake_on: WakeOn, turns: tuple[Turn, Turn] | None = None) -> None:
-        """Let a workload wait that was looked at, unless it is due again. ``turns``: with Quota alone."""
+        """Park a workload after its turn, unless it is due again. ``turns``: given if it waits for quota alone."""
         key = workload.key
         if key in self.keys and key not in self.due:
             self._park(key, *wake_on)
@@ -504,35 +535,36 @@ class Pending:
                 self._entries[key] = turns[0], self.keys[key], turns[1], workload
 
     def looked_at(self, key: GroupKey) -> None:
-        """Note that the cycle has come to a workload."""
+        """Record that the cycle has come to a workload."""
         self.due.pop(key, None)
 
     def wake_on(self, key: GroupKey) -> tuple[WakeOn, ...]:
-        """Return what a parked workload waits for."""
+        """Return the causes that a parked workload waits for."""
         return self._wake_on.get(key, ())
 
     def is_parked(self, key: GroupKey) -> bool:
-        """Return whether a workload was looked at and waits for a cause."""
+        """Return whether a workload waits for a cause."""
         return key in self._wake_on
 
     def is_due_for_shape(self, key: GroupKey) -> bool:
-        """Return whether a workload is looked at only since its shape may have room or quota."""
+        """Return whether a workload is due only because its shape may have room or quota."""
         return isinstance(self.due.get(key), _OF_SHAPE)
 
     def parked(self, cause: WakeOn) -> list[GroupKey]:
-        """Return the workloads that wait for exactly this."""
+        """Return the workloads that wait for exactly this cause."""
         return [*self._parked[type(cause)].get(cause, ())]
 
     def shapes(self, kind: type[RoomFor | QuotaFor]) -> list[tuple[WakeOn, Shape]]:
-        """Return what workloads of known shapes wait for, of this kind, and the shapes."""
+        """Return the causes of this kind that workloads of known shapes wait for, with the shapes."""
         return [(one, one.shape) for one in self._parked[kind] if not isinstance(one, Time) and one.shape is not None]
 
     def take_due(self) -> list[GroupKey]:
-        """Return the workloads that the cycle looks at, in the order in which they came."""
+        """Return the workloads that the cycle considers, in the order in which they came."""
         return sorted(self.due, key=self.keys.__getitem__)
 
     def take_invited(self) -> Iterator[tuple[str, list[Entry], Amounts]]:
-        """Return those that quota may have been given back for, by ClusterQueue, and how much of what."""
+        """Yield the workloads whose quota may have been given back: the ClusterQueue, their entries, and the
+        amounts."""
         invited, self._invited = self._invited, {}
         for (queue, amounts), shapes in invited.items():
             keys = [key for shape in shapes for key in self.parked(QuotaFor(queue, shape))]
@@ -547,15 +579,16 @@ class Pending:
 
     @property
     def keeps_some_out(self) -> bool:
-        """Whether too many wait in some namespace."""
+        """Whether some namespace has more pending workloads than the limit."""
         return self._limit.keeps_some_out
 
     def keeps_out(self, key: GroupKey) -> bool:
-        """Return whether too many of its namespace wait before it."""
+        """Return whether the workload is beyond the limit of its namespace."""
         return self._limit.keeps_out(key)
 
     def _rouse(self, key: GroupKey, cause: WakeCause) -> None:
-        """A cause of its own outweighs another one: it is looked at whatever is known of its shape."""
+        """Make the workload due. A cause of its own replaces one of its shape: then a cached shortfall does not
+        count."""
         if key in self.keys:
             self._unpark(key)
             if key not in self.due or self.is_due_for_shape(key):
@@ -579,21 +612,22 @@ class Pending:
 
 
 class NamespaceLimit:
-    """Gangs that wait, by namespace, in the order in which they came: inside as many as are looked at."""
+    """The pending gangs of each namespace, in the order in which they came. Those inside the limit are planned."""
 
     def __init__(self) -> None:
         self._inside: dict[str, dict[GroupKey, None]] = {}
         self._outside: dict[str, dict[GroupKey, None]] = {}
 
     def come(self, key: GroupKey, most: int) -> None:
-        """Note that a gang waits: inside if fewer than ``most`` of its namespace are. One that waited stays."""
+        """Record a gang that waits: inside if fewer than ``most`` of its namespace are. A gang that is known keeps its
+        place."""
         inside = self._inside.setdefault(key.namespace, {})
         if key not in inside:
             place = inside if len(inside) < most else self._outside.setdefault(key.namespace, {})
             place[key] = None
 
     def leave(self, key: GroupKey) -> GroupKey | None:
-        """Note that a gang waits no longer. Returns the one that gets in for it."""
+        """Remove a gang. Returns the one that gets inside for it."""
         inside, outside = self._inside.get(key.namespace, {}), self._outside.get(key.namespace, {})
         outside.pop(key, None)
         if key not in inside:

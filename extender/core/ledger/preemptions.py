@@ -1,8 +1,8 @@
-"""Evictions under way: for whom, who has yet to go, and the room that is kept until then.
+"""Evictions under way: the preemptor, the victims that are still there, and the room that is kept until they have gone.
 
-Victims keep their room until they are gone, so of a reservation only that counts as taken which its victims no longer
-have: nobody else gets it, and no node is overcommitted. How often a workload was evicted in the last hour is
-remembered, and written on jobs, to outlive the process.
+Victims keep their room until they are gone. So a reservation claims only the room that its victims no longer have: no
+other workload gets it, and no node is overcommitted. The evictions of a workload in the last hour are remembered, and
+written on jobs to survive a restart.
 """
 
 from __future__ import annotations
@@ -22,26 +22,32 @@ _ROUNDED_S = 0.001
 
 
 class Evictions:
-    """Instants are in seconds since the epoch, to the millisecond. ``of``: of each victim, by its name for people and
-    the UID of its job: a new job of that name is another workload. ``job``: that of the victim, if it has one."""
+    """When workloads were evicted.
+
+    ``of``: by the victim's name for people and the UID of its job, since a new job of that name is another workload.
+    Instants are in seconds since the epoch, to the millisecond.
+    """
 
     def __init__(self) -> None:
         self.of: dict[tuple[str, str], tuple[float, ...]] = {}
 
     def note(self, victim: Victim, job: Job | None, wall: float) -> None:
-        """It is told to go now. What is more than an hour old is forgotten."""
+        """Record that the victim is evicted now. Evictions older than an hour are forgotten.
+
+        ``job``: the victim's job, if it has one.
+        """
         named = _named(victim, job)
         self.of[named] = (*self.of.get(named, ()), round(wall, 3))
         recent = {one: _recent(instants, wall) for one, instants in self.of.items()}
         self.of = {one: instants for one, instants in recent.items() if instants}
 
     def recent(self, victim: Victim, job: Job | None, wall: float) -> tuple[float, ...]:
-        """When it was evicted in the last hour: by us, or, as its job says, by one of us before."""
+        """When the victim was evicted in the last hour, by this process or, as its job says, by an earlier one."""
         written = () if job is None else job.evicted
         return _recent(tuple(sorted({*written, *self.of.get(_named(victim, job), ())})), wall)
 
     def next_forgotten(self, wall: float) -> float:
-        """When the next one that is remembered is an hour old."""
+        """The instant at which the next remembered eviction is an hour old."""
         ends = (at + HOUR_S + _ROUNDED_S for some in self.of.values() for at in some)
         return min((end for end in ends if end > wall), default=math.inf)
 
@@ -55,21 +61,29 @@ def _recent(instants: tuple[float, ...], wall: float) -> tuple[float, ...]:
 
 
 _LOWEST = -(1 << 31)
-"""Nobody has a lower priority."""
+"""The lowest priority there is."""
 MOST = 32
-"""Workloads that are given way to at a time."""
+"""Preemptions under way at a time."""
 _AGAIN_S = 15.0
-"""A victim that is still there is told again: an eviction may have been refused."""
+"""Seconds after which a victim that is still there is evicted again: the first eviction may have been refused."""
 
 
 @dataclass(slots=True)
 class Preemption:
-    """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
-    by the core's clock. ``why``: what each of its victims is told. ``cause``: what it waits for itself.
-    ``written_on``: the UID of the pod that it is written on; empty for a job. ``told``: the victims know. ``tell_at``:
-    when they are told, once more if they know. ``ready``: all of them have gone. ``alone``: it is for the pod of no
-    gang that it is written on. ``usage``: the quota that its owner is to have yet, where it needs any. ``as_of``: what
-    it asked for, and how often nodes had changed, when that was decided; None where a restart has forgotten that.
+    """The eviction of victims for one workload or single pod, its owner.
+
+    ``until``: when the preemption ends, by the core's clock.
+    ``why``: the text for each victim.
+    ``cause``: why the owner waits meanwhile.
+    ``written_on``: the UID of the pod that the reservation is written on; empty for a job.
+    ``rooms``: what the owner is to have yet, by node.
+    ``left``: the victims that are still there.
+    ``told``: whether the victims were evicted.
+    ``tell_at``: when they are to be evicted, or evicted again.
+    ``ready``: whether all of them have gone.
+    ``alone``: whether the owner is the single pod that the reservation is written on.
+    ``usage``: the quota that the owner is to have yet, where it needs any.
+    ``as_of``: what the owner asked for and how often nodes had changed, at the decision; None after a restart.
     """
 
     reservation: Reservation
@@ -89,30 +103,38 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """A preemption that came to nothing: nobody is evicted again for that workload as long as it asks for the same and
-    no room has come free since. Where its victims did not go, only until ``rests_until``; 0 once that is over.
+    """A preemption that failed.
 
-    ``shape``: None where they could not be told, so that it rests whatever changes. ``times``: how often in a row they
-    did not go. ``pod``: the UID of the pod of no gang that it was for.
+    No victim is evicted for the workload again as long as it asks for the same and no room has come free since. If
+    victims did not go, that ends at ``rests_until``; 0 once it has.
+
+    ``shape``: what the workload asked for; None if the victims could not be evicted: then it rests whatever changes.
+    ``freed``: how often room had come free.
+    ``times``: how often in a row the victims did not go.
+    ``pod``: the UID of the single pod that it was for.
     """
 
     shape: object
     freed: int
     why: EvictionEnded | None
-    """What the workload that waits is told; None for a pod of no gang, which has no reason of ours."""
+    """The reason of the workload that waits; None for a single pod, which has no reason of Muster."""
     rests_until: float = math.inf
     times: int = 0
     pod: str = ""
 
     def holds(self, shape: object, freed: int) -> bool:
-        """Whether nobody is to be evicted for a workload that asks for this, after room came free so often."""
+        """Whether no victim may be evicted for the workload. ``shape`` and ``freed``: as they are now."""
         return self.rests_until > 0 and (self.shape is None or (self.shape, self.freed) == (shape, freed))
 
 
 class Preemptions:
-    """``under_way`` by preemptor. ``leaving``: the preemptor of each victim. ``epoch``: how often something has changed
-    that makes another search worth while, ``freed``: of those, how often room came free or a node changed; ``nodes``:
-    of these, how often a node did. ``lowest``: no candidate has a lower priority."""
+    """Preemptions and failed preemptions, by preemptor.
+
+    ``leaving``: the preemptor of each victim.
+    ``epoch``: how often a change made another victim search worthwhile.
+    ``freed``: how many of these changes were freed room or changed nodes; ``nodes``: how many were changed nodes.
+    ``lowest``: a lower bound of the priorities of all candidates.
+    """
 
     def __init__(self, claims: Claims) -> None:
         self.under_way: dict[GroupKey, Preemption] = {}
@@ -128,7 +150,7 @@ class Preemptions:
         self._moved: dict[str, None] = {}
 
     def begin(self, key: GroupKey, preemption: Preemption) -> None:
-        """Keep the room. Nobody is told by that."""
+        """Record the preemption and keep its room. Evicts no victim yet."""
         self.under_way[key] = preemption
         for node, requests in preemption.reservation.rooms:
             preemption.rooms.setdefault(node, Counter()).update(dict(requests))
@@ -138,37 +160,37 @@ class Preemptions:
         self.keep()
 
     def gone(self, key: GroupKey, victim: Victim) -> None:
-        """It has no room any more."""
+        """Record that a victim has gone."""
         preemption = self.under_way[key]
         preemption.left.pop(victim)
         self._stays(victim)
 
     def _stays(self, victim: Victim) -> None:
-        """It gives way no longer, or has gone. A pod may be called like a gang."""
+        """Stop counting the victim as leaving. Only gangs count: a pod may have the name of a gang."""
         if not victim.pod:
             self.leaving.pop(victim.key, None)
 
     def make_ready(self, key: GroupKey) -> None:
-        """All of its victims have gone."""
+        """Record that all victims of the preemption have gone."""
         self.under_way[key].ready = True
         self.stop_resting(key)
 
     def is_ready(self, key: GroupKey) -> bool:
-        """Whether its victims have gone: whatever was found before, it is planned now."""
+        """Whether all victims for the workload have gone: then it is planned, whatever shortfall is cached."""
         preemption = self.under_way.get(key)
         return preemption is not None and preemption.ready
 
     def tell(self, key: GroupKey, now: float) -> None:
-        """Its victims know of it from now on."""
+        """Record that the victims are evicted now, and set when to repeat it."""
         preemption = self.under_way[key]
         preemption.told, preemption.tell_at = True, now + _AGAIN_S
 
     def tell_later(self, key: GroupKey, at: float) -> None:
-        """They are told then, unless its owner has got room by that time."""
+        """Set when the victims are to be evicted, unless the owner has got room by that time."""
         self.under_way[key].tell_at = at
 
     def use(self, key: GroupKey, seats: Iterable[tuple[str, Requests]]) -> None:
-        """The preemptor is about to be promised this."""
+        """Give the preemptor the room that it is about to be promised. ``seats``: node and requests of each member."""
         if (preemption := self.under_way.get(key)) is None:
             return
         preemption.usage = {}
@@ -179,17 +201,17 @@ class Preemptions:
         self.keep()
 
     def end(self, key: GroupKey) -> Preemption | None:
-        """It is over. What is kept for it has to be freed yet."""
+        """End the preemption and return it. The caller frees the room that is kept for it."""
         if (preemption := self.under_way.pop(key, None)) is None:
             return None
         for victim in preemption.left:
             self._stays(victim)
-        # Whoever has not gone yet may give way to somebody else.
+        # Victims that are still there are candidates for other preemptors again.
         self.came(_LOWEST)
         return preemption
 
     def spare(self, key: GroupKey, spared: Spared) -> None:
-        """It came to nothing. What did so before something has changed counts no more."""
+        """Remember a failed preemption, and drop remembered ones that do not hold any more."""
         self.spared = {
             other: one
             for other, one in self.spared.items()
@@ -198,8 +220,11 @@ class Preemptions:
         self.spared[key] = spared
 
     def learn(self, known: Preemptions, now: float) -> None:
-        """Take over from another core which preemptions came to nothing, whatever changes here: no object says so.
-        A rest that is over by ``now`` is not taken over."""
+        """Take over another core's failed preemptions, for they are written on no object. They hold whatever changes
+        here.
+
+        Rests that are over at ``now`` are left out.
+        """
         still = {
             key: one
             for key, one in known.spared.items()
@@ -208,37 +233,37 @@ class Preemptions:
         self.spared |= {key: replace(one, shape=None) for key, one in still.items()}
 
     def stop_resting(self, key: GroupKey) -> None:
-        """How often its victims did not go counts no more."""
+        """Forget how often the workload's victims did not go."""
         self.spared.pop(key, None)
 
     def failures(self, key: GroupKey) -> int:
-        """How often in a row the victims that were chosen for it did not go."""
+        """How often in a row the victims chosen for the workload did not go."""
         return self.spared[key].times if key in self.spared else 0
 
     def take_rested(self, now: float) -> list[tuple[GroupKey, str]]:
-        """Return the workloads whose rest is over by now, and the UID of a pod of no gang."""
+        """Return the workloads whose rest is over, each with the UID if it is a single pod."""
         rested = [(key, one) for key, one in self.spared.items() if 0 < one.rests_until <= now]
         for key, one in rested:
             self.spared[key] = replace(one, rests_until=0.0)
         return [(key, one.pod) for key, one in rested]
 
     def next_rest(self) -> float | None:
-        """When the first of them has rested."""
+        """The instant at which the first rest is over."""
         return min((one.rests_until for one in self.spared.values() if 0 < one.rests_until < math.inf), default=None)
 
     def spares(self, key: GroupKey, shape: object) -> Spared | None:
-        """The last one that came to nothing, if nobody is evicted for it because of that."""
+        """The failed preemption because of which no victim is evicted for the workload; None if victims may be."""
         spared = self.spared.get(key)
         return spared if spared is not None and spared.holds(shape, self.freed) else None
 
     def forget(self, key: GroupKey) -> None:
-        """It is gone: what came to nothing is of the past."""
+        """Forget a workload that is gone."""
         self.spared.pop(key, None)
         self._offers.pop(key, None)
 
     def offers(self, key: GroupKey, priority: int, pods: int) -> None:
-        """So many of its pods may be evicted now. Where they are more than before, or its priority is lower, somebody
-        may get room by that."""
+        """Record how many pods of the workload are evictable. More of them, or a lower priority, make a search
+        worthwhile."""
         former, before = self._offers.pop(key, (priority, 0))
         if pods:
             self._offers[key] = priority, pods
@@ -246,68 +271,73 @@ class Preemptions:
             self.came(priority)
 
     def came(self, priority: int) -> None:
-        """Somebody runs who may give way."""
+        """Record that a new candidate of that priority may be evicted."""
         self.lowest = min(self.lowest, priority)
         self.epoch += 1
 
     def edited(self, before: object, now: object) -> None:
-        """What somebody says of its eviction, or its labels, by which budgets count it, are others: it may give way."""
+        """Make a search worthwhile if facts about a candidate changed: its eviction settings, or labels that budgets
+        select."""
         if before != now:
             self.epoch += 1
 
     def ripen(self) -> None:
-        """Somebody has run for long enough to give way."""
+        """Make a search worthwhile: a candidate has run for its minimum time."""
         self.epoch += 1
 
     def redrawn(self) -> None:
-        """Queue objects or budgets have changed: others may give way by them, or have room without that."""
+        """Make a search worthwhile: queue objects or budgets have changed, so more victims may be evicted or quota is
+        free."""
         self.epoch += 1
         self.freed += 1
 
     def looked(self, lowest: int) -> None:
-        """The lowest priority of all candidates as of now."""
+        """Set the lowest priority of all candidates, as found just now."""
         self.lowest = lowest
 
     def node_changed(self, node: str) -> None:
-        """It is there, gone, or another one."""
+        """Make a search worthwhile: the node was added, deleted or changed."""
         self.nodes += 1
         self.changed(node)
 
     def changed(self, node: str) -> None:
-        """Room came free there, or the node is another one."""
+        """Make a search worthwhile: room came free on the node, or the node changed."""
         self.epoch += 1
         self.freed += 1
         if self.under_way:
             self._moved[node] = None
 
     def moved(self, _: Owner, claim: Claim, __: bool) -> None:
-        """Room has changed hands."""
+        """Note the node of a claim that was made or has ended."""
         if self.under_way:
             self._moved[claim.node] = None
 
     def rooms(self, key: GroupKey) -> list[SlotOf]:
-        """Whose claims are what is kept for it by now."""
+        """The owners of the claims that keep room for the preemptor."""
         preemption = self.under_way.get(key)
         return [] if preemption is None else [room_of(key, node) for node in preemption.rooms]
 
     @property
     def pods(self) -> set[str]:
-        """The UIDs of the victims that are pods of no gang, or the surplus of one, and have yet to go."""
+        """The UIDs of victims that are single pods, or surplus pods of a gang, and are still there."""
         return {victim.pod for one in self.under_way.values() for victim in one.left if victim.pod}
 
     def preempting(self, priority: int, pods: Mapping[str, Pod]) -> list[tuple[Pod, str]]:
-        """The pods of no gang, of at least that priority, that others give way to, and where. ``pods``: all, by UID."""
+        """The single pods of at least that priority that preempt, each with a node kept for it. ``pods``: all pods by
+        UID."""
         alone = [(pods.get(one.written_on), one.rooms) for one in self.under_way.values() if one.alone]
         return [(pod, node) for pod, rooms in alone if pod is not None and pod.priority >= priority for node in rooms]
 
     def of_pod(self, pod: Pod) -> Preemption | None:
-        """The one that is for this pod of no gang."""
+        """The preemption for this single pod, if there is one."""
         preemption = self.under_way.get(key_of(pod))
         return preemption if preemption is not None and preemption.written_on == pod.uid else None
 
     def keeps_out(self, pod: Pod, node: str, open_to: Sequence[Owner]) -> bool:
-        """Whether others are promised so much there that this pod of no gang does not fit, not even with what is kept
-        for it. ``open_to``: whose promised room it may use."""
+        """Whether promised room on the node leaves too little for this single pod, even with the room kept for it.
+
+        ``open_to``: the owners whose promised room the pod may use.
+        """
         own, promised = room_of(key_of(pod), node), self._claims.promised_nodes.get(node, {})
         if pod.uid in promised or not promised.keys() - {own}:
             return False
@@ -319,11 +349,11 @@ class Preemptions:
 
     @property
     def has_moved(self) -> bool:
-        """Whether room has changed hands since the last time that it was kept."""
+        """Whether room has changed hands since the last call of ``keep``."""
         return bool(self._moved)
 
     def keep(self) -> None:
-        """Claim what the victims have given back by now, and no more than there is."""
+        """Claim the room that victims have given back, and no more than is free."""
         for node in list(self._moved):
             for key, preemption in self.under_way.items():
                 if (wanted := preemption.rooms.get(node)) is not None:
@@ -343,7 +373,7 @@ class Preemptions:
             self._claims.release(owner)
 
     def _held(self, node: str, preemption: Preemption) -> Counter[str]:
-        """What those who have yet to go have there."""
+        """The amounts that victims which are still there have on the node."""
         gangs = {victim.key for victim in preemption.left if not victim.pod}
         pods = {victim.pod for victim in preemption.left if victim.pod}
         held = Counter[str]()
@@ -354,10 +384,10 @@ class Preemptions:
 
 
 def key_of(pod: Pod) -> GroupKey:
-    """What stands for a pod of no gang among the workloads that are given way to; none of these can have that name."""
+    """A key that stands for a single pod among preemptors. No workload can have that name."""
     return GroupKey(pod.namespace, f"pod {pod.name}")
 
 
 def room_of(key: GroupKey, node: str) -> SlotOf:
-    """The owner of what is kept on a node for that workload, whoever of it goes there."""
+    """The owner of the claim that keeps room on a node for the workload, for any of its members."""
     return SlotOf(key, f"room on {node}")

@@ -1,10 +1,10 @@
-"""Quota: what each workload uses of its ClusterQueue, for every node that it is promised and every pod that is on one.
+"""Quota: how much of its ClusterQueue each workload uses, by promised node and by pod that is on a node.
 
-It follows from the claims, and so from the API objects alone. A job says with which flavors it was started; the flavor
-of a gang's pod follows from its node. So a restart counts the same.
+The amounts follow from the claims, and so from the API objects alone. A job's annotations name the flavors of its
+start; the flavor of a gang's pod follows from its node. So a restart counts the same.
 
-Where a ClusterQueue orders by past use, the use of each LocalQueue is sampled now and then, and what is started counts
-at once. A restart reads it from the status of the LocalQueue (``policies/quota/history.py``).
+Where a ClusterQueue orders by past use, the use of each LocalQueue is sampled at intervals, and the use of a started
+workload counts at once. A restart reads the past use from the status of the LocalQueue (``policies/quota/history.py``).
 """
 
 from __future__ import annotations
@@ -41,21 +41,22 @@ from policies.words import stated
 
 
 class Unseen(str):
-    """The pods of a podset that have no node yet, of a job that runs by no plan of ours."""
+    """The pods of a podset that have no node yet, of a job that runs without a plan of Muster."""
 
     __slots__ = ()
 
 
 @dataclass(eq=False)
 class QuotaCounting:
-    """It follows from the claims and from the objects as they are seen: nothing is kept here."""
+    """How much quota a claim uses. The answers follow from the claims and the API objects; nothing is stored here."""
 
     _queues: Queues
     _claims: Claims
     _pods: Mapping[str, Pod]
 
     def use_of(self, workload: Workload, owner: Owner, claim: Claim, queue: str, former: Use | None) -> Use:
-        """Of a claim of that workload, which belongs to that ClusterQueue. ``former``: what was counted before."""
+        """The use of one claim of the workload in the ClusterQueue ``queue``. ``former``: the use that was counted
+        before."""
         part = self._part(workload, owner, claim)
         flavors = self._flavors(workload, part, claim, queue, former)
         kept = claim.state is ClaimState.RESERVED
@@ -63,7 +64,7 @@ class QuotaCounting:
         return Use(queue, part, flavors, usage, unseen=kept)
 
     def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
-        """Of pods of a gang, each on that node."""
+        """The usage that pods of a gang would have in the ClusterQueue, each on the node beside it."""
         picture, total = self._queues.picture, Counter[FlavorResource]()
         for pod, name in seats:
             if (node := self._claims.nodes.get(name)) is not None:
@@ -74,8 +75,11 @@ class QuotaCounting:
     def _flavors(
         self, workload: Workload, part: PartKey, claim: Claim, queue: str, former: Use | None
     ) -> Mapping[str, str]:
-        """The flavors that it was admitted with, as far as its queue has them and the node their labels. Else those of
-        its node; of a node that is gone those that were known."""
+        """The flavor of each resource of a claim.
+
+        The flavors that the job was admitted with count, as far as its queue offers them and the node has their labels.
+        Other flavors follow from the node. If the node is gone, the flavors that were counted before stay.
+        """
         picture, node = self._queues.picture, self._claims.nodes.get(claim.node)
         told: Mapping[str, str] = {}
         if workload.job is not None:
@@ -87,7 +91,7 @@ class QuotaCounting:
         if node is None:
             return told or (former.flavors if former is not None else {})
         suiting = {one: name for one, name in told.items() if has_labels(node, picture.flavors.get(name))}
-        # A node whose labels say nothing, for a while maybe, gives back no quota.
+        # A node may lack its labels for a while only: then the flavors of the start count, so no quota is given back.
         return {**told, **told_by(node, picture.queues[queue], picture.flavors), **suiting}
 
     def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PartKey:
@@ -102,7 +106,7 @@ class QuotaCounting:
         return prefix.removeprefix(job.seen.uid)
 
     def _by_class(self, workload: Workload, owner: Owner) -> Requests:
-        """Return what the claims of a pod or slot ask for of each DeviceClass."""
+        """Return how many devices of each DeviceClass a pod or slot claims."""
         if isinstance(owner, str):
             return pod.by_class if (pod := self._pods.get(owner)) is not None else ()
         if (lost := workload.reserved.get(owner.slot)) is not None:
@@ -112,8 +116,10 @@ class QuotaCounting:
 
 
 def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) -> dict[Owner, Use]:
-    """Jobs that somebody else has started, or that were let go, use quota from the first second on, before their pods
-    have a node. ``uses``: what counts already, for a pod each."""
+    """The uses of pods without a node, of a job that another client started or that was released without a plan.
+
+    Such a job uses quota from the moment it is started. ``uses``: the uses of its pods that have nodes.
+    """
     job = workload.job
     if job is None or job.plan is not None or job.seen.suspended or job.seen.finished or job.stop:
         return {}
@@ -139,7 +145,7 @@ def _amounts_of(requests: Requests, flavors: Mapping[str, str], by_class: Reques
 
 
 def _first_of(queue: ClusterQueue) -> dict[str, str]:
-    """Of a pod whose node nobody knows."""
+    """The first flavor of the queue for each limited resource, for a pod whose node is unknown."""
     return {
         resource: name
         for group in queue.groups
@@ -150,8 +156,12 @@ def _first_of(queue: ClusterQueue) -> dict[str, str]:
 
 
 class QueueMembers:
-    """``names``: the LocalQueue of each workload that has one. ``moved_on``: ClusterQueues of which some workload has
-    left, or stands otherwise, since that was taken."""
+    """The workloads of each queue.
+
+    ``names``: the LocalQueue of each workload that has one.
+    ``moved_on``: ClusterQueues that a workload has left, or in which its state has changed, since the last
+    ``take_moved_on``.
+    """
 
     def __init__(self) -> None:
         self.names: dict[GroupKey, str] = {}
@@ -162,23 +172,23 @@ class QueueMembers:
         self._versions: dict[str, int] = {}
 
     def touch(self, queue: str) -> None:
-        """Something that a report says of it may have changed."""
+        """Note that the text of a report about the queue may have changed."""
         self._versions[queue] = self._versions.get(queue, 0) + 1
 
     def version(self, queues: Iterable[str]) -> int:
-        """It is another one whenever one of them was touched."""
+        """A number that changes whenever one of the queues was touched."""
         return sum(self._versions.get(queue, 0) for queue in queues)
 
     def of(self, queue: str) -> Iterable[GroupKey]:
-        """Those of that ClusterQueue."""
+        """The workloads of the ClusterQueue."""
         return self._of.get(queue, ())
 
     def queue_of(self, key: GroupKey) -> str | None:
-        """The ClusterQueue that it is counted in."""
+        """The ClusterQueue in which the workload is counted."""
         return self._queue_of.get(key)
 
     def name(self, key: GroupKey, name: str) -> None:
-        """It names that LocalQueue, or none if that is empty."""
+        """Record the LocalQueue that the workload names; an empty ``name`` removes it."""
         if name:
             self.names[key] = name
         else:
@@ -186,13 +196,13 @@ class QueueMembers:
             self._states.pop(key, None)
 
     def enter(self, key: GroupKey, queue: str) -> None:
-        """It belongs to that ClusterQueue, and to no other."""
+        """Add the workload to the ClusterQueue. The caller has removed it from its earlier one."""
         self.touch(queue)
         self._queue_of[key] = queue
         self._of.setdefault(queue, {})[key] = None
 
     def leave(self, key: GroupKey) -> None:
-        """It belongs to no ClusterQueue any more."""
+        """Remove the workload from its ClusterQueue."""
         if (queue := self._queue_of.pop(key, None)) is not None:
             self.touch(queue)
             self.moved_on[queue] = None
@@ -201,7 +211,7 @@ class QueueMembers:
                 del self._of[queue]
 
     def stand(self, key: GroupKey, state: object) -> bool:
-        """That is how it stands now. Returns whether it has stood otherwise."""
+        """Record the state of the workload. Returns whether it differs from the last one."""
         if self._states.get(key) == state:
             return False
         self._states[key] = state
@@ -211,13 +221,13 @@ class QueueMembers:
         return True
 
     def take_moved_on(self) -> dict[str, None]:
-        """Those since the last time."""
+        """Return the ClusterQueues in which a workload has moved on since the last call."""
         moved_on, self.moved_on = self.moved_on, {}
         return moved_on
 
 
 class Kept(str):
-    """Who owns what is kept for a workload until others have given way to it."""
+    """The owner of quota that is kept for a workload while its victims terminate, or while it lacks only nodes."""
 
     __slots__ = ()
 
@@ -227,8 +237,12 @@ KEPT = Kept("kept")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Of one pod or slot. ``queue``: the ClusterQueue. ``part``: as in ``Flavoring``. ``unseen``: there is no claim of
-    a node for it, of pods without a node, of a job that somebody else has started, or it is kept for who is to come."""
+    """The quota that one pod or slot uses.
+
+    ``queue``: the ClusterQueue.
+    ``part``: the podset, as in ``Flavoring``.
+    ``unseen``: whether the use rests on no pod: the pods have no node yet, or the quota is kept for a later one.
+    """
 
     queue: str
     part: PartKey
@@ -238,8 +252,11 @@ class Use:
 
 
 class QuotaUses:
-    """``version`` grows with every change. ``freed``: roots of the trees in which quota was given back since that was
-    taken."""
+    """The quota that workloads use.
+
+    ``version`` grows with every change.
+    ``freed``: roots of the trees in which quota was given back since the last ``take_freed``.
+    """
 
     def __init__(self, queues: Queues, members: QueueMembers) -> None:
         self.version = 0
@@ -252,19 +269,19 @@ class QuotaUses:
         self._known_at = 0
 
     def __iter__(self) -> Iterator[GroupKey]:
-        """The workloads that use any."""
+        """Iterate over the workloads that use quota."""
         return iter(self._of)
 
     def __contains__(self, key: GroupKey) -> bool:
-        """Whether the workload uses any."""
+        """Whether the workload uses quota."""
         return key in self._of
 
     def of(self, key: GroupKey) -> Mapping[Owner, Use]:
-        """What each of its pods and slots uses."""
+        """The uses of the workload, by pod or slot."""
         return self._of.get(key, {})
 
     def put(self, key: GroupKey, owner: Owner, use: Use) -> None:
-        """That is what it uses from now on."""
+        """Set what the owner uses, in place of its earlier use."""
         self.end(key, owner)
         self._of.setdefault(key, {})[owner] = use
         tree = self._queues.picture.tree
@@ -275,7 +292,7 @@ class QuotaUses:
         self.version += 1
 
     def end(self, key: GroupKey, owner: Owner) -> None:
-        """It uses nothing any more."""
+        """End the use of the owner, if there is one."""
         uses, tree = self._of.get(key), self._queues.picture.tree
         if uses is None or (use := uses.pop(owner, None)) is None:
             return
@@ -289,33 +306,33 @@ class QuotaUses:
         self.version += 1
 
     def total(self, key: GroupKey) -> Counter[FlavorResource]:
-        """What the workload uses."""
+        """The sum of what the workload uses."""
         total = Counter[FlavorResource]()
         for use in self.of(key).values():
             total.update(use.usage)
         return total
 
     def spend(self, key: GroupKey, owner: Owner) -> None:
-        """End a use whose quota goes to other uses of the workload. It is not free for anybody else."""
+        """End a use whose quota goes to other uses of the same workload. The quota does not count as freed."""
         freed = dict(self.freed)
         self.end(key, owner)
         self.freed = freed
 
     def end_all(self, key: GroupKey) -> None:
-        """Nothing of the workload uses any."""
+        """End all uses of the workload."""
         for owner in [*self.of(key)]:
             self.end(key, owner)
 
     def begin_anew(self) -> dict[GroupKey, dict[Owner, Use]]:
-        """The tree is another one: nothing is counted in it. Returns what was."""
+        """Drop all uses, because the quota tree was rebuilt. Returns the former uses."""
         former, self._of = self._of, {}
         self.freed.update((root, None) for root in self._queues.picture.tree.roots)
         self.version += 1
         return former
 
     def carry_over(self, former: QuotaTree, queues: Iterable[str]) -> None:
-        """The tree is another one, and of each queue as much is used as of the former. ``queues``: those that may have
-        more by that."""
+        """Copy the used amounts of the former tree into the rebuilt one. ``queues``: the ones that may have more quota
+        now."""
         tree = self._queues.picture.tree
         for name, node in former.queues.items():
             tree.use(name, node.used)
@@ -323,7 +340,8 @@ class QuotaUses:
         self.version += 1
 
     def users(self, what: FlavorResource, queue: str) -> Mapping[GroupKey, int]:
-        """Who uses how much of that flavor and resource, of that queue and those that lend to it."""
+        """How much of the flavor and resource each workload uses, in all queues of the tree that ``queue`` belongs
+        to."""
         if self._known_at != self.version:
             self._known_at = self.version
             self._known.clear()
@@ -338,12 +356,12 @@ class QuotaUses:
         return found
 
     def take_freed(self) -> list[str]:
-        """Roots of the trees in which quota was given back since the last time."""
+        """Return the roots of the trees in which quota was given back since the last call."""
         freed, self.freed = [*self.freed], {}
         return freed
 
     def take_changed(self, known: Container[str]) -> list[str]:
-        """Roots of the trees in which others use quota than the last time, but for those that are ``known``."""
+        """Return the roots of the trees whose use has changed since the last call, except the ``known`` ones."""
         changed, self._changed = self._changed, {}
         return [root for root in changed if root not in known]
 
@@ -354,7 +372,10 @@ LocalKey = tuple[str, str]
 
 @dataclass(eq=False)
 class PastUsage:
-    """``version`` grows with everything that makes the order, or what is stored, another one."""
+    """The past use of LocalQueues whose ClusterQueue orders by it.
+
+    ``version`` grows with every change of the order or of what is stored.
+    """
 
     _sampling: Sampling
     _queues: Queues
@@ -367,21 +388,25 @@ class PastUsage:
         self._reordered: dict[str, None] = {}
         self._histories: dict[LocalKey, History] = {}
         self._counted: dict[GroupKey, LocalKey] = {}
-        """Workloads that count as started in that queue."""
+        """The LocalQueue in which each started workload was counted."""
         self._touched: dict[GroupKey, None] = {}
         self._sampled_at: float | None = None
-        """None before everything was read: what runs by then was counted in an earlier life."""
+        """The last sample; None until recovery ends, because an earlier process has counted what runs at that time."""
         self._epoch = 0.0
 
     def begin(self, epoch: float, now: float) -> None:
-        """What runs now has been counted. ``epoch``: when that of the wall clock was, by the clock of ``now``."""
+        """Begin to sample: what runs now is counted already. ``epoch``: the wall clock's epoch on the clock of
+        ``now``."""
         self._epoch, self._sampled_at = epoch, now
         self.redraw()
 
     def redraw(self) -> None:
-        """The objects may have changed. A LocalQueue has a history from when its ClusterQueue first orders by it, and
-        as long as it is there: the ClusterQueue may be gone and made anew, or order otherwise for a while. What runs
-        when a history begins is nothing that starts."""
+        """Follow changed queue objects.
+
+        A LocalQueue gets a history when its ClusterQueue first orders by past use, and keeps it until it is deleted.
+        Its ClusterQueue may be deleted and created again, or order otherwise for a while. Workloads that run when a
+        history begins do not count as started.
+        """
         former, self._histories = self._histories, {}
         if self._sampled_at is None or not self._sampling.half_life_s:
             return
@@ -403,7 +428,7 @@ class PastUsage:
         return self._sampled_at + self._sampling.interval_s
 
     def sample(self, now: float) -> None:
-        """If it is time for it."""
+        """Take a sample if one is due."""
         due = self.next_sample()
         if due is None or now < due:
             return
@@ -418,30 +443,31 @@ class PastUsage:
         self._sampled_at = now
 
     def touch(self, workload: GroupKey) -> None:
-        """What it uses, or how far it has come, has changed."""
+        """Note that what the workload uses, or its status, has changed."""
         if self._histories and (workload in self._counted or self._local_of(workload) in self._histories):
             self._touched[workload] = None
 
     def value(self, local: LocalKey) -> float:
-        """What the queue has used, by weight; the least comes first. 0 where that does not count."""
+        """The weighted past use of the LocalQueue; the lowest comes first. 0 where the ClusterQueue does not order by
+        it."""
         self._catch_up()
         history = self._histories.get(local)
         counts = history is not None and self._counts(self._queues.picture.locals[local])
         return history.value if history is not None and counts else 0.0
 
     def stored(self, local: LocalKey) -> PastUse | None:
-        """What a later life has to know."""
+        """The past use to write to the LocalQueue's status, which a restart reads."""
         self._catch_up()
         history = self._histories.get(local)
         return None if history is None else PastUse(dict(history.consumed), history.sampled_at - self._epoch)
 
     def reorders(self, queues: Container[str]) -> bool:
-        """Whether the order of one of them may be another one."""
+        """Whether the order of one of these queues may have changed."""
         self._catch_up()
         return any(name in queues for name in self._reordered)
 
     def take_reordered(self) -> list[str]:
-        """The ClusterQueues whose order may be another one than the last time."""
+        """Return the ClusterQueues whose order may have changed since the last call."""
         self._catch_up()
         reordered, self._reordered = self._reordered, {}
         return [*reordered]
@@ -455,7 +481,7 @@ class PastUsage:
 
     def _follow(self, key: GroupKey) -> None:
         before, runs = self._counted.get(key), self._runs(key)
-        # What runs while its ClusterQueue is gone uses no quota, and has started all the same.
+        # A workload that runs while its ClusterQueue is deleted uses no quota, but still counts as started.
         goes_on = before is not None and runs and self._members.queue_of(key) is None
         local = self._local_of(key) if goes_on or key in self._uses else None
         if before is not None and before != local:
@@ -477,12 +503,12 @@ class PastUsage:
         self._reordered[self._queues.picture.locals[local].queue] = None
 
     def _counts(self, local: LocalQueue) -> bool:
-        """Whether its ClusterQueue orders by past usage."""
+        """Whether the ClusterQueue of the LocalQueue orders by past use."""
         queue = self._queues.picture.queues.get(local.queue)
         return queue is not None and queue.by_past_usage
 
     def _runs(self, key: GroupKey) -> bool:
-        """It is known to have started."""
+        """Whether the workload is known to have started."""
         workload = self._workloads.get(key)
         return workload is not None and (workload.release.complete or workload.whole)
 
@@ -498,7 +524,7 @@ class PastUsage:
         return total
 
     def _restored(self, local: LocalQueue) -> History:
-        """As its status says; of one that says nothing it begins now."""
+        """The history from the status of the LocalQueue; a new one if the status has none."""
         now, past = self._sampled_at or 0.0, local.past
         if past is None:
             return History(self._sampling, now=now)
@@ -507,12 +533,17 @@ class PastUsage:
 
 _FREE = Route("")
 _DEFAULT = f"{VOLCANO}default"
-"""Where a PodGroup of Volcano belongs that names no queue, as in Volcano."""
+"""The queue of a Volcano PodGroup that names none; Volcano does the same."""
 
 
 class Quotas:
-    """``queues``: the objects. ``members``: who belongs to which. ``uses``: who uses how much of their quota.
-    ``past``: what LocalQueues have used before."""
+    """The quota side of the ledger.
+
+    ``queues``: the queue objects.
+    ``members``: the workloads of each queue.
+    ``uses``: the quota that each workload uses.
+    ``past``: the past use of LocalQueues.
+    """
 
     def __init__(
         self,
@@ -532,21 +563,24 @@ class Quotas:
         self.counting = QuotaCounting(self.queues, claims, pods)
         self._kept: dict[GroupKey, Usage] = {}
         self.whole: dict[GroupKey, None] = {}
-        """Those for whom all is kept that they ask for, and who lack nodes alone."""
+        """Workloads whose whole request is kept, because they lack only nodes."""
         self.counted: dict[GroupKey, None] = {}
-        """Those with pods that have no node, and quota that is counted for them (``unseen_of``)."""
+        """Workloads whose pods have no node but count quota (``unseen_of``)."""
         self._stood = 0
         self._has: dict[str, Requests] = {}
-        """Of each node."""
+        """The allocatable amounts of each node."""
         self._total: Counter[str] = Counter()
 
     @property
     def version(self) -> int:
-        """It grows whenever something that a report says may have changed."""
+        """A number that grows whenever the text of a report may have changed."""
         return self._stood + self.uses.version + self.past.version
 
     def route(self, workload: Workload) -> Route:
-        """Where it belongs, and why it is not admitted there. Without a queue nothing keeps it, unless one is asked."""
+        """The ClusterQueue of the workload, and why it is not admitted there.
+
+        A workload without a queue is free to start, unless the setting requires a queue.
+        """
         if not (name := self.local_of(workload.key)):
             if self._limits.require_queue:
                 return Route("", QueueMissing(Missing.NAME))
@@ -554,7 +588,7 @@ class Quotas:
         return self.queues.route(workload.key.namespace, name) if self.queues.in_force(name) else _FREE
 
     def queue_of(self, key: GroupKey) -> ClusterQueue | None:
-        """The ClusterQueue whose quota it uses; None for a workload that needs none."""
+        """The ClusterQueue whose quota the workload uses; None for a workload that needs none."""
         name = self.members.queue_of(key)
         return None if name is None else self.queues.picture.queues.get(name)
 
@@ -562,14 +596,14 @@ class Quotas:
         return self.queues.picture.tree.queues.get(queue)
 
     def is_there(self, queue: str) -> Callable[[FlavorResource, int], bool]:
-        """Whether it has so much of its quota left, or can borrow it."""
+        """A test whether the queue has that amount left of a flavor and resource, its own or borrowed."""
         node = self.queues.picture.tree.queues.get(queue)
         return lambda what, amount: node is not None and amount <= node.left(what)
 
     def overdrawn(self, key: GroupKey) -> str:
-        """A sentence on the first of its resources of which its queue uses more than it may; empty if there is none.
+        """A sentence on the first of the workload's resources of which its queue uses more than it may, or empty.
 
-        A queue that uses no more than its own is not to blame for what its cohort lacks.
+        A queue within its own quota is not blamed for what its cohort lacks.
         """
         name, uses = self.members.queue_of(key), self.uses.of(key).values()
         node = None if name is None else self.node_of(name)
@@ -580,16 +614,18 @@ class Quotas:
         return f"ClusterQueue {name} has no quota for its {lacking[1]} in flavor {lacking[0]}" if lacking else ""
 
     def local_of(self, key: GroupKey) -> str:
-        """The LocalQueue that it names or has by default; empty without one."""
+        """The LocalQueue that the workload names or has by default; empty without one."""
         return self.members.names.get(key, "")
 
     def past_of(self, key: GroupKey) -> float:
-        """What its LocalQueue has used, by weight, where that decides who is next."""
+        """The weighted past use of the workload's LocalQueue; 0 where it does not decide the order."""
         return self.past.value((key.namespace, self.local_of(key)))
 
     def see(self, workload: Workload, former: Container[GroupKey] = ()) -> None:
-        """It was settled: its queue, and what it uses without a claim, may be others. ``former``: who has used quota
-        before that is counted anew."""
+        """Follow a workload that was settled: its queue, and its use without a claim, may have changed.
+
+        ``former``: the workloads that used quota before everything was counted again.
+        """
         key, name = workload.key, workload.queue
         if not name and _is_leaving(workload):
             name = self.local_of(key) if key in self.uses or key in former else self._left_by(workload)
@@ -611,26 +647,30 @@ class Quotas:
             self.past.touch(key)
 
     def _left_by(self, workload: Workload) -> str:
-        """After a restart: what its last pods name, which terminate and have their nodes yet."""
+        """The queue that the last pods name, which terminate on their nodes after a restart; empty if none does."""
         held = (one.pod.named_queue for one in workload.members if self._claims.get(one.uid))
         return next(filter(None, held), "")
 
     def forget(self, key: GroupKey) -> None:
-        """Nothing is left of the workload."""
+        """Forget a workload that is gone."""
         if self.local_of(key):
             self.members.name(key, "")
             self._leave(key)
 
     def restore(self, workload: Workload) -> None:
-        """After a restart the job says with which flavors it was started, as far as its queue has them."""
+        """Take over the flavors of a job's start from its annotations after a restart, as far as its queue offers
+        them."""
         if workload.job is not None and (said := workload.job.seen.flavors):
             known, queue = self.queues.picture.flavors, self.queue_of(workload.key)
             had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in said.items()}
             workload.flavor({name: of_job(known, chosen) for name, chosen in had.items()})
 
     def as_bound(self, workload: Workload) -> dict[PartKey, Flavoring]:
-        """What those of a gang that lack a node are held to by the flavors of its bound pods that ask for the same: the
-        first that suits them, for their roles may ask for nodes of different ones."""
+        """The flavors for members without a node of a partly bound gang, by podset.
+
+        A member gets those of a bound pod with equal requests: the first that match its node selector, since roles may
+        need different nodes.
+        """
         queue = self.queue_of(workload.key)
         if queue is None:
             return {}
@@ -644,7 +684,8 @@ class Quotas:
         return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}
 
     def unlike_bound(self, workload: Workload) -> list[str]:
-        """Members (by UID) that have been promised nodes of other flavors than its bound pods that ask for the same."""
+        """The members (by UID) with a promised node whose flavors differ from those of bound pods with equal
+        requests."""
         told, uses = self._flavors_of_bound(workload), self.uses.of(workload.key)
         placed = ((uid, uses.get(uid)) for uid in workload.members.placed)
         return [
@@ -664,7 +705,8 @@ class Quotas:
         return told
 
     def keep(self, key: GroupKey, usage: Usage) -> None:
-        """So much of the quota of its queue is for nobody else, before it has any node. Nothing ends that."""
+        """Keep quota of its queue for the workload before it has nodes; an empty ``usage`` ends that. No change of its
+        pods does."""
         if self._kept.pop(key, {}) != usage or not usage:
             self.uses.end(key, KEPT)
         if not usage:
@@ -674,29 +716,30 @@ class Quotas:
             self.uses.put(key, KEPT, Use(queue, None, {}, usage, unseen=True))
 
     def reserve(self, key: GroupKey, usage: Usage) -> None:
-        """Keep so much, which is all that it asks for."""
+        """Keep all the quota that the workload asks for."""
         self.whole[key] = None
         self.keep(key, usage)
 
     def unreserve(self, key: GroupKey) -> None:
-        """It is for everybody again, or used by now."""
+        """Stop keeping quota for the workload: it is free, or used by its pods."""
         self.whole.pop(key, None)
         self.keep(key, {})
 
     def kept(self, key: GroupKey) -> Usage:
-        """Return the quota that is kept for a workload now."""
+        """Return the quota that is kept for the workload now."""
         use = self.uses.of(key).get(KEPT)
         return {} if use is None else use.usage
 
     def has_own(self, key: GroupKey) -> bool:
-        """Whether quota is its own that it has no nodes for: what others lack says nothing of it."""
+        """Whether the workload has quota without nodes. If so, the shortfall of other workloads of its shape does not
+        apply."""
         return key in self.whole or key in self.counted
 
     @contextmanager
     def statement(self, key: GroupKey) -> Iterator[Statement]:
-        """Open a statement on the quota that there is for a workload: what it has without nodes is its own to use.
+        """Open a statement on the quota that the workload may use, with the quota it has without nodes.
 
-        The tree is that of everybody, so nothing else may happen inside the block.
+        Everybody shares the tree, so nothing else may happen inside the block.
         """
         statement = Statement(tree=self.queues.picture.tree, of_ledger=True)
         with statement.open():
@@ -704,13 +747,16 @@ class Quotas:
             yield statement
 
     def give_back_own(self, statement: Statement, key: GroupKey) -> None:
-        """Try what there is without the quota that a workload has without nodes."""
+        """Try the statement without the quota that the workload has without nodes."""
         for use in self.uses.of(key).values():
             if use.unseen:
                 statement.give_back(use.queue, use.usage)
 
     def spend_own(self, key: GroupKey) -> None:
-        """A plan uses that quota from here on. Only the room that is kept for replacements still counts."""
+        """End the uses of the workload without nodes, because its plan uses that quota now.
+
+        Room that is reserved for replacements of members still counts.
+        """
         for owner in [
             owner for owner, use in self.uses.of(key).items() if use.unseen and not isinstance(owner, SlotOf)
         ]:
@@ -718,7 +764,7 @@ class Quotas:
         self.keep(key, {})
 
     def count_unseen(self, workload: Workload) -> None:
-        """What its pods without a node are counted with, if somebody else has started its job."""
+        """Set the use of the workload's pods without a node, if another client has started its job."""
         key, queue = workload.key, self.queue_of(workload.key)
         uses = self.uses.of(key)
         before = {owner: use for owner, use in uses.items() if isinstance(owner, Unseen)}
@@ -735,8 +781,10 @@ class Quotas:
                 self.uses.put(key, unseen, use)
 
     def redraw(self) -> Mapping[str, None] | None:
-        """The objects have changed: everything is counted anew, unless only amounts have. Returns whose quota may be
-        another, as ``Redrawn`` has it."""
+        """Follow changed queue objects: count everything again, unless only amounts have changed.
+
+        Returns the ClusterQueues whose quota may have changed, as ``Redrawn`` does.
+        """
         tree = self.queues.picture.tree
         others, alike = self.queues.redraw()
         self.past.redraw()
@@ -751,7 +799,8 @@ class Quotas:
         return others
 
     def recount(self, workload: Workload, former: Mapping[Owner, Use] | None = None) -> None:
-        """Its queue or its flavors are others: all of its claims are counted anew. ``former``: what it had of them."""
+        """Count all claims of the workload again: its queue or its flavors have changed. ``former``: its uses
+        before."""
         key = workload.key
         former = dict(self.uses.of(key)) if former is None else former
         self._leave(key)
@@ -768,7 +817,7 @@ class Quotas:
         self.count_unseen(workload)
 
     def moved(self, owner: Owner, claim: Claim, taken: bool) -> None:
-        """Room has changed hands: so has quota, if it was a workload's that has a queue."""
+        """Follow room that has changed hands: a workload in a queue uses or gives back quota with it."""
         key = claim.workload
         if key is None or self.members.queue_of(key) is None:
             return
@@ -779,7 +828,7 @@ class Quotas:
             self.uses.end(key, owner)
 
     def node_changed(self, name: str) -> None:
-        """What it has by now counts, and no longer what it had."""
+        """Count the allocatable amounts of a node that was added, changed or deleted."""
         node = self._claims.nodes.get(name)
         self._total.subtract(dict(self._has.pop(name, ())))
         if node is not None:
@@ -788,7 +837,7 @@ class Quotas:
         self.queues.share(+self._total)
 
     def node_seen(self, node: str) -> None:
-        """Its labels may be others: so may the flavors of the gangs' pods on it."""
+        """Count gangs with pods on the node again: its labels, and so their flavors, may have changed."""
         for key in {claim.workload: None for _, claim in self._claims.on(node)}:
             if key is not None and self.members.queue_of(key) is not None:
                 workload = self._workloads.get(key)
@@ -796,7 +845,7 @@ class Quotas:
                     self.recount(workload)
 
     def _leave(self, key: GroupKey) -> None:
-        """It uses nothing of its queue any more."""
+        """End all uses of the workload and remove it from its queue."""
         self.past.touch(key)
         self.counted.pop(key, None)
         self.uses.end_all(key)
@@ -810,7 +859,7 @@ class Quotas:
 
 
 def _is_leaving(workload: Workload) -> bool:
-    """Its last pods terminate, or the PodGroup is gone that may have named its queue for them."""
+    """Whether the last pods of the workload terminate, or the PodGroup that may have named its queue is gone."""
     said = workload.members.said
     grouped = any(dialect is not None and dialect.has_objects for dialect in said.dialects)
     return not said.words or (workload.group is None and grouped)
@@ -821,5 +870,5 @@ def _is_volcanos(workload: Workload) -> bool:
 
 
 def _counted(use: Use) -> Mapping[str, str]:
-    """The flavors of what it uses quota of. A pod that uses none may be on a node of any flavor."""
+    """The flavor of each resource that the use takes quota of. A pod without any may be on a node of any flavor."""
     return {resource: flavor for flavor, resource in use.usage}
