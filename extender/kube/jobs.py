@@ -1,13 +1,11 @@
-"""Start, suspend and clean jobs at the API server, or let one make its pods: a GET, a comparison, one conditional
-PATCH.
+"""Start, suspend and clean jobs at the API server: a GET, a comparison, one conditional PATCH.
 
-What room is kept for a workload is written on its job, or on a pod of it. Where a job is read in a copy that a
-controller makes of it (a TrainJob in its JobSet), Muster writes on the original what it would write on the copy.
+Reservations are written on the job, or on a pod of a workload without one. Some kinds are read in a copy that their
+controller makes (a TrainJob in its JobSet). Muster then writes to the original what it would write to the copy.
 
-A Job that has run has to be thawed first, on API servers that go by its start time. From Kubernetes 1.36 on the Job
-controller clears ``status.startTime`` when it has suspended a Job. Before, and where the feature gate
-MutableSchedulingDirectivesForSuspendedJobs is off, it stays. While it is there the API server refuses every change of
-the template, of its annotations too. Kueue clears it as well.
+Some API servers refuse changes of a Job's template while ``status.startTime`` is set, changes of its annotations too.
+From Kubernetes 1.36 on the Job controller clears that field when it has suspended a Job. Before, or with the feature
+gate MutableSchedulingDirectivesForSuspendedJobs off, the field stays, and Muster clears it first, as Kueue does.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ NOT_WANTED = "the job is not to be started any more"
 
 
 class JobWriter:
-    """Reads jobs as the core was told of them, so that a difference means that somebody has changed them."""
+    """Writes the core's decisions to jobs, unless a job differs from what the core knows of it."""
 
     def __init__(self, kube: Kube, reader: Reader, reporter: Reporter) -> None:
         self._kube = kube
@@ -51,8 +49,10 @@ class JobWriter:
         self._trials = PodTrials(kube, reader)
 
     async def write(self, effect: JobEffect | Reserve | Enqueue | TryPod | Deallocate, timeout_s: float) -> Response:
-        """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is. Of a
-        trial: as ``PodTrials.send`` says."""
+        """Make one attempt. 409: another client has just written to the job; 412: the job must not be written as it is.
+
+        A trial is answered as ``PodTrials.send`` says.
+        """
         if isinstance(effect, TryPod):
             return await self._trials.send(effect, timeout_s)
         if isinstance(effect, Deallocate):
@@ -108,12 +108,12 @@ class JobWriter:
 
 
 def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> str:
-    """Change the object. Returns why it must stay as it is, or nothing."""
+    """Apply the effect to the object. Returns why the object must stay as it is; empty if it was changed."""
     match effect:
         case StartJob(job, plan):
             written = now.plan == dict(plan) if effect.let_go is None else now.let_go == effect.let_go
             if not now.suspended and written:
-                return ""  # It was this very write whose answer was lost.
+                return ""  # This write was made before, and its answer was lost.
             leads = effect.let_go is None and now.let_go is not None and not now.suspended
             if why := _unready(now, job, runs=leads):
                 return why
@@ -136,7 +136,10 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
 
 
 def _unready(now: Job, planned: Job, *, runs: bool) -> str:
-    """Why it is not to be started, or not led to its nodes where it was let go and so ``runs``."""
+    """Why the job must not be started, or get its nodes; empty if it may.
+
+    ``runs``: the job was started without a plan, and gets its nodes while it runs.
+    """
     if now.problem:
         return now.problem
     if not now.managed or (now.held and not runs) or now.finished:
@@ -160,11 +163,12 @@ def _decoded(body: bytes) -> Object:
 
 
 async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:
-    """Let Volcano's job controller make the pods of a PodGroup: it does when the phase is neither empty nor Pending
-    (syncJob of pkg/controllers/job/job_controller_actions.go), and Inqueue says that a scheduler has taken it up.
+    """Let Volcano's job controller make the pods of a PodGroup, by setting its phase to Inqueue.
 
-    One attempt; nothing is written where the PodGroup is gone or has been taken up. Raises ApiError; 409 means that
-    somebody has written to the PodGroup meanwhile.
+    The controller makes pods once the phase is neither empty nor Pending (syncJob of
+    pkg/controllers/job/job_controller_actions.go). Inqueue says that a scheduler has accepted the PodGroup. One
+    attempt; nothing is written if the PodGroup is gone or no longer pending. Raises ApiError; 409: another client has
+    just written to the PodGroup.
     """
     namespace, name = effect.key
     path = f"/apis/{PODGROUPS}/namespaces/{namespace}/podgroups/{name}"
@@ -181,7 +185,10 @@ async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:
 
 
 class SourceJob:
-    """The job itself, as it is now. Raises ApiError or UnreachableError."""
+    """The job behind the object in which Muster reads it, such as a TrainJob behind its JobSet.
+
+    Methods raise ApiError or UnreachableError.
+    """
 
     def __init__(
         self, kube: Kube, kind: Kind, job: Job, registry: Registry, timeout_s: float = REQUEST_TIMEOUT_S
@@ -196,24 +203,30 @@ class SourceJob:
         self._obj: Object = {}
 
     async def look(self) -> bool:
-        """Whether it is there."""
+        """Read the job; returns whether it still exists."""
         answer = await self._kube.call("GET", self._path, timeout_s=self._timeout_s)
         self._obj = read_as(answer, Object)
         return bool(self._meta.uid == self._job.uid)
 
     @property
     def may_start(self) -> bool:
-        """Its author asks for it still, and has not held it meanwhile, or suspended it where it runs by now. What it is
-        read in may not show that."""
+        """Whether the author still wants the job admitted, and has neither held it nor suspended it while it ran.
+
+        The object in which Muster reads the job may not show that yet.
+        """
         meta = self._meta
         stopped = "true" in meta.said(HOLD) if self._job.suspended else self._kind.is_suspended(self._obj)
         return asks(meta) and self._registry.is_outermost(meta) and not stopped
 
     async def write(self, before: Object, after: Object, *, entry: bool, leads: bool = False) -> Mapping[str, Any]:
-        """``before``, ``after``: what shows it; ``entry``: as for ``carried``, of one that is suspended; ``leads``: it
-        runs, and gets its nodes. Returns what was changed."""
+        """Write the changes of the copy to the job; returns what was changed.
+
+        ``before``, ``after``: the copy in which Muster reads the job.
+        ``entry``: as in ``carried``; counts only while the job is suspended.
+        ``leads``: the job runs and gets its nodes.
+        """
         if self._job.finished or leads:
-            # Its controller brings nothing from the one to the other any more, or not while it runs.
+            # The controller copies nothing between the two once the job has finished, nor while it runs.
             await self._patch(self._shown_path, before, after)
         job = carried(self._obj, after, entry=entry and self._job.suspended and not self._job.finished)
         try:
@@ -221,14 +234,17 @@ class SourceJob:
         except ApiError as error:
             if error.status != 403 or job["spec"]["suspend"]:
                 raise
-        # Its controller may be one that does not let this be written at once.
+        # Some versions of the controller refuse both changes in one write.
         entered = before_start(self._obj, job)
         await self._patch(self._path, self._obj, entered)
         return await self._patch(self._path, entered, job)
 
     async def _patch(self, path: str, before: Object, after: Object) -> Mapping[str, Any]:
-        """Refused where the CRD lacks a field of it: a plan that is dropped without a word would lead no pod. The
-        version that this makes is from then on that of ``after``."""
+        """Write the difference, and update the version of ``after``.
+
+        A field that the CRD lacks makes the API server refuse the write. If it dropped the field, a plan would steer no
+        pod.
+        """
         changed = merge_patch(before, after)
         if changed:
             answer = await self._kube.patch_job(
@@ -246,8 +262,11 @@ class SourceJob:
 async def thaw(
     kube: Kube, kind: Kind, path: str, obj: Object, change: Mapping[str, Any], **request: Any
 ) -> Mapping[str, Any]:
-    """Clear what would have the API server refuse ``change``, if ``obj`` has stopped. Returns the metadata to write
-    with. Raises ApiError; without the right nothing is cleared, and the answer to the write itself says why."""
+    """Clear the status field that makes the API server refuse ``change``, if the job has stopped.
+
+    Returns the metadata to write with. Raises ApiError. Without the right to clear the field nothing is cleared, and
+    the answer to the write itself says why.
+    """
     meta: Mapping[str, Any] = obj["metadata"]
     frozen = bool(kind.freezes) and obj.get("status", {}).get(kind.freezes) is not None
     if not frozen or "template" not in change.get("spec", {}) or not kind.is_stopped(obj):

@@ -1,8 +1,8 @@
 """AppWrapper v1beta2: a podset for each pod template in the objects that it wraps, its components.
 
-Nobody can change those objects, and its controller makes them when it is unsuspended. What their pods are to have
-besides stands in ``podSetInfos`` of each component, in the order of its podsets: those that it declares, or those that
-the controller finds by itself (appwrapper v1.2.2, pkg/utils/utils.go, InferPodSets).
+Wrapped objects cannot be changed, and the controller makes them when the AppWrapper is unsuspended. Additions to
+their pods stand in ``podSetInfos`` of each component, in the order of its podsets. These are the podsets that the
+component declares, or those that the controller infers (appwrapper v1.2.2, pkg/utils/utils.go, InferPodSets).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from extender.kube.reading.plain import plain, quoted
 
 _INNER = {(kind.version, kind.name): kind for kind in (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB)}
 _INFERRED = frozenset(("Job", "JobSet", "PyTorchJob", "RayCluster", "RayJob"))
-"""Of the kinds of jobs, those whose podsets its controller finds by itself."""
+"""Kinds of jobs whose podsets the AppWrapper controller infers."""
 _PLACES = {
     ("v1", "Pod"): "template",
     ("apps/v1", "Deployment"): "template.spec.template",
     ("apps/v1", "StatefulSet"): "template.spec.template",
 }
-"""The same of other kinds: where the only pod template is."""
+"""Other kinds whose podsets it infers, with the path of their only pod template."""
 _PATH = re.compile(r"template(\.[^.\[\]]+|\[[0-9]{1,9}\])*")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
 _MOST_PODSETS = 8
-"""As its own webhook has it."""
+"""The limit of AppWrapper's own webhook."""
 _OURS = frozenset((MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS, COMPONENT, PODSET, INDEX_LABEL))
 
 UNDECLARED = (
@@ -85,7 +85,7 @@ def _of_components(obj: Object) -> Iterator[Template]:
 
 
 def _podsets(component: Object, inner: Object) -> list[Template]:
-    """In the order of ``podSetInfos``."""
+    """The templates of a component, in the order of ``podSetInfos``."""
     said = str(inner.get("apiVersion")), str(inner.get("kind"))
     declared = [*found(component, "podSets.*")]
     if kind := _INNER.get(said):
@@ -108,7 +108,7 @@ def _podsets(component: Object, inner: Object) -> list[Template]:
 
 
 def _of_job(kind: Kind, inner: Object, declared: list[Object]) -> list[Template]:
-    """Of a kind that Muster knows. Its status is not there yet. The submitter of a RayJob is no podset."""
+    """The templates of a kind that Muster knows, without a status yet. The submitter of a RayJob is no podset."""
     bare = {**inner, "metadata": {}, "status": {}}
     templates = [one for one in kind.templates(bare) if one.name or kind is not RAY_JOB]
     if not declared:
@@ -122,19 +122,19 @@ def _of_job(kind: Kind, inner: Object, declared: list[Object]) -> list[Template]
 
 
 def _alone(pod: Object, place: int, count: int) -> Template:
-    """A podset of a kind that Muster does not know. Its pods are told apart by what Muster writes."""
+    """A podset of a kind that Muster does not know. Annotations that Muster writes tell its pods apart."""
     return Template("", pod, (series_of_role(str(place)),), count, indexed=False, marks={PODSET: str(place)})
 
 
 def _waits(kind: str, inner: Object) -> bool:
-    """For pods that run, before it makes others: all of them would never be there."""
+    """Whether the kind makes some pods only when others run. A gang of all would never be complete."""
     if kind == "StatefulSet":
         return "Parallel" not in found(inner, "spec.podManagementPolicy")
     return kind == "LeaderWorkerSet" and "LeaderReady" in found(inner, "spec.startupPolicy")
 
 
 def _at(inner: Object, podset: Any) -> Object:
-    """The pod template that a podset names. Raises UnreadableJobError."""
+    """The pod template at the path that a podset states. Raises UnreadableJobError."""
     path = podset.get("path") if isinstance(podset, dict) else None
     known = isinstance(path, str) and _PATH.fullmatch(path)
     at: Any = inner if known else None
@@ -149,7 +149,7 @@ def _at(inner: Object, podset: Any) -> Object:
 
 
 def _makes_pods(inner: Object) -> bool:
-    """Something in it looks like the spec of a pod."""
+    """Whether anything in the object looks like the spec of a pod."""
     left: list[Any] = [inner]
     while left:
         one = left.pop()
@@ -160,7 +160,7 @@ def _makes_pods(inner: Object) -> bool:
 
 
 def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
-    """With what is in ``podSetInfos`` in place of the metadata and the tolerations, which stand fast."""
+    """The template as Muster may write it: ``podSetInfos`` stands in for its fixed metadata and tolerations."""
     if not isinstance(info, dict):
         raise UnreadableJobError("its podSetInfos cannot be read")
     if others := sorted(key for key in info.keys() - {"annotations", "labels", "tolerations"} if info[key]):
@@ -189,7 +189,7 @@ def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
 
 
 def _carry(obj: Object, templates: Mapping[str, Template]) -> None:
-    """What is on its templates by now becomes their ``podSetInfos``."""
+    """Write what is now on the templates into ``podSetInfos``."""
     components = [*found(obj, "spec.components.*")]
     infos: dict[int, list[Object]] = {}
     for name, template in templates.items():
@@ -214,11 +214,11 @@ APP_WRAPPER = Kind(
     ran=("PodsReady",),
     managed_by="spec.managedBy",
     managers=("workload.codeflare.dev/appwrapper-controller",),
-    # It says so when all of its pods are gone.
+    # The controller sets this phase once all pods are gone.
     stopped="status.phase=Suspended",
     began=("status.phase",),
     carry=_carry,
     delays=("status.phase=Resetting", RESETTING),
-    # Pods that do not run by then are made anew, a few times, and then it has failed.
+    # The controller deletes and remakes pods that do not run in time, a few times; then the AppWrapper fails.
     patience=("workload.codeflare.dev.appwrapper/warmupGracePeriodDuration", 300.0),
 )

@@ -1,4 +1,4 @@
-"""Starts, suspends and cleans a decoded job in place, and says what has changed as a JSON merge patch."""
+"""Start, suspend and clean a decoded job in place, and make a JSON merge patch of the changes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ from extender.kube.reading.reserved import RESERVATIONS, annotation_of
 from policies.model import InVain, PlannedNodes, Toleration
 
 _ITSELF = "metadata.annotations"
-"""What is kept of the job itself, beside what is of its templates. No template has that name."""
+"""The key of what is kept for the job itself, beside the keys of its templates. No template has that name."""
 MOST_BYTES = 256 << 10
-"""Of all annotations of an object together: a limit of the API."""
+"""The API's limit for all annotations of an object together."""
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
 _OWN, _OURS = "own", "written"
 
 
 def start(kind: Kind, obj: Object, effect: StartJob) -> None:
-    """Unsuspend it, and write the plan and its flavors on it and on its templates; of one that is let go until when it
-    awaits nodes, and the labels of these. Raises UnreadableJobError."""
+    """Unsuspend the job, and write its plan and flavors on it and on its templates.
+
+    A job that is started without a plan gets the deadline for its nodes, and the labels of those nodes, instead of a
+    plan. Raises UnreadableJobError if the annotations become too large.
+    """
     clean(kind, obj)
     forget(obj, IN_VAIN)
     job = effect.job
@@ -56,8 +59,10 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
 
 
 def lead(obj: Object, effect: StartJob) -> None:
-    """It was let go, and has its nodes: its pods are there, so the plan is written on it alone. Raises
-    UnreadableJobError."""
+    """Write the plan of a job that was started without one on the job alone: its pods exist already.
+
+    Raises UnreadableJobError if the annotations become too large.
+    """
     said = _annotations(obj)
     said[PLAN] = plan_text(effect.plan)
     if _bytes(said) > MOST_BYTES:
@@ -65,10 +70,13 @@ def lead(obj: Object, effect: StartJob) -> None:
 
 
 def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = (), in_vain: InVain | None = None) -> None:
-    """It is admitted no more: suspended, and without its plan. The templates are cleaned when it has stopped. Its
-    flavors stay until then: its pods use their quota while they are there. ``evicted``: when it was, in the last hour;
-    that stays on it. ``in_vain``: how long it rests, which stays until it is started. What is shown in another object
-    has no place for either."""
+    """Suspend the job and remove its plan.
+
+    Templates are cleaned only once the job has stopped. Its flavors stay until then, since its pods use their quota
+    while they exist. A kind that is shown in another object keeps neither of the following.
+    ``evicted``: instants of the job's evictions within the last hour, in seconds since the epoch; written on it.
+    ``in_vain``: how long the job backs off after starts that got no nodes; stays on it until it is started.
+    """
     forget(obj, PLAN)
     if evicted and kind.shown_in is None:
         _annotations(obj)[EVICTED_AT] = evictions_text(evicted)
@@ -78,8 +86,10 @@ def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = (), in_vain: InV
 
 
 def clean(kind: Kind, obj: Object, *, for_good: bool = False) -> None:
-    """Everything as its author wrote it, but for templates that nobody can write any more. A job that runs stays.
-    ``for_good``: what its controller has made of the templates is cleaned, too, so no annotation stays without value.
+    """Restore the job as its author wrote it, except templates that the API server no longer lets anybody write.
+
+    A running job is left alone.
+    ``for_good``: copies of the templates are cleaned, too, so annotations are removed instead of emptied.
     """
     suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
     if not suspended and not finished:
@@ -95,7 +105,7 @@ def clean(kind: Kind, obj: Object, *, for_good: bool = False) -> None:
 
 
 def reserve(obj: Object, effect: Reserve) -> None:
-    """Write down what room is kept for it, or take that off. Raises UnreadableJobError."""
+    """Write the reservation on the job, or remove it. Raises UnreadableJobError if the annotations become too large."""
     key, text = annotation_of(effect)
     if text is None:
         return forget(obj, key)
@@ -107,7 +117,7 @@ def reserve(obj: Object, effect: Reserve) -> None:
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
-    """RFC 7396: what makes the one of the other. Lists are replaced as a whole."""
+    """The RFC 7396 merge patch that turns ``before`` into ``after``. Lists are replaced as a whole."""
     patch: Object = dict.fromkeys(key for key in before if key not in after)
     for key, value in after.items():
         was = before.get(key)
@@ -120,12 +130,12 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
 
 
 def _tolerations(template: Template, effect: StartJob) -> list[Toleration]:
-    """Of all podsets that are made of it."""
+    """Tolerations of all podsets that are made of the template."""
     return [one for name in template.series for one in effect.tolerations.get(name, ())]
 
 
 def _labels(template: Template, effect: StartJob) -> dict[str, str]:
-    """Of the nodes of all podsets that are made of it."""
+    """Labels that the flavors of the template's podsets ask of nodes."""
     return dict(one for name in template.series for one in effect.labels.get(name, ()))
 
 
@@ -135,8 +145,8 @@ def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:
 
 
 def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:
-    """Of each podset of the template the nodes of all slots, in order; "" where the plan has none. Without any plan
-    nothing."""
+    """For each podset of the template, the node of every slot in order; "" where the plan has none. Empty without a
+    plan."""
     planned = [plan.get(name, ()) for name in template.series] if plan else []
     return [[nodes[at] if at < len(nodes) else "" for at in range(template.count)] for nodes in planned]
 
@@ -149,7 +159,7 @@ def _annotations(obj: Object) -> dict[str, str]:
 
 
 def forget(obj: Object, *keys: str) -> None:
-    """Take these annotations off it."""
+    """Remove these annotations from the object."""
     said = next(found(obj, "metadata.annotations"), None) or {}
     for key in keys:
         said.pop(key, None)
@@ -162,8 +172,11 @@ def _bytes(annotations: Mapping[str, str]) -> int:
 
 
 def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
-    """Its controller makes pods anew that do not run in time: it gives them so much longer, than its author or the kind
-    says, while a job that was let go awaits its nodes. Returns what ``wait_as_before`` needs to know."""
+    """Give the pods of a job without a plan more time before its controller deletes and remakes them.
+
+    ``more_s``: seconds to add to what the author or the kind allows, so that awaited nodes can arrive. Returns what
+    ``wait_as_before`` needs.
+    """
     if kind.patience is None:
         return {}
     annotations = dict(next(found(obj, _ITSELF), None) or {})
@@ -176,7 +189,7 @@ def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
 
 
 def wait_as_before(kind: Kind, obj: Object, kept: Mapping[str, str]) -> None:
-    """Unless somebody has changed it since."""
+    """Restore what ``wait_longer`` changed, unless somebody has changed it since."""
     annotations = next(found(obj, _ITSELF), None)
     if kind.patience is None or not isinstance(annotations, dict):
         return

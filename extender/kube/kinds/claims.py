@@ -12,8 +12,10 @@ from policies.model.storage import ClaimMaker
 
 
 def claim_makers(obj: Object, path: str, stem: str = "") -> tuple[ClaimMaker, ...]:
-    """The templates of claims at that path, of which a StatefulSet makes one for each pod. ``stem``: the names of the
-    pods without their number. Raises UnreadableJobError."""
+    """The makers of volume claims at that path; a StatefulSet makes one claim of each for every pod.
+
+    ``stem``: the pods' names without their number. Raises UnreadableJobError.
+    """
     try:
         templates = msgspec.convert([*found(obj, f"{path}.*")], list[ClaimTemplate])
         return makers_of(templates, stem)

@@ -1,6 +1,6 @@
 """Complete the pods of a template as the API server will when it creates them.
 
-LimitRanges add defaults to the containers, and say which of them the API server would refuse.
+LimitRanges add defaults to the containers, and decide which pods the API server refuses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from policies.words import amount, listed
 
 
 class LimitItem(Struct, rename="camel"):
-    """``type``: for each Container, or for a Pod as a whole."""
+    """A limit of a LimitRange. ``type``: applies to each Container, or to a Pod as a whole."""
 
     type: str | None = None
     default: Amounts | None = None
@@ -56,7 +56,7 @@ class LimitRange(Struct):
 
 
 def limits_of(ranges: Iterable[LimitRange]) -> dict[str, tuple[LimitItem, ...]]:
-    """By namespace, what LimitRanges say of containers and pods."""
+    """The limits for containers and pods, by namespace."""
     found: dict[str, tuple[LimitItem, ...]] = {}
     for one in sorted(ranges, key=lambda one: (one.metadata and one.metadata.name) or ""):
         namespace = (one.metadata and one.metadata.namespace) or ""
@@ -66,7 +66,7 @@ def limits_of(ranges: Iterable[LimitRange]) -> dict[str, tuple[LimitItem, ...]]:
 
 
 def default(spec: PodSpec, items: Sequence[LimitItem]) -> None:
-    """Write into the containers what is said of those that say nothing."""
+    """Write the limits' defaults into the containers that have no value of their own."""
     for container in _containers(spec):
         for item in items:
             if item.type == "Container":
@@ -74,8 +74,11 @@ def default(spec: PodSpec, items: Sequence[LimitItem]) -> None:
 
 
 def refused(spec: PodSpec, items: Sequence[LimitItem]) -> str:
-    """Why the API server makes no such pod, after ``default``, and before the overhead is known; empty if it does.
-    Amounts that cannot be read are for others to tell."""
+    """Why the API server refuses such a pod; empty if it accepts it. Call after ``default``, before adding the
+    overhead.
+
+    Amounts that cannot be read are reported elsewhere.
+    """
     try:
         return next(_refusals(spec, items), "")
     except ValueError:
@@ -87,7 +90,7 @@ def _containers(spec: PodSpec) -> list[Container]:
 
 
 def _default(container: Container, limit: LimitItem) -> None:
-    """A request that is not there is the container's own limit first, then what the LimitRange says."""
+    """A missing request defaults to the container's own limit, then to the LimitRange's default."""
     said = container.resources or Resources()
     requests = {**(limit.default_request or {}), **(said.limits or {}), **(said.requests or {})}
     container.resources = Resources(requests=requests, limits={**(limit.default or {}), **(said.limits or {})})
@@ -110,7 +113,7 @@ def _refusals(spec: PodSpec, items: Sequence[LimitItem]) -> Iterator[str]:
 
 
 def _limits_of(spec: PodSpec) -> dict[str, int]:
-    """Of the pod as a whole, where anybody in it has a limit, which may be 0."""
+    """The limits of the pod as a whole, for resources that any container limits; a limit may be 0."""
 
     def alone(said: Resources | None) -> Resources | None:
         return said and Resources(requests=said.limits)
@@ -165,7 +168,7 @@ ON_A_NODE = (
 
 
 class TemplateSpec(PodSpec):
-    """A pod's spec, with the names of what completes it."""
+    """A pod's spec, with the names of the objects that complete it."""
 
     volumes: list[TemplateVolume] | None = None  # type: ignore[assignment]
     runtime_class_name: str | None = None
@@ -196,8 +199,12 @@ class PriorityClass(Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class Completion:
-    """``runtimes`` and ``priorities`` by name; None while they have not been read. ``limits``: by namespace.
-    ``workload_priorities``: the values of the WorkloadPriorityClasses; None where there is no such kind."""
+    """The objects that complete pods.
+
+    ``limits``: by namespace.
+    ``runtimes``, ``priorities``: by name; None until they have been read.
+    ``workload_priorities``: values of the WorkloadPriorityClasses; None if the cluster has no such kind.
+    """
 
     limits: Mapping[str, tuple[LimitItem, ...]] = field(default_factory=dict)
     runtimes: Mapping[str, RuntimeClass] | None = None
@@ -205,7 +212,8 @@ class Completion:
     workload_priorities: Mapping[str, int] | None = None
 
     def complete(self, namespace: str, spec: TemplateSpec) -> str:
-        """Write into the spec what its pods will have. Returns why there will be none, or nothing."""
+        """Write into the spec what the API server adds to its pods. Returns why it refuses them; empty if it does
+        not."""
         limits = self.limits.get(namespace, ())
         with suppress(ValueError):  # ``shape_of`` names an amount that cannot be read
             before = pod_level_of(spec)
@@ -214,7 +222,7 @@ class Completion:
         return refused(spec, limits) or self._run(spec) or self._prefer(spec)
 
     def priority_of(self, job: Meta) -> tuple[int | None, str]:
-        """The priority of the job, if it names a WorkloadPriorityClass; and why it cannot be told."""
+        """The priority of the WorkloadPriorityClass that the job names, or None; and why it is unknown."""
         name = (job.labels or {}).get(PRIORITY_CLASS)
         if not name or self.workload_priorities is None:
             return None, ""
@@ -243,7 +251,7 @@ class Completion:
                 return f"its PriorityClass {spec.priority_class_name} does not exist"
         else:
             defaults = (one for one in self.priorities.values() if one.global_default)
-            # Of several the API server takes the least, too.
+            # The API server takes the least of several, too.
             priority = min(defaults, key=lambda one: one.value or 0, default=None)
             if priority is None:
                 spec.priority = spec.priority or 0
@@ -253,7 +261,7 @@ class Completion:
 
 
 def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Meta, spec: TemplateSpec) -> Pod:
-    """A pod of this template, by the conversion of pods, without a number."""
+    """A pod of this template without an index, made by the conversion of pods."""
     annotations = {**(said.annotations or {}), POD_GROUP: key.name, MIN_MEMBER: str(minimum)}
     told = Meta(
         name=meta.name,
@@ -268,7 +276,7 @@ def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: M
         makers = ephemeral_makers(spec.volumes or ())
     except UnreadableError as error:
         raise UnreadableJobError(f"its pods cannot be read: {error}") from None
-    # Its pods have other names, and so have the claims that are made for each.
+    # The pods have other names than this shape, and so have the claims that are made for each.
     named = tuple(one for one in pod.claims if one not in pod.own_claims)
     own: dict[str, Any] = {"claims": named, "own_claims": (), "claim_makers": makers}
     return replace(pod, owner=owner.uid, controller=owner, index=None, series="", **own)

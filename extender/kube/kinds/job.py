@@ -13,11 +13,10 @@ CONTROLLER = "kubernetes.io/job-controller"
 
 
 def size_of(spec: Object, mode: str = "NonIndexed") -> tuple[int, bool, int]:
-    """How many pods of a Job run at a time, whether the index of each is a slot of its own, and its ``completions`` as
-    in PodSet.
+    """How many pods of a Job run at a time, whether each index is one slot, and its ``completions`` as in PodSet.
 
-    ``mode``: its completionMode, where it says none. With more completions than pods an index is used one after
-    another by whoever comes.
+    ``mode``: the completionMode to assume where the spec has none. With more completions than parallelism, successive
+    pods share a slot.
     """
     parallelism = count_in(spec, "parallelism", 1)
     completions = count_in(spec, "completions", -1)
@@ -32,15 +31,15 @@ def _templates(obj: Object) -> Iterator[Template]:
     nodes = _planned(obj)
     done = ended = frozenset[int]()
     closed = 0
-    failed = frozenset(_indexes(obj, _FAILED))  # for good: no pod is made for them any more
+    failed = frozenset(_indexes(obj, _FAILED))  # no pod replaces these
     if indexed:
-        # What finishes while the job runs has a node, and keeps its slot.
+        # A slot that finishes while the job runs has a node, and keeps its slot.
         ended = frozenset(at for at in failed.union(_indexes(obj, _COMPLETED)) if at < count)
         done = frozenset(at for at in ended if not (at < len(nodes) and nodes[at]))
     elif over := count_in(part_of(obj, "status") if obj.get("status") else {}, "succeeded", 0) + len(failed):
         left = count_in(spec, "completions", count + over) - over
         count = min(count, max(left, len(nodes)))
-        # Where nobody says how many have to succeed, no pod is made when one has.
+        # Without a stated number of completions, no pod is made once one has succeeded.
         planned = sum(map(bool, nodes))
         closed = planned if spec.get("completions") is None else max(0, planned - left)
     made_of = part_of(spec, "template")
@@ -64,7 +63,7 @@ def _planned(obj: Object) -> tuple[str, ...]:
 
 
 def _indexes(obj: Object, path: str) -> Iterator[int]:
-    """The indexes at that path: numbers and ranges, such as "1,3-5,7"."""
+    """Yield the indexes at that path: numbers and ranges, such as "1,3-5,7"."""
     for part in str(next(found(obj, path), None) or "").split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():
@@ -72,7 +71,8 @@ def _indexes(obj: Object, path: str) -> Iterator[int]:
 
 
 def _starts_no_native_gang(obj: Object) -> bool:
-    """Kubernetes' own gangs, and the groups that an author names himself, are kube-scheduler's to start."""
+    """Whether Muster may start the Job. kube-scheduler starts Kubernetes' own gangs and groups that the author
+    names."""
     ways = "spec.scheduling.schedulingPolicy.gang", "spec.template.spec.schedulingGroup"
     return not any(one is not None for way in ways for one in found(obj, way))
 

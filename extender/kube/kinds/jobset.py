@@ -23,7 +23,7 @@ from extender.kube.reading.objects import Meta
 TOO_MANY_JOBS = f"it has more than {MOST_PODS:,} Jobs, and no more pods can be planned together"
 
 _LABELS = "jobset.sigs.k8s.io/"
-"""Labels that JobSet gives its pods begin with it."""
+"""The prefix of the labels that JobSet gives its pods."""
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 PLACES_THEM = (
     f"with the annotation {EXCLUSIVE} JobSet chooses nodes itself, for most pods when the first of their Job is bound, "
@@ -33,7 +33,8 @@ PLACES_THEM = (
 
 
 def _templates(obj: Object) -> Iterator[Template]:
-    """The Jobs are numbered through all replicated jobs. A pod says the number of its Job, and its own in that."""
+    """Yield a template for each replicated job. Jobs are numbered through all of them; a pod names its Job and
+    index."""
     spec = part_of(obj, "spec")
     in_order = "InOrder" in found(spec, "startupPolicy.startupPolicyOrder")
     waves: dict[str, int] = {}
@@ -69,7 +70,8 @@ def _templates(obj: Object) -> Iterator[Template]:
 
 
 def _end(deadline_s: float | None, before: Sequence[float | None]) -> float | None:
-    """When its Jobs have ended, in seconds after the start of the first: none begins later than those before it end."""
+    """When the Jobs have ended, in seconds after the start of the first; each begins once those before it have
+    ended."""
     known = [one for one in before if one is not None]
     return None if deadline_s is None or len(known) < len(before) else max(known, default=0.0) + deadline_s
 

@@ -1,4 +1,4 @@
-"""What a kind of job has to say of itself. All that is done with jobs is done by this alone."""
+"""The places in a kind's objects that Muster reads and writes. All code for jobs goes by these alone."""
 
 from __future__ import annotations
 
@@ -22,22 +22,32 @@ class UnreadableJobError(ValueError):
 class Template:
     """One pod template of a job, and the podsets that are made of it.
 
-    ``name`` tells it from the job's other templates. ``pod`` is the template in the object itself: written in place.
-    ``series``: the names of its podsets; several where several Jobs are made of one template, in their order.
-    ``count``: pods of each podset. ``indexed``: a pod says by a label which slot is its own; that of the first slot is
-    ``first_index``. ``wave``: the start that they belong to. ``affinity``: node affinity may be written here and
-    reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
-    ``added``: init containers that its controller gives to the pods; ``sidecars``: containers that it gives them.
-    ``led``: its pods may be led to nodes; else more of them may come than were planned. ``done``: slots whose pods had
-    finished when the job was started last, or have by now while it is suspended: they do not come again.
-    ``ended``: all slots whose pods have finished by now, well or, where the job goes on then, in failure; ``closed``:
-    as in Job, where they have no index; ``completions``: as in PodSet. ``deadline_s``: after so long
-    its pods are ended, counted from the start of the job; None: unless a pod has a deadline of its own.
-    ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
-    ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
-    their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for
-    more pods of it while the job runs. ``claims``:
-    volume claims that are made for each pod. ``problem``: why its pods cannot be planned; empty where they can.
+    ``name``: differs from the names of the job's other templates.
+    ``pod``: the template inside the object itself, so that changes are written in place.
+    ``series``: the names of its podsets, in order. Several, if the controller makes several Jobs of one template.
+    ``count``: pods of each podset.
+    ``indexed``: a label of each pod says which slot it fills.
+    ``first_index``: the index of the first slot.
+    ``wave``: the number of the start that the pods belong to.
+    ``affinity``: Muster may write node affinity here, and the controller copies it to the pods.
+    ``emptied``: an annotation that is removed here stays on the pods, so it is replaced by an empty one.
+    ``added``: init containers that the controller adds to the pods.
+    ``sidecars``: containers that the controller adds to the pods.
+    ``led``: Muster may steer the pods to nodes. False where more pods may come than were planned.
+    ``done``: slots that get no pod again. Their pods had finished before the last start, or, in a suspended job, have
+    now.
+    ``ended``: all slots whose pods have finished. Failed ones count if the job continues without them.
+    ``closed``: as in Job, for pods without an index.
+    ``completions``: as in PodSet.
+    ``deadline_s``: seconds from the start of the job until the controller ends its pods. None: only the pods' own
+    deadlines.
+    ``minimum``: how many pods of each podset are enough, as the kind itself says. None: the job needs all.
+    ``marks``: annotations that tell the podsets apart where the controller writes nothing that does.
+    ``meta``: metadata that the controller adds to the pods. None: nothing.
+    ``tolerated``: tolerations that the pods get besides those of the template.
+    ``grows``: the author may ask for more pods while the job runs.
+    ``claims``: volume claims that are made for each pod.
+    ``problem``: why the pods cannot be planned; empty if they can.
     """
 
     name: str
@@ -68,23 +78,37 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job, by the places in its objects: paths of fields, joined with dots; ``*`` is every field or item.
+    """A kind of job, described by places in its objects.
 
-    What is said by signs (``says``): ``stopped``: its controller has seen that it is suspended; ``began``: its
-    controller has done something with it before; ``finished``: it has ended; ``active``: pods (or Jobs) of it are
-    there; ``ran``: pods of it run or have run; ``empty``: it ends without a pod as soon as it is started.
+    A place is a path of fields joined with dots; ``*`` stands for every field or item. A sign (see ``says``) is a
+    condition or a place with a value.
 
-    ``templates`` raises UnreadableJobError. ``frozen``: its templates may be written only while it is suspended.
-    ``freezes``: a field of its status with which some API servers refuse such a write, suspended or not.
-    ``managed_by``: the field that can name another controller to look after it; ``managers``: values that it may have.
-    ``suspendable``: its controller lets it be suspended, and it is not kube-scheduler's to start.
-    ``min_parallelism``: Kueue's annotation for the least number of pods is read. ``progress``: what ``templates`` reads
-    of the status. ``resumes``: its status does not tell which of its pods have succeeded, and those are kept while it
-    is suspended. ``shown_in``: the kind of the object that its controller makes of it, in which it is read.
-    ``carry``: where the templates are copies, brings what was written on them, by their names, into the object.
-    ``delays``: a sign that it makes no pods for now, and why that is so. ``patience``: an annotation that says to its
-    controller how long its pods may take to run, as Go writes it, and the seconds that they have without it; None:
-    there is no limit. ``tries_first``: its controller says that it has begun when it has tried to make pods.
+    Signs:
+    ``stopped``: the controller has seen that the job is suspended.
+    ``began``: the controller has handled the job before.
+    ``finished``: the job has ended.
+    ``active``: pods (or Jobs) of it exist.
+    ``ran``: pods of it run or have run.
+    ``empty``: the job ends without a pod as soon as it is started.
+
+    Others:
+    ``templates``: yields the pod templates; raises UnreadableJobError.
+    ``suspend``: the field that suspends the job.
+    ``frozen``: the API server takes changes of templates only while the job is suspended.
+    ``freezes``: a field of the status. While it is set, some API servers refuse such a change of a suspended job, too.
+    ``managed_by``: the field that can hand the job to another controller.
+    ``managers``: values of that field with which Muster may manage the job.
+    ``suspendable``: the controller allows suspension, and the job is not for kube-scheduler to start.
+    ``min_parallelism``: Kueue's annotation for the least number of pods is read.
+    ``progress``: the places in the status that ``templates`` reads.
+    ``resumes``: the status does not say which pods have succeeded, and the controller keeps those pods during a
+    suspension.
+    ``shown_in``: the kind of the object that the controller makes of the job, and in which Muster reads it.
+    ``carry``: where the templates are copies, writes the changed copies (by name) into the object.
+    ``delays``: a sign that the controller makes no pods for now, and why.
+    ``patience``: the annotation that limits how long pods may take to run (a Go duration), and the default in seconds.
+    None: there is no limit.
+    ``tries_first``: the ``began`` signs appear only once the controller has tried to make pods.
     ``same_names``, ``backs_off``: as in Job.
     """
 
@@ -121,7 +145,7 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """Of all of its objects, at the API server."""
+        """The API path of all objects of the kind."""
         return f"/apis/{self.version}/{self.plural}"
 
     def path_of(self, namespace: str, name: str) -> str:
@@ -131,41 +155,45 @@ class Kind:
         return any(value is True for value in found(obj, self.suspend))
 
     def is_stopped(self, obj: Object) -> bool:
-        """It is suspended, its controller has seen that or never started it, and nothing of it is active."""
+        """Whether the job is suspended, nothing of it is active, and its controller has seen that or never handled
+        it."""
         began = any(says(obj, one) for one in self.began) or self.stopped in conditions(obj)
         stopped = says(obj, self.stopped) or not began
         return self.is_suspended(obj) and stopped and not any(says(obj, one) for one in self.active)
 
     def has_finished(self, obj: Object) -> bool:
-        """It has ended, or is being deleted."""
+        """Whether the job has ended or is being deleted."""
         return any(says(obj, one) for one in (*self.finished, "metadata.deletionTimestamp"))
 
     def is_running(self, obj: Object) -> bool:
-        """Some pod of it runs or has run."""
+        """Whether a pod of the job runs or has run."""
         return any(says(obj, one) for one in self.ran)
 
     def is_empty(self, obj: Object) -> bool:
-        """It ends without a pod as soon as it is started."""
+        """Whether the job ends without a pod as soon as it is started."""
         return bool(self.empty) and says(obj, self.empty)
 
     def has_no_pods(self, obj: Object) -> bool:
-        """Its controller has tried to make its pods since it was started, and none is there."""
+        """Whether the controller has tried to make the pods since the start, and none exists."""
         begun = self.tries_first and not self.is_suspended(obj) and any(says(obj, sign) for sign in self.began)
         return begun and not any(says(obj, sign) for sign in (*self.active, *self.ran))
 
     def delay(self, obj: Object) -> str:
-        """Why its controller makes no pods for now; empty where it does."""
+        """Why the controller makes no pods for now; empty if it does."""
         return self.delays[1] if self.delays is not None and says(obj, self.delays[0]) else ""
 
     def is_left_to_us(self, obj: Object) -> bool:
-        """Its own controller looks after it, and nobody in another cluster, and lets it be suspended."""
+        """Whether the job's own controller in this cluster manages it, and allows suspension."""
         left = all(manager in (None, "", *self.managers) for manager in found(obj, self.managed_by))
         return left and self.suspendable(obj)
 
 
 def says(obj: Object, sign: str) -> bool:
-    """Whether the sign holds: a condition that is True, or where there is a dot a field that is neither empty nor 0
-    (``status.active``) or has that value (``status.phase=Failed``)."""
+    """Whether the sign holds.
+
+    ``Complete``: the condition of that type is True. ``status.active``: the field is neither empty nor 0.
+    ``status.phase=Failed``: the field has that value.
+    """
     path, _, value = sign.partition("=")
     if "." not in path:
         return conditions(obj).get(path) == "True"
@@ -173,7 +201,7 @@ def says(obj: Object, sign: str) -> bool:
 
 
 def found(obj: Any, path: str) -> Iterator[Any]:
-    """Every value at that path; none where a part of the path is not there."""
+    """Yield every value at that path; none where a part of the path is missing."""
     first, _, rest = path.partition(".")
     if first == "*":
         values = list(obj.values()) if isinstance(obj, dict) else obj if isinstance(obj, list) else []
@@ -187,7 +215,7 @@ def found(obj: Any, path: str) -> Iterator[Any]:
 
 
 def put(obj: Object, path: str, value: Any) -> None:
-    """Set the field at that path, and make what has to be there for it."""
+    """Set the field at that path, and make the objects above it where they are missing."""
     *parts, last = path.split(".")
     for part in parts:
         if not isinstance(obj.get(part), dict):
@@ -197,18 +225,18 @@ def put(obj: Object, path: str, value: Any) -> None:
 
 
 def conditions(obj: Object) -> dict[str, str]:
-    """The conditions in the status, by type."""
+    """The status of each condition, by its type."""
     said = [one for one in found(obj, "status.conditions.*") if isinstance(one, dict)]
     return {str(one.get("type")): str(one.get("status")) for one in said}
 
 
 def deadline_in(obj: Object, path: str) -> float | None:
-    """The ``activeDeadlineSeconds`` at that path, if any."""
+    """The ``activeDeadlineSeconds`` at that path, in seconds; None without one."""
     return deadline_of(next(found(obj, path), None))
 
 
 def part_of(obj: Object, *path: str) -> Object:
-    """The object at that path. Raises UnreadableJobError where there is none."""
+    """The object at that path. Raises UnreadableJobError if there is none."""
     for part in path:
         below = obj.get(part)
         if not isinstance(below, dict):
@@ -218,12 +246,12 @@ def part_of(obj: Object, *path: str) -> Object:
 
 
 def name_of(obj: Object) -> str:
-    """Return the name; empty where the object has none, as an object that is yet to be created."""
+    """The object's name; empty if it has none, as before its creation."""
     return str(next(found(obj, "metadata.name"), ""))
 
 
 def count_in(obj: Object, field: str, default: int) -> int:
-    """A field that counts pods, or the default. Raises UnreadableJobError for what is no such number."""
+    """The count of pods in that field, or the default. Raises UnreadableJobError if the field holds anything else."""
     value = obj.get(field)
     if value is None:
         return default

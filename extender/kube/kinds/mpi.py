@@ -26,10 +26,10 @@ def _templates(obj: Object) -> Iterator[Template]:
             count_in(one, "replicas", 1 if launches else 0),
             indexed=together or not launches,
             wave=int(waits and launches),
-            # What is written after its Job was made reaches the launcher in part: annotations, which are merged.
+            # The launcher's Job may exist already. Of later changes only annotations reach it, since they are merged.
             affinity=not launches,
             emptied=launches,
-            # The launcher is worker 0 then.
+            # With runLauncherAsWorker the launcher is worker 0.
             first_index=int(together and not launches),
             grows=not launches,
             deadline_s=deadline_in(obj, DEADLINE),
@@ -37,7 +37,7 @@ def _templates(obj: Object) -> Iterator[Template]:
         )
 
 
-# In all else like the kinds of training-operator.
+# All other fields are those of training-operator's kinds.
 MPI = replace(
     TRAINING[0],
     version="kubeflow.org/v2beta1",

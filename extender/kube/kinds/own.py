@@ -1,4 +1,4 @@
-"""Kinds of the setting ``job_kinds``. Their pods are told apart by what Muster writes on their templates."""
+"""Kinds of the setting ``job_kinds``. Annotations that Muster writes on the templates tell their pods apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.kube.reading.numbering import series_of_role
 
 
 def own_kinds(said: Sequence[JobKind]) -> tuple[Kind, ...]:
-    """In the order of the setting."""
+    """The kinds, in the order of the setting."""
     return tuple(map(_kind, said))
 
 

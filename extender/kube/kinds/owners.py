@@ -1,7 +1,7 @@
 """StatefulSet, ReplicaSet, Deployment and LeaderWorkerSet: how many pods each wants, and in which order they come.
 
-They cannot be suspended, so their gangs are planned when their pods are there. Two make pods only when others run: then
-those that are yet to come are planned with the first one.
+None of these can be suspended, so their gangs are planned once their pods exist. Two of them make some pods only when
+others run. Those later pods are planned together with the first one.
 https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#pod-management-policies
 https://lws.sigs.k8s.io/docs/reference/leaderworkerset.v1/
 """
@@ -33,10 +33,15 @@ TOO_MANY_PODS = f"it makes its {{}} pods in order, and no more than {MOST_PODS:,
 
 @dataclass(frozen=True, slots=True)
 class OwnerKind:
-    """``order``: in which order it makes the pods of a gang. ``numbers``: the first number of its pods, and how many
-    there are. ``templates``: that of the first one and that of the others. ``told``: its pods say the size themselves.
-    ``restarts``: when a pod goes, it makes all of that gang anew. ``groups``: how many gangs it makes. ``claims``:
-    where its templates of volume claims are, of which its StatefulSets make one for each pod.
+    """A kind of object that owns gangs of pods and cannot be suspended.
+
+    ``order``: the order in which it makes the pods of a gang.
+    ``numbers``: the first index of its pods, and how many there are.
+    ``templates``: the template of the first pod, and that of the others.
+    ``told``: the pods state the size of their gang themselves.
+    ``restarts``: when one pod goes, the controller remakes the whole gang.
+    ``groups``: how many gangs one object makes.
+    ``claims``: the path of its volume claim templates, of which its StatefulSets make one claim for each pod.
     """
 
     version: str
@@ -56,13 +61,12 @@ class OwnerKind:
 
     @property
     def path(self) -> str:
-        """Of all of its objects, at the API server."""
+        """The API path of all objects of the kind."""
         return f"/apis/{self.version}/{self.plural}"
 
 
 def owners_of(kind: OwnerKind, reader: Reader) -> Resource[GangOwner, Event]:
-    """Those with the label that the admission policy writes where their author asks for it. The API server sends no
-    others."""
+    """The resource to follow: objects with the label that the admission policy writes at their author's request."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, GangOwner | None]:
         obj = msgspec.json.decode(raw)
@@ -81,12 +85,15 @@ def owners_of(kind: OwnerKind, reader: Reader) -> Resource[GangOwner, Event]:
 
 
 def made_by_deployment(meta: Meta) -> bool:
-    """Such a ReplicaSet has the label from the template of its Deployment, and is the Deployment's."""
+    """Whether a Deployment made this ReplicaSet. Such a ReplicaSet has the label from its Deployment's template."""
     return any(one.controller and one.kind == DEPLOYMENT for one in meta.owner_references or ())
 
 
 def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
-    """What in it cannot be read is its ``problem``. Raises UnreadableError if nobody can say which object it is."""
+    """Read the owner of a gang. Its ``problem`` says what cannot be read.
+
+    Raises UnreadableError if the metadata do not identify the object.
+    """
     meta = meta_of(kind.name, obj)
     made_by = Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
     key = GroupKey(meta.namespace or "", owner_name(kind.name, made_by.name))
@@ -110,7 +117,7 @@ def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
 def _podset(
     kind: OwnerKind, obj: Object, meta: Meta, key: GroupKey, owner: Controller, minimum: int, reader: Reader
 ) -> PodSet:
-    """Its pods are numbered from 0, or from where it says."""
+    """The podset of pods that are made in order; their indexes begin at 0, or where the object says."""
     first, count = kind.numbers(obj)
     if first + count > MOST_PODS:
         raise UnreadableJobError(TOO_MANY_PODS.format(f"{first + count:,}"))
@@ -161,7 +168,7 @@ def _leader_and_workers(obj: Object) -> tuple[Object, Object]:
 
 
 def _exclusive(obj: Object) -> str:
-    """The level that its groups do not share, empty without one. Its controller writes it on all pods."""
+    """The level that the groups do not share; empty without one. The controller copies it to all pods."""
     return str((next(found(obj, "metadata.annotations"), None) or {}).get(LWS_EXCLUSIVE, ""))
 
 
@@ -177,13 +184,13 @@ def _pod_management(obj: Object) -> Order:
 
 
 def _startup(obj: Object) -> Order:
-    """With a domain for each group the workers are made when their leader is on a node."""
+    """The order of a group. With exclusive domains the workers are made once their leader has a node."""
     leader_first = _exclusive(obj) or "LeaderReady" in found(obj, "spec.startupPolicy")
     return Order.LEADER_FIRST if leader_first else Order.TOGETHER
 
 
 def _restarts_groups(obj: Object) -> bool:
-    """By default it does, and so it does by a policy that is not known here."""
+    """Whether a lost pod remakes its group: the default, and assumed for unknown policies."""
     return all(one not in ("None", "Default") for one in found(obj, "spec.leaderWorkerTemplate.restartPolicy"))
 
 

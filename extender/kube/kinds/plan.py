@@ -1,11 +1,11 @@
 """The plan and the flavors of a job, as Muster writes them on its annotations and reads them back.
 
-``muster.dev/plan`` is ``{"podset": "nodeA*4,nodeB*4"}``, by slot index. While a job that was let go has no nodes,
-until when they are awaited stands in its place.
+``muster.dev/plan`` is ``{"podset": "nodeA*4,nodeB*4"}``, by slot index. A job that was started without a plan has the
+deadline for its nodes there instead.
 
-``muster.dev/flavors`` is ``{"podset": {"resource": "flavor"}}``. Podsets with the same flavors share an entry, their
-names joined with commas, which no such name has: the Jobs of a JobSet are many. No podset at all says that the job was
-admitted without quota.
+``muster.dev/flavors`` is ``{"podset": {"resource": "flavor"}}``. Podsets with the same flavors share an entry, because
+a JobSet can have many Jobs. The entry's key joins their names with commas, which no name contains. An empty object
+says that the job was admitted without quota.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from extender.kube.reading.plain import is_identifier, is_name, is_resource, jso
 from policies.model import InVain, LetGo, PlannedNodes
 
 MOST_PODS = 10_000
-"""Of one job. The names of so many nodes still fit into one annotation of a pod template."""
+"""Most pods of one job. That many node names still fit into one annotation of a pod template."""
 
 _TIMES = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _AT = r"(?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
@@ -31,13 +31,13 @@ _IN_VAIN = re.compile(rf"no nodes came by attempt {_NUMBER}; none are asked for 
 
 
 def plan_text(plan: PlannedNodes) -> str:
-    """Runs of one node are said once. A slot without a node has an empty name."""
+    """The plan as JSON. Runs of one node are written once; a slot without a node has an empty name."""
     said = {name: ",".join(f"{node}*{len(list(run))}" for node, run in groupby(nodes)) for name, nodes in plan.items()}
     return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
 def plan_from(text: str | None) -> PlannedNodes | None:
-    """None where there is none, or nobody can have written it by ``plan_text``."""
+    """Parse the plan; None if there is none or ``plan_text`` cannot have written it."""
     if (podsets := json_of(text, dict[str, str])) is None:
         return None
     plan: dict[str, tuple[str, ...]] = {}
@@ -58,23 +58,23 @@ def plan_from(text: str | None) -> PlannedNodes | None:
 
 
 def let_go_text(let_go: LetGo) -> str:
-    """No plan can be read from it. To the second."""
+    """The deadline for nodes, to the second. ``plan_from`` rejects this text."""
     return f"nodes are awaited until {_instant(let_go.until)}, attempt {let_go.attempt}"
 
 
 def let_go_from(text: str | None) -> LetGo | None:
-    """None where nobody can have written it by ``let_go_text``."""
+    """Parse the deadline for nodes; None if ``let_go_text`` cannot have written it."""
     found = _instant_and_number(_LET_GO, text)
     return None if found is None else LetGo(*found)
 
 
 def in_vain_text(in_vain: InVain) -> str:
-    """To the second."""
+    """The back-off after starts without nodes, to the second."""
     return f"no nodes came by attempt {in_vain.attempts}; none are asked for before {_instant(in_vain.until)}"
 
 
 def in_vain_from(text: str | None) -> InVain | None:
-    """None where nobody can have written it by ``in_vain_text``."""
+    """Parse the back-off; None if ``in_vain_text`` cannot have written it."""
     found = _instant_and_number(_IN_VAIN, text)
     return None if found is None else InVain(*found)
 
@@ -84,7 +84,7 @@ def _instant(at: float) -> str:
 
 
 def _instant_and_number(pattern: re.Pattern[str], text: str | None) -> tuple[float, int] | None:
-    """The number counts from 1."""
+    """The instant in seconds since the epoch, and the attempt, which counts from 1."""
     said = pattern.fullmatch(text or "")
     at = instant_of(said["at"]) if said is not None else None
     if said is None or at is None or not (number := int(said["number"])):
@@ -96,7 +96,7 @@ Flavors = Mapping[str, Mapping[str, str]]
 
 
 def flavors_text(flavors: Flavors) -> str:
-    """Compact JSON."""
+    """The flavors as compact JSON."""
     together: dict[str, list[str]] = {}
     for name in sorted(flavors):
         together.setdefault(_compact(flavors[name]), []).append(name)
@@ -104,7 +104,7 @@ def flavors_text(flavors: Flavors) -> str:
 
 
 def flavors_from(text: str | None) -> Flavors | None:
-    """None where there is none, or nobody can have written it by ``flavors_text``."""
+    """Parse the flavors; None if there are none or ``flavors_text`` cannot have written them."""
     if (said := json_of(text, dict[str, dict[str, str]])) is None or not all(map(_is_assignment, said.values())):
         return None
     podsets = [(name, flavors) for names, flavors in said.items() for name in names.split(",")]

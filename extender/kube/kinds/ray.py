@@ -11,10 +11,10 @@ from extender.kube.reading.numbering import RAY_HEAD, series_of_ray
 from extender.kube.reading.objects import Meta
 
 _WAITS_FOR_HEAD: Object = {"name": "wait-gcs-ready", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
-"""What ray-operator v1.6.0 adds to workers, unless ENABLE_INIT_CONTAINER_INJECTION says otherwise."""
+"""The init container that ray-operator v1.6.0 adds to workers, unless ENABLE_INIT_CONTAINER_INJECTION disables it."""
 _AUTOSCALER: Object = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _SUBMITTER: Object = {"name": "ray-job-submitter", "resources": {"requests": {"cpu": "500m", "memory": "200Mi"}}}
-"""What it adds to the head of a RayJob with submissionMode SidecarMode."""
+"""The container that ray-operator adds to the head of a RayJob with submissionMode SidecarMode."""
 
 
 def _of_cluster(obj: Object) -> Iterator[Template]:
@@ -31,7 +31,8 @@ def _of_all_pods(obj: Object) -> Iterator[Template]:
     mode = spec.get("submissionMode") or "K8sJobMode"
     yield from _cluster(part_of(spec, "rayClusterSpec"), *((_SUBMITTER,) if mode == "SidecarMode" else ()))
     if mode == "K8sJobMode" and spec.get("submitterPodTemplate") is not None:
-        # Its Job is made when the cluster is ready. Of a default one there is no template to write on.
+        # The controller makes the submitter's Job when the cluster is ready. The default submitter has no template to
+        # write on.
         yield Template("", part_of(spec, "submitterPodTemplate"), ("",), 1, indexed=False, wave=1)
 
 
@@ -54,12 +55,15 @@ def _cluster(spec: Object, *sidecars: Object) -> Iterator[Template]:
 
 
 def _labels(node_type: str, group: str) -> Meta:
-    """The labels that ray-operator gives its pods, by which their spread and affinity may select them."""
+    """The labels that ray-operator gives the pods; spread and affinity may select by them."""
     return Meta(labels={"ray.io/node-type": node_type, "ray.io/group": group, "ray.io/is-ray-node": "yes"})
 
 
 def _workers(group: Object, name: str, scales: bool) -> Template:
-    """What the autoscaler adds later is made of the same template: it must not be led to the nodes of the others."""
+    """The template of a worker group.
+
+    Pods that the autoscaler adds later come from the same template, and must not be steered to the planned nodes.
+    """
     replicas, hosts = _replicas(group), max(1, count_in(group, "numOfHosts", 1))
     pods, added = part_of(group, "template"), (_WAITS_FOR_HEAD,)
     if hosts == 1:
@@ -69,14 +73,14 @@ def _workers(group: Object, name: str, scales: bool) -> Template:
         return Template(name, pods, one, replicas, indexed=False, added=added, led=led, minimum=least, meta=labels)
     if replicas > MOST_PODS:
         raise UnreadableJobError(f"it has more than {MOST_PODS:,} replicas, and no more pods can be planned together")
-    # A replica is one machine of several hosts. The indexes of the replicas lead only those that were planned.
+    # A replica is one machine of several hosts. Only the planned replicas have indexes that steer them to nodes.
     series = tuple(series_of_ray(name, at) for at in range(replicas))
     labels = _labels("worker", name)
     return Template(name, pods, series, hosts, affinity=not scales, added=added, grows=True, meta=labels)
 
 
 def _replicas(group: Object) -> int:
-    """As ray-operator reads it."""
+    """The number of replicas, bounded as ray-operator bounds it."""
     if group.get("suspend") is True:
         return 0
     least, most = count_in(group, "minReplicas", 0), count_in(group, "maxReplicas", (1 << 31) - 1)
@@ -84,7 +88,7 @@ def _replicas(group: Object) -> int:
 
 
 def _shuts_down(obj: Object) -> bool:
-    """ray-operator refuses to suspend any other RayJob: it fails its validation for good."""
+    """Whether ray-operator allows to suspend the RayJob. Any other one would fail its validation permanently."""
     return True in found(obj, "spec.shutdownAfterJobFinishes") and not any(found(obj, "spec.clusterSelector"))
 
 
@@ -94,16 +98,16 @@ RAY_CLUSTER = Kind(
     plural="rayclusters",
     templates=_of_cluster,
     suspend="spec.suspend",
-    # It serves until somebody deletes it.
+    # A RayCluster serves until it is deleted.
     finished=(),
     active=(),
     ran=("HeadPodReady", "status.availableWorkerReplicas"),
     managed_by="spec.managedBy",
     managers=("ray.io/kuberay-operator",),
     stopped="RayClusterSuspended",
-    # ray-operator begins with each, and then stops those that are suspended.
+    # ray-operator first handles every cluster, and then stops the suspended ones.
     began=("metadata.uid",),
-    # With upgradeStrategy Recreate each change of a template makes all pods anew.
+    # With upgradeStrategy Recreate each change of a template remakes all pods.
     frozen=True,
 )
 _STATUS = "status.jobDeploymentStatus"
@@ -119,7 +123,7 @@ RAY_JOB = Kind(
     managed_by="spec.managedBy",
     managers=("ray.io/kuberay-operator",),
     stopped=f"{_STATUS}=Suspended",
-    # The same.
+    # As for RayCluster.
     began=("metadata.uid",),
     suspendable=_shuts_down,
 )

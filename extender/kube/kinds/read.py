@@ -1,7 +1,7 @@
 """Read a decoded job of any kind into the Job of the core.
 
-With it come hints for its author about what does not count, and the shape of each podset as one short key: all that
-admission may go by when the API server creates its pods.
+Besides the job come hints for its author about annotations without effect, and a short key for the shape of each
+podset. The key covers everything that admission may depend on when the API server creates the pods.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NO_BOOLEAN = {
 
 
 def unread_booleans(meta: Meta) -> Iterator[str]:
-    """One sentence for each value that is neither true nor false."""
+    """Yield one sentence for each value that is neither true nor false."""
     for key, meant in NO_BOOLEAN.items():
         yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.no_booleans(key))
 
 
 def hints_of(meta: Meta) -> Iterator[str]:
-    """What its author says that does not count. Of keys that mean nothing the first."""
+    """Yield hints about what the author wrote that has no effect. Of the unknown keys only the first is named."""
     if is_misspelt(meta):
         yield MISSPELT
     yield from (f"{one.key} {one.what}: {one.fix}" for one in islice(misspelt(meta, of_job=True), 1))
@@ -55,15 +55,18 @@ def hints_of(meta: Meta) -> Iterator[str]:
 
 
 _PER_JOB = ("env", "envFrom", "args", "command", "image")
-"""What differs between jobs of one shape, in each container."""
+"""Fields of a container that differ between jobs of one shape."""
 _CONTAINERS = ("containers", "initContainers")
 _NAME = "(name)"
 
 
 def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod) -> str:
-    """``completed``: what its pods ask for as LimitRanges, its RuntimeClass and its PriorityClass complete it: when one
-    of these changes, so does the shape. ``names``: the name and the UID of the job. Where they stand in the template,
-    as in the labels that controllers write, every job has its own: jobs that differ in nothing else have one shape.
+    """A hash that is equal for jobs whose pods the API server and Muster treat alike.
+
+    ``names``: the name and UID of the job. They are masked where they stand in the template, as in the labels that
+    controllers write, so that jobs that differ in nothing else have one shape.
+    ``completed``: a pod as LimitRanges, its RuntimeClass and its PriorityClass complete it. If one of these changes, so
+    does the shape.
     """
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     if not isinstance(meta, dict) or not isinstance(spec, dict):
@@ -73,7 +76,7 @@ def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod)
     said = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}, asked]
     text = json.dumps(said, sort_keys=True)  # escapes whatever cannot be encoded
     for name in filter(None, names):
-        # A name has no sign that JSON escapes. It is looked for as a whole text, and at the beginning of one.
+        # JSON escapes no character of a name. The name is matched as a whole text, and at the beginning of one.
         for end in ('"', "-"):
             text = text.replace(f'"{name}{end}', f'"{_NAME}{end}')
     return blake2b(text.encode("ascii", "replace"), digest_size=16).hexdigest()
@@ -105,7 +108,7 @@ NATIVE_GROUP = (
 
 _REMEMBERED = 10_000
 _TEMPLATES = 2_000
-"""Shapes of which a template is kept: a few KiB each."""
+"""How many shapes keep a template; each takes a few KiB."""
 
 
 class TemplateObject(msgspec.Struct):
@@ -117,9 +120,10 @@ class TemplateObject(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What the spec, labels and annotations of a job say, and of its status what its kind reads for them.
+    """The part of a job that its spec, labels, annotations and ``progress`` fields decide; read once per generation.
 
-    ``marked``: something of ours is on its templates. ``run``, ``done``, ``closed``: as in Job.
+    ``marked``: Muster has written on its templates.
+    ``run``, ``done``, ``closed``: as in Job.
     """
 
     podsets: PodSets
@@ -131,8 +135,12 @@ class _Said:
 
 
 class Reader:
-    """``schedulers``: the names of the schedulers that Muster serves. ``registry``: the kinds that there are.
-    ``completion`` is replaced as objects change."""
+    """Reads jobs of all kinds.
+
+    ``schedulers``: names of the schedulers that Muster serves.
+    ``registry``: all known kinds.
+    ``completion``: what completes pods; replaced when those objects change.
+    """
 
     def __init__(
         self,
@@ -147,23 +155,26 @@ class Reader:
         self._templates: dict[str, str] = {}
 
     def template_of(self, shape: str) -> Object | None:
-        """Return a template of that shape as its author wrote it; None where it is not known any more."""
+        """A template of that shape as its author wrote it; None if it is no longer remembered."""
         text = self._templates.get(shape)
         return None if text is None else json.loads(text)
 
     def read(self, kind: Kind, obj: Object, *, managed: bool = True) -> Job:
-        """What in it keeps it from being planned is its ``problem``. Raises UnreadableError if nobody can say which
-        object it is. ``managed``: whether its metadata ask for it."""
+        """Read the job that the object is or shows.
+
+        ``managed``: whether its metadata ask Muster to admit it. The job's ``problem`` says why it cannot be planned.
+        Raises UnreadableError if the metadata do not identify the object.
+        """
         meta = meta_of(kind.name, obj)
         owner = _job_in(kind, meta)
         said = self._known(kind, obj, meta, owner)
         suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
         writable = suspended or not (kind.frozen and finished)
-        # What shows a suspended job has its plan until that is taken off the templates.
+        # The object that shows a suspended job keeps the plan until the templates are cleaned.
         planned = None if suspended and kind.shown_in else (meta.annotations or {}).get(PLAN)
         queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
         unread = next(unread_booleans(meta), "")
-        # Of one that nobody has suspended, and that names no queue, nobody can tell that it is to be admitted.
+        # A job that is neither suspended nor names a queue gives no sign that it is to be admitted.
         told = suspended or bool(queue) or "true" in meta.said(GANG) or kind.shown_in is not None
         return Job(
             podsets=said.podsets,
@@ -201,8 +212,11 @@ class Reader:
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
-        """Most changes of a job are of its status: what its spec says is read once for each generation of it. What
-        shows it may be made anew while it stays."""
+        """The spec's part of the job, read again only when the generation or the ``progress`` fields change.
+
+        Most changes of a job are changes of its status. The object that shows a job may be made again while the job
+        stays, so its UID counts as well.
+        """
         generation = obj["metadata"].get("generation")
         progress = tuple(value for path in kind.progress for value in found(obj, path))
         version = meta.uid, generation, meta.labels, meta.annotations, progress
@@ -264,7 +278,7 @@ class Reader:
             del self._templates[next(iter(self._templates))]
 
     def shape_of(self, meta: Meta, key: GroupKey, owner: Controller, template: Object) -> tuple[Pod, str]:
-        """A pod of that template, without a number, and what is wrong with it. Raises UnreadableJobError."""
+        """A pod of that template without an index, and what is wrong with it. Raises UnreadableJobError."""
         return self._shape(meta, key, owner, 1, decoded(template))
 
     def _shape(
@@ -279,7 +293,8 @@ class Reader:
         return shape, next(filter(None, problems), "")
 
     def _scheduled(self, spec: TemplateSpec) -> str:
-        """Where no scheduler is named the admission policy names ours."""
+        """Why Muster does not schedule this pod; empty if it does. The admission policy names ours where none is
+        named."""
         if not spec.scheduler_name:
             spec.scheduler_name = self.schedulers[0]
         if spec.scheduler_name in self.schedulers:
@@ -288,7 +303,7 @@ class Reader:
 
 
 def templates_of(kind: Kind, obj: Object) -> list[Template]:
-    """Its pod templates, each of the shape that pod templates have. Raises UnreadableJobError."""
+    """The job's pod templates, each checked to decode as one. Raises UnreadableJobError."""
     templates = list(kind.templates(obj))
     for template in templates:
         decoded(template.pod)
@@ -310,7 +325,7 @@ def _job_in(kind: Kind, meta: Meta) -> Controller:
 
 
 def meta_of(kind: str, obj: Object) -> Meta:
-    """Raises UnreadableError if nobody can say which object of that kind it is."""
+    """The object's metadata. Raises UnreadableError if they do not identify the object."""
     try:
         meta = msgspec.convert(obj.get("metadata"), Meta)
     except UNDECODABLE as error:
@@ -321,7 +336,7 @@ def meta_of(kind: str, obj: Object) -> Meta:
 
 
 def decoded(pod: Object) -> TemplateObject:
-    """Raises UnreadableJobError."""
+    """Decode a pod template. Raises UnreadableJobError."""
     try:
         return msgspec.convert(pod, TemplateObject)
     except UNDECODABLE as error:
@@ -329,7 +344,8 @@ def decoded(pod: Object) -> TemplateObject:
 
 
 def _gang(metas: list[Meta]) -> str:
-    """The name that its templates say; empty if they say none."""
+    """The gang that the templates name; empty if they name none. Raises UnreadableJobError if they contradict each
+    other."""
     if any(meta.said(COSCHEDULING_POD_GROUP) for meta in metas):
         raise UnreadableJobError(A_PODGROUP)
     names = {name for meta in metas for name in meta.said(POD_GROUP)}
@@ -341,7 +357,7 @@ def _gang(metas: list[Meta]) -> str:
 
 
 def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | None:
-    """Of all pods together; None: its author says none."""
+    """The minimum of all pods together that the author states; None without one. Raises UnreadableJobError."""
     said = [(MIN_MEMBER, text) for one in (meta, *metas) for text in one.said(MIN_MEMBER)]
     if kind.min_parallelism:
         said += [(MIN_PARALLELISM, text) for text in [(meta.annotations or {}).get(MIN_PARALLELISM)] if text]
@@ -355,7 +371,7 @@ def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | Non
 
 
 def _least(templates: list[Template], said: int | None) -> list[int]:
-    """Of each podset: what the kind of job says itself, or all, where the author says a number of all pods together."""
+    """The minimum of each podset: what the kind says, or all its pods if the author states a total."""
     return [
         one.count - len(one.done) if said is not None or one.minimum is None else one.minimum
         for one in templates
@@ -370,8 +386,8 @@ def _ended(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[S
 
 
 def _runs(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[RunTerms]:
-    """Yield how long the pods of each podset run. A deadline of the job goes before that of its pods, of which it may
-    make others when they fail."""
+    """Yield how long the pods of each podset run. The job's deadline counts before that of a pod, since a failed pod
+    may be replaced by another."""
     named = {podset.name: podset.template.run for podset in podsets}
     for template in templates:
         yield from (RunTerms(None, template.deadline_s).over(named[name]) for name in template.series)
@@ -383,7 +399,10 @@ def _began(obj: Object) -> float | None:
 
 
 def podsets_of(templates: list[Template], shapes: list[Pod], least: list[int], minimum: int) -> Iterator[PodSet]:
-    """The least number of pods is taken from the last podsets first, and one pod of each stays while that is enough."""
+    """Yield the podsets, with minima that add up to ``minimum``.
+
+    The last podsets lose minimum first. Each keeps at least one pod while that suffices.
+    """
     made_of = [
         (template, shape, name) for template, shape in zip(templates, shapes, strict=True) for name in template.series
     ]

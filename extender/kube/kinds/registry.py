@@ -27,11 +27,12 @@ _GROUPS = frozenset(
         "leaderworkerset.x-k8s.io",
     )
 )
-"""Of kinds that make jobs, which are part of them then. The admission policy has the same."""
+"""API groups of kinds that make jobs. A job that one of them made is a part of its maker. The admission policy has
+the same list."""
 
 
 class Registry:
-    """``kinds``: all that Muster knows, with ``own``, those of its settings."""
+    """All kinds that Muster knows, including ``own``, those of its settings."""
 
     def __init__(self, own: Sequence[Kind] = ()) -> None:
         self.kinds = (*KINDS, *own)
@@ -39,23 +40,23 @@ class Registry:
         self._own = {(kind.group, kind.name) for kind in own}
 
     def kind_of(self, version: str, name: str) -> Kind | None:
-        """The kind of an object or of an owner, in whichever version of its group."""
+        """The kind of an object or owner, in any version of its API group."""
         return self._by_name.get((_group(version), name))
 
     def read_as(self, kind: Kind, meta: Meta) -> Kind:
-        """The kind of the job that an object of this kind shows: its own, or of whom has made it to be read in it."""
+        """The kind of the job that the object shows: its own, or that of the owner that is read in it."""
         makers = _makers(meta)
         return next((one for one in self.kinds if one.shown_in is kind and (one.version, one.name) in makers), kind)
 
     def is_wanted(self, kind: Kind, meta: Meta) -> bool:
-        """Whether Muster is to admit it: its author asks for it, or the admission policy has said so where it is
-        shown."""
+        """Whether Muster is to admit the job: its author asks, or the admission policy has marked the object that
+        shows it."""
         if kind.shown_in is not None:
             return WORKLOAD in (meta.annotations or {})
         return asks(meta) and self.is_outermost(meta)
 
     def is_outermost(self, meta: Meta) -> bool:
-        """No job of any kind has made it. The Jobs of a CronJob, or of a workflow, are admitted one by one."""
+        """Whether no job of any kind made this one. Jobs of a CronJob or of a workflow are admitted one by one."""
         return not any(
             _group(version) in _GROUPS or (version, kind) == _JOB or (_group(version), kind) in self._own
             for version, kind in _makers(meta)
@@ -63,7 +64,7 @@ class Registry:
 
 
 def asks(meta: Meta) -> bool:
-    """Its author wants Muster to admit it, or writes something else than false where that is said."""
+    """Whether the author asks Muster to admit the job by any value but false, or by a queue."""
     said = meta.said(GANG)
     return "false" not in said and (any(said) or any((meta.labels or {}).get(key) for key in QUEUES))
 

@@ -1,4 +1,4 @@
-"""Jobs, and what completes their pods, as resources to follow."""
+"""Jobs, and the objects that complete their pods, as resources to follow."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SKETCH = msgspec.json.Decoder(AnyObject)
 
 
 def jobs_of(kind: Kind, reader: Reader) -> Resource[Job, Event]:
-    """The jobs that objects of that kind are, or show, and that Muster is to admit. Of all others nothing but the
-    metadata is decoded."""
+    """The resource to follow: the jobs that Muster admits, which objects of that kind are or show. Of other objects
+    only the metadata is decoded."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, Job | None]:
         meta = _SKETCH.decode(raw).metadata or Meta()
@@ -51,7 +51,7 @@ def _lookup(path: str, kind: type[LookupT]) -> Resource[LookupT, None]:
         meta = obj.metadata or Meta()
         if not meta.name:
             raise UnreadableError("it has no name")
-        # Heartbeats and the like are no change.
+        # Other metadata, such as heartbeats, is no change.
         meta = Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
         obj.metadata = Meta(name=meta.name, namespace=meta.namespace)
         return meta, obj

@@ -1,6 +1,6 @@
-"""Put what Muster writes on a pod template, and take exactly that off again.
+"""Write Muster's part on a pod template, and remove exactly that part again.
 
-Part of it is what the pods tolerate and select besides, for the flavor that they get.
+It includes the tolerations and node labels that the pods need for their flavor.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from extender.kube.reading.plain import json_of
 from policies.model import Toleration
 
 TOLERATED = "tolerations"
-"""What ``tolerate`` has added is kept under this name."""
+"""The key under which the tolerations that ``tolerate`` added are kept."""
 _TOLERATIONS = "spec.tolerations"
 SELECTED = "nodeSelector"
-"""What ``select`` has added is kept under this name."""
+"""The key under which the labels that ``select`` added are kept."""
 _SELECTOR = "spec.nodeSelector"
 
 MOST_TERMS = 8
-"""Nodes that node affinity names where the pods have indexes, too: one term costs next to nothing."""
+"""Most nodes to name in node affinity if the pods have indexes, too. Each term costs kube-scheduler little."""
 MOST_TERMS_WITHOUT_INDEX = 64
 _OURS = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _AFFINITY = "affinity"
 Kept = Mapping[str, str]
-"""What the template's author had written where Muster writes: the annotations, and the places that were empty."""
+"""What the author had written where Muster writes: values of annotations, and places that were empty."""
 
 
 def put_on(
@@ -46,9 +46,10 @@ def put_on(
     tolerations: Sequence[Toleration] = (),
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Write ``marks`` and lead the pods to ``nodes``: of each podset one for each slot, "" for a slot without one.
-    ``tolerations``: what the pods tolerate besides; ``labels``: what they ask of their nodes besides. Returns what
-    ``take_off`` needs to know of the template as it was.
+    """Write ``marks``, and steer the pods to ``nodes``. Returns what ``take_off`` needs to restore the template.
+
+    ``nodes``: for each podset the node of each slot; "" for a slot without one.
+    ``tolerations``, ``labels``: what the pods tolerate and select besides, for their flavor.
     """
     pod = template.pod
     kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
@@ -75,7 +76,7 @@ def put_on(
 
 
 def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
-    """The template as its author wrote it. ``emptied``: leave our annotations, without values."""
+    """Restore the template as its author wrote it. ``emptied``: keep Muster's annotations, with empty values."""
     pod = template.pod
     meta = pod.get("metadata")
     annotations = meta.get("annotations") if isinstance(meta, dict) else None
@@ -104,7 +105,7 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
 
 
 def kept_of(meta: Meta) -> dict[str, Kept]:
-    """What ``take_off`` needs to know, by template; empty where nobody can have written it by ``start``."""
+    """What ``take_off`` needs, by template; empty if ``start`` cannot have written it."""
     return dict(json_of((meta.annotations or {}).get(OWN), dict[str, dict[str, str]]) or {})
 
 
@@ -113,7 +114,8 @@ def kept_text(kept: dict[str, dict[str, str]]) -> str:
 
 
 def bare(template: Template, kept: Kept) -> Object:
-    """A copy as its author wrote it, and its controller adds to it. What Muster does not write is not copied."""
+    """A copy of the template as its author wrote it, plus what its controller adds. Parts that Muster does not write
+    are shared with the original."""
     pod = dict(template.pod)
     if "metadata" in pod:
         pod["metadata"] = deepcopy(pod["metadata"])
@@ -137,7 +139,7 @@ def bare(template: Template, kept: Kept) -> Object:
 
 
 def is_marked(template: Template) -> bool:
-    """Something of ours is on it."""
+    """Whether Muster has written on the template."""
     annotations = next(found(template.pod, "metadata.annotations"), None) or {}
     return bool(annotations.get(WORKLOAD) or annotations.get(NODES))
 
@@ -146,9 +148,12 @@ _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "label
 
 
 def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, least: int) -> str:
-    """Write the nodes, if there are any; returns what the label ``LED`` says of it, "" where none are written.
-    ``terms``: they may be in node affinity. ``least``: with so many pods of all templates the job starts. The policy
-    untracked.yaml takes pods with an index of at least that for such that are not in the plan, and no others."""
+    """Write the planned nodes on the template. Returns the value of the label ``LED``; "" if no nodes are written.
+
+    ``terms``: node affinity may carry them.
+    ``least``: how many pods of all templates start the job. The policy untracked.yaml treats pods with an index of at
+    least that as additions beyond the plan.
+    """
     if not template.led or _needs_choice(template.pod):
         return ""
     if not (names := tuple(dict.fromkeys(chain.from_iterable(nodes)))):
@@ -158,7 +163,7 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, le
     if terms and len(names) <= MOST_TERMS and "" not in names and not mistaken:
         return _bind(template.pod, names)
     if template.indexed or planned == 1:
-        # By the index of each; the Jobs of a JobSet are parted by semicolons.
+        # Each index picks its node from this list. Semicolons separate the Jobs of a JobSet.
         text = ";".join("," * template.first_index + ",".join(one) for one in nodes)
         template.pod["metadata"]["annotations"][NODES] = text
         return LED_BY_INDEX
@@ -166,7 +171,8 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, le
 
 
 def _needs_choice(pod: Object) -> bool:
-    """It is spread, and kube-scheduler would count only the nodes of a node affinity."""
+    """Whether topology spread needs a choice of nodes: kube-scheduler counts only the nodes that the affinity
+    allows."""
     said = next(found(pod, "spec.topologySpreadConstraints"), None) or []
     return any(one.needs_choice for one in required_spread(msgspec.convert(said, list[SpreadConstraint]), {}))
 
@@ -180,14 +186,14 @@ def _bind(pod: Object, names: tuple[str, ...]) -> str:
 
 
 def _has_affinity(pod: Object) -> bool:
-    """It requires something of its nodes, or an affinity is there in which nothing stands: that has to stay so."""
+    """Whether the template requires something of nodes, or has an empty affinity object, which has to stay."""
     affinity = next(found(pod, f"spec.{_AFFINITY}"), None)
     node = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
     return {} in (affinity, node) or (isinstance(node, dict) and node.get(_REQUIRED) is not None)
 
 
 def _free(pod: Object) -> None:
-    """Take the node affinity off that names nothing but nodes."""
+    """Remove the required node affinity if it only names nodes."""
     spec = pod.get("spec")
     affinity = spec.get(_AFFINITY) if isinstance(spec, dict) else None
     node = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
@@ -212,7 +218,7 @@ def _names_a_node(term: Any) -> bool:
 
 
 def tolerate(pod: Object, tolerations: Sequence[Toleration]) -> str:
-    """Add those that are not there, behind those of its author. Returns what was added, as JSON; "" for nothing."""
+    """Add the missing tolerations behind the author's. Returns the added ones as JSON; "" for none."""
     there = list(next(found(pod, _TOLERATIONS), None) or ())
     wanted = [_object(one) for one in dict.fromkeys(tolerations)]
     added = [one for one in wanted if one not in there]
@@ -223,7 +229,7 @@ def tolerate(pod: Object, tolerations: Sequence[Toleration]) -> str:
 
 
 def tolerate_no_more(pod: Object, added: str) -> None:
-    """Take off what was added, the last of several that are alike: those before it are its author's."""
+    """Remove the added tolerations. Of equal ones the last goes: those before it are the author's."""
     if not (ours := json_of(added, list[Object])):
         return
     left = list(next(found(pod, _TOLERATIONS), None) or ())
@@ -237,31 +243,31 @@ def tolerate_no_more(pod: Object, added: str) -> None:
 
 
 def _object(one: Toleration) -> Object:
-    """As it is written in a pod; what is empty there says nothing."""
+    """The toleration as pods write it. Empty fields are left out."""
     said = {"key": one.key, "operator": one.operator, "value": one.value, "effect": one.effect}
     return {field: value for field, value in said.items() if value}
 
 
 def missing(pod: Object, labels: Mapping[str, str]) -> dict[str, str]:
-    """Those of which its author says nothing."""
+    """The labels that the author's selector does not mention."""
     there = next(found(pod, _SELECTOR), None) or {}
     return {key: value for key, value in labels.items() if key not in there}
 
 
 def select(pod: Object, labels: Mapping[str, str]) -> str:
-    """Add them. Returns what was added, as JSON."""
+    """Add the labels to the node selector. Returns them as JSON."""
     there = next(found(pod, _SELECTOR), None) or {}
     put(pod, _SELECTOR, {**there, **labels})
     return msgspec.json.encode(labels).decode()
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
-    """As the admission policy reads it. Neither keys nor values of labels have either sign."""
+    """The labels as the admission policy reads them. Neither "," nor "=" can occur in a label."""
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def select_no_more(pod: Object, added: str) -> None:
-    """Take off what was added, unless somebody has changed it since."""
+    """Remove the added labels, unless somebody has changed their values since."""
     ours = json_of(added, dict[str, str])
     there = next(found(pod, _SELECTOR), None)
     if not isinstance(there, dict) or not ours:

@@ -1,16 +1,16 @@
-"""TrainJob of Kubeflow Trainer v2: a runtime says what its pods are, and its controller makes a JobSet of both.
+"""TrainJob of Kubeflow Trainer v2: its controller makes a JobSet of the TrainJob and a runtime.
 
-It is read in that JobSet, which exists while it is suspended. It is started and stopped by itself: what is to be
-written on the JobSet goes into an entry of ``runtimePatches``, which the admission policy makes. The entry stays:
-without it trainer v2.3.0 cannot unsuspend the JobSet any more. Tolerations in it replace those of the runtime, and of
-the entries before it: it has all of them, as the JobSet shows them, while a flavor has brought some, and else none.
+Muster reads the job in that JobSet, which exists while the TrainJob is suspended, and starts and stops the TrainJob.
+Additions for the JobSet go into an entry of ``runtimePatches``, which the admission policy creates. The entry stays:
+without it trainer v2.3.0 cannot unsuspend the JobSet any more. Tolerations in the entry replace those of the runtime
+and of earlier entries. So it repeats all that the JobSet shows while a flavor adds some, and else has none.
 
-Trainer 2.1 has no such entries: what is to be on the JobSet itself goes into ``spec.annotations``, and what is to be on
-a template into ``podTemplateOverrides``. The admission policy writes in both ways, and the API server keeps the one
-that its CRD has a field for: that tells which Trainer it is. Trainer 2.0 can override no annotation of a template.
+Trainer 2.1 has no such entries. There the JobSet's annotations go into ``spec.annotations``, and those of templates
+into ``podTemplateOverrides``. The admission policy writes both ways, and the API server keeps the one that its CRD has
+a field for, which shows the version of Trainer. Trainer 2.0 can override no annotation of a template.
 
-While it runs nobody may change either, and its controller leaves the JobSet alone: the plan of one that was let go is
-written on the JobSet.
+A running TrainJob cannot be changed in either way, and its controller leaves the JobSet alone. So the plan of a job
+that was started without one is written on the JobSet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from extender.kube.reading.objects import Meta
 from extender.kube.reading.queue_name import SHOWN, any_queue_of
 
 MANAGER = "muster.dev/muster"
-"""Of our entry in ``runtimePatches``."""
+"""The manager of Muster's entry in ``runtimePatches``."""
 _OF_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
 _OF_JOB = (PLAN, FLAVORS)
 _PATCHES = "spec.runtimePatches.*"
@@ -47,8 +47,11 @@ TRAIN_JOB: Kind = replace(
 
 
 def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
-    """A copy of the TrainJob with what was written on a copy of its JobSet. ``entry``: also what goes into the entry,
-    or the overrides, which nobody may change while pods of it are active. Raises UnreadableJobError."""
+    """A copy of the TrainJob with the changes that were made to a copy of its JobSet.
+
+    ``entry``: also write the entry or the overrides, which are immutable while pods are active.
+    Raises UnreadableJobError.
+    """
     after = deepcopy(train_job)
     put(after, "spec.suspend", next(found(jobset, "spec.suspend"), False))
     written = next(found(jobset, "metadata.annotations"), None) or {}
@@ -65,13 +68,12 @@ def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
 
 
 def before_start(before: Object, after: Object) -> Object:
-    """``after``, with what goes into the entry and no more: Trainer before v2.2.1 refuses that in the write that
-    starts it."""
+    """``after`` reduced to the entry. Trainer before v2.2.1 refuses the entry in the write that starts the job."""
     return {**after, "metadata": before["metadata"], "spec": {**after["spec"], "suspend": True}}
 
 
 def _patch(train_job: Object, marks: Object, written: Mapping[str, Object]) -> None:
-    """As Trainer 2.2 and later read it."""
+    """Write the entry that Trainer 2.2 and later read."""
     others = [one for one in found(train_job, _PATCHES) if isinstance(one, dict) and one.get("manager") != MANAGER]
     jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name, pod in written.items()]
     template = {"metadata": {"annotations": marks}, "spec": {"replicatedJobs": jobs}}
@@ -80,7 +82,7 @@ def _patch(train_job: Object, marks: Object, written: Mapping[str, Object]) -> N
 
 
 def _override(train_job: Object, marks: Object, written: Mapping[str, Object]) -> None:
-    """As Trainer 2.1 reads it. Nothing names whose an override is but what it says."""
+    """Write the overrides that Trainer 2.1 reads. Only their content shows which overrides are Muster's."""
     said = next(found(train_job, _SHOWN), None) or {}
     shown = {key: value for key, value in said.items() if key not in (*_OF_JOB, OWN)}
     put(train_job, _SHOWN, shown | marks)
@@ -94,16 +96,21 @@ def _override(train_job: Object, marks: Object, written: Mapping[str, Object]) -
 
 
 def _marks(jobset: Object, meta: Meta) -> Object:
-    """On the JobSet itself. ``meta``: of the TrainJob. As the admission policy does it shows whether that is held, and
-    its queue."""
+    """The annotations for the JobSet itself. ``meta``: the TrainJob's metadata.
+
+    As in the admission policy, these show whether the TrainJob is held, and its queue.
+    """
     said = next(found(jobset, "metadata.annotations"), None) or {}
     shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: any_queue_of(meta)[0]}
     return shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
 
 
 def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
-    """What is Muster's of the template of each replicated job. An annotation that is not there has lost its value;
-    tolerations are said while Muster has added to them, labels of nodes since it has asked for them first."""
+    """Yield Muster's part of the template of each replicated job.
+
+    A missing annotation gets an empty value. Tolerations are listed while Muster has added some, and labels of nodes
+    from the first time that Muster asked for them.
+    """
     kept = kept_of(msgspec.convert(jobset["metadata"], Meta))
     for one in found(jobset, "spec.replicatedJobs.*"):
         if not isinstance(one, dict):

@@ -15,7 +15,7 @@ DEADLINE = "spec.runPolicy.activeDeadlineSeconds"
 _WAITS_FOR_MASTER: tuple[Object, ...] = (
     {"name": "init-pytorch", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}},
 )
-"""What training-operator v1.9.3 adds to the workers of a PyTorchJob, unless its administrator has changed it."""
+"""The init container that training-operator v1.9.3 adds to workers of a PyTorchJob by default."""
 
 
 def roles_of(obj: Object, field: str) -> Iterator[tuple[str, Object]]:
@@ -57,13 +57,13 @@ def _kind(name: str, field: str) -> Kind:
         ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
         managed_by="spec.runPolicy.managedBy",
         managers=("kubeflow.org/training-operator",),
-        # Beside a pod of a former start that has yet to go, the job would be Failed at once with restartPolicy Never.
+        # With restartPolicy Never the job fails at once if a pod of an earlier start still terminates.
         same_names=True,
     )
 
 
 def _least(obj: Object, count: int) -> int | None:
-    """How many workers an elastic PyTorchJob or PaddleJob can begin with."""
+    """How many workers an elastic PyTorchJob or PaddleJob can begin with; None for others."""
     policy = obj["spec"].get("elasticPolicy")
     if not isinstance(policy, dict) or policy.get("minReplicas") is None:
         return None

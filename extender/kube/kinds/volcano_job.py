@@ -1,8 +1,8 @@
-"""Volcano Jobs (``batch.volcano.sh/v1alpha1``): which pods come of one when its PodGroup was taken up.
+"""Volcano Jobs (``batch.volcano.sh/v1alpha1``): the pods that a job will make once its PodGroup is accepted.
 
-Its controller names the PodGroup and the pods (createOrUpdatePodGroup and createJobPod of volcano-sh/volcano,
-pkg/controllers/job), and its webhook lets nobody change the templates. Where they tell too little, the pods come
-first, and are planned as any gang.
+Volcano's controller names the PodGroup and the pods (createOrUpdatePodGroup and createJobPod of volcano-sh/volcano,
+pkg/controllers/job), and its webhook rejects changes of the templates. Where the templates say too little, Muster waits
+for the pods and plans them as any gang.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KIND = "Job"
 
 
 def volcano_jobs_of(reader: Reader) -> Resource[GroupJob, Event]:
-    """Those whose pods are all for schedulers that Muster serves."""
+    """The resource to follow: jobs whose pods all name schedulers that Muster serves."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, GroupJob | None]:
         obj = msgspec.json.decode(raw)
@@ -48,8 +48,11 @@ def volcano_jobs_of(reader: Reader) -> Resource[GroupJob, Event]:
 
 
 def volcano_job_from(obj: Object, reader: Reader) -> GroupJob | None:
-    """None where some of its pods are another scheduler's. Without podsets where they cannot be planned before they
-    exist. Raises UnreadableError if nobody can say which object it is."""
+    """Read the job; None if some of its pods name another scheduler.
+
+    The result has no podsets if the pods cannot be planned before they exist. Raises UnreadableError if the metadata do
+    not identify the object.
+    """
     schedulers = set(_schedulers(obj))
     if not schedulers or not schedulers <= set(reader.schedulers):
         return None
@@ -63,7 +66,7 @@ def volcano_job_from(obj: Object, reader: Reader) -> GroupJob | None:
 
 
 def _schedulers(obj: Object) -> Iterator[str]:
-    """Of its pods: the job's is the default of its tasks."""
+    """Yield the scheduler of each task. The job's scheduler is the default."""
     default = next(found(obj, "spec.schedulerName"), None)
     for task in _tasks(obj):
         own = next(found(task, "template.spec.schedulerName"), None)
@@ -93,13 +96,13 @@ def _podsets(obj: Object, meta: Meta, key: GroupKey, owner: Controller, reader: 
 
 
 def _with_priority(pod: Object, name: Any) -> Object:
-    """The template with the PriorityClass of the job, as its controller makes a pod of a template that names none."""
+    """The template with the job's PriorityClass where it names none, as the controller makes its pods."""
     spec = part_of(pod, "spec")
     return {**pod, "spec": {**spec, "priorityClassName": name}} if name and not spec.get("priorityClassName") else pod
 
 
 def _raised(templates: list[Template], least: list[int], minimum: int) -> list[int]:
-    """Where the job needs more pods than its tasks together, the first tasks need more."""
+    """The minima of the tasks. If the job needs more pods than its tasks together, the first tasks need more."""
     more, found = minimum - sum(least), []
     for template, count in zip(templates, least, strict=True):
         extra = max(0, min(more, template.count - count))
@@ -109,7 +112,7 @@ def _raised(templates: list[Template], least: list[int], minimum: int) -> list[i
 
 
 def _shape(pod: Object, task: str, meta: Meta, key: GroupKey, owner: Controller, reader: Reader) -> Pod:
-    """As its controller makes a pod of that task. Raises UnreadableJobError."""
+    """A pod of that task as its controller makes it. Raises UnreadableJobError."""
     if _names_a_gang(pod.get("metadata") or {}):
         raise UnreadableJobError("its pod template names a gang itself")
     shape, problem = reader.shape_of(meta, key, owner, pod)

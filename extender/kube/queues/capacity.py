@@ -1,7 +1,7 @@
-"""Asks for nodes: a ProvisioningRequest for each job whose quota is there and whose nodes have yet to be made.
+"""Request nodes: a ProvisioningRequest for each job that has quota, but whose nodes do not exist yet.
 
-By whoever leads, some at a time. What is in the objects follows from the job and from its flavors; an object that
-nobody asks for any more is deleted, with its pod templates.
+The leader works in rounds. The objects' content follows from the job and its flavors. Objects that no job needs any
+more are deleted, with their pod templates.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from policies.model import Controller, GroupKey, InVain, Requests
 
 VERSION, PLURAL = PROVISIONING
 CAPACITY = "muster.dev/capacity"
-"""The label of the objects that are Muster's, and of their pod templates."""
+"""The label of Muster's ProvisioningRequests and of their pod templates."""
 _GRACE = 30
-"""Rounds after which an object of an earlier life goes that nobody asks for."""
+"""Rounds until an object that an earlier process made, and that no job needs, is deleted."""
 _MOST_PODSETS = 32
-"""Of one ProvisioningRequest, as its CRD has it."""
+"""Most podsets of a ProvisioningRequest, as its CRD limits them."""
 _GONE = "its job is gone, or cannot be read"
 _TOO_MANY = f"its pods are of more than {_MOST_PODSETS} sorts, and a ProvisioningRequest has no more"
 _KEPT_OF_METADATA = ("labels", "annotations")
 
 
 class Capacity(Protocol):
-    """How nodes are to be made; ``timeout_s``: so long may whoever makes them try."""
+    """Settings for new nodes. ``timeout_s``: how many seconds the autoscaler may try."""
 
     @property
     def provisioning_class(self) -> str: ...
@@ -55,7 +55,7 @@ class Capacity(Protocol):
 
 
 class Core(Protocol):
-    """Who says for which jobs nodes are wanted."""
+    """The part of the core that says for which jobs nodes are wanted."""
 
     def capacity_asks(self) -> Sequence[CapacityAsk]: ...
 
@@ -64,7 +64,7 @@ class Core(Protocol):
 
 @dataclass(slots=True)
 class _Made:
-    """What was written for one ask. ``told``: what the core knows of it."""
+    """The objects of one request for nodes. ``told``: the last answer that was sent to the core."""
 
     namespace: str
     name: str
@@ -73,7 +73,11 @@ class _Made:
 
 
 class CapacityKeeper:
-    """``core``: who acts now; None while nobody does. ``served``: whether there is the kind."""
+    """Keeps the ProvisioningRequests of all jobs that need nodes.
+
+    ``core``: the core that decides now; None while none does.
+    ``served``: whether the cluster serves ProvisioningRequests.
+    """
 
     def __init__(
         self,
@@ -92,17 +96,17 @@ class CapacityKeeper:
         self._how = how
         self._of: Core | None = None
         self._told: bool | None = None
-        """Whether there is the kind, as the core was told."""
+        """The last answer of ``served`` that was sent to the core."""
         self._made: dict[CapacityAsk, _Made] = {}
         self._strange: dict[tuple[str, str], int] | None = None
-        """Objects of an earlier life, and for how many rounds nobody has asked for them; None: not looked for yet."""
+        """Objects of earlier processes, with the rounds in which no job needed them; None: not listed yet."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run rounds until cancelled."""
         await go_round(self.look, "nodes cannot be asked for")
 
     async def look(self) -> None:
-        """Play one round. Raises TurnError or ApiError."""
+        """Run one round. Raises TurnError or ApiError."""
         core, served = self._core(), self._served()
         if core is not self._of:
             self._of, self._told, self._strange = core, None, None
@@ -126,14 +130,14 @@ class CapacityKeeper:
         turns.end()
 
     async def _end(self, ask: CapacityAsk, rest: InVain | None) -> None:
-        """Delete what was made for an ask that has ended."""
+        """Delete the objects of a request that has ended, once its back-off is written on the job."""
         made = self._made[ask]
         if rest is None or await self._noted(ask, rest):
             await self._remove(made.namespace, made.name, made.templates)
             del self._made[ask]
 
     async def _make(self, ask: CapacityAsk) -> None:
-        """Its pod templates, and then what asks for them."""
+        """Create the pod templates, and then the ProvisioningRequest that names them."""
         try:
             sorts = await self._sorts(ask)
             if len(sorts) > _MOST_PODSETS:
@@ -161,12 +165,12 @@ class CapacityKeeper:
         return None
 
     async def _create(self, ask: CapacityAsk, path: str, body: Object) -> bool:
-        """Whether it is there. What the API server will not have is an answer to the ask."""
+        """Create the object; False if the API server refuses it, which is reported to the core as a denial."""
         try:
             await self._kube.call("POST", path, body=body)
         except ApiError as error:
             if error.status == 409:
-                return True  # It is from an earlier life of ours: its name says all that is in it.
+                return True  # An earlier process made it. Its name is a hash of its content.
             if error.status not in (400, 403, 404, 422):
                 raise
             self._deny(ask, str(error))
@@ -174,7 +178,7 @@ class CapacityKeeper:
         return True
 
     async def _follow(self, ask: CapacityAsk, made: _Made) -> None:
-        """Tell the core what has become of it."""
+        """Report the state of the ProvisioningRequest to the core."""
         path = f"/apis/{VERSION}/namespaces/{made.namespace}/{PLURAL}/{made.name}"
         if (found := await self._kube.find(path)) is None:
             return self._deny(ask, "its ProvisioningRequest was deleted")
@@ -193,8 +197,10 @@ class CapacityKeeper:
         self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted=False, detail=detail))
 
     async def _noted(self, ask: CapacityAsk, rest: InVain) -> bool:
-        """Have its job say how long it rests, for the next leader. False if that is to be tried again. What is shown in
-        another object has no place for it."""
+        """Write the back-off on the job, for the next leader. False: try again in the next round.
+
+        A kind that is read in another object keeps no back-off.
+        """
         kind = self._registry.kind_of(ask.job.version, ask.job.kind)
         if kind is None or kind.shown_in is not None:
             return True
@@ -221,7 +227,7 @@ class CapacityKeeper:
                     raise
 
     async def _clear(self) -> None:
-        """What an earlier life has asked for goes, unless it is asked for again soon."""
+        """Delete what earlier processes requested, unless a job needs it again within the grace period."""
         if self._strange is None:
             answer = await self._kube.call("GET", f"/apis/{VERSION}/{PLURAL}", query={"labelSelector": CAPACITY})
             metas = [one.get("metadata") or {} for one in decoded(answer).get("items") or ()]
@@ -235,8 +241,10 @@ class CapacityKeeper:
                 del self._strange[namespace, name]
 
     async def _sorts(self, ask: CapacityAsk) -> list[tuple[Object, int]]:
-        """Pod templates as its pods will be, and how many there are of each. Raises UnreadableError or
-        UnreadableJobError."""
+        """Pod templates equal to the job's pods, and how many pods each has.
+
+        Raises UnreadableError or UnreadableJobError.
+        """
         kind = self._registry.kind_of(ask.job.version, ask.job.kind)
         if kind is None:
             raise UnreadableJobError(_GONE)
@@ -259,7 +267,8 @@ class CapacityKeeper:
 
 
 def _as_created(pod: Object, asked: AskedPods) -> Object:
-    """A template of pods with that flavor. What a controller adds to them may lack what the API server demands."""
+    """The template of pods with that flavor. Containers that a controller adds get the name and image that the API
+    server demands."""
     spec = dict(pod.get("spec") or {})
     for field in ("initContainers", "containers"):
         if some := spec.pop(field, None):
@@ -272,7 +281,7 @@ def _as_created(pod: Object, asked: AskedPods) -> Object:
     made["spec"] = spec
     tolerate(made, asked.tolerations)
     if more := _beyond(spec, asked.requests):
-        # Nothing is added to a template when it is created, as it will be to its pods.
+        # The API server adds nothing to a template, while it adds this to pods.
         spec["overhead"] = more
     return made
 
@@ -288,20 +297,20 @@ def _beyond(spec: Object, requests: Requests) -> dict[str, str]:
 
 
 def _name(ask: CapacityAsk, sorts: Sequence[tuple[Object, int]]) -> str:
-    """One for each attempt of each job, and for what is in it."""
+    """The object's name: the job's, with a hash of its UID, the attempt and the content."""
     said = json.dumps([ask.job.uid, ask.attempt, sorts], sort_keys=True)
     end = sha1(said.encode(), usedforsecurity=False).hexdigest()[:10]
     return f"{ask.job.kind.lower()}-{ask.job.name}"[:40].rstrip("-.") + f"-{end}"
 
 
 def _metadata(job: Controller) -> Object:
-    """It goes with its job."""
+    """Metadata that make the object end with its job."""
     owner = {"apiVersion": job.version, "kind": job.kind, "name": job.name, "uid": job.uid}
     return {"labels": {CAPACITY: "true"}, "ownerReferences": [owner]}
 
 
 def _message(obj: Object, condition: str) -> str:
-    """What the condition says, on one line."""
+    """The message of that condition, on one line of at most 300 characters."""
     said = [one for one in (obj.get("status") or {}).get("conditions") or () if isinstance(one, dict)]
     text = next((str(one.get("message") or one.get("reason")) for one in said if one.get("type") == condition), "")
     return f"{condition}: {' '.join(text.encode('ascii', 'replace').decode().split())[:300]}"

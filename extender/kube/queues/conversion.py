@@ -1,7 +1,7 @@
-"""Objects of Kueue from ``v1beta1`` to ``v1beta2``, as people keep them in files.
+"""Convert Kueue's objects in people's files from ``v1beta1`` to ``v1beta2``.
 
-The rules are those of Kueue's own conversion (apis/kueue/v1beta1/*_conversion.go), and what the schemas of ``v1beta2``
-refuse though those of ``v1beta1`` take it.
+The rules are those of Kueue's own conversion (apis/kueue/v1beta1/*_conversion.go). Objects that the schemas of
+``v1beta1`` accept and those of ``v1beta2`` refuse are refused.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def is_convertible(kind: str) -> bool:
 
 
 def converted(kind: str, obj: Object) -> Object:
-    """Return the object in ``v1beta2``; the argument stays as it is. Raises InconvertibleError."""
+    """The object in ``v1beta2``; the argument is not changed. Raises InconvertibleError."""
     new = deepcopy(obj)
-    if "apiVersion" in new:  # an item of a list may leave it to the list
+    if "apiVersion" in new:  # items of a list may leave it to the list
         new["apiVersion"] = NEW
     for rule in _RULES[kind]:
         rule(new)
@@ -41,14 +41,14 @@ def converted(kind: str, obj: Object) -> Object:
 
 
 def _part(obj: Any, path: str) -> Object:
-    """Return the mapping at that path; an empty one where there is none."""
+    """The mapping at that path; an empty one if there is none."""
     for name in path.split("."):
         obj = obj.get(name) if isinstance(obj, dict) else None
     return obj if isinstance(obj, dict) else {}
 
 
 def _items(obj: Any, path: str) -> list[Any]:
-    """Return the list at that path; an empty one where there is none."""
+    """The list at that path; an empty one if there is none."""
     within, _, last = path.rpartition(".")
     found = _part(obj, within).get(last)
     return found if isinstance(found, list) else []
@@ -69,7 +69,7 @@ def _rename(within: str, old: str, new: str) -> Callable[[Object], None]:
 
 
 def _drop(within: str, *fields: str) -> Callable[[Object], None]:
-    """Remove fields that v1beta2 lacks and that mean nothing: they are deprecated, or Kueue writes them again."""
+    """Remove fields that v1beta2 lacks and that have no effect: deprecated ones, or ones that Kueue writes again."""
 
     def rule(obj: Object) -> None:
         for field in fields:
@@ -79,7 +79,7 @@ def _drop(within: str, *fields: str) -> Callable[[Object], None]:
 
 
 def _check_length(path: str, least: int, most: int) -> Callable[[Object], None]:
-    """Texts that v1beta2 limits. A list on the way is marked by ``[]``."""
+    """Refuse texts beyond the limits of v1beta2. ``[]`` in the path marks a list."""
 
     def rule(obj: Object) -> None:
         for place, value in _found(obj, path.split("."), ""):
@@ -107,7 +107,7 @@ def _found(obj: Any, path: list[str], place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _check_list(path: str, *, key: str = "", most: int | None = None) -> Callable[[Object], None]:
-    """Lists whose items are different in v1beta2, by the field ``key`` or as they are, and that it limits."""
+    """Refuse lists that are too long for v1beta2, or that repeat an item (or its field ``key``)."""
 
     def rule(obj: Object) -> None:
         for place, value in _found(obj, path.split("."), ""):
@@ -126,7 +126,7 @@ _CHECKS = "spec.admissionChecksStrategy.admissionChecks"
 
 
 def _nest_admission_checks(obj: Object) -> None:
-    """A list of names becomes a strategy with a rule for each. A strategy without any rule means no check."""
+    """Turn a list of names into a strategy with a rule for each. A strategy without any rule means no check."""
     spec = _part(obj, "spec")
     names, strategy = spec.pop("admissionChecks", None), spec.get("admissionChecksStrategy") or {}
     if not isinstance(names, list | None):
@@ -159,7 +159,7 @@ def _check_admission_mode(obj: Object) -> None:
 
 
 def _nest_cluster_source(obj: Object) -> None:
-    """The source of a cluster is one of two. In v1beta1 a kubeConfig had to be there, if only an empty one."""
+    """Move the cluster's source, one of two, into ``clusterSource``. v1beta1 demands a kubeConfig, even if empty."""
     spec = _part(obj, "spec")
     if not _part(spec, "kubeConfig").get("location"):
         spec.pop("kubeConfig", None)
@@ -191,7 +191,7 @@ def _refer_to_priority_class(obj: Object) -> None:
 
 
 def _slice_topology_assignments(obj: Object) -> None:
-    """Each assignment lists its domains by level in one slice."""
+    """Put the domains of each assignment into one slice, by level."""
     for at, podset in enumerate(_items(obj, "status.admission.podSetAssignments")):
         assignment = _part(podset, "topologyAssignment")
         if "domains" not in assignment:

@@ -38,12 +38,14 @@ _KINDS = {
 }
 _OF_VOLCANO = f"{VOLCANO_GROUP}/{VOLCANO_VERSION}"
 _NAMESPACE = "default"
-"""Of a LocalQueue that says none, as ``kubectl apply`` has it."""
+"""The namespace of a LocalQueue that states none, as in ``kubectl apply``."""
 
 
 def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
-    """Each object as the extender would be told of it; of a WorkloadPriorityClass its name and value. Raises
-    UnreadableError. A field that nobody reads is a warning."""
+    """Yield each object as an event; a WorkloadPriorityClass as its name and value.
+
+    A field that Muster does not read becomes a warning. Raises UnreadableError.
+    """
     try:
         documents = [one for one in parse_documents(text) if one is not None]
     except RefusedYamlError as error:
@@ -59,7 +61,7 @@ def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
 
 
 def _items(document: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Each object with its place: those of a List, as kubectl prints several, or the document itself."""
+    """Yield each object with its place: the items of a List, or the document itself."""
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(items, list) and str(document.get("kind")).endswith("List"):
         yield from ((f"{place}, item {number}", one) for number, one in enumerate(items, 1))
@@ -74,7 +76,7 @@ def _with_warnings(document: Any, found: QueueSeen | tuple[str, int]) -> QueueSe
 
 
 def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
-    """The same of one object. Raises UnreadableError, and what msgspec raises for a field of another type."""
+    """Read one object. Raises UnreadableError, and what msgspec raises for a field of another type."""
     if not isinstance(document, dict) or not document.keys() >= {"apiVersion", "kind"}:
         raise UnreadableError("it is no object with apiVersion and kind")
     kind, said = str(document.get("kind")), str(document.get("apiVersion"))
@@ -108,7 +110,7 @@ _OBJECTS: Mapping[str, type[Struct]] = {
 
 
 def unread(document: Mapping[str, Any]) -> list[str]:
-    """The paths of such fields in the spec of an object that has been read."""
+    """The paths of fields in the object's spec that Muster does not read."""
     kind = _OBJECTS.get(str(document.get("kind")))
     if kind is None:
         return []
@@ -124,7 +126,7 @@ def _unread(value: Any, shape: inspect.Type, path: str) -> Iterator[str]:
         case inspect.ListType(item) if isinstance(value, list):
             for one in value:
                 yield from _unread(one, item, path)
-        # Those of other modules are Kubernetes' own, of which only a part is ever read.
+        # Structs of other modules are Kubernetes' own; Muster reads only a part of them.
         case inspect.StructType(cls, fields) if isinstance(value, dict) and cls.__module__ == _HERE:
             known = {one.encode_name: one.type for one in fields}
             for name, said in value.items():

@@ -1,4 +1,4 @@
-"""Follows the queue objects: the kinds that the API server serves, each in one version, and nothing else."""
+"""Follow the queue objects: the kinds that the API server serves, each in one version."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
 KUEUE_RUNS = "Kueue's controller runs: Muster does not manage queues"
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
-"""By which Kueue elects its leader, in whichever namespace it runs."""
+"""The Lease by which Kueue elects its leader, in any namespace."""
 _LEASES = "/apis/coordination.k8s.io/v1/leases"
 _SKEW_S = 60.0
-"""A Lease that ran out so short a time ago still counts: clocks differ, and a controller that starts anew is one."""
+"""Seconds that a Lease counts after it ran out, for clocks that differ and for a controller that restarts."""
 
 
 class _Kind(Generic[ValueT, EventT]):
@@ -53,7 +53,7 @@ class _Kind(Generic[ValueT, EventT]):
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self, version: str, group: asyncio.TaskGroup) -> None:
-        """In that version from now on; in none: its objects are gone."""
+        """Follow the kind in that version from now on. Without a version its objects are reported as gone."""
         if version == self.version:
             return
         self.version = version
@@ -70,7 +70,11 @@ class _Kind(Generic[ValueT, EventT]):
 
 
 class QueueFollower:
-    """``changed``: is called when there is something to be looked at. ``kueue_runs``: as last seen."""
+    """Follows all queue objects.
+
+    ``changed``: called when something else than a queue object has changed.
+    ``kueue_runs``: whether Kueue's controller was seen to run.
+    """
 
     def __init__(
         self,
@@ -83,9 +87,9 @@ class QueueFollower:
     ) -> None:
         self.kueue_runs = False
         self.workloads = ""
-        """The version in which Workload objects are to be written; none while Kueue does that."""
+        """The version to write Workload objects in; empty while Kueue runs and writes them."""
         self.provisions = False
-        """Whether nodes can be asked for by ProvisioningRequests."""
+        """Whether nodes can be requested by ProvisioningRequests."""
         self._kube = kube
         self._kinds: dict[str, _Kind[Any, Any]] = {
             **{plural: _Kind(plural, of_version) for plural, of_version in QUEUE_KINDS.items()},
@@ -96,7 +100,7 @@ class QueueFollower:
             kind.reflector = Reflector(kube, kind.of_version(VERSIONS[0]), told, sight=sight, pause=pause)
 
     async def look(self, there: Collection[Served], group: asyncio.TaskGroup) -> None:
-        """Follow what is served, and return when it has been read. Raises ApiError."""
+        """Follow what the API server serves; returns once all of it has been read. Raises ApiError."""
         served = {
             plural: [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", plural) in there] for plural in self._kinds
         }
@@ -113,27 +117,27 @@ class QueueFollower:
                 await kind.reflector.synced.wait()
 
     def repeat(self) -> None:
-        """Dispatch everything that is known, as if it had just been listed."""
+        """Dispatch every known object again, in the way of a new list."""
         for plural in QUEUE_KINDS:
             self._kinds[plural].reflector.repeat()
 
     def replay(self) -> Iterator[tuple[Event, Source]]:
-        """Return everything that is known now, as if it had just been listed."""
+        """Every known object, in the way of a new list."""
         return chain.from_iterable([self._kinds[plural].reflector.replay() for plural in QUEUE_KINDS])
 
     @property
     def notice(self) -> str:
-        """What is worth saying of it; empty for nothing."""
+        """A notice for people; empty if there is none."""
         return KUEUE_RUNS if self.kueue_runs else ""
 
     @property
     def priorities(self) -> Mapping[str, int] | None:
-        """The values of the WorkloadPriorityClasses by name; None where they cannot be read."""
+        """The values of the WorkloadPriorityClasses by name; None if they cannot be read."""
         kind = self._kinds[CLASSES]
         return dict(kind.reflector.known) if kind.version and not kind.reflector.denied else None
 
     def known(self) -> Iterator[FollowedQueue]:
-        """Yield every object that is known."""
+        """Yield every known object."""
         for plural in QUEUE_KINDS:
             kind = self._kinds[plural]
             for uid, seen in kind.reflector.known_by_uid.items():
@@ -148,8 +152,10 @@ class QueueFollower:
         self.kueue_runs = runs
 
     async def _version(self, kind: _Kind[Any, Any], served: list[str]) -> str:
-        """The one that is followed while it is served, else the newest that can be read: the API server converts by a
-        webhook where Kueue has brought the kind, and that may be gone."""
+        """The version to follow: the present one while it is served, else the newest that can be read.
+
+        Where Kueue installed the kind, the API server converts by Kueue's webhook, which may be gone.
+        """
         if kind.version in served:
             return kind.version
         for version in served:
@@ -164,7 +170,7 @@ class QueueFollower:
 
 
 async def kueue_runs(kube: Kube) -> bool:
-    """Whether such a Lease is renewed. Where Muster may not look, nobody holds it. Raises ApiError in an outage."""
+    """Whether Kueue's Lease is being renewed. False if Muster may not read Leases. Raises ApiError in an outage."""
     try:
         async with aclosing(kube.list_pages(_LEASES, selector=f"metadata.name={LEASE}")) as pages:
             found = [lease_from(item) async for page in pages for item in page.items]

@@ -1,4 +1,4 @@
-"""What a LocalQueue has used in the past, in its status: the field is Kueue's (``admissionFairSharingStatus``)."""
+"""The past use of a LocalQueue, in its status. The field is Kueue's (``admissionFairSharingStatus``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policies.model.quantities import exact
 from policies.model.queues import PastUse
 
 MOST = 256
-"""Resources that are read: more than an object can have quota of."""
+"""Most resources that are read: more than an object can have quota of."""
 
 
 class _Status(Struct, rename="camel"):
@@ -28,7 +28,7 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 def past_use_from(raw: msgspec.Raw) -> PastUse | None:
-    """None where it says nothing that can be read: then the queue has used nothing."""
+    """Parse the past use; None if it cannot be read, which counts as no use."""
     try:
         status = _STATUS.decode(raw or b"{}")
         if not status.last_update:
@@ -49,11 +49,11 @@ def past_use_to(past: PastUse) -> dict[str, Any]:
 
 
 def _amount(resource: str, much: float) -> str:
-    """In the finest unit that quantities know, as long as that is no endless number of digits."""
+    """The amount in nano units, or in milli units if that would be too many digits."""
     nano = round(much / _units(resource) * 1e9)
     return f"{nano}n" if nano < 10**15 else f"{round(nano / 1e6)}m"
 
 
 def _units(resource: str) -> int:
-    """Cpu is counted in millicores."""
+    """Units of a resource in a whole one: cpu is counted in millicores."""
     return 1000 if resource == "cpu" else 1

@@ -1,8 +1,8 @@
-"""Keeps nodes of elastic flavors that are planned with: Cluster Autoscaler and Karpenter take empty ones away, but for
-those that say on an annotation that they are to stay.
+"""Keep nodes of elastic flavors that plans use: Cluster Autoscaler and Karpenter remove empty nodes.
 
-By whoever leads, and off the way of every start. A label on the node says whom Muster has told on it, so that these
-annotations go when nobody is promised the node any more, after a restart too; those that others have written stay.
+Both leave nodes alone that carry their annotation. The leader writes it, and no start waits for that write. A label on
+the node lists which annotations are Muster's. So these are removed once no plan uses the node any more, also after a
+restart, and other clients' annotations stay.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ READ_BY = {
     "cluster-autoscaler": "cluster-autoscaler.kubernetes.io/scale-down-disabled",
     "karpenter": "karpenter.sh/do-not-disrupt",
 }
-"""Who takes nodes away, and on which annotation each reads that it must not."""
+"""The annotation by which each autoscaler leaves a node alone."""
 NODES = "/api/v1/nodes"
 _PASSING = (404, 409)
-"""The node is gone, or somebody else has just written to it."""
+"""Statuses that need no repeat at once: the node is gone, or another client has just written to it."""
 
 
 class NodeKeeper:
-    """Marks the nodes of plans, and takes the marks off again.
+    """Marks the nodes of plans, and removes the marks again.
 
-    ``core``: the core that decides now; None while none does. ``uids``: the UID of each node by name. A node that was
-    deleted and created again has no mark.
-
-    A plan counts once two rounds have seen it: most gangs run on their nodes before that.
+    ``core``: the core that decides now; None while none does.
+    ``uids``: the UID of each node by name. A node that was deleted and created again has no mark.
+    A plan counts once two rounds have seen it, because most gangs run on their nodes before that.
     """
 
     def __init__(
@@ -47,16 +46,16 @@ class NodeKeeper:
         self._uids = uids
         self._of: Engine | None = None
         self._kept: dict[str, str | None] | None = None
-        """Nodes with the label, and the UID of each; None: not looked for yet."""
+        """Nodes with the label, and the UID of each; None: not listed yet."""
         self._before: Collection[str] = ()
-        """What was to be kept in the round before."""
+        """Nodes that the last round wanted to keep."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run rounds until cancelled."""
         await go_round(self.look, "nodes that are planned with cannot be kept, or given back")
 
     async def look(self) -> None:
-        """Play one round. Raises TurnError or ApiError."""
+        """Run one round. Raises TurnError or ApiError."""
         core = self._core()
         if core is not self._of:
             self._of, self._kept = core, None
@@ -90,7 +89,7 @@ class NodeKeeper:
         return {str(meta.get("name")): meta.get("uid") for meta in metas}
 
     async def _write(self, name: str, change: Callable[[Object], Object]) -> int:
-        """0, or with which status the node is not as it should be."""
+        """Write the change; 0, or the status with which the node could not be written."""
         path = f"{NODES}/{name}"
         try:
             meta = decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
@@ -104,7 +103,7 @@ class NodeKeeper:
 
 
 def _told(meta: Object) -> Object:
-    """What is written on the node so that it stays. What is there already is somebody else's."""
+    """The patch that makes autoscalers leave the node alone. Annotations that exist are another client's and stay."""
     said = meta.get("annotations") or {}
     ours = [who for who, key in READ_BY.items() if key not in said]
     if not ours or KEPT_NODE in (meta.get("labels") or {}):
@@ -113,7 +112,7 @@ def _told(meta: Object) -> Object:
 
 
 def given_back(meta: Object) -> Object:
-    """What is taken off it again."""
+    """The patch that removes Muster's label and annotations from the node."""
     labels, said = meta.get("labels") or {}, meta.get("annotations") or {}
     if KEPT_NODE not in labels:
         return {}

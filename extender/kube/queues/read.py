@@ -1,10 +1,10 @@
 """Read queue objects into what the decision by quota knows, with what is wrong in each.
 
-First the objects as they are on the wire: v1beta1 and v1beta2 of ``kueue.x-k8s.io``, in either spelling. Every field
-may be absent or null. Unknown fields are skipped without being decoded.
+The first part has the objects as the API sends them: v1beta1 and v1beta2 of ``kueue.x-k8s.io``, in either spelling.
+Every field may be absent or null. Unknown fields are skipped without being decoded.
 
-A contradiction, or a field that is not implemented, is a sentence for its author: the queue is inactive until it is
-corrected. Nothing is guessed and nothing is passed over in silence.
+A contradiction, or a field that is not implemented, becomes a sentence for the object's author. The queue is inactive
+until it is corrected. Nothing is guessed, and nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from policies.model.queues import (
 
 Amount = str | int | float
 ANNOTATED = (AGEING, MAX_RUN)
-"""Annotations of queues that are read."""
+"""Annotations of queues that Muster reads."""
 
 
 class ResourceQuota(Struct, rename="camel"):
@@ -94,7 +94,7 @@ class AdmissionScope(Struct, rename="camel"):
 
 class ClusterQueueSpec(Struct, rename="camel"):
     cohort: str | None = None
-    """v1beta1; ``cohort_name`` in v1beta2."""
+    """v1beta1's name of ``cohort_name``."""
     cohort_name: str | None = None
     resource_groups: list[GroupSpec] | None = None
     queueing_strategy: str | None = None
@@ -186,7 +186,7 @@ class VolcanoQueueSpec(Struct):
     affinity: Present | None = None
     dequeue_strategy: str | None = field(default=None, name="dequeueStrategy")
     state: str | None = None
-    """In older versions; ``status.state`` in newer ones."""
+    """The state in older versions; newer ones have ``status.state``."""
 
 
 class VolcanoQueueStatus(Struct):
@@ -215,7 +215,7 @@ _BORROW = (Evicts.NEVER, Evicts.LOWER)
 
 
 def preemption_from(spec: PreemptionSpec | None, problems: list[str]) -> Preemption:
-    """Whatever is wrong is added to ``problems``. The values are those that Kueue's CRD allows."""
+    """Read a preemption policy; faults are added to ``problems``. The values are those that Kueue's CRD allows."""
     if spec is None:
         return Preemption()
 
@@ -242,16 +242,20 @@ NameT = TypeVar("NameT", bound=StrEnum)
 NOT_IMPLEMENTED = "{} is not implemented"
 TWICE = "{} {} is in two resource groups"
 MOST = 16
-"""Resource groups of an object, flavors and resources of a group, and levels: as many as the CRD allows."""
+"""The CRD's limit for resource groups of an object, for flavors and resources of a group, and for levels."""
 _OLD_WORDS = {"Borrow": Search.STOP.value, "Preempt": Search.STOP.value}
-"""v1beta1 says these where v1beta2 says that the search may stop."""
+"""v1beta1's words for "the search may stop"."""
 _BY_USAGE = "UsageBasedAdmissionFairSharing"
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[ValueT]):
-    """``problems``: why it cannot be used as it is. ``warnings``: what may not be what its author meant. ``unclear``: a
-    queue contradicts itself in what it has."""
+    """An object that was read.
+
+    ``problems``: why it cannot be used as it is.
+    ``warnings``: what its author may not have meant.
+    ``unclear``: the quotas of the queue contradict each other.
+    """
 
     value: ValueT
     problems: tuple[str, ...] = ()
@@ -260,7 +264,7 @@ class Read(Generic[ValueT]):
 
 
 class Notes:
-    """What is found out while an object is read."""
+    """Problems and warnings that come up while an object is read."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -276,7 +280,7 @@ class Notes:
             return default
 
     def most(self, field: str, said: Sequence[object]) -> None:
-        """What is beyond is not read: it is a fault, never passed over."""
+        """Add a problem if there are more than the CRD allows; the rest is not read."""
         if len(said) > MOST:
             self.problems.append(f"{field}: there are {len(said)}, and {MOST} are allowed")
 
@@ -285,7 +289,7 @@ class Notes:
 
 
 def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
-    """Raises UnreadableError without a name."""
+    """Read a ClusterQueue. Raises UnreadableError without a name."""
     notes, spec = Notes(), obj.spec or ClusterQueueSpec()
     cohort = spec.cohort_name or spec.cohort or ""
     if spec.cohort and spec.cohort_name and spec.cohort != spec.cohort_name:
@@ -333,7 +337,7 @@ def _said(group: ResourceGroup) -> Iterator[tuple[FlavorResource, Quota]]:
 
 
 def cohort_from(obj: CohortObject) -> Read[Cohort]:
-    """Raises UnreadableError without a name."""
+    """Read a Cohort. Raises UnreadableError without a name."""
     notes, spec = Notes(), obj.spec or CohortSpec()
     groups = tuple(_groups(spec.resource_groups or (), notes))
     name, parent = name_of(obj.metadata, "Cohort"), plain(spec.parent_name or "")
@@ -341,7 +345,7 @@ def cohort_from(obj: CohortObject) -> Read[Cohort]:
 
 
 def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
-    """Raises UnreadableError without a name."""
+    """Read a ResourceFlavor. Raises UnreadableError without a name."""
     notes, spec = Notes(), obj.spec or FlavorSpec()
     taints, tolerations = taints_of(spec.node_taints or ()), tolerations_of(spec.tolerations or ())
     labels = {plain(key): plain(value) for key, value in (spec.node_labels or {}).items()}
@@ -350,7 +354,7 @@ def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
 
 
 def topology_from(obj: KueueTopology) -> Read[TopologyObject]:
-    """Raises UnreadableError without a name."""
+    """Read a Topology. Raises UnreadableError without a name."""
     notes = Notes()
     said = (obj.spec.levels if obj.spec is not None else None) or ()
     notes.most("spec.levels", said)
@@ -361,7 +365,7 @@ def topology_from(obj: KueueTopology) -> Read[TopologyObject]:
 
 
 def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
-    """Raises UnreadableError without a name or namespace."""
+    """Read a LocalQueue. Raises UnreadableError without a name or namespace."""
     notes, spec, meta = Notes(), obj.spec or LocalQueueSpec(), obj.metadata or Meta()
     name = name_of(meta, "LocalQueue")
     if not meta.namespace:
@@ -387,7 +391,7 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
 
 
 def _longest_run(meta: Meta | None, notes: Notes) -> float | None:
-    """None: without a limit."""
+    """The most seconds that a workload may run; None without a limit."""
     said = ((meta and meta.annotations) or {}).get(MAX_RUN)
     seconds = None if said is None else span_of(said)
     if said is not None and not seconds:
@@ -396,7 +400,7 @@ def _longest_run(meta: Meta | None, notes: Notes) -> float | None:
 
 
 def _ageing(meta: Meta | None, notes: Notes) -> int:
-    """0: without any."""
+    """The points of priority that a workload gains per day; 0 without ageing."""
     said = ((meta and meta.annotations) or {}).get(AGEING)
     points = 0 if said is None else ageing_of(said)
     if points is None:
@@ -455,7 +459,7 @@ def _quotas(
 
 
 def amount_of(said: Amount | None, resource: str, what: str, notes: Notes) -> int | None:
-    """Whatever is wrong with it is a problem of ``what``."""
+    """The amount in base units (cpu: millicores); None if not stated. Faults become a problem of ``what``."""
     if said is None:
         return None
     try:
@@ -486,7 +490,7 @@ def _weight(spec: FairSharingSpec | None, notes: Notes) -> Fraction:
 
 
 def weight_of(said: Amount | None, field: str, notes: Notes) -> Fraction:
-    """1 where nothing is said."""
+    """The weight of fair sharing; 1 if not stated."""
     if said is None:
         return Fraction(1)
     try:

@@ -31,13 +31,13 @@ from policies.model.queues import QueueObject
 
 QUEUE_GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""The newest first."""
+"""The versions, newest first."""
 VOLCANO_GROUP, VOLCANO_VERSION = "scheduling.volcano.sh", "v1beta1"
 TOPOLOGIES = "topologies"
 PROVISIONING = ("autoscaling.x-k8s.io/v1", "provisioningrequests")
-"""The kind by which nodes are asked for."""
+"""The kind by which nodes are requested."""
 UNREPORTED = frozenset((TOPOLOGIES, "resourceflavors"))
-"""Of the kinds below, those without a status."""
+"""Kinds below that have no status."""
 ObjectT = TypeVar(
     "ObjectT",
     ClusterQueueObject,
@@ -51,7 +51,7 @@ ValueT = TypeVar("ValueT", bound=QueueObject)
 
 
 class FollowedQueue(NamedTuple):
-    """A queue object that is known. ``path``: where it is at the API server, in the version that is followed."""
+    """A known queue object. ``path``: its API path in the version that is followed."""
 
     object: QueueObject
     uid: str
@@ -62,7 +62,7 @@ OfVersion = Callable[[str], Resource[QueueSeen, Event]]
 
 
 def path_of(version: str, plural: str) -> str:
-    """Of all of its objects, at the API server."""
+    """The API path of all objects of a kind."""
     return f"/apis/{QUEUE_GROUP}/{version}/{plural}"
 
 
@@ -99,7 +99,7 @@ QUEUE_KINDS: dict[str, OfVersion] = {
     "clusterqueues": _queue_objects("clusterqueues", ClusterQueueObject, cluster_queue_from),
     "localqueues": _queue_objects("localqueues", LocalQueueObject, local_queue_from),
 }
-"""By plural; those first that others name."""
+"""The queue kinds by plural; kinds that others refer to come first."""
 VOLCANO_QUEUES = _resource(
     f"/apis/{VOLCANO_GROUP}/{VOLCANO_VERSION}/queues",
     VolcanoQueueObject,
@@ -110,11 +110,11 @@ VOLCANO_QUEUES = _resource(
 _CLASS = msgspec.json.Decoder(PriorityClassObject)
 CLASSES = "workloadpriorityclasses"
 WORKLOADS = "workloads"
-"""Written, and not followed."""
+"""Muster writes Workloads and does not follow them."""
 
 
 def workload_priorities(version: str) -> Resource[tuple[str, int], None]:
-    """The name of each WorkloadPriorityClass and its value."""
+    """The resource to follow: the name and value of each WorkloadPriorityClass."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, tuple[str, int]]:
         obj = _CLASS.decode(raw)
@@ -125,4 +125,4 @@ def workload_priorities(version: str) -> Resource[tuple[str, int], None]:
 
 
 def _nothing(_: tuple[str, int]) -> None:
-    """Whoever follows them looks at what is known."""
+    """Send no event: users of the classes read ``known``."""

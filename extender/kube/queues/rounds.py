@@ -1,4 +1,4 @@
-"""What whoever leads looks after round by round: some seconds late, and off the way of every start."""
+"""The rounds in which the leader updates objects, some seconds late; no start waits for them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class TurnError(Exception):
-    """The turn of an object has failed, for the reason that is the cause. The other objects had theirs."""
+    """The turn of one object has failed; the cause says why. The other objects had theirs."""
 
 
 class Turns:
-    """Gives each of several objects its turn, round after round: one that fails costs no other its own.
+    """Gives each object its turn, round after round; a failed turn costs other objects nothing.
 
-    ``rest``: how many turns an object is left out after its own has failed. As many rounds are left out after a round
-    in which every turn has failed.
+    ``rest``: how many turns an object skips after a failed one. That many rounds are skipped after a round in which
+    every turn failed.
     """
 
     def __init__(self, rest: int = 0) -> None:
         self._rest = rest
         self._failing: dict[object, tuple[Exception, int]] = {}
-        """How the last turn of an object failed, and how many more turns it is left out of."""
+        """The error of an object's last turn, and how many more turns it skips."""
         self._pause = 0
-        """Rounds that are yet to be left out."""
+        """How many rounds are still skipped."""
         self._done = self._failed = False
-        """Whether some turn of the round was done, and whether some failed."""
+        """Whether any turn of this round succeeded, and whether any failed."""
 
     def begin(self) -> bool:
-        """Begin a round. Return False if it is left out, because every turn of the last round has failed."""
+        """Begin a round. Returns False if it is skipped because every turn of the last round failed."""
         if self._failed and not self._done:
             self._pause = self._rest
         self._done = self._failed = False
@@ -43,7 +43,7 @@ class Turns:
         return not pauses
 
     def comes(self, name: object) -> bool:
-        """Return whether the object has its turn now. One that has failed is left out of some."""
+        """Whether the object has its turn now. An object whose turn failed skips some."""
         error, left = self._failing.get(name, (None, 0))
         if error is None or not left:
             return True
@@ -51,7 +51,8 @@ class Turns:
         return False
 
     async def take(self, name: object, doing: Awaitable[None]) -> bool:
-        """Return whether it was done. Raises ApiError in an outage: no other would get any further."""
+        """Take the object's turn; returns whether it succeeded. Raises ApiError in an outage, which no turn would
+        survive."""
         try:
             await doing
         except Exception as error:
@@ -64,7 +65,7 @@ class Turns:
         return True
 
     def fail(self, name: object, error: Exception) -> None:
-        """Note that the turn of the object has failed."""
+        """Record that the turn of the object has failed."""
         self._failing[name] = error, self._rest
         self._failed = True
 
@@ -85,10 +86,10 @@ async def go_round(
     every_s: float = EVERY_S,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Look round by round until cancelled. ``failed`` is logged when a round raises, once until one has gone well.
+    """Run rounds until cancelled. ``failed`` is logged when a round raises, once until a round succeeds.
 
-    No error ends it: what one object makes a round do must not end the process. After an unforeseen one the rounds
-    are farther and farther apart, unless it is the error of a turn.
+    No error ends the loop, since one object must not end the process. After unforeseen errors the rounds come at
+    growing intervals, except after the error of a turn.
     """
     failures, unforeseen = 0, 0
     while True:
@@ -109,7 +110,7 @@ async def go_round(
 
 
 def is_of_one_object(error: Exception) -> bool:
-    """Whether the next object may be written although this one was not: its namespace may refuse it by a quota."""
+    """Whether the error concerns this object alone, such as a quota of its namespace. Others may still be written."""
     return not isinstance(error, ApiError) or not (
         error.passing or error.status == 401 or isinstance(error, StandbyError)
     )

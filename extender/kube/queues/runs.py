@@ -1,4 +1,4 @@
-"""How long the workloads of a LocalQueue ran, in its status: the message of a condition, which every CRD keeps."""
+"""The running times of a LocalQueue's workloads, in its status: the message of a condition, which every CRD keeps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.kube.reading.plain import json_of
 from policies.quota.runs import KEPT, RunTimes, size_of
 
 RUNS = "muster.dev/RunHistory"
-"""The type of the condition. Its message is JSON: by GPUs, the seconds that the last workloads of that size ran."""
+"""The type of the condition. Its message is JSON: by number of GPUs, the seconds that the last workloads ran."""
 _LARGEST = 1 << 30
 _LONGEST_S = 1 << 30
 
@@ -22,7 +22,7 @@ class StatusCondition(Struct):
 
 
 def runs_from(conditions: Iterable[StatusCondition]) -> dict[int, tuple[int, ...]]:
-    """Return what they say; nothing where that cannot be read."""
+    """Parse the running times from the conditions; empty if they cannot be read."""
     text = next((one.message for one in conditions if one.type == RUNS), None)
     said = json_of(text, dict[int, list[int]]) or {}
     known = {size: tuple(one for one in times if 0 < one <= _LONGEST_S)[-KEPT:] for size, times in said.items()}
@@ -30,5 +30,5 @@ def runs_from(conditions: Iterable[StatusCondition]) -> dict[int, tuple[int, ...
 
 
 def runs_text(runs: RunTimes) -> str:
-    """Return what ``runs_from`` reads."""
+    """The text that ``runs_from`` reads."""
     return msgspec.json.encode(runs).decode()

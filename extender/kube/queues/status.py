@@ -1,4 +1,4 @@
-"""The status of queue objects: who waits, what is used and borrowed, and whether the object can be used as it is.
+"""The status of queue objects: which workloads wait, what is used and borrowed, and whether the object is usable.
 
 The fields are Kueue's (site/content/en/docs/reference/kueue.v1beta2.md), so that its tools read them. The leader
 writes a status when it has changed, at most once a second. People and their tools read it; no start of a workload
@@ -37,14 +37,17 @@ ACTIVE = "Active"
 WARNING = "Warning"
 READY, STOPPED, UNUSABLE = "Ready", "Stopped", "Misconfigured"
 _LONGEST = 32_768
-"""Of the message of a condition, as the CRDs have it."""
+"""Most characters of a condition's message, as the CRDs limit it."""
 
 Condition = dict[str, str]
 
 
 def status_of(thing: QueueObject, report: QueueReport, before: Iterable[Condition], instant: str) -> dict[str, Any]:
-    """The fields of its status that are written. ``before``: its conditions as they are, of which those of others stay.
-    ``instant``: the present, for those that change."""
+    """The fields of the status that Muster writes.
+
+    ``before``: the present conditions; those of other clients stay.
+    ``instant``: the time now, for conditions that change.
+    """
     status: dict[str, Any] = {"conditions": list(_conditions(thing, report, list(before), instant))}
     if report.share is not None or report.past is not None:
         status["fairSharing"] = {"weightedShare": report.share or 0}
@@ -63,12 +66,12 @@ def status_of(thing: QueueObject, report: QueueReport, before: Iterable[Conditio
 
 
 def quantity(resource: str, amount: int) -> str:
-    """As Kubernetes writes it: cpu is counted in millicores, everything else in its base unit."""
+    """The amount as Kubernetes writes it. cpu is counted in millicores, everything else in its base unit."""
     return f"{amount}m" if resource == "cpu" and amount % 1000 else str(amount // 1000 if resource == "cpu" else amount)
 
 
 def _used(thing: QueueObject, report: QueueReport) -> Iterator[dict[str, Any]]:
-    """By flavor and resource; of a ClusterQueue also what is not used at all, and what is borrowed."""
+    """Yield the use by flavor and resource; a ClusterQueue also lists unused resources, and what it borrows."""
     known = dict.fromkeys(_limited(thing), None) | dict.fromkeys(report.used, None)
     ours = isinstance(thing, ClusterQueue)
     for flavor, pairs in groupby(sorted(known) if not ours else list(_by_flavor(known)), key=lambda pair: pair[0]):
@@ -82,7 +85,7 @@ def _used(thing: QueueObject, report: QueueReport) -> Iterator[dict[str, Any]]:
 
 
 def _by_flavor(pairs: Mapping[tuple[str, str], None]) -> Iterator[tuple[str, str]]:
-    """The flavors in the order of the object, and all resources of each."""
+    """Yield the pairs by flavor, in the order in which the object lists flavors."""
     for flavor in dict.fromkeys(flavor for flavor, _ in pairs):
         yield from (pair for pair in pairs if pair[0] == flavor)
 
@@ -109,12 +112,12 @@ def _conditions(thing: QueueObject, report: QueueReport, before: list[Condition]
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Condition:
-    """As it is on the wire, without the instant."""
+    """A condition as the API has it, without the instant of its last transition."""
     return {"type": kind, "status": status, "reason": reason, "message": message[:_LONGEST]}
 
 
 def since(now: Condition, before: list[Condition], instant: str) -> Condition:
-    """With the instant at which it became what it is."""
+    """The condition with the instant at which its status became what it is."""
     was = next((one for one in before if one.get("type") == now["type"]), {})
     same = was.get("status") == now["status"] and was.get("lastTransitionTime")
     return now | {"lastTransitionTime": was["lastTransitionTime"] if same else instant}
@@ -122,16 +125,16 @@ def since(now: Condition, before: list[Condition], instant: str) -> Condition:
 
 log = logging.getLogger("muster")
 UNREPORTED = (ResourceFlavor, TopologyObject)
-"""They have no status."""
+"""Kinds without a status."""
 EVERY_S = 1.0
 _LONGEST_S = 60.0
-"""A status that is refused again and again rests for at most so long."""
+"""Most seconds until a refused status is written again."""
 _PLACES = 100
-"""Of so many in each ClusterQueue."""
+"""How many workloads of each ClusterQueue get a place."""
 
 
 class Core(Protocol):
-    """Who says how the queues stand. ``queue_version`` is another one whenever that may have changed."""
+    """The part of the core that reports on queues. ``queue_version`` changes whenever a report may have changed."""
 
     @property
     def queue_version(self) -> int: ...
@@ -140,9 +143,11 @@ class Core(Protocol):
 
 
 class QueueWriter:
-    """Writes the statuses. ``core``: the core that decides now; None while none does. ``known``: every object.
+    """Writes the statuses of queue objects.
 
-    It remembers what it has written by UID: an object that was deleted and created again has no status.
+    ``core``: the core that decides now; None while none does.
+    ``known``: every queue object.
+    Written statuses are remembered by UID: an object that was deleted and created again has no status.
     """
 
     def __init__(
@@ -158,20 +163,20 @@ class QueueWriter:
         self._known = known
         self._clock = clock
         self.places: Mapping[GroupKey, int] = {}
-        """Of the first that wait in each ClusterQueue, from 1, as last told."""
+        """The place of each of the first waiting workloads in its ClusterQueue, from 1, as last reported."""
         self._told: tuple[Core, int] | None = None
-        """Whose reports were written last, and which version of them."""
+        """The core whose reports were written last, and their version."""
         self._failing: dict[str, tuple[int, float]] = {}
-        """Objects whose status could not be written: how often in a row, and when each is tried again."""
+        """Objects whose write failed, by UID: how often in a row, and when to try again."""
         self._written: dict[str, dict[str, Any]] = {}
-        """The status of each object, as it was seen or written last."""
+        """The status of each object, as last seen or written."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run rounds until cancelled."""
         await go_round(self.write, "the status of queues could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
-        """Every status that differs from what it should be. One that cannot be written is tried again the next time."""
+        """Write every status that differs from its report. A failed write is repeated in a later round."""
         core = self._core()
         if core is None:
             self._told = None
@@ -192,7 +197,7 @@ class QueueWriter:
     async def _write_all(
         self, objects: Iterable[FollowedQueue], reports: Mapping[tuple[str, str, str], QueueReport]
     ) -> bool:
-        """Whether all are written."""
+        """Write the statuses; returns whether all are written."""
         failing: dict[str, tuple[int, float]] = {}
         now = self._clock()
         for followed in objects:
@@ -208,7 +213,7 @@ class QueueWriter:
             try:
                 await self._write(followed, report)
             except Exception as error:
-                # One that is gone the watch is about to forget.
+                # The object is gone if the status is 404, and the watch is about to say so.
                 known = isinstance(error, ApiError)
                 if not times and not (isinstance(error, ApiError) and error.status == 404):
                     text = "the status of %s could not be written: %s"

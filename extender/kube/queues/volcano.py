@@ -23,11 +23,11 @@ from policies.model.queues import VolcanoQueue
 
 _CLOSED = ("Closed", "Closing")
 _MOST_PRIORITY = (1 << 31) - 1
-"""It is an int32."""
+"""The limit of an int32."""
 
 
 def volcano_queue_from(obj: VolcanoQueueObject) -> Read[VolcanoQueue]:
-    """Raises UnreadableError without a name."""
+    """Read a Volcano Queue. Raises UnreadableError without a name."""
     notes, spec, status = Notes(), obj.spec or VolcanoQueueSpec(), obj.status or VolcanoQueueStatus()
     guarantee = spec.guarantee or GuaranteeSpec()
     queue = VolcanoQueue(

@@ -1,8 +1,8 @@
 """Keep a Workload object of ``kueue.x-k8s.io`` for each job that names a queue, while Kueue does not run.
 
 Name, fields and conditions are Kueue's (its pkg/controller/jobframework/workload_names.go and apis/kueue/v1beta2), so
-that its tools show the jobs of Muster. The leader writes some at a time, and no start waits for one. It is a record:
-Muster never reads it back to decide anything.
+that its tools show the jobs of Muster. The leader writes a bounded number in each round, and no start waits for a
+write. The objects are a record: Muster never reads them back to decide anything.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from policies.model import GroupKey
 from policies.model.group import Controller
 
 RECORD = "muster.dev/record"
-"""The label of those that are Muster's."""
+"""The label of Muster's Workload objects."""
 RESERVED, ADMITTED, EVICTED, FINISHED = "QuotaReserved", "Admitted", "Evicted", "Finished"
 _LONGEST_NAME, _HASH = 253, 5
 _MAIN = "main"
-"""What Kueue calls the one podset of a Job."""
+"""Kueue's name for the only podset of a Job."""
 _REASONS = {
     "NoQuota": "WaitingForQuota",
     "NoRoom": "TopologyPlacementFailed",
@@ -37,11 +37,11 @@ _REASONS = {
     "QueueInactive": "Misconfigured",
     "QueueStopped": "Suspended",
 }
-"""The codes of Muster's reasons in Kueue's words, where they mean the same."""
+"""Kueue's codes for those reasons of Muster that mean the same."""
 
 
 def name_of(job: Controller) -> str:
-    """By kind, name and UID of the job."""
+    """The name of the job's Workload: the job's kind and name, with a hash that includes its UID."""
     group = job.version.rpartition("/")[0]
     text = "\n".join((job.kind, group, job.name, job.uid)).encode()
     end = sha1(text, usedforsecurity=False).hexdigest()[:_HASH]
@@ -49,7 +49,7 @@ def name_of(job: Controller) -> str:
 
 
 def metadata_of(report: WorkloadReport) -> dict[str, Any]:
-    """It goes with its job."""
+    """Metadata that make the Workload end with its job."""
     version, kind, name, uid = report.job
     owner = {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
     labels = {RECORD: "true", "kueue.x-k8s.io/job-uid": uid}
@@ -62,7 +62,7 @@ def metadata_of(report: WorkloadReport) -> dict[str, Any]:
 
 
 def spec_of(report: WorkloadReport) -> dict[str, Any]:
-    """Of the pod templates only what they ask for."""
+    """The spec of the Workload. Its pod templates only have resource requests."""
     podsets = [
         {
             "name": name,
@@ -78,7 +78,11 @@ def spec_of(report: WorkloadReport) -> dict[str, Any]:
 def record_status(
     report: WorkloadReport, before: Iterable[Condition], place: int | None, instant: str
 ) -> dict[str, Any]:
-    """``before``: its conditions as they are. ``place``: in its ClusterQueue, from 1. What has ended keeps them."""
+    """The status of the job's Workload.
+
+    ``before``: its present conditions; those of other clients stay.
+    ``place``: the job's place in its ClusterQueue, from 1.
+    """
     former = {one.get("type", ""): one for one in before}
     if report.finished:
         ended = condition(FINISHED, "True", "JobFinished", "The job has ended")
@@ -110,13 +114,13 @@ def _conditions(report: WorkloadReport, former: dict[str, Condition]) -> Iterato
 
 
 def _with(now: Iterable[Condition], former: dict[str, Condition], instant: str) -> Iterator[Condition]:
-    """The conditions of others, and those of which nothing new is said, stay."""
+    """The new conditions, and the former ones that they do not replace."""
     told = {one["type"]: since(one, list(former.values()), instant) for one in now}
     yield from (former | told).values()
 
 
 def _named(podsets: tuple[PodSetReport, ...]) -> Iterator[tuple[str, PodSetReport]]:
-    """Each with a name that the API takes."""
+    """Yield each podset with a name that the API accepts."""
     for one in podsets:
         yield re.sub(r"[^a-z0-9]+", "-", one.name.lower()).strip("-")[:63] or _MAIN, one
 
@@ -132,16 +136,16 @@ def _assigned(name: str, one: PodSetReport) -> dict[str, Any]:
 
 EVERY_S = 1.0
 LOOKED_AT = 500
-"""Jobs in one round: their reports are made in the thread that decides."""
+"""Jobs looked at in one round. Their reports are made in the thread that decides."""
 WRITTEN = 20
-"""Objects in one round. Those of which a condition has changed come first."""
+"""Objects written in one round. Objects with a changed condition come first."""
 _RESTS = 10
-"""Rounds that are left out after all writes of a round were refused, and turns of an object after its own was."""
+"""Rounds to skip after one whose writes all failed, and turns an object skips after its own write failed."""
 _MERGE = "application/merge-patch+json"
 
 
 class Core(Protocol):
-    """Who says how the jobs stand."""
+    """The part of the core that reports the state of jobs."""
 
     def queued(self) -> Sequence[GroupKey]: ...
 
@@ -150,7 +154,7 @@ class Core(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What was written last, of the job with that UID. ``foreign``: an object that is not Muster's has the name."""
+    """The last written state of the job with that UID. ``foreign``: another client's object has the name."""
 
     uid: str
     spec: dict[str, Any]
@@ -160,7 +164,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """An object that says something else than it should, or that nobody has looked at."""
+    """An object that differs from its report, or has not been read yet."""
 
     report: WorkloadReport
     kept: _Kept | None
@@ -172,8 +176,12 @@ class _Due:
 
 
 class WorkloadWriter:
-    """``core``: who acts now; None while nobody does. ``version``: in which Workloads are served and to be written, or
-    empty. ``places``: in their ClusterQueues, of those that wait."""
+    """Writes the Workload objects.
+
+    ``core``: the core that decides now; None while none does.
+    ``version``: the version to write Workloads in; empty if the cluster serves none.
+    ``places``: the places of waiting jobs in their ClusterQueues.
+    """
 
     def __init__(
         self,
@@ -192,11 +200,11 @@ class WorkloadWriter:
         self._turns = Turns(_RESTS)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run rounds until cancelled."""
         await go_round(self.write, "the Workloads of jobs could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
-        """Play one round. Raises TurnError or ApiError."""
+        """Run one round. Raises TurnError or ApiError."""
         core, version = self._core(), self._version()
         if core is not self._of or not version:
             self._kept.clear()
@@ -212,7 +220,7 @@ class WorkloadWriter:
         self._turns.end()
 
     def _due(self, core: Core) -> list[_Due]:
-        """Of the next jobs, in their turn."""
+        """The objects to write among the next jobs in turn."""
         keys = core.queued()
         if self._next >= len(keys):
             self._next = 0
@@ -228,30 +236,30 @@ class WorkloadWriter:
             try:
                 if (one := self._due_of(core, key, places.get(key), now)) is not None:
                     found.append(one)
-            except Exception as error:  # Of one object, such as one that somebody else has written in.
+            except Exception as error:  # The fault is in one object, for example in what another client wrote.
                 self._kept.pop(key, None)
                 self._turns.fail(key, error)
         return found
 
     def _due_of(self, core: Core, key: GroupKey, place: int | None, now: str) -> _Due | None:
-        """What is to be written of this job, if anything is."""
+        """The object to write for this job; None if nothing has to be written."""
         report, kept = core.workload_report(key), self._kept.get(key)
         if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
             return None
         kept = kept if kept is not None and kept.uid == report.job.uid else None
         if kept is None and report.finished:
-            return None  # It goes when its job does.
+            return None  # The Workload ends with its job.
         status = record_status(report, kept.status["conditions"] if kept else (), place, now)
         told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
         is_due = kept is None or not told or (not report.finished and kept.spec != spec_of(report))
         return _Due(report, kept, status) if is_due else None
 
     async def _update(self, one: _Due, version: str) -> None:
-        self._kept.pop(one.report.key, None)  # until it is known what is written
+        self._kept.pop(one.report.key, None)  # The state is unknown until the write is answered.
         try:
             self._kept[one.report.key] = await self._write(one, version)
         except ApiError as error:
-            if error.status != 404:  # Its namespace or its job is about to be gone, or another client has deleted it.
+            if error.status != 404:  # The namespace or the job ends, or another client deleted it.
                 raise
 
     async def _write(self, one: _Due, version: str) -> _Kept:
@@ -271,7 +279,7 @@ class WorkloadWriter:
         return _Kept(report.job.uid, spec, {**kept.status, **status})
 
     async def _look(self, within: str, path: str, report: WorkloadReport, spec: dict[str, Any], version: str) -> _Kept:
-        """It is made, or it is there since before a restart, or another's has its name."""
+        """Create the Workload, or read the one that has its name: from before a restart, or another client's."""
         header = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "Workload"}
         try:
             await self._kube.call("POST", within, body={**header, "metadata": metadata_of(report), "spec": spec})
@@ -289,5 +297,5 @@ class WorkloadWriter:
 
 
 def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What its conditions say, without their words."""
+    """The status of each condition, without its message."""
     return sorted((one.get("type", ""), one.get("status", "")) for one in status.get("conditions") or ())
