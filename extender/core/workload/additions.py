@@ -1,7 +1,7 @@
 """Additions of the API server to the pods of a shape when it creates them: sidecars, tolerations, node selectors.
 
-A template does not say it. Pods that were created do, and so does a pod whose creation was only tried. Podsets of the
-shape are planned with it from then on. It is kept in memory alone, so a restart forgets it.
+A template does not show them. Created pods do, and so does a pod whose creation was tried by a dry run. From then on,
+podsets of the shape are planned with the addition. It is kept in memory only, so a restart forgets it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from policies.model import HostPort, Pod, PodSet, PodSets, Requests, Terms, Tole
 from policies.words import amount, listed, stated
 
 _REMEMBERED = 10_000
-"""Shapes. The one that was confirmed longest ago is forgotten first."""
+"""Number of shapes. The one that was confirmed longest ago is forgotten first."""
 _ON_EVERY_POD = tuple(
     Toleration(f"node.kubernetes.io/{key}", "Exists", "", "NoExecute") for key in ("not-ready", "unreachable")
 )
-"""Added by DefaultTolerationSeconds. They make no difference to where a pod can be planned."""
+"""Tolerations that DefaultTolerationSeconds adds. They make no difference to where a pod can be planned."""
 _NODE_NAME = "metadata.name"
 
 Source = tuple[str, int]
-"""The UID of a job, and which of its starts."""
+"""The UID of a job, and the number of its start."""
 TRIED: Source = ("", 0)
-"""A dry run. A controller may add to its pods what that cannot know, so pods that were created count for more."""
+"""Source of a dry run. Created pods count for more: a controller may add to them what a dry run cannot know."""
 
 
 class PodDemand(NamedTuple):
-    """Demands of a pod on its node, without what Muster writes on it. All parts but the requests are sorted."""
+    """Demands of a pod on its node, without what Muster writes on it. All fields but the requests are sorted."""
 
     requests: Requests
     node_selector: tuple[tuple[str, str], ...]
@@ -40,7 +40,12 @@ class PodDemand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """``planned``: what the template says; ``real``: what its pods ask for; ``source``: of which start they are."""
+    """An addition to pods of one shape.
+
+    ``planned``: the demand of the template.
+    ``real``: the demand of its pods.
+    ``source``: the start that the pods are of.
+    """
 
     planned: PodDemand
     real: PodDemand
@@ -54,11 +59,11 @@ class Additions:
         self._known: dict[str, Addition] = {}
 
     def learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> bool:
-        """Take over what a created pod of the podset asks for; ``podset``: as its job says it. Returns whether podsets
-        of its shape are to be planned in another way now.
+        """Record the demand of a created pod of a podset, as its job states it. Returns whether its shape plans
+        differently.
 
-        Pods of one start may differ among themselves: then all are planned like the largest. Those of a later start
-        correct what was known.
+        Pods of one start may differ among themselves: then all are planned like the largest. A later start corrects
+        what was known.
         """
         if not podset.shape:
             return False
@@ -78,22 +83,22 @@ class Additions:
         return old != new
 
     def forget(self, shape: str) -> None:
-        """Go by the template again: the API server may add something else now."""
+        """Forget the addition of a shape, since the API server may add something else now."""
         self._known.pop(shape, None)
 
     def of(self, podsets: PodSets) -> Mapping[str, Addition]:
-        """Return the known additions to pods of these podsets, by shape."""
+        """The known additions to pods of these podsets, by shape."""
         shapes = (one.shape for one in podsets.podsets)
         return {shape: self._known[shape] for shape in shapes if shape in self._known}
 
     def difference(self, podsets: PodSets) -> str:
-        """A sentence that says what their pods ask for beyond their templates; empty where nothing is known."""
+        """A sentence that says what their pods ask for beyond their templates; empty if nothing is known."""
         known = (self._known.get(one.shape) for one in podsets.podsets)
         return next((_difference(one) for one in known if one is not None), "")
 
 
 def applied(podsets: PodSets, known: Mapping[str, Addition]) -> PodSets:
-    """The podsets with what their pods ask for, by shape."""
+    """The podsets with the demands of their pods instead of their templates."""
     if not known:
         return podsets
     return PodSets(podsets.key, tuple(_applied(one, known.get(one.shape)) for one in podsets.podsets))
@@ -118,8 +123,11 @@ def _applied(podset: PodSet, known: Addition | None) -> PodSet:
 
 
 def carried_over(template: Pod, said: Pod, made: Pod) -> Pod:
-    """Return the template with the additions of the API server to a pod that was ``made`` of ``said``, which may be
-    another template of the same owner. A template's own words stand: the pod may be of an earlier version of it."""
+    """The template with the additions of the API server to a pod that was ``made`` of ``said``.
+
+    ``said`` may be another template of the same owner. What a template states itself stays, since the pod may be of
+    an earlier version of it.
+    """
     planned, real = demand_of(said), demand_of(made, said)
     if planned == real:
         return template
@@ -137,7 +145,10 @@ def carried_over(template: Pod, said: Pod, made: Pod) -> Pod:
 
 
 def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
-    """``template``: what the pod was made of, with what Muster wrote on it for its nodes and for its flavors."""
+    """The demand of a pod, without what Muster wrote for its node and its flavors.
+
+    ``template``: what the pod was made of.
+    """
     selection = pod.selection
     ours = (*_ON_EVERY_POD, *(flavoring.tolerations if flavoring is not None else ()))
     said = template.selection.tolerations if template is not None else ()
@@ -159,7 +170,10 @@ def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None
 
 
 def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
-    """Both demands as one: of each resource the larger, of the rest what is not as planned, the newer first."""
+    """Both demands as one: of each resource the larger amount, and of the rest what differs from the template.
+
+    Where both differ, the ``other``, which is newer, counts.
+    """
     most = dict(one.requests)
     for name, much in other.requests:
         most[name] = max(most.get(name, 0), much)
@@ -168,7 +182,7 @@ def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
 
 
 def _difference(addition: Addition) -> str:
-    """Empty where the pods can go wherever their template could."""
+    """A sentence that says the difference; empty if the pods can go wherever their template could."""
     said, real = dict(addition.planned.requests), dict(addition.real.requests)
     names = [name for name in dict.fromkeys((*said, *real)) if said.get(name, 0) != real.get(name, 0)]
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""What is remembered of the job that a workload's pods come from, and how far it was started or stopped."""
+"""The record of the job that makes a workload's pods, and of how far it was started or suspended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.model import GroupKey, Job, Pod, PodSets, SlotKey
 
 
 class JobWrite(Enum):
-    """The acts on a job. Each is one write to it."""
+    """The acts on a job. Each is one write to the job's object."""
 
     START = "start"
     SUSPEND = "suspend"
@@ -22,9 +22,9 @@ class JobWrite(Enum):
 
 
 class Due(NamedTuple):
-    """An act that is decided and has yet to be seen (to suspend) or to be asked for (to start), and what for.
+    """An act that is decided, and the reason for it. A start is due until it is written, a suspension until it is seen.
 
-    ``preemptor``: the workload that it is suspended for, if that is why.
+    ``preemptor``: the workload that the job is suspended for, if that is why.
     """
 
     act: JobWrite
@@ -37,28 +37,31 @@ class JobRecord:
     """The state of a job in the core.
 
     ``seen``: the job as last seen.
-    ``due``: the act that is decided. It waits while another write is under way, or while the job rests after one that
-    failed. A start is due until it is asked for, a suspension until the watch shows it.
-    ``writing``: the write that was asked for and that the watch has yet to show. ``written``: it was done, and
-    ``until`` is when that is no longer believed.
-    ``plan``: the nodes that it was started with, by slot; None while it is not admitted. ``planned``: the podsets that
-    it has nodes for. ``started``: those of its start.
-    ``failures``: writes in a row that failed. ``refused``: what the API server said to the last one. Nothing is written
-    before ``not_before``.
-    ``stopped_at``: when its last plan was dropped because it was suspended, 0 if never. ``stopped_for``: why Muster
-    suspended it.
-    ``coming_until``: the deadline for the next of its pods, or for nodes where it was started without a plan.
-    ``came_at``: when its last pod came.
+    ``due``: the act that is decided. It waits while another write is under way, or while the job pauses after a failed
+    write. A start is due until it is asked for, a suspension until the watch shows it.
+    ``writing``: the write that was asked for and that the watch has yet to show.
+    ``written``: whether the API server has accepted that write, or may have.
+    ``until``: when the watch must have shown it.
+    ``plan``: the nodes that it was started with, by slot; None while it is not admitted.
+    ``planned``: the podsets that it has nodes for.
+    ``started``: the podsets of its start.
+    ``failures``: failed writes in a row.
+    ``refused``: the API server's answer to the last failed write.
+    ``not_before``: no write is sent before this instant.
+    ``stopped_at``: when its last plan was dropped because of a suspension, 0 if never.
+    ``stopped_for``: why Muster suspended it.
+    ``coming_until``: the deadline for its next pod, or for nodes if it was started without a plan.
+    ``came_at``: when its last pod appeared.
     ``lost``: nodes with pods of it that are gone or not ready, and since when.
-    ``ran``: it was whole since it was admitted.
-    ``over``: pods of it have succeeded, in the slots ``done``, and no other pod is there.
-    ``taken``: why the name of its gang is another's.
+    ``ran``: whether it had enough bound pods since it was admitted.
+    ``over``: whether pods of it have succeeded, in the slots ``done``, and no other pod is there.
+    ``taken``: why the name of its gang belongs to another job, or to pods.
     ``admitted_by``: the queue that it named when it was admitted.
-    ``unproven``: what stands on it may be forged, and not of a start of ours. ``began_suspended``: another client has
-    unsuspended it since it is known.
+    ``unproven``: whether the plan on it may be forged, and not of a start by Muster.
+    ``began_suspended``: whether another client has unsuspended it since it was first seen.
     ``shown``: pods of a job that was started without a plan, which an autoscaler sees.
     ``starts``: how often it was admitted.
-    ``full_until``: until then ``coming_until`` is put off while no other workload waits.
+    ``full_until``: ``coming_until`` is put off until then while no other workload waits.
     ``fewest``: the fewest of its pods that have been lacking since its start.
     """
 
@@ -99,46 +102,46 @@ class JobRecord:
 
     @property
     def start_due(self) -> bool:
-        """Whether its start is decided, and yet to be asked for."""
+        """Whether its start is decided and has yet to be asked for."""
         return self.due is not None and self.due.act is JobWrite.START
 
     @property
     def plannable(self) -> bool:
-        """It waits, and nothing is on its way: a plan for it can be carried out."""
+        """Whether a plan for it can be carried out: it is suspended, has no pods, and no write is on its way."""
         seen = self.seen
         idle = seen.managed and seen.suspended and seen.stopped and not seen.bare
         return idle and not (seen.finished or seen.marked or self.writing)
 
     @property
     def waits(self) -> bool:
-        """For Muster to start it, and not for its author."""
+        """Whether it waits for Muster to start it, and not for its author."""
         seen = self.seen
         return seen.managed and seen.suspended and not (seen.finished or seen.held or seen.problem)
 
     @property
     def queue(self) -> str:
-        """The queue whose quota it uses. What the job names while it is admitted counts from its next start on."""
+        """The queue whose quota it uses. A queue that it names while it is admitted counts from its next start on."""
         return self.admitted_by or self.seen.queue
 
     @property
     def runs_by_plan(self) -> bool:
-        """It was started with the plan that is written on it."""
+        """Whether it was started with the plan that is written on it."""
         seen = self.seen
         return seen.plan is not None and not (seen.suspended or seen.finished or self.taken)
 
     @property
     def awaits_nodes(self) -> bool:
-        """It was let go without a plan, or is being so, and has none yet."""
+        """Whether it was started without a plan, or is being so, and has no nodes yet."""
         let_go = not self.seen.suspended and self.seen.let_go is not None
         ours = not (self.seen.finished or self.taken or self.stop)
         return self.plan is None and ours and (let_go or self.writing is JobWrite.START)
 
     def asks_otherwise(self, job: Job) -> bool:
-        """Return whether the job, as shown now, asks for other pods than before, or names another queue."""
+        """Whether the job, as shown now, asks for other pods than before, or names another queue."""
         return _asked(self.seen) != _asked(job)
 
     def see(self, job: Job) -> None:
-        """The watch shows it."""
+        """Record the job as the watch shows it."""
         taken_in = self.seen.bare != job.bare
         if self.awaits_nodes and not taken_in and self.asks_otherwise(job):
             self.decide_stop("it asks for other pods, or names another queue, than when it was let go without a plan")
@@ -146,7 +149,7 @@ class JobRecord:
             self.unproven = self.began_suspended = self.writing is not JobWrite.START
         before, self.seen = self.seen.podsets, job
         if self.plan is not None and before != job.podsets:
-            # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
+            # If the job is made larger again, slots that it lost are planned like any new ones.
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
             self.let_go(self.plan.keys() - slots)
         shown = {
@@ -157,29 +160,31 @@ class JobRecord:
             JobWrite.CLEAN: not job.marked,
         }
         if self.writing is JobWrite.START and job.plan is not None and job.podsets.by_slot(job.plan) != self.plan:
-            self.dismiss()  # an earlier life of ours has started it by another plan: that one counts
+            self.dismiss()  # Muster has started it by another plan before a restart: that plan counts
         if self.writing is not None and shown[self.writing]:
             self.end_write()
 
     def part(self, taken: NameTaken | None) -> None:
-        """Others have the name of its gang; None: nobody has."""
+        """Set why the name of its gang belongs to another; None: the name is its own."""
         self.taken = taken
 
     def write(self, what: JobWrite) -> None:
-        """It is asked for."""
+        """Record that this write was asked for."""
         self.writing, self.written, self.until = what, False, 0.0
 
     def wrote(self, until: float) -> None:
-        """It is done, or may be: the watch has so long to show it."""
+        """Record that the write was made, or may have been. The watch has to show it by the instant ``until``."""
         self.written, self.until, self.refused = True, until, ""
 
     def end_write(self) -> None:
-        """It is shown, was refused, or is given up."""
+        """Record that the write is under way no longer: it was shown, was refused, or is given up."""
         self.writing, self.written, self.until = None, False, 0.0
 
     def take_write_back(self) -> bool:
-        """Take back a write that was not sent, though nothing is wrong with the job. A start is due again, with the
-        nodes that it is planned for. Returns whether that is all there is to do."""
+        """Revoke a write that was never sent. A start becomes due again, with the nodes that it is planned for.
+
+        Returns False if the caller has to do more: the plan of the start is gone, or the job was unsuspended since.
+        """
         starts = self.writing is JobWrite.START
         if starts and (self.plan is None or not self.seen.suspended):
             return False
@@ -190,13 +195,13 @@ class JobRecord:
         return True
 
     def fail(self, why: str, not_before: float) -> None:
-        """The write was refused."""
+        """Record that the write was refused. No other is sent before the instant ``not_before``."""
         self.failures += 1
         self.refused, self.not_before = why, not_before
         self.end_write()
 
     def admit(self, plan: Mapping[SlotKey, str]) -> None:
-        """It runs by this plan from now on."""
+        """Record that the job runs by this plan from now on."""
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.admitted_by = self.queue
@@ -207,17 +212,17 @@ class JobRecord:
 
     @property
     def quorum(self) -> int:
-        """How many have to start together at least, by what it was started with: less if it was made smaller since."""
+        """How many pods have to start together, by what it was started with; fewer if it was made smaller since."""
         return min(self.started.first_wave if self.started is not None else 0, self.seen.podsets.first_wave)
 
     @property
     def source(self) -> Source:
-        """Name the last start, whose pods tell what the API server adds."""
+        """The key of its last start: UID and number. Pods of one start show the same additions of the API server."""
         return self.seen.uid, self.starts
 
     @property
     def falls_short(self) -> bool:
-        """Whether so many slots were let go that too few have a node, by what it was started with or asks for now."""
+        """Whether dropped slots leave a podset with fewer nodes than it needs, by its start and by the present job."""
         if self.started is None or self.planned is None:
             return False
         planned = {one.prefix: one.size for one in self.planned.podsets}
@@ -228,27 +233,27 @@ class JobRecord:
 
     @property
     def closed(self) -> bool:
-        """No pod of it is made any more: suspended, it would be complete without those that run or wait."""
+        """Whether no pod of it is made any more: if it were suspended now, it would complete without its live pods."""
         return 0 < self.seen.closed >= len(self.plan or {})
 
     def let_go(self, slots: Collection[SlotKey]) -> None:
-        """Their nodes are kept for them no longer: they are planned like what a larger job asks for."""
+        """Drop the nodes of these slots. They are planned like slots that a larger job asks for."""
         self.plan = {slot: node for slot, node in (self.plan or {}).items() if slot not in slots}
         self.planned = self._planned_by(self.plan)
 
     def move(self, slot: SlotKey, node: str) -> None:
-        """A pod of another slot has come to this one; empty: it has no node yet."""
+        """Set the node of a slot that has got a pod of another slot; an empty node changes nothing."""
         if node:
             self.plan = {**(self.plan or {}), slot: node}
 
     def exchange(self, slot: SlotKey, other: SlotKey) -> None:
-        """Each of these planned slots has the node of the other one."""
+        """Exchange the nodes of two planned slots."""
         plan = dict(self.plan or {})
         plan[slot], plan[other] = plan[other], plan[slot]
         self.plan = plan
 
     def _planned_by(self, plan: Mapping[SlotKey, str]) -> PodSets:
-        """What a larger job asks for beside its plan is planned pod by pod."""
+        """The podsets of the job without slots that the plan has no node for. Those are planned pod by pod."""
         return PodSets(
             self.seen.key,
             tuple(
@@ -258,22 +263,25 @@ class JobRecord:
         )
 
     def maker(self, owners: Collection[str]) -> str:
-        """While it is admitted and its gang has pods of other owners, too: the owner of its own. Else empty."""
+        """UID of the owner of its own pods, while it is admitted and its gang has pods of other owners, too.
+
+        Else empty.
+        """
         mixed = self.plan is not None and any(owner != self.seen.uid for owner in owners)
         return self.seen.uid if mixed else ""
 
     def leads(self, pod: Pod) -> bool:
-        """Whether it was created led to its node, by the plan on the job, and nobody has refused it since."""
+        """Whether the pod was created with its node by the plan on the job, and has not been refused since."""
         return self.plan is not None and pod.identity in self.plan and not pod.gates and pod.refusal is None
 
     def deadlines(self, node_loss_s: float, now: float) -> Iterator[float]:
-        """When it has to be looked at again."""
+        """The instants at which it has to be looked at again."""
         if self.writing is not None:
             if self.written:
                 yield self.until
             return
         if self.seen.bare:
-            return  # nothing is done for one that is left out: it is looked at when it is taken in
+            return  # Muster does nothing for a job that it left out, until it is taken in again
         if self.not_before:
             yield self.not_before
             return
@@ -282,7 +290,7 @@ class JobRecord:
         yield from (end for since in self.lost.values() if (end := since + node_loss_s) > now)
 
     def rest_is_over(self, now: float) -> bool:
-        """Whether it may be written to."""
+        """Whether it may be written to. Ends a pause that is over."""
         if now < self.not_before:
             return False
         self.not_before = 0.0
@@ -294,66 +302,78 @@ class JobRecord:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """No plan is in force any more."""
+        """Drop the plan and all that belongs to its start."""
         self.plan, self.planned, self.started, self.due, self.coming_until = None, None, None, None, 0.0
         self.admitted_by = ""
         self.lost.clear()
         self.go_on()
 
     def end(self, done: Collection[SlotKey]) -> None:
-        """Pods of these slots have ended well and no other is there. Their objects may go before the job's."""
+        """Record that its pods have ended well, in these slots, and no other is there.
+
+        Pods may be deleted before the job.
+        """
         self.over, self.done, self.coming_until = True, self.done.union(done), 0.0
         self.lost.clear()
 
     def go_on(self) -> None:
-        """It is not over, or a pod has come again."""
+        """Record that it is not over, or has a pod again."""
         self.over, self.done = False, frozenset()
 
     def decide_start(self, why: str) -> None:
-        """Have it started, unless it is to be suspended first."""
+        """Make its start due, unless it is to be suspended first."""
         if not self.stop:
             self.due = Due(JobWrite.START, why)
 
     def withdraw_start(self) -> None:
-        """Have it started no more: its plan is gone, or another one is being committed."""
+        """Drop a start that is due: its plan is gone, or another one is being committed."""
         if self.start_due:
             self.due = None
 
     def decide_stop(self, why: str, preemptor: GroupKey | None = None) -> None:
-        """Have it suspended, unless it is left out; the first reason stays."""
+        """Make its suspension due, unless it is left out; the first reason stays."""
         if not self.seen.bare and not self.stop:
             self.due = Due(JobWrite.SUSPEND, why, preemptor)
 
     def withdraw_stop(self, preemptor: GroupKey) -> None:
-        """Let it run on if it is to be suspended for this workload."""
+        """Drop a suspension that is due for this preemptor."""
         if self.due is not None and self.due.preemptor == preemptor:
             self.due = None
 
     def expect(self, until: float, in_full: float = 0.0) -> None:
-        """The next of its pods, or its nodes, have to come by then. ``in_full``: or by then, while nobody waits."""
+        """Set the deadline for its next pod, or for its nodes.
+
+        ``in_full``: a later one while no other workload waits.
+        """
         self.coming_until, self.full_until = until, max(until, in_full)
 
     def hurry(self, until: float) -> None:
-        """The next of its pods has to come by then, unless nobody else waits."""
+        """Bring the deadline for its next pod forward to ``until``.
+
+        It can still be put off while no other workload waits.
+        """
         self.coming_until = min(self.coming_until, until)
 
     def show(self, uids: frozenset[str]) -> None:
-        """These pods are shown to whoever makes nodes."""
+        """Record which of its pods an autoscaler may see."""
         self.shown = uids
 
     def come(self, now: float, lacking: int) -> bool:
-        """A pod of it has come, and so many lack. Returns whether they are fewer than ever since its start: a pod that
-        replaces another one gives those that lack no more time."""
+        """Record that a pod has appeared and how many are ``lacking``. Returns whether fewer lack than ever in this
+        start.
+
+        A replacement does not make them fewer, so it gives the missing pods no more time.
+        """
         self.came_at = now
         fewer, self.fewest = lacking < self.fewest, lacking or inf
         return fewer
 
     def learn(self, additions: Mapping[str, Addition]) -> None:
-        """The API server adds this to its pods."""
+        """Set the known additions of the API server to its pods, by shape."""
         self.additions = additions
 
     def lose(self, node: str, now: float) -> None:
-        """Pods of it are on a node that is gone or not ready."""
+        """Record that a node with pods of it is gone or not ready."""
         self.lost.setdefault(node, now)
 
     def regain(self, node: str) -> None:
@@ -361,5 +381,5 @@ class JobRecord:
 
 
 def _asked(job: Job) -> object:
-    """For what it has its quota."""
+    """The part of a job that its quota was given for: queue, templates and counts."""
     return job.queue, [(one.template, one.count) for one in job.podsets.podsets]

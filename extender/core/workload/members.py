@@ -1,8 +1,8 @@
 """The members of a workload: how far each has come, which steps are legal from there, and counts of all of them.
 
-They are counted as they change: an event of one costs the same however many others there are (slow twin:
-``tests/core/recount.py``). Their state, node, hold and step are written only here. Beside them: what some members say
-of their gang, and those that have finished well, by the release that is stamped on them.
+Counts are updated with every change, so that the event of one member costs the same however many others there are
+(slow twin: ``tests/core/recount.py``). State, node, hold and step of members are written only here. This file also has
+the declarations of members about their gang, and the members that have finished well, by the release of their stamps.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from policies.model.queues import VOLCANO
 
 
 class MemberState(Enum):
-    """What is decided about a member, or known of it. BOUND and DONE are what the API server shows."""
+    """The state of a member, decided or observed. BOUND and DONE are what the API server shows."""
 
     WAITING = "waiting"
-    """It has no node and no promise of one."""
+    """The member has no node and no promise of one."""
     ASSUMED = "assumed"
-    """It is promised a node; kube-scheduler has yet to ask for the Binding."""
+    """The member is promised a node; kube-scheduler has yet to ask for the Binding."""
     HELD = "held"
-    """Its bind request waits for the rest of the gang."""
+    """The member's bind request waits for the rest of the gang."""
     BINDING = "binding"
-    """Its Binding is being written."""
+    """The member's Binding is being written."""
     UNKNOWN = "unknown"
-    """Its Binding may have been written: the watch will tell. It may be held again meanwhile."""
+    """The Binding may have been written: the watch will show it. The member may be held again meanwhile."""
     BOUND = "bound"
     DONE = "done"
-    """It has ended, or is being deleted."""
+    """The pod has ended, or is being deleted."""
     __hash__ = object.__hash__
-    """Members are looked up by it all the time, and that of ``Enum`` is a function in Python."""
+    """Members are looked up by their state all the time, and the hash of ``Enum`` is a slow Python function."""
 
 
 _S = MemberState
 PLACED = (_S.ASSUMED, _S.HELD, _S.BINDING, _S.UNKNOWN)
-"""The states in which it is promised a node."""
+"""The states in which a member is promised a node."""
 
 LEGAL: Mapping[MemberState, tuple[MemberState, ...]] = {
     _S.WAITING: (_S.ASSUMED, _S.BINDING, _S.UNKNOWN),
@@ -54,11 +54,11 @@ LEGAL: Mapping[MemberState, tuple[MemberState, ...]] = {
     _S.BOUND: (),
     _S.DONE: (),
 }
-"""What we may decide. What the API server shows may take any state to any other."""
+"""The steps that Muster may decide. What the API server shows may take any state to any other."""
 
 
 class IllegalTransitionError(Exception):
-    """A step that the table does not have: a bug of ours. The message has the workload's story."""
+    """An illegal step, which is a bug of Muster. The message has the workload's story."""
 
 
 _STAGES: Mapping[MemberState, Stage] = {
@@ -73,25 +73,25 @@ _STAGES: Mapping[MemberState, Stage] = {
 
 
 class Step(Enum):
-    """How far kube-scheduler has been told of a member's node (``extender.core.gate.steering``)."""
+    """How far a member has been steered to its node (``extender.core.gate.steering``)."""
 
     NONE = "none"
     LATER = "later"
-    """Others of its gang have to be at bind first: kube-scheduler is told nothing of its node yet."""
+    """Members of earlier rounds have to be at bind first: nothing is written for this one yet."""
     NOMINATING = "nominating"
-    """The nomination is not known to be written."""
+    """The nomination is on its way."""
     WRITTEN = "written"
-    """It is written, and the watch has yet to show it on the gated pod."""
+    """The nomination is written, and the watch has yet to show it on the gated pod."""
     READY = "ready"
-    """The gate may come off as soon as it may for every member."""
+    """The gate may come off as soon as the gates of all members may."""
     UNGATING = "ungating"
-    """The gate was asked to come off, which is not known to be written."""
+    """The removal of the gate is on its way."""
     FAILED = "failed"
-    """A write could not be made while others were bound: it is looked at when the release has ended."""
+    """A write failed while other members were bound: it is handled when the release has ended."""
     LED = "led"
     """Everything is written."""
     CONFIRMING = "confirming"
-    """It is bound, and was asked to say that its release is whole."""
+    """The member is bound, and the write that confirms its release on it is on its way."""
     __hash__ = object.__hash__
 
 
@@ -100,17 +100,21 @@ facts_of = attrgetter(
     "group", "requests", "selection", "topology", "labels", "stamp", "device_claims", "claims", "queue",
     "podset_group", "compute_domain", "run",
 )  # fmt: skip
-"""What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
+"""The facts of a pod that a decision about the workload can depend on. The rest is news from kube-scheduler."""
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """``node``: the one it is promised, until it is bound. ``nominated``: the nomination that was asked for last.
+    """A pod of a workload, and what is decided about it.
 
-    ``turn``: the round in which kube-scheduler is told of its node, while that is LATER. ``clears``: whether that
-    nomination is cleared once by us, which the watch has yet to show.
-    ``doubt_ends``: until when its Binding may still show up as written, while it is UNKNOWN; never while one is sent.
-    ``ended``: as how many-th of its podset it has finished well, 0 if it has not.
+    ``node``: the node that it is promised, until it is bound.
+    ``hold``: its bind request that waits.
+    ``nominated``: the last nomination that was asked for.
+    ``turn``: the round in which it is steered, while its step is LATER.
+    ``clears``: whether Muster clears that nomination once, which the watch has yet to show.
+    ``doubt_ends``: until when its Binding may still show up as written, while its state is UNKNOWN; ``inf`` while a
+    Binding is being sent.
+    ``ended``: its ordinal among the finished pods of its podset, 0 if it has not finished well.
     """
 
     pod: Pod
@@ -134,12 +138,12 @@ class Member:
 
     @property
     def age(self) -> tuple[float, str]:
-        """What comes first is the oldest."""
+        """Sort key: the oldest pod first."""
         return self.pod.created, self.uid
 
     @property
     def stage(self) -> Stage:
-        """How far it has come by itself, whether or not it counts."""
+        """The stage that the member gives its slot, whether or not it counts."""
         return _STAGES[self.state] if self.hold is None else Stage.ARRIVED
 
 
@@ -147,7 +151,10 @@ Words = tuple[Any, ...]
 
 
 class Said:
-    """What is said by any, by what it is about; the counts are of those who say different ``words``."""
+    """The declarations of members about their gang, by subject: which values are declared, and how often.
+
+    A tally counts the different ``words`` in which its value occurs, not the members.
+    """
 
     def __init__(self) -> None:
         self.schedulers: Tally[str] = Tally()
@@ -157,19 +164,19 @@ class Said:
         self.sizes: Tally[int | Minima | None] = Tally()
         self.topologies: Tally[Topology] = Tally()
         self.releases: Tally[str] = Tally()
-        """By what is stamped on them; "" of those that have no stamp."""
+        """The releases stamped on members; "" for members without a stamp."""
         self.queues: Tally[str] = Tally()
         self.domains: Tally[str] = Tally()
-        """The ComputeDomains, by UID; "" of members that are in none."""
+        """The ComputeDomains, by UID; "" for members in none."""
         self.runs: Tally[RunTerms] = Tally()
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self._stated: list[int | Minima | None] | None = None
         self.words: Tally[Words] = Tally()
-        """All of that. Most often all members say the same: only who says something else is looked at more closely."""
+        """All of these together. Most often all members declare the same, so only a new combination is looked into."""
 
     @property
     def stated(self) -> list[int | Minima | None]:
-        """The sizes. In YuniKorn's words the first member may say it for all: those who say nothing do not count."""
+        """The declared sizes. In YuniKorn's dialect the first member may declare it for all."""
         if self._stated is None:
             anyone = Dialect.YUNIKORN not in self.dialects
             self._stated = [size for size in self.sizes if anyone or size is not None]
@@ -177,21 +184,23 @@ class Said:
 
     @property
     def owner(self) -> str:
-        """The controller of most of them; the first of several with as many."""
+        """The UID of the controller of most members; of several with equally many the first."""
         pods: Counter[str] = Counter()
         for (_, owner, *_), count in self.words.items():
             pods[owner] += count
         return max(pods, key=pods.__getitem__, default="")
 
     def queue(self, of_group: str) -> str:
-        """The LocalQueue that the members name, who agree, else their PodGroup, which names ``of_group``. A Queue of
-        Volcano counts where nobody names a LocalQueue, that of the PodGroup first, as in Volcano."""
+        """The LocalQueue that the members name, who agree, or else the one that their PodGroup names (``of_group``).
+
+        A Queue of Volcano counts if there is no LocalQueue; that of the PodGroup goes first, as in Volcano.
+        """
         of_pods = next(iter(self.queues), "")
         named = (of_pods, of_group)
         return next((one for one in named if one and not one.startswith(VOLCANO)), of_group or of_pods)
 
     def of(self, owner: str) -> Said:
-        """What is said by those of one owner, each of it once; what all say if it is empty."""
+        """The declarations of one owner's members, each counted once; those of all members if ``owner`` is empty."""
         if not owner:
             return self
         found = Said()
@@ -201,7 +210,7 @@ class Said:
         return found
 
     def replace(self, before: Words, after: Words) -> bool:
-        """Count what one says in place of what it said. Returns whether anything is new or gone."""
+        """Count one member's declarations in place of its earlier ones. Returns whether any are new or gone."""
         if before == after:
             return False
         gone = bool(before) and self.words.take(before)
@@ -216,7 +225,7 @@ class Said:
 
 
 def words_of(pod: Pod | None) -> Words:
-    """What a member says; of none nothing."""
+    """The declarations of a member; empty without a pod."""
     if pod is None:
         return ()
     group = pod.group
@@ -227,7 +236,7 @@ def words_of(pod: Pod | None) -> Words:
 
 
 def means(pod: Pod, group: PodGroup) -> bool:
-    """Whether its gang is what this PodGroup of its name says."""
+    """Whether the pod's gang is the one of this PodGroup: both are of one dialect."""
     return pod.group is not None and pod.group.dialect is group.dialect
 
 
@@ -235,16 +244,16 @@ T = TypeVar("T")
 
 
 class Tally(dict[T, int]):
-    """How many members say so, for each thing that is said by any."""
+    """How many declare each value."""
 
     def add(self, value: T) -> bool:
-        """Whether it is said for the first time."""
+        """Count a value. Returns whether it is new."""
         count = self.get(value, 0)
         self[value] = count + 1
         return not count
 
     def take(self, value: T) -> bool:
-        """Whether nobody says it any more."""
+        """Take a value off the count. Returns whether it is gone."""
         count = self[value] - 1
         if count:
             self[value] = count
@@ -254,30 +263,33 @@ class Tally(dict[T, int]):
 
 
 _REPLACES_ALL = ("StatefulSet", "ReplicaSet", "DaemonSet", "ReplicationController")
-"""Controllers of pods that never end by themselves."""
+"""Controllers whose pods never end by themselves."""
 
 
 def ended_well(pod: Pod) -> bool:
-    """Whether it has done its work. The kubelet also calls a deleted pod Succeeded if its containers exit with 0: one
-    whose controller replaces it has not."""
+    """Whether the pod has done its work.
+
+    The kubelet also calls a deleted pod Succeeded if its containers exit with 0. If its controller replaces it, it has
+    not done its work.
+    """
     asked_to = pod.deleting and pod.controller is not None and pod.controller.kind in _REPLACES_ALL
     return pod.ended == "Succeeded" and not asked_to
 
 
 class GoingOn(Enum):
-    """How a start goes on whose finished members may count."""
+    """Why finished members of a release may still count towards the quorum."""
 
     BOUND = "a member of it is bound"
     LOST = "none is, it has lost slots, and a controller of it has made another pod"
     DONE = "none is, and it has lost none: such a pod begins another start"
 
     def counts(self, *, of_job: bool, indexed: bool) -> bool:
-        """Whether a member that has finished in it does. ``indexed``: it is an index of a job."""
+        """Whether a finished member of the release counts. ``indexed``: its slot is an index of a job."""
         return self is GoingOn.BOUND or indexed or (self is GoingOn.LOST and not of_job)
 
 
 class Start:
-    """The finished members of one release, and how many slots it had bound, by what their Bindings said."""
+    """The finished members of one release, and the number of slots that it had bound, by the stamps of its Bindings."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
@@ -303,21 +315,24 @@ class Start:
 
     @property
     def lost(self) -> bool:
-        """Whether a slot of it was lost before it had finished."""
+        """Whether the release lost a slot whose member had not finished."""
         return len(self._slots) < max(self._sizes, default=0)
 
     def is_of(self, owners: Collection[str]) -> bool:
-        """Whether one of these controllers made members of it."""
+        """Whether one of these controllers made members of the release."""
         return any(owner in owners for owner in self._owners if owner)
 
 
 class Starts:
-    """Which finished members count as present: those of the starts that go on.
+    """The finished members by release, and which of them count as present.
 
-    A start goes on while one of its members is bound. When none is left it is over, unless it has lost a slot and the
-    controller of its members makes a new pod: that one completes the last start, and is no new one. If it has lost
-    none, such a pod begins another start; only an index of a job that is done stays so. Pods of a job without an index
-    are counted by its status when nobody of their start is bound: it may have been suspended and started anew since.
+    A release counts while one of its members is bound. Once none is, it is over, with two exceptions:
+
+    - It has lost a slot, and the controller of its members makes a new pod: that pod completes the release.
+    - It has lost none, and a finished member is an index of a job: an index that is done stays done.
+
+    Otherwise a new pod begins another start. Pods of a job without an index are then counted by the job's status, since
+    the job may have been suspended and started again.
     """
 
     def __init__(self) -> None:
@@ -341,8 +356,10 @@ class Starts:
             self._last = None
 
     def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, GoingOn]:
-        """The releases whose finished members may count. ``bound``: the releases of all live members, "" of those that
-        are not bound; ``owners``: their controllers."""
+        """The releases whose finished members may count, and why.
+
+        ``bound``: the releases of all live members, "" of members that are not bound. ``owners``: their controllers.
+        """
         if any(bound):
             return {release: GoingOn.BOUND for release in bound if release in self._starts}
         last = self._latest()
@@ -357,31 +374,31 @@ class Starts:
 
 
 class Members:
-    """Pods by UID. ``version`` grows whenever something changes that a plan may depend on."""
+    """The pods of a workload, by UID. ``version`` grows whenever something changes that a plan may depend on."""
 
     def __init__(self) -> None:
         self.version = 0
         self.slots = Slots()
         self.live: dict[str, Member] = {}
-        """Those that count: pods of another PodGroup's life under the same name do not."""
+        """The members that count. Pods that belong to a deleted PodGroup of the same name do not."""
         self.bound: dict[str, Member] = {}
         self.confirmed: dict[str, Member] = {}
-        """Bound members on which it stands that their release is whole."""
+        """Bound members that carry the stamp of a complete release."""
         self.odd: dict[str, Member] = {}
-        """Live members that may need a word: unreadable, gated by others, or with claims."""
+        """Live members that may have a problem to report: contradictory, gated by others, or with claims."""
         self.said = Said()
         self.wanted = Said()
-        """By those that have no node: a rolling update changes what new members say beside those that run."""
+        """The declarations of members without a node. A rolling update makes them differ from running ones."""
         self.used: Tally[str] = Tally()
-        """The queues whose quota those on nodes use, by what is stamped on them; those that terminate included."""
+        """The queues whose quota the pods on nodes use, by their stamps; terminating pods included."""
         self.holds = Holds()
         self.steps = dict.fromkeys(Step, 0)
         self._all: dict[str, Member] = {}
         self.placed: dict[str, Member] = {}
-        """Those that are promised a node, in the order of the promises."""
+        """Members that are promised a node, in the order of the promises."""
         self.binding: dict[str, Member] = {}
         self.unknown: dict[str, Member] = {}
-        """Those whose Binding may be written."""
+        """Members whose Binding may have been written."""
         self._looked_for = {MemberState.BINDING: self.binding, MemberState.UNKNOWN: self.unknown}
         self._group: PodGroup | None = None
         self._first: Member | None = None
@@ -421,7 +438,7 @@ class Members:
 
     @property
     def size(self) -> int | Minima | None:
-        """The minMember that they say: those that wait, else all, else the newest. None if they disagree."""
+        """The minMember that members declare: waiting ones, else all, else the newest. None if they disagree."""
         sizes = self.wanted.stated or self.said.stated
         if len(sizes) == 1:
             return sizes[0]
@@ -432,42 +449,44 @@ class Members:
 
     @property
     def started(self) -> bool:
-        """Whether a Binding of ours has bound some live member. What somebody else has bound is not ours to judge."""
+        """Whether Muster has bound a live member. Members that another client bound do not count."""
         return any(self.said.releases)
 
     @property
     def continued(self) -> str:
-        """The release that new pods go on with, though nobody of it is bound: it has lost slots, or is a job's."""
+        """The release that new pods belong to though no member of it is bound; empty if there is none.
+
+        Either it has lost slots, or it is of a job with indexes.
+        """
         last, how = next(iter(self._going_on.items()), ("", None))
         goes_on = self.slots.indexed if self.slots.templates else how is GoingOn.LOST
         return last if goes_on and not self.started else ""
 
     @property
     def counts_gone(self) -> bool:
-        """Whether others come after pods that have ended well and are gone. A restart counts only those still there."""
+        """Whether finished pods of a series that runs one after the other are gone. A restart cannot count those."""
         return self.slots.in_turn and self.slots.ended > len(self._done)
 
     def is_ours(self, pod: Pod) -> bool:
-        """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""
+        """Whether the pod belongs to the present PodGroup, and not to a deleted one of the same name."""
         return self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid
 
     def stands_for(self, slot: SlotKey) -> Pod:
-        """The pod that is placed for it, or while there is none the template."""
+        """The pod that is placed for the slot, or while there is none the template."""
         pods = [self._all[uid].pod for uid in self.slots.pods(slot)]
         return min(pods, key=attrgetter("rank")) if pods else self.slots.templates[slot]
 
     def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
-        """One pod for each slot that lacks a node, or for each of these, in rank order."""
+        """A pod for each slot that lacks a node, or for each of these slots, in rank order."""
         return sorted(map(self.stands_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
 
     def expect(self, podsets: PodSets | None) -> None:
-        """Pods of these podsets will come, and no others that are not there."""
+        """Set the podsets whose pods will come; None: no pods are expected."""
         self.slots.expect(() if podsets is None else podsets.podsets)
         self._stand_all_ended()
 
     def put(self, pod: Pod) -> bool:
-        """A member is new, or the API server shows something else of it: whether that can matter to a decision. Its
-        state is ``show``n later."""
+        """Add or update a member. Returns whether a decision may depend on the change. ``show`` sets its state."""
         member, before = self._all.get(pod.uid), None
         if member is None:
             member = self._all[pod.uid] = Member(pod)
@@ -481,7 +500,7 @@ class Members:
         return True
 
     def drop(self, uid: str) -> None:
-        """Its object is gone, or belongs to another gang. Whoever waits for its Binding has been answered."""
+        """Remove a pod that is gone or moved to another gang. The call that waits for its Binding has its answer."""
         member = self._all.pop(uid, None)
         if member is None:
             return
@@ -493,7 +512,7 @@ class Members:
         self.version += 1
 
     def follow(self, group: PodGroup | None) -> None:
-        """The PodGroup: members of another one's life stop counting, or count again."""
+        """Set the PodGroup. Members count only while they belong to it."""
         before, self._group = self._group, group
         self.version += 1
         if (before.uid if before else None) != (group.uid if group else None):
@@ -501,19 +520,22 @@ class Members:
                 self._count(member, member.pod, member.pod)
 
     def move(self, member: Member, to: MemberState, node: str = "") -> None:
-        """A decision about a member. ``node``: the one it is promised from now on, unless it has one."""
+        """Change a member's state by decision. ``node``: the node that it is promised, unless it has one."""
         if to not in LEGAL[member.state]:
             raise IllegalTransitionError(f"{member.pod} cannot go from {member.state.value} to {to.value}")
         self._move(member, to, node or member.node)
 
     def doubt(self, member: Member, until: float, node: str = "") -> None:
-        """Its Binding may have been written, or be written yet."""
+        """Record that the member's Binding may have been written, or may be yet, until the instant ``until``."""
         member.doubt_ends = until
         if member.state is not MemberState.UNKNOWN:
             self.move(member, MemberState.UNKNOWN, node)
 
     def show(self, member: Member) -> None:
-        """What the API server shows of it goes before what we have decided; but what is being bound, is."""
+        """Set the member's state to what the API server shows, which overrides what Muster decided.
+
+        A Binding that is being written stays, even if the pod is being deleted.
+        """
         pod = member.pod
         to = MemberState.BOUND if pod.node else None
         if not pod.live and (pod.node or member.state is not MemberState.BINDING):
@@ -524,7 +546,7 @@ class Members:
             self._move(member, to, "")
 
     def hold(self, member: Member, hold: Hold) -> None:
-        """Its bind request waits."""
+        """Record that the member's bind request waits."""
         member.hold = hold
         self.holds.put(member.uid, hold)
         if member.state is MemberState.ASSUMED:
@@ -533,7 +555,7 @@ class Members:
             self._stand(member)
 
     def let_go(self, member: Member) -> Hold | None:
-        """Its bind request waits no longer."""
+        """End the wait of the member's bind request. Returns the request; None without one."""
         hold, member.hold = member.hold, None
         self.holds.take(member.uid)
         if member.state is MemberState.HELD:
@@ -543,14 +565,14 @@ class Members:
         return hold
 
     def step(self, member: Member, step: Step, nominated: str | None = None, turn: int = 0) -> None:
-        """What kube-scheduler has been told."""
+        """Record how far the member is steered. ``nominated``: the new nomination; None: as before."""
         self.steps[member.step] -= 1
         self.steps[step] += 1
         member.step, member.turn = step, turn
         member.nominated = member.nominated if nominated is None else nominated
 
     def expect_clearing(self, member: Member, *, clears: bool) -> None:
-        """Whether the watch is to show that its nomination was cleared, which is our own doing."""
+        """Set whether the watch will show a cleared nomination that Muster itself has cleared."""
         member.clears = clears
 
     def _move(self, member: Member, to: MemberState, node: str) -> None:
@@ -573,13 +595,13 @@ class Members:
             self._bring(member.pod, Stage.BOUND if member.pod.node else member.stage)
 
     def _bring(self, pod: Pod, stage: Stage) -> None:
-        """Its slot has come so far by it, and has the role of the pod that stands for it."""
+        """Set the stage that the pod gives its slot, and the slot's role by the pod that is placed for it."""
         self.slots.stand(pod.identity, pod.uid, stage)
         if (self.slots.roles or (pod.group and pod.group.role)) and pod.identity in self.slots:
             self.slots.cast(self.stands_for(pod.identity))
 
     def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
-        """Count what it says now in place of what it said. None: it was not there, or is no more."""
+        """Count the member's facts ``after`` in place of those ``before``. None: the pod was not there, or is gone."""
         uid = member.uid
         old = before if uid in self.live else None
         new = after if after is not None and after.live and self.is_ours(after) else None
@@ -608,7 +630,7 @@ class Members:
             self._judge_done()
 
     def _note(self, member: Member, pod: Pod, *, is_new: bool) -> None:
-        """It counts."""
+        """Count the member as live."""
         if is_new:
             self.live[member.uid] = member
             if self._first is member:
@@ -629,7 +651,7 @@ class Members:
         self._stand(member)
 
     def _finish(self, member: Member, pod: Pod) -> bool:
-        """Whether it has finished well, as one of a start."""
+        """Record that the pod has finished well, if it has, as a member of a release. Returns whether it has."""
         if not ended_well(pod) or pod.stamp is None or not self.is_ours(pod):
             return False
         self._done[member.uid] = member
@@ -639,7 +661,7 @@ class Members:
         return True
 
     def _judge_done(self) -> None:
-        """Which finished members count has to be found out anew: the controllers, starts or finished ones changed."""
+        """Decide again which finished members count, after controllers, releases or finished members have changed."""
         before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
         if before != self._going_on:
             self._stand_all_ended()
@@ -649,7 +671,10 @@ class Members:
             self._stand_ended(member)
 
     def _stand_ended(self, member: Member) -> None:
-        """What of a job is not expected was done before the job was started, and does not count for this start."""
+        """Let the finished member count for its slot, or not.
+
+        A finished pod of a job counts only if its slot is in the current plan.
+        """
         pod, slot, expected = member.pod, member.pod.identity, self.slots.templates
         how = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
         counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in self.slots.indexed)
@@ -658,5 +683,5 @@ class Members:
 
 
 def _used(pod: Pod | None) -> str:
-    """The queue whose quota it uses as long as it is on its node."""
+    """The queue whose quota the pod uses while it is on its node; empty without one."""
     return "" if pod is None or pod.terminal or not pod.node or pod.stamp is None else pod.stamp.queue

@@ -1,8 +1,8 @@
-"""Which gang a job or a pod is of, where that is not what it says.
+"""Name conflicts between gangs, and pods that were relabelled out of their job's gang.
 
-Several jobs may name one gang: one of them has the name, and the others wait, each under a name that no gang can have.
-And somebody may move a pod to another gang than its job's, or to none: while it is there the controller of its job
-makes no other in its place.
+Several jobs may name one gang. One of them has the name. The others wait under a conflict key, which no gang can have.
+A user may also relabel a pod into another gang than its job's, or into none. While that pod exists, the controller of
+its job makes no replacement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from policies.model import GroupKey, Job, Pod
 
 
 class Names:
-    """The jobs that are to be admitted, by the gang that they name."""
+    """Managed jobs, by the gang that they name."""
 
     def __init__(self) -> None:
         self._wanted: dict[GroupKey, dict[str, Job]] = {}
@@ -24,7 +24,7 @@ class Names:
         return self._wanted.get(key, {}).values()
 
     def former(self, job: Job) -> Job | None:
-        """Another object of the same kind and name: it is gone, and this one was made in its place."""
+        """Return the job of the same kind and name that was deleted and made again as ``job``; None without one."""
         same = (one for one in self.wanted_by(job.key) if one.owner[:3] == job.owner[:3])
         return next((one for one in same if one.uid != job.uid), None)
 
@@ -32,7 +32,7 @@ class Names:
         self._wanted.setdefault(job.key, {})[job.uid] = job
 
     def drop(self, key: GroupKey, uid: str) -> Job | None:
-        """It names that gang no more."""
+        """Remove a job that names the gang no longer. Returns it; None if it did not name the gang."""
         jobs = self._wanted.get(key, {})
         job = jobs.pop(uid, None)
         if not jobs:
@@ -40,26 +40,29 @@ class Names:
         return job
 
     def first(self, key: GroupKey) -> Job:
-        """Who has the name: one that was started before the others, then by age. One that has ended comes last."""
+        """The job that has the name: one that was started before the others, then the oldest. Ended jobs come last."""
         return min(self.wanted_by(key), key=_rank)
 
 
 def is_over(job: Job) -> bool:
-    """It has ended, and nothing of ours is on it."""
+    """Whether the job has ended and carries no marks of Muster."""
     return job.finished and not job.marked
 
 
 def aside(job: Job) -> GroupKey:
-    """Where it waits: brackets and spaces are in no gang's name."""
+    """The key under which a job waits for its name. No gang has a name with brackets or spaces."""
     return GroupKey(job.key.namespace, f"{job.key.name} ({job.owner.kind} {job.owner.name})")
 
 
 def strangers(workload: Workload | None, job: Job) -> int:
-    """Pods that name the gang and that no job of that name has made, while it has none itself or has ended."""
+    """Count pods that name the job's gang but that no job of that name made.
+
+    0 unless the job has ended, or is suspended and has no pods of its own.
+    """
     if workload is None or job.marked or not (job.finished or (job.suspended and job.stopped)):
         return 0
     if workload.members.said.owners.keys() <= {job.uid}:
-        return 0  # it may have many pods
+        return 0  # all pods are the job's own, and there may be many to look at
     return sum(_is_strange(member.pod, job) for member in workload.members.live.values())
 
 
@@ -67,12 +70,12 @@ def _is_strange(pod: Pod, job: Job) -> bool:
     maker = pod.controller
     if maker is None:
         return pod.owner != job.uid
-    # Pods that are led by a plan say the UID of their job, whoever has made them.
+    # A pod that follows a plan carries the UID of its job as owner, whatever controller made it.
     return pod.owner == maker.uid != job.uid and maker[:3] != job.owner[:3]
 
 
 def taken_by(job: Job, first: Job, pods: int) -> NameTaken:
-    """Why it has to wait: ``pods`` have its name, or else the ``first`` job of that name."""
+    """Why the job has to wait: ``pods`` pods of others have its name, or else the ``first`` job of that name has it."""
     name = job.key.name
     return NameTaken(name, f"{first.owner.kind} {first.owner.name}", pods, own=name == job.owner.gang)
 
@@ -83,19 +86,19 @@ def _rank(job: Job) -> tuple[bool, bool, float, str]:
 
 
 Touched = dict[GroupKey, None]
-"""Workloads whose jobs have more or fewer such pods than before."""
+"""Workloads of the jobs that have gained or lost a relabelled pod."""
 
 
 class Astray:
-    """All pods that have yet to end, by whose they are and the gang that they name."""
+    """All pods that have not ended, by owner and by the gang that they name."""
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[GroupKey | None, dict[str, None]]] = {}
         self._asked: dict[str, GroupKey] = {}
-        """The gangs of jobs whose pods were asked for, by the UIDs of the jobs."""
+        """The gangs of the jobs that ``of`` was called for, by the jobs' UIDs. A change is reported to these only."""
 
     def see(self, pod: Pod, old: Pod | None) -> Touched:
-        """The pod is there; ``old``: as it was known before."""
+        """Record a pod. ``old``: the pod as it was known before. Returns the workloads that this concerns."""
         before, after = None if old is None else _place(old), _place(pod)
         if before == after:
             return {}
@@ -107,7 +110,7 @@ class Astray:
         return touched | self._concerned(owner, gang)
 
     def drop(self, pod: Pod) -> Touched:
-        """It has ended, is gone, or is another's now."""
+        """Remove a pod that has ended, is gone, or changed owner or gang. Returns the workloads that this concerns."""
         if (place := _place(pod)) is None:
             return {}
         owner, gang = place
@@ -121,7 +124,10 @@ class Astray:
         return touched
 
     def of(self, job: str, key: GroupKey) -> list[str]:
-        """Which pods of the job with that UID are not in its gang. It is dirty when that changes."""
+        """UIDs of the job's pods that are not in its gang ``key``.
+
+        From then on ``see`` and ``drop`` return ``key`` whenever that answer changes.
+        """
         gangs = self._pods.get(job, {})
         if gangs:
             self._asked[job] = key

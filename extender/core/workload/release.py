@@ -1,7 +1,7 @@
 """The release of a gang: its bind requests, from the first that is held to the last Binding.
 
-kube-scheduler's bind requests have no answer yet, and Bindings are being written for some of them. A workload has
-those that wait (``Holds``), and how far its release is, from the last look before a Binding to its end.
+``Holds`` has the bind requests of a workload that have no answer yet. ``Release`` says how far the release is, from
+the last check before a Binding to its end. ``BindCalls`` has the calls of all workloads.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from extender.core.events import BindArrived
 from policies.model import GroupKey, Stamp
 
 _MOST_CALLS = 8
-"""That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
+"""Calls that may wait for one Binding. kube-scheduler asks again only after it has given up the earlier request."""
 
 
 @dataclass(slots=True)
 class Binding:
-    """One that is being written, and the calls that wait for it; for a member its workload, and what it writes."""
+    """A Binding that is being written.
+
+    ``calls``: the calls that wait for it.
+    ``workload``, ``stamp``: for a member its workload, and the stamp that is written.
+    """
 
     node: str
     calls: list[int]
@@ -27,17 +31,20 @@ class Binding:
     stamp: Stamp | None = None
 
     def await_by(self, call: int) -> int | None:
-        """One more call waits for it. Returns the one that is superseded by it, if there are too many."""
+        """Add a call that waits for the Binding. Returns the call that this replaces, if too many wait."""
         self.calls.append(call)
-        # Not the first: while somebody waits for that one, the Binding is sent.
+        # Never the first: the Binding is sent only while that call waits.
         return self.calls.pop(1) if len(self.calls) > _MOST_CALLS else None
 
 
 @dataclass(slots=True)
 class BindCalls:
-    """``held``: call -> UID of the pod whose gang is awaited. ``writing``: pod UID -> its Binding. ``unseen``: pod UID
-    -> a bind of a pod that the watch has yet to show, and until when it may wait. ``doubted``: pods of no gang whose
-    Binding may have been written, and until when the room for it stays promised.
+    """The bind calls of all pods.
+
+    ``held``: call -> UID of the pod whose gang is awaited.
+    ``writing``: pod UID -> its Binding.
+    ``unseen``: pod UID -> a bind of a pod that the watch has yet to show, and until when it may wait.
+    ``doubted``: pod UID -> until when its room stays promised; pods without a gang whose Binding may have been written.
     """
 
     held: dict[int, str] = field(default_factory=dict)
@@ -49,7 +56,10 @@ class BindCalls:
         self.held[call] = uid
 
     def let_go(self, call: int) -> str:
-        """It waits no longer, or for a Binding from now on. Returns the pod's UID, if it was held."""
+        """End the wait of a held call, or let it wait for its Binding.
+
+        Returns the pod's UID; empty if it was not held.
+        """
         return self.held.pop(call, "")
 
     def write(self, uid: str, binding: Binding) -> None:
@@ -57,28 +67,28 @@ class BindCalls:
         self.doubted.pop(uid, None)
 
     def written(self, uid: str) -> Binding | None:
-        """It is under way no longer. Returns it."""
+        """Remove the Binding of a pod, which has its outcome. Returns it; None without one."""
         return self.writing.pop(uid, None)
 
     def doubt(self, uid: str, until: float) -> None:
-        """Its Binding may have been written: the watch will tell."""
+        """Record that the pod's Binding may have been written: the watch will show it."""
         self.doubted[uid] = until
 
     def await_pod(self, event: BindArrived, until: float) -> None:
         self.unseen[event.uid] = (event, until)
 
     def stop_awaiting(self, uid: str) -> BindArrived | None:
-        """Returns the bind that waited for the pod."""
+        """Remove the bind that waited for the pod to be seen. Returns it; None without one."""
         found = self.unseen.pop(uid, None)
         return None if found is None else found[0]
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Forget a pod that is gone."""
         self.unseen.pop(uid, None)
         self.doubted.pop(uid, None)
 
     def instants(self) -> list[float]:
-        """When something of this ends by itself."""
+        """The instants at which one of these waits ends by itself."""
         return [*(until for _, until in self.unseen.values()), *self.doubted.values()]
 
 
@@ -92,11 +102,11 @@ class Hold(NamedTuple):
 
 
 class Holds(dict[str, Hold]):
-    """Pod UID -> its request, in the order of arrival."""
+    """The held requests of a workload: pod UID -> request, in the order of arrival."""
 
     def __init__(self) -> None:
         self._ends: list[tuple[float, int, str]] = []
-        """A heap of (expires, call, UID); whoever has left is dropped when it comes up."""
+        """A heap of (expires, call, UID). Entries of requests that ended are dropped when they come up."""
         self._told_at = 0.0
 
     def put(self, uid: str, hold: Hold) -> None:
@@ -109,41 +119,46 @@ class Holds(dict[str, Hold]):
             heapq.heappush(self._ends, (hold.expires, hold.call, uid))
 
     def take(self, uid: str) -> None:
-        """It waits no longer, if it did."""
+        """Remove the request of a pod, if it has one."""
         self.pop(uid, None)
         if not self:
             self._ends.clear()
             self._told_at = 0.0
 
     def wait_from(self, now: float) -> None:
-        """They have as long as before to wait for those of whom kube-scheduler is told only now."""
+        """Let the requests wait as long again, for members that are steered only now."""
         self._told_at = now
 
     def first_to_expire(self) -> float:
-        """The instant at which the first of them ends. There must be one."""
+        """The instant at which the first request expires. There must be one."""
         while (held := self.get(self._ends[0][2])) is None or held.call != self._ends[0][1]:
             heapq.heappop(self._ends)
         return self._ends[0][0]
 
     def first_arrived(self) -> float:
-        """The instant at which the first of them came: they are kept in that order. There must be one."""
+        """The instant at which the first request arrived: they are kept in that order. There must be one."""
         return next(iter(self.values())).arrived
 
     def began(self) -> float:
-        """The instant from which they wait for who is to come next. There must be one."""
+        """The instant from which the requests have waited for the next member. There must be one."""
         return max(self._told_at, self.first_arrived())
 
 
 @dataclass(slots=True)
 class Release:
-    """``name``: the UID of the member that was to be bound last, which no other release can have. ``began``: when.
+    """How far a release is, and what came of it.
 
-    ``last``: the held member whose Binding is posted after all others, and says that the release is whole. ``failed``:
-    a Binding has failed whose pod is there. ``complete``: the workload has been whole once, and a replacement needs no
-    new quorum. ``partial_since``: from when the time counts in which a start that broke off has to be completed;
-    ``partial_count``: slots that are bound then. ``incomplete_since``: from when on a gang that was whole has had too
-    few members; ``given_back``: it is being evicted for that. ``kept_until``: so long the room of its lost members is
-    kept. ``gone_whole``: it ran as a whole until nothing of it was left, and has not started again.
+    ``name``: the UID of the member that was to be bound last, which no other release can have.
+    ``began``: the instant at which it began.
+    ``last``: the held member whose Binding is posted after all others, and stamps the release as complete.
+    ``failed``: whether a Binding has failed whose pod still exists.
+    ``complete``: whether the workload had its quorum bound once, so that a replacement needs no new quorum.
+    ``partial_since``: the instant from which the time counts to complete a start that broke off.
+    ``partial_count``: slots that were bound then.
+    ``incomplete_since``: the instant from which a gang that was complete has had too few members.
+    ``given_back``: whether it is being evicted for that.
+    ``kept_until``: until when the room of its lost members is kept.
+    ``gone_whole``: whether it ran complete until no member was left, and has not started again.
     """
 
     name: str = ""
@@ -159,30 +174,33 @@ class Release:
     gone_whole: bool = False
 
     def begin(self, name: str, now: float) -> None:
-        """A quorum is held. What completes an earlier release goes on with its name."""
+        """Begin to post Bindings: a quorum is held. A release that completes an earlier one keeps its name."""
         self.name = self.name or name
         self.began = now if self.began is None else self.began
         self.failed = False
 
     def fail(self) -> None:
-        """A Binding has failed for another reason than that its pod is gone."""
+        """Record that a Binding has failed although its pod exists."""
         self.failed = True
 
     def wait_for(self, last: str | None) -> None:
-        """That member's Binding is posted last; None: there is none to wait for any more."""
+        """Set the member whose Binding is posted last; None: no Binding waits for the others."""
         self.last = last
 
     def wait_no_more_for(self, uid: str) -> None:
-        """If that member was the last one, there is none."""
+        """Forget the last Binding if it was that member's."""
         if self.last == uid:
             self.last = None
 
     def recover(self, name: str, began: float | None, *, complete: bool) -> None:
-        """What the stamps on its members tell after a restart."""
+        """Set what the stamps on members show after a restart."""
         self.name, self.began, self.complete = name, began, complete
 
     def start_anew(self) -> None:
-        """Another PodGroup of the same name is another workload. What is on its way goes on."""
+        """Forget the release, for another PodGroup of the same name is another workload.
+
+        Writes that are under way go on.
+        """
         self.name, self.began, self.complete, self.partial_since = "", None, False, None
         self.kept_until, self.gone_whole = 0.0, False
         self.miss(None)
@@ -192,25 +210,26 @@ class Release:
         self.miss(None)
 
     def miss(self, since: float | None) -> None:
-        """Note since when a gang that ran has had too few members; None: it has enough."""
+        """Set since when a gang that ran has had too few members; None: it has enough."""
         self.incomplete_since, self.given_back = since, False
 
     def keep(self, until: float) -> None:
-        """Keep the room of lost members until then."""
+        """Set until when the room of lost members is kept."""
         self.kept_until = until
 
     def give_back(self) -> None:
-        """Note that its members are evicted, once more if it is incomplete for as long again."""
+        """Record that its members are evicted. They are evicted again if it stays incomplete for as long once more."""
         self.given_back = True
 
     def break_off(self, since: float, count: int) -> None:
         self.partial_since, self.partial_count, self.gone_whole = since, count, False
 
     def lapse(self, *, whole: bool, doubtful: bool) -> None:
-        """Nothing of ours is known to be bound or on its way: whatever starts next under this name is another release,
-        unless it is ``doubtful`` whether a Binding of this one was written: then that one goes on.
+        """End the release, since no member is known to be bound by Muster or on its way. The next start has another
+        name.
 
-        While somebody else's Bindings make it ``whole``, it is; else it needs its own quorum.
+        ``doubtful``: a Binding may have been written, so the release goes on under its name.
+        ``whole``: Bindings of another client make the workload complete, so it needs no quorum of its own.
         """
         if not doubtful:
             self.name, self.began, self.partial_since = "", None, None

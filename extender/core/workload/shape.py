@@ -1,6 +1,6 @@
-"""What gangs ask of the planner, and what makes them alike to it: gangs of one shape fit or do not fit together.
+"""Requests of gangs to the planner, and the shapes that make gangs alike: those of one shape fit or fail together.
 
-Part of a shape is what the flavors that a workload was admitted with demand of the nodes of its pods.
+The node labels and tolerations of the flavors that a workload was admitted with are part of its shape.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ Role = MemberShape
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """Equal ones are one object: ``Demands`` sees to that.
+    """Everything about a workload that decides whether it fits. Equal shapes are one object, which ``Demands`` ensures.
 
-    ``needed``: how many members have to be placed at once. ``roles``: how many there are of each. ``caps``: what
-    kube-scheduler has refused. ``kept``: slots whose room is kept for replacements. ``tied``: what else matters
-    where the topology has rules: the members' indexes, and where the others are; where other pods matter, the members'
-    labels. ``related``: whether other pods matter. ``priority``: the workload's own, which decides who
-    gives way to it, and its pods', which decides which pods of no gang have their room before it.
+    ``needed``: how many members have to be placed at once.
+    ``roles``: how many members there are of each role.
+    ``caps``: what kube-scheduler has refused.
+    ``kept``: slots whose room is kept for replacements.
+    ``tied``: what else matters. Where the topology has rules: the members' indexes and the places of the other
+    members. Where other pods matter: the members' labels.
+    ``related``: whether other pods matter.
+    ``priority``: the workload's own, which decides what it may evict, and that of its pods, which decides which
+    pods without a gang have their room before it.
     """
 
     needed: int
@@ -40,11 +44,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a workload asks of the planner: nodes for ``pods``, without a ``shape`` nothing. Right as of ``version``.
+    """A workload's request to the planner: nodes for ``pods``. Without a ``shape`` it asks for nothing.
 
-    ``pods``: those that stand for the slots without a node, in rank order, with what the PodGroup asks for. ``trouble``
-    is what keeps it from being planned at all. ``flavors``: those that the pods are tried with, by what they demand of
-    nodes; None for those that the workload has.
+    ``version``: the version of the workload that this was worked out for.
+    ``trouble``: why the workload cannot be planned at all.
+    ``pods``: a pod or template for each slot without a node, in rank order, with what the PodGroup asks for.
+    ``flavors``: the flavors that the pods are tried with, as demands on nodes; None: the workload's own.
     """
 
     version: int
@@ -54,13 +59,15 @@ class Demand:
     flavors: Mapping[PartKey, Flavoring] | None = None
 
     def among(self, slots: Collection[SlotKey]) -> Demand:
-        """The same for the pods that stand for these alone."""
+        """The same demand for the pods of these slots alone."""
         return replace(self, pods=tuple(pod for pod in self.pods if pod.identity in slots))
 
 
 PartKey = object
-"""Pods of a workload that get their flavors together: of a job those of one podset, by its name; of a gang of pods
-those that ask for the same."""
+"""Key of the pods of a workload that get their flavors together.
+
+For a job the name of a podset. For a gang of pods what the pods request: equal requests, equal key.
+"""
 
 
 def part_of(pod: Pod, *, of_job: bool) -> PartKey:
@@ -69,8 +76,13 @@ def part_of(pod: Pod, *, of_job: bool) -> PartKey:
 
 @dataclass(frozen=True, slots=True)
 class Flavoring:
-    """Of one part. ``flavors``: by resource. ``labels``: what its nodes have; ``none_of``: label sets that they have
-    not. ``tolerations``: what its pods get beside their own."""
+    """The flavors of one part of a workload, as demands on the nodes of its pods.
+
+    ``flavors``: flavor by resource.
+    ``labels``: labels that the nodes have.
+    ``none_of``: sets of labels that the nodes do not have.
+    ``tolerations``: what the pods tolerate beside their own tolerations.
+    """
 
     flavors: Mapping[str, str]
     labels: tuple[tuple[str, str], ...] = ()
@@ -79,15 +91,17 @@ class Flavoring:
     _made: dict[Selection, Selection] = field(default_factory=dict, compare=False, repr=False)
 
     def confined(self, pod: Pod) -> Pod:
-        """The pod, held to nodes of its flavors."""
+        """The pod, restricted to nodes of these flavors."""
         asked = pod.selection
         if (made := self._made.get(asked)) is None:
             made = self._made[asked] = self._confine(asked)
         return pod if made is asked else replace(pod, selection=made)
 
     def _confine(self, asked: Selection) -> Selection:
-        """Like the node affinity of a volume: kube-scheduler does not see it in the pod, where a topology spread would
-        count only the nodes that it asks for."""
+        """Restrict a selection as the node affinity of a volume does: beside the pod, not in it.
+
+        kube-scheduler does not see this restriction. In the pod it would change which nodes a topology spread counts.
+        """
         held: list[Terms] = [
             (tuple(Requirement(key, "In", (value,)) for key, value in self.labels),) if self.labels else ()
         ]
@@ -99,22 +113,25 @@ class Flavoring:
 
 
 def of_job(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
-    """``chosen``: the flavor of each resource. A job carries its flavors, and what its pods tolerate for them."""
+    """The flavoring of a podset of a job; ``chosen``: the flavor of each resource. Its pods tolerate their taints."""
     some = _named(flavors, chosen)
     tolerations = dict.fromkeys(one for flavor in some for one in flavor.tolerations)
     return Flavoring(chosen, _labels(some), tolerations=tuple(tolerations))
 
 
 def of_gang(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
-    """The flavor of a gang's pod is told from its node, which has that of the first flavor whose labels it has. Nobody
-    writes tolerations on such pods."""
+    """The flavoring of a gang's pods; ``chosen``: the flavor of each resource.
+
+    The node of such a pod determines its flavor: the first flavor in the queue whose labels the node has. So nodes of
+    earlier flavors are excluded. The pods get no tolerations, since Muster writes none on them.
+    """
     before = [flavors[name] for one in chosen.values() for name in _before(queue, one) if name in flavors]
     none_of = dict.fromkeys(tuple(sorted(flavor.node_labels.items())) for flavor in before)
     return Flavoring(chosen, _labels(_named(flavors, chosen)), tuple(none_of))
 
 
 def suit(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str], selection: Selection) -> bool:
-    """Whether pods that ask for such nodes could have these flavors."""
+    """Whether pods with this node selection can have these flavors."""
     return all(suits(flavor, selection) for flavor in _named(flavors, chosen))
 
 
@@ -127,15 +144,17 @@ def _labels(flavors: Sequence[ResourceFlavor]) -> tuple[tuple[str, str], ...]:
 
 
 def is_hidden(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], name: str) -> str:
-    """The flavor before it in the queue whose nodes include all of its own, so that no pod of a gang is ever told to
-    have it; empty if there is none."""
+    """The earlier flavor of the queue that hides this one from pods of a gang; empty if none does.
+
+    It hides the other if its nodes include all nodes of the other: then no node ever determines the other flavor.
+    """
     own = flavors[name].node_labels.items()
     hiding = (one for one in _before(queue, name) if one in flavors and flavors[one].node_labels.items() <= own)
     return next(hiding, "")
 
 
 def offered(queue: ClusterQueue, chosen: Mapping[str, str]) -> dict[str, str]:
-    """The flavors that the queue has for these resources; the others are left out."""
+    """The chosen flavors that the queue has for their resources; the others are left out."""
     return {
         resource: name
         for resource, name in chosen.items()
@@ -144,7 +163,7 @@ def offered(queue: ClusterQueue, chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def told_by(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> dict[str, str]:
-    """The flavor of each resource on that node: the first one whose labels it has."""
+    """The flavor of each resource on that node: the first one in the queue whose labels the node has."""
     found: dict[str, str] = {}
     for group in queue.groups:
         for name, quotas in group.flavors:
@@ -156,7 +175,7 @@ def told_by(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavo
 
 
 def has_labels(node: Node, flavor: ResourceFlavor | None) -> bool:
-    """Whether the node may be one of that flavor."""
+    """Whether the node has the labels of the flavor."""
     return flavor is not None and flavor.node_labels.items() <= node.labels.items()
 
 

@@ -1,8 +1,8 @@
 """The slots of a workload: how far each has come by the best of its pods, and which lack a node.
 
-A slot is one place of a podset: a completion index, or a pod that has none. A workload that is known before its pods
-says which pods to expect: such a slot is planned by its template, and keeps its node for the pod that fills it. From
-the slots follows whether enough of each podset of a job, or of each role of a gang of pods, has come.
+A slot is one place of a podset: a completion index, or a pod without an index. A job says which pods to expect before
+they exist. An expected slot is planned by its template, and keeps its node for the pod that fills it. The slots decide
+whether enough of each podset of a job, or of each role of a gang of pods, have come.
 """
 
 from __future__ import annotations
@@ -16,69 +16,72 @@ from typing import NamedTuple
 from policies.model import Minima, Pod, PodSet, PodSets, SlotKey
 
 _NOBODY = ""
-"""Stands in a slot that is expected and has no pod."""
+"""UID that stands in an expected slot without a pod."""
 _ENDED = "ended"
-"""Stands in a slot that is done, whether its pod is there or not."""
+"""UID that stands in a finished slot, whether or not its pod still exists."""
 
 
 class Stage(IntEnum):
-    """How far a slot has come. Whoever has come further has come this far as well."""
+    """How far a slot has come. Each stage includes the earlier ones."""
 
     ABSENT = 0
     THERE = 1
     PROMISED = 2
     ARRIVED = 3
-    """At bind: held, or being bound."""
+    """At bind: the bind request is held, or the Binding is being written."""
     BOUND = 4
-    """Or finished well, in the same start."""
+    """Bound, or finished well in the same start."""
 
 
 class Slots:
-    """``lacking``: those that are there and have neither a node nor the promise of one."""
+    """The slots, with the stage of each.
+
+    ``lacking``: slots that are there and have neither a node nor the promise of one.
+    """
 
     def __init__(self) -> None:
         self.lacking: dict[SlotKey, None] = {}
         self._stages: dict[SlotKey, dict[str, Stage]] = {}
         self._counts = [0] * len(Stage)
         self.of_podsets: dict[str, list[int]] = {}
-        """The same for each podset of a job, by what its slots begin with."""
+        """Counts of slots by stage for each podset of a job, by the first part of its slots' keys."""
         self.roles: dict[SlotKey, str] = {}
-        """The role of each slot whose pods say one, in a gang that has minima for its roles."""
+        """The role of each slot whose pods declare one, in a gang with minima for its roles."""
         self._of_roles: dict[str, list[int]] = {}
         self.templates: dict[SlotKey, Pod] = {}
-        """What the pod of each expected slot will ask for."""
+        """The template of each expected slot: what its pod will ask for."""
         self.indexed: frozenset[str] = frozenset()
-        """What expected slots begin with whose pods say by their index which is theirs."""
+        """The podsets whose pods say by their index which slot is theirs, by the first part of the slots' keys."""
         self.planned: dict[SlotKey, str] = {}
-        """The nodes of expected slots that no pod has come to."""
+        """The nodes of expected slots without a pod."""
         self.turns: dict[SlotKey, int] = {}
-        """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
+        """The rounds of planned slots that are steered later than others."""
         self._completions: dict[str, tuple[int, int]] = {}
-        """Of podsets whose pods come one after the other: how many slots they have, and how many have to end well."""
+        """The number of slots, and of pods that have to end well, of podsets whose pods come one after the other."""
         self._ended: Counter[tuple[str, str]] = Counter()
-        """How many pods of each podset, and of each controller of its pods, have ended well."""
+        """How many pods have ended well, by podset and controller."""
         self.done: set[SlotKey] = set()
-        """Expected slots whose pods have ended well, as the status of their job says: they need no node."""
+        """Expected slots whose pods have ended well, by the status of their job: they need no node."""
         self._vacant: dict[SlotKey, None] = {}
-        """Expected slots that no pod has come to."""
+        """Expected slots without a pod."""
         self._by_wave: Counter[int] = Counter()
         """How many slots of each wave are planned."""
 
     def reached(self, stage: Stage, podset: str = "") -> int:
-        """How many have come at least so far. ``podset``: of those that begin with it."""
+        """How many slots have reached the stage; ``podset``: of this podset only."""
         counts = self.of_podsets[podset] if podset else self._counts
         return counts[Stage.BOUND] if stage is Stage.BOUND else sum(counts[stage:])
 
     def of_role(self, stage: Stage, role: str) -> int:
-        """How many of that role have come at least so far."""
+        """How many slots of that role have reached the stage."""
         return sum(self._of_roles.get(role, ())[stage:])
 
     def __contains__(self, slot: SlotKey) -> bool:
-        """Whether it is expected, or a pod stands in it."""
+        """Whether the slot is expected, or a pod stands in it."""
         return slot in self._stages
 
     def cast(self, pod: Pod) -> None:
-        """The pod that stands for a slot says its role, or none."""
+        """Set the role of a slot by the pod that is placed for it."""
         slot, role = pod.identity, "" if pod.group is None else pod.group.role
         if self.roles.get(slot, "") == role:
             return
@@ -95,27 +98,29 @@ class Slots:
         return len(self._stages) > len(self.templates)
 
     def promises(self) -> list[tuple[Pod, str]]:
-        """What will ask for the room of each expected slot that no pod has come to, and its node."""
+        """The template and the node of each planned slot without a pod."""
         return [(self.templates[slot], node) for slot, node in self.planned.items()]
 
     def uncreated(self, wave: float) -> int:
-        """How many planned slots no pod has come to, of waves up to this one."""
+        """How many planned slots of waves up to this one have no pod."""
         return sum(count for one, count in self._by_wave.items() if one <= wave)
 
     def pods(self, slot: SlotKey) -> list[str]:
-        """UIDs of the pods that stand in it."""
+        """UIDs of the pods that stand in the slot."""
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
 
     def end(self, pod: Pod) -> int:
-        """Count a pod that has succeeded. Returns its ordinal within its podset. Each new Job of the podset starts from
-        one again. A pod that had ended before a restart has no slot."""
+        """Record that a pod of a podset has succeeded. Returns its ordinal, which each new Job counts from one.
+
+        A pod that had ended before a restart has no slot.
+        """
         made = f"{pod.owner}{pod.series}", _maker(pod)
         self._ended[made] += 1
         return self._ended[made]
 
     @property
     def ended(self) -> int:
-        """Count the pods that have ended well, gone ones as well."""
+        """How many pods have ended well, including pods that are gone."""
         return sum(self._ended.values())
 
     @property
@@ -124,36 +129,39 @@ class Slots:
         return bool(self._completions)
 
     def closed(self, podset: str, pod: Pod | None) -> int:
-        """Count the slots of a podset that no pod fills any more, by what its pods say. ``pod``: the newest of them."""
+        """How many slots of a podset no pod will fill any more. ``pod``: the newest pod of the podset."""
         size, completions = self._completions.get(podset, (0, 0))
         if not completions or pod is None:
             return 0
         return max(0, size - max(0, completions - self._ended[podset, _maker(pod)]))
 
     def refills(self, slot: SlotKey, ended: int) -> bool:
-        """Whether another pod comes to it when so many of its podset have ended well."""
+        """Whether another pod comes to the slot when ``ended`` pods of its podset have ended well."""
         size, completions = self._completions.get(slot[0], (0, 0))
         return ended + size <= completions
 
     def seats(self, pod: Pod) -> bool:
-        """Whether it takes a slot that is free: it has no index, or one that says nothing of its slot, as that of a Job
-        with more completions than pods."""
+        """Whether the pod takes any free slot.
+
+        Such a pod has no index, or one that names no slot, like the index of a Job with more completions than pods.
+        """
         return pod.index is None or (pod.identity[0] in self.of_podsets and pod.identity[0] not in self.indexed)
 
     def vacant(self, podset: str, node: str | None, plan: Mapping[SlotKey, str]) -> int | None:
-        """A slot of a podset that no pod has come to; ``podset``: what its slots begin with.
+        """A slot without a pod, as its number in the podset; None without one.
 
-        For a pod that is bound already one that was planned on its node, if there is one.
+        ``podset``: the first part of the slots' keys.
+        ``node``: the node of a pod that is bound already. A slot that ``plan`` has on this node is preferred.
         """
         there = (slot for slot in self._vacant if node and slot[0] == podset and plan.get(slot) == node)
         first = (slot for slot in self._vacant if slot[0] == podset)
         return next((int(slot[1]) for slot in chain(there, first)), None)
 
     def stand(self, slot: SlotKey, uid: str, stage: Stage) -> None:
-        """That pod has brought its slot so far; ABSENT: it counts for nothing."""
+        """Set the stage that this pod gives its slot; ABSENT removes the pod."""
         pods = self._stages.get(slot)
         if pods is not None and len(pods) == 1 and uid in pods and stage is not Stage.ABSENT:
-            # One pod to a slot, as a rule.
+            # The usual case: one pod in a slot.
             before, pods[uid] = pods[uid], stage
             return self._count(slot, before, stage)
         before = max(pods.values()) if pods else Stage.ABSENT
@@ -178,11 +186,11 @@ class Slots:
 
     @property
     def first(self) -> Pod | None:
-        """The template of the first slot that is expected."""
+        """The template of the first expected slot."""
         return next(iter(self.templates.values()), None)
 
     def expect(self, podsets: Sequence[PodSet]) -> None:
-        """Pods of these will come, and no others that are not there. Nothing is planned for them, nothing is done."""
+        """Set the podsets whose pods will come, and forget which slots are done. New slots have no node."""
         self.finish(())
         before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
         self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
@@ -202,7 +210,7 @@ class Slots:
                 self.cast(self.templates[slot])
 
     def finish(self, done: Collection[SlotKey]) -> bool:
-        """These are done, if they are expected, and no others. Returns whether that is new."""
+        """Set which expected slots are done. Returns whether that changes anything."""
         before, self.done = self.done, {slot for slot in done if slot in self.templates}
         changed = sorted(self.done.symmetric_difference(before))
         for slot in changed:
@@ -210,7 +218,7 @@ class Slots:
         return bool(changed)
 
     def plan(self, slot: SlotKey, node: str, turn: int = 0) -> None:
-        """Promise the pod that will come a node; an empty one takes the promise back."""
+        """Promise a node to the pod that will fill the slot; an empty one revokes the promise."""
         self.turns.pop(slot, None)
         if turn:
             self.turns[slot] = turn
@@ -251,12 +259,12 @@ class Slots:
 
 
 def _maker(pod: Pod) -> str:
-    """The UID of the controller that made it: of a JobSet, one of its Jobs."""
+    """The UID of the controller that made the pod: for a JobSet, one of its Jobs."""
     return "" if pod.controller is None else pod.controller.uid
 
 
 class Part(NamedTuple):
-    """A part of which there is too little. ``name``: what people call it."""
+    """A podset or role with too few slots at a stage. ``name``: as people read it."""
 
     name: str
     there: int
@@ -264,8 +272,11 @@ class Part(NamedTuple):
 
 
 def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
-    """The podset that has too few: pods that somebody has moved into the gang stand for none of it. ``more`` slots are
-    counted as well. Nodes are planned for all waves together."""
+    """The podset that has too few slots at the stage; None if none has.
+
+    Pods that a user moved into the gang count for no podset. ``more``: slots that count as well. Up to
+    PROMISED each podset needs enough slots for all of its waves, which are planned together.
+    """
     also, together = [slot[0] for slot in more], stage > Stage.PROMISED
     found = podsets.short(lambda one: slots.reached(stage, one.prefix) + also.count(one.prefix), together=together)
     if found is None:
@@ -275,7 +286,7 @@ def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotK
 
 
 def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
-    """The role that has too few; ``more`` slots are counted as well."""
+    """The role that has too few slots at the stage; None if none has. ``more``: slots that count as well."""
     also = [slots.roles.get(slot) for slot in more]
     counted = ((role, slots.of_role(stage, role), least) for role, least in minima)
     return next(
@@ -284,15 +295,15 @@ def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, 
 
 
 def lacking_roles(minima: Minima, slots: Slots) -> Minima:
-    """How many of each role have to get a node yet."""
+    """How many more slots of each role need a node."""
     return tuple((role, max(0, least - slots.of_role(Stage.PROMISED, role))) for role, least in minima)
 
 
 def total(size: int | Minima | None) -> int | None:
-    """What members say of how many of them start together, in all."""
+    """How many members have to start together in all, by a declared size."""
     return sum(least for _, least in size) if isinstance(size, tuple) else size
 
 
 def by_role(size: int | Minima | None) -> Minima:
-    """The same for each role, where that is said."""
+    """How many members of each role have to start together, by a declared size; empty if it names no roles."""
     return size if isinstance(size, tuple) else ()

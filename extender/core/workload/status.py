@@ -1,29 +1,29 @@
 """The status of a workload: one explicit value, the table of legal steps between values, and each step by name.
 
-Muster decides four steps, and the act that decides one records it:
+Muster decides four steps, and each act records its own step:
 
     PENDING --plan--> PLANNED --start--> STARTING --hold--> HOLDING --release--> RELEASING
                          |                                     ^                     ^
                          +----------------hold-----------------+                  release
                                                                                   PARTIAL
 
-A gang without a job needs no start. A pod that is moved to a gang while its Binding is being written makes it PLANNED,
-even one that has ENDED. All other steps are found when the workload is settled: they follow from what the
-API server shows, or from promises and held binds that were taken back since.
+A gang without a job needs no start. A pod that is moved to a gang while its Binding is being written makes the gang
+PLANNED, even one that has ENDED. All other steps are found when the workload is settled. They follow from what the
+API server shows, or from promises and held binds that were revoked since.
 
     complete    any status      ->  RUNNING
     break_off   any status      ->  PARTIAL
     stop        any status      ->  STOPPING
     end         any status      ->  ENDED
     fall_back   a later status  ->  PENDING, PLANNED, STARTING or HOLDING
-    adopt       PENDING, ENDED  ->  STARTING: another life of Muster has started its job, or another client
+    adopt       PENDING, ENDED  ->  STARTING: Muster before a restart, or another client, has started the job
     come_again  ENDED           ->  PENDING
 
-The status is a shadow: nothing is decided by it yet. ``Workload.status_by_facts`` says what its members, its release
-and its job amount to, and both are equal between two events.
+The status is a shadow: no decision rests on it yet. ``Workload.status_by_facts`` computes the status from the members,
+the release and the job, and both are equal between two events.
 
-``Telling`` has the one current cause of a workload, and says when that is worth a report: once it has lasted, new facts
-less and less.
+``Telling`` has the one current cause of a workload. It says when a report is due: once the cause has lasted, and more
+rarely each time only its numbers change.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from extender.core.workload.members import IllegalTransitionError
 from policies.model import PodGroup
 
 _REMEMBERED = 16
-"""Steps that are kept for those who ask."""
+"""Steps that a record keeps, for people who ask for the history."""
 
 
 class Status(StrEnum):
-    """Where a workload stands, in the order of a life. Names and values are public: docs/waiting.md."""
+    """The status of a workload, in the order of a life. Names and values are public: docs/waiting.md."""
 
     PENDING = "PENDING"
-    """It waits: for members, for quota, for nodes, for its turn, or for its author."""
+    """The workload waits: for members, quota, nodes, its turn, or its author."""
     PLANNED = "PLANNED"
-    """Members are promised their nodes, and none of them has reached bind."""
+    """Members are promised their nodes, and no member has reached bind."""
     STARTING = "STARTING"
-    """Its job was started, and its pods, or nodes for them, are yet to come."""
+    """The job was started, and its pods, or nodes for them, do not exist yet."""
     HOLDING = "HOLDING"
-    """Bind requests of members are held until enough members are there."""
+    """Bind requests of members are held until enough members have arrived."""
     RELEASING = "RELEASING"
-    """The Bindings of its start are being written."""
+    """The Bindings of the start are being written."""
     PARTIAL = "PARTIAL"
-    """Members are on nodes, but fewer than have to run together: its start broke off, or it has lost members."""
+    """Members are on nodes, but fewer than have to run together: the start broke off, or members were lost."""
     RUNNING = "RUNNING"
-    """As many members as have to run together are on nodes, or have done their work."""
+    """Enough members to run together are on nodes, or have finished."""
     STOPPING = "STOPPING"
-    """Its job is being suspended, or all of its pods are being deleted, and some are still there."""
+    """The job is being suspended, or all pods are being deleted, and some are still there."""
     ENDED = "ENDED"
     """No member waits or runs any more."""
 
@@ -83,15 +83,16 @@ LEGAL: Mapping[str, Mapping[Status, tuple[Status, ...]]] = {
     "adopt": {_S.STARTING: (_S.PENDING, _S.ENDED)},
     "come_again": {_S.PENDING: (_S.ENDED,)},
 }
-"""By the name of a step: what it leads to, and from where it may be taken."""
+"""The status that each step leads to, by the name of the step, and from which statuses."""
 
 
 @dataclass(slots=True)
 class StatusRecord:
-    """The status of one workload, and how it came to it.
+    """The status of one workload, and its last steps.
 
-    ``since``: the instant of the last step. ``steps``: the last steps, with their instants; its first status is one.
-    ``unrecorded``: the last status that was found without the act that leads to it; empty unless Muster has a bug.
+    ``since``: the instant of the last step.
+    ``steps``: the last steps, with their instants. The first status counts as a step.
+    ``unrecorded``: the last status that was found although no act had recorded it; empty unless Muster has a bug.
     """
 
     value: Status = Status.PENDING
@@ -99,7 +100,7 @@ class StatusRecord:
     steps: deque[tuple[float, Status]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     unrecorded: str = ""
 
-    # What Muster decides. A step of one member changes nothing in a workload that stands further.
+    # Steps that Muster decides. A step of one member changes nothing in a workload that is further along.
 
     def plan(self, now: float) -> None:
         """Record that members, or slots of a job, were promised nodes."""
@@ -107,7 +108,7 @@ class StatusRecord:
             self._step("plan", Status.PLANNED, now)
 
     def start(self, now: float) -> None:
-        """Record that its job is being started."""
+        """Record that the job is being started."""
         if self.value in (Status.PENDING, Status.PLANNED, Status.ENDED):
             self._step("start", Status.STARTING, now)
 
@@ -117,44 +118,44 @@ class StatusRecord:
             self._step("hold", Status.HOLDING, now)
 
     def release(self, now: float) -> None:
-        """Record that its Bindings are being posted."""
+        """Record that the workload's Bindings are being posted."""
         if self.value not in (Status.RELEASING, Status.RUNNING, Status.STOPPING):
             self._step("release", Status.RELEASING, now)
 
-    # What is found.
+    # Steps that follow from facts.
 
     def complete(self, now: float) -> None:
         """Record that enough members are on nodes."""
         self._step("complete", Status.RUNNING, now)
 
     def break_off(self, now: float) -> None:
-        """Record that some members are on nodes, and too few."""
+        """Record that some members are on nodes, but too few."""
         self._step("break_off", Status.PARTIAL, now)
 
     def stop(self, now: float) -> None:
-        """Record that its pods are going, or are about to."""
+        """Record that the pods are being deleted, or are about to be."""
         self._step("stop", Status.STOPPING, now)
 
     def end(self, now: float) -> None:
-        """Record that nothing of it waits or runs."""
+        """Record that no member waits or runs."""
         self._step("end", Status.ENDED, now)
 
     def fall_back(self, to: Status, now: float) -> None:
-        """Record that promises or held binds were taken back, or that its pods have gone from their nodes."""
+        """Record that promises or held binds were revoked, or that the pods have left their nodes."""
         self._step("fall_back", to, now)
 
     def adopt(self, now: float) -> None:
-        """Record that its job is found to be started."""
+        """Record that the job was found started."""
         self._step("adopt", Status.STARTING, now)
 
     def come_again(self, now: float) -> None:
-        """Record that members have come after it had ended."""
+        """Record that members have appeared after the workload had ended."""
         self._step("come_again", Status.PENDING, now)
 
     def follow(self, found: Status, now: float) -> None:
-        """Take over what its facts amount to. Called at the end of ``settle``, when every act has been recorded.
+        """Change to the status that the facts show. Called at the end of ``settle``, when every act has been recorded.
 
-        A status that only an act leads to, and that no act has recorded, is taken over all the same and remembered.
+        A status that only an act leads to, and that no act has recorded, is entered too and remembered as unrecorded.
         """
         if found is self.value:
             if not self.steps:
@@ -180,7 +181,7 @@ class StatusRecord:
                 self._enter(found, now)
 
     def drift(self, facts: Status) -> str:
-        """Say how the record differs from what the facts amount to; empty while they agree."""
+        """A text that says how the record differs from the facts; empty while they agree."""
         return f"its status is recorded as {self.value}, and is {facts}" if self.value is not facts else self.unrecorded
 
     def _step(self, name: str, to: Status, now: float) -> None:
@@ -198,7 +199,7 @@ _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The cause of the last report, and how many there were of its kind in a row. ``failed``: it was not written."""
+    """The cause of the last report, and how many reports of its kind came in a row. ``failed``: the write failed."""
 
     cause: Cause | None
     at: float
@@ -214,10 +215,12 @@ NOTHING = Told(None, 0.0, 0)
 
 @dataclass(slots=True)
 class Telling:
-    """The one current cause of a workload, what was reported of it, and what has happened to it.
+    """The one current cause of a workload, the last report of it, and the history of the workload.
 
-    ``surplus``: why members beyond the quorum of a running gang wait, as found last. ``story``: the last turns of its
-    life, with their instants: a cause, or what else has happened.
+    ``since``: the instant from which a cause of this kind has held.
+    ``surplus``: why members beyond the quorum of a running gang wait, as found last.
+    ``told``: the last report.
+    ``story``: the last turns of the workload's life, with their instants: a cause, or a text about an event.
     """
 
     cause: Cause = field(default_factory=New)
@@ -226,19 +229,19 @@ class Telling:
     told: Told = NOTHING
     story: deque[tuple[float, str | Cause]] = field(default_factory=lambda: deque(maxlen=32))
     ends_with_cause: bool = False
-    """Whether the last turn of the story is that it got its cause."""
+    """Whether the last turn of the story is the present cause."""
 
     def note(self, now: float, text: str) -> None:
         self.story.append((now, text))
         self.ends_with_cause = False
 
     def explain(self, cause: Cause, now: float, *, noted: bool = False) -> bool:
-        """Make this the cause. Returns whether it is another one. ``noted``: the story says it already."""
+        """Make this the cause. Returns whether it differs from the one before. ``noted``: the story has it already."""
         if cause == self.cause:
             return False
         renewed = type(cause) is type(self.cause)
         if renewed and self.ends_with_cause:
-            # Other numbers of what happened last: the story says those of now.
+            # The same cause with other numbers: the story keeps only the present numbers.
             self.story[-1] = self.story[-1][0], cause
         elif not renewed:
             self.since = now
@@ -252,24 +255,27 @@ class Telling:
         self.surplus = cause
 
     def reported(self, now: float) -> None:
-        """Somebody was told, or knows already."""
+        """Record that the cause was reported, or need not be because its readers know it."""
         self.told = self.told.then(self.cause, now)
 
     def follow(self, before: PodGroup | None, group: PodGroup | None) -> None:
-        """Its PodGroup was ``before``. On another one, or while it was pending, nothing was written."""
+        """Forget the reports if the workload has another PodGroup, or its PodGroup was pending until now.
+
+        ``before``: its PodGroup until now. In both cases the present PodGroup carries no report.
+        """
         if group is not None and (before is None or before.uid != group.uid or before.pending > group.pending):
             self.forget_reports()
 
     def forget_reports(self) -> None:
-        """Nothing was reported on the object that the workload has now."""
+        """Forget the reports: the object that the workload has now carries none."""
         self.told = NOTHING
 
     def untold(self) -> None:
-        """It could not be written: it is told again, as one that is told too often."""
+        """Record that the report could not be written, so that it is repeated with the usual pause."""
         self.told = replace(self.told, failed=True)
 
     def when(self, lasts_s: float) -> float:
-        """The instant at which the cause is to be reported: never when there is nothing to tell."""
+        """The instant at which the cause is to be reported; ``inf`` when nothing is to be reported."""
         cause, told = self.cause, self.told
         if isinstance(cause, PASSING) or is_quiet(cause) or (cause == told.cause and not told.failed):
             return inf

@@ -1,6 +1,6 @@
-"""A workload: what is admitted as one. Its members are its gang, which starts all or none.
+"""A workload: what is admitted as one. Its members are its gang, of which all start or none.
 
-It remembers what it has failed at, and so when it may be tried again.
+The workload also remembers failed tries and refusals, which decide when it may be tried again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,22 @@ from policies.placement.request import Cap, MemberShape
 from policies.words import count_gpus
 
 _FREE_TRIES = 3
-"""Nodes that may refuse a gang before it rests between one try and the next."""
+"""Nodes that may refuse a gang before the gang pauses between tries."""
 _REMEMBERED = 10
-"""A node that refuses is remembered so much longer, at most, than a gang rests: meanwhile others are tried."""
+"""A refusing node is remembered at most this many times as long as a gang pauses. Meanwhile other nodes are tried."""
 
 
 @dataclass(slots=True)
 class Retries:
-    """``not_before``: the instant before which it is not planned. ``nodes``: by node and shape, how many members
-    kube-scheduler would let in, and the instant from which more may be tried again. ``refusals``: in a row, until it
-    starts. ``singly``: the members of a node are tried one by one. ``words``: what kube-scheduler said last.
-    ``version`` grows with every change that a plan depends on.
+    """Failures and refusals of a workload, and when it may be tried again.
+
+    ``not_before``: the workload is not planned before this instant.
+    ``failures``: failed tries in a row.
+    ``nodes``: by node and shape, how many members kube-scheduler would accept, and until when that counts.
+    ``refusals``: refusals by kube-scheduler in a row, until the workload starts.
+    ``singly``: whether the members of a node are tried one by one.
+    ``words``: what kube-scheduler said last.
+    ``version``: grows with every change that a plan depends on.
     """
 
     not_before: float = 0.0
@@ -48,44 +53,45 @@ class Retries:
 
     @property
     def resting(self) -> bool:
-        """It is refused again and again, and rests between one try and the next."""
+        """Whether refusals have come so often that the workload pauses after each further one."""
         return self.refusals > _FREE_TRIES
 
     def rests_again(self, now: float) -> bool:
-        """Return whether it is not its turn, after more than one failure: what it was given may be of use to others."""
+        """Whether the workload pauses, and not for the first time: others may use the resources that it was given."""
         return (self.failures > 1 or self.resting) and now < self.not_before
 
     def fail(self, now: float, most_s: float) -> None:
-        """It failed in a way that trying again at once would not mend.
+        """Record a failure that a try right away would not fix, and pause: longer after each, for at most ``most_s``.
 
-        Members that share a node are tried one by one after a refusal, which may take longer than there is time. But
-        the row of refusals goes on: what is remembered of the nodes has to last longer than this pause, or each try
-        at once would be spent on a node that refuses.
+        Trying the members of a node one by one ends, since it may take longer than there is time. The count of refusals
+        stays. Refusals must be remembered for longer than this pause, or each try would go to a refusing node.
         """
         self.failures += 1
         self.singly = False
         self.pause(now + pause_s(self.failures, 1.0, most_s))
 
     def rest_long(self, now: float, most_s: float) -> None:
-        """It failed like that, and each try is dear."""
+        """Extend the pause after a failure whose repetition is expensive: ten times ``most_s`` at most."""
         self.pause(now + pause_s(self.failures, 1.0, _REMEMBERED * most_s))
 
     def pause(self, until: float) -> None:
-        """It is not its turn."""
+        """Keep the workload from being planned until then."""
         self.not_before = max(self.not_before, until)
 
     @property
     def caps(self) -> tuple[Cap, ...]:
-        """What is not to be planned again."""
+        """The refusals that plans have to respect."""
         return tuple(cap for cap, _ in self.remembered())
 
     def remembered(self) -> Iterator[tuple[Cap, float]]:
-        """What was refused, and until when that counts."""
+        """The refusals, each with the instant until which it counts."""
         return ((Cap(node, shape, most), until) for (node, shape), (most, until) in self.nodes.items())
 
     def refuse(self, caps: Iterable[Cap], now: float, most_s: float, first_s: float, *, related: bool = False) -> None:
-        """kube-scheduler would not have so many members on these nodes: that is planned around for a while, and for
-        long where it has let some in; not so long where how many it lets in may change with other pods (``related``).
+        """Record that kube-scheduler accepts no more members on these nodes than the caps say.
+
+        A node that accepts none is avoided for a pause that starts at ``first_s`` and doubles. A cap above 0 counts for
+        ten times ``most_s``; for less if it depends on other pods (``related``), whose changes may lift it.
         """
         self.refusals += 1
         self.singly = True
@@ -95,24 +101,24 @@ class Retries:
         self.version += 1
 
     def insist(self) -> None:
-        """Nobody else is to be blamed: it rests after the next refusal."""
+        """Make the workload pause after its next refusal, since no other workload can have caused it."""
         self.refusals = max(self.refusals, _FREE_TRIES)
 
     def hear(self, words: str) -> bool:
-        """What kube-scheduler says of a refusal that was noticed before. Returns whether it had said nothing yet."""
+        """Add kube-scheduler's words to a refusal that was noticed without them. Returns whether they are the first."""
         first = bool(words) and not self.words
         self.words = words or self.words
         return first
 
     def rest(self, words: str, now: float, most_s: float) -> bool:
-        """One that is refused again and again holds no room for a while. Returns whether it rests."""
+        """Pause the planning of a workload that is refused again and again. Returns whether it pauses."""
         self.hear(words)
         if self.resting:
             self.not_before = max(self.not_before, now + pause_s(self.refusals - _FREE_TRIES, 1.0, most_s))
         return self.resting
 
     def forgive(self, node: str, *, at_once: bool = False) -> None:
-        """The node may be tried again; ``at_once``: so may the workload."""
+        """Allow the node to be tried again. ``at_once``: end the pause of the workload, too."""
         if left := [known for known in self.nodes if known[0] == node]:
             for known in left:
                 del self.nodes[known]
@@ -122,7 +128,7 @@ class Retries:
             self.version += 1
 
     def expire(self, now: float) -> None:
-        """What has lasted long enough is over."""
+        """Forget refusals that have lasted long enough, and a pause that is over."""
         if over := [known for known, (_, until) in self.nodes.items() if now >= until]:
             for known in over:
                 del self.nodes[known]
@@ -131,23 +137,27 @@ class Retries:
             self.not_before = 0.0
 
     def start(self) -> None:
-        """It has started: the past is forgotten."""
+        """Forget failures and refusals in a row, because the workload has started."""
         self.failures, self.refusals, self.singly, self.words = 0, 0, False, ""
 
     def forget(self) -> None:
-        """Forget every failure and refusal: somebody wants it tried anew, at once."""
+        """Forget every failure, refusal and pause, because a client wants another try at once."""
         self.start()
         self.nodes.clear()
         self.not_before = 0.0
         self.version += 1
 
     def next_end(self) -> float:
-        """The first instant at which something lapses."""
+        """The first instant at which a refusal or the pause ends; ``inf`` without one."""
         return min([self.not_before or inf, *(until for _, until in self.nodes.values())])
 
 
 class Run(NamedTuple):
-    """A run that is under way. ``began``: in seconds since the epoch. ``queue``: the LocalQueue, or empty."""
+    """A run that is under way.
+
+    ``began``: in seconds since the epoch.
+    ``queue``: the LocalQueue, or empty.
+    """
 
     began: float
     queue: str
@@ -156,15 +166,22 @@ class Run(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Workload:
-    """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
-    it is planned or admitted. ``former``, ``left_in``: UID of its last PodGroup, queue of its last job, if it is gone.
+    """Everything that Muster knows of one workload.
 
-    ``reserved``: lost members whose room is kept for their replacements, by UID. ``unsettled``: nodes that changed
-    while it was being released, which are looked at again afterwards. ``bumps``: how often something around it changed
-    that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up, or by
-    ``storage_deadline`` while it waits for volumes to be provisioned. ``filling``:
-    its slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod
-    UID. ``flavoring``: what the flavors that it was admitted with demand of the nodes of each part.
+    ``job``: the job that makes its pods, if the workload is planned before they exist.
+    ``podsets``: the pods that the job will make, while it is planned or admitted.
+    ``former``: UID of its last PodGroup, if that is gone.
+    ``left_in``: queue of its last job, if that is gone.
+    ``reserved``: lost members whose room is kept for their replacements, by UID.
+    ``unsettled``: nodes that changed during the release, which are checked again after it.
+    ``bumps``: how often anything else changed that its plan depends on.
+    ``plan_deadline``: kube-scheduler must have taken up the plan by this instant.
+    ``storage_deadline``: the same while volumes are provisioned, 0 otherwise.
+    ``sweep_at``: when to check that nominations were cleared, 0 for never.
+    ``filling``: whether its slots are still being given their nodes, a few at a time.
+    ``demand``: its last request to the planner, right as of its version.
+    ``advised``: the node that advisory mode chose, by pod UID.
+    ``flavoring``: node demands of the flavors that it was admitted with, by part.
     """
 
     key: GroupKey
@@ -185,18 +202,18 @@ class Workload:
     storage_deadline: float = 0.0
     sweep_at: float = 0.0
     remade: int = 0
-    """How many pods its owner makes anew when all of them are gone; 0 where that is not known."""
+    """How many pods its owner makes again once all of them are gone; 0 if unknown."""
     filling: bool = False
     demand: Demand | None = None
     advised: dict[str, str] = field(default_factory=dict)
     flavoring: Mapping[PartKey, Flavoring] = field(default_factory=dict)
     seen_at: float | None = None
-    """When the first member of a gang that is yet to start was seen."""
+    """When the first member was seen, of a gang that has not started."""
     run: Run | None = None
-    """Its run, once it has started as a whole, and until it has ended or waits again."""
+    """The run, from the start of the whole workload until it ends or waits again."""
 
     def bump_version(self) -> None:
-        """Something around it has changed that its plan depends on."""
+        """Record that something other than its members and refusals changed that its plan depends on."""
         self.bumps += 1
 
     def reserve(self, lost: Pod) -> bool:
@@ -212,8 +229,11 @@ class Workload:
 
     @property
     def surplus_reserved(self) -> SlotKey | None:
-        """A reservation beyond what is missing, if there is one: of a role that lacks nobody, else of a member whose
-        replacement has a node, else the oldest."""
+        """A reservation beyond what is missing; None without one.
+
+        First choice is one of a role that lacks no member, then of a member whose replacement has a node, then the
+        oldest.
+        """
         if len(self.reserved) <= self.missing:
             return None
         slots = self.members.slots
@@ -228,48 +248,48 @@ class Workload:
 
     @property
     def resumes(self) -> bool:
-        """Whether no other workload keeps its missing members waiting: its start broke off, or their room is kept."""
+        """Whether it completes a start of its own that broke off, or the room of its lost members is kept."""
         return self.release.partial_since is not None or bool(self.reserved)
 
     @property
     def incomplete(self) -> bool:
-        """Whether it has started as a whole, and has too few members by now."""
+        """Whether it has started as a whole and has too few members now."""
         started = self.release.complete and bool(self.members.bound)
         return started and self.min_member is not None and not self.whole
 
     @property
     def grows(self) -> bool:
-        """Whether as many run as it was last started with, and its size is larger now."""
+        """Whether as many members run as its last start needed, and its size was raised since."""
         if not self.incomplete:
             return False
         quorums = [member.pod.stamp.quorum for member in self.members.bound.values() if member.pod.stamp is not None]
         return bool(quorums) and self.reached(Stage.BOUND) >= max(quorums) > 0
 
     def wait_until(self, plan_deadline: float) -> None:
-        """Set when kube-scheduler has to have taken its placement up: later while volumes are provisioned."""
+        """Set the deadline for kube-scheduler to take up the plan, later if volumes are being provisioned."""
         self.plan_deadline = max(plan_deadline, self.storage_deadline)
 
     def await_storage(self, until: float, now: float) -> None:
-        """Volumes of its members are being provisioned, which may take until then; 0 once none is."""
+        """Set until when volumes of its members may take to be provisioned; 0: none is being provisioned any more."""
         if until and self.storage_deadline <= now:
             self.storage_deadline = until
         elif not until:
             self.storage_deadline = 0.0
 
     def follow_owner(self, *, remakes: bool) -> None:
-        """Take over whether its owner makes its pods anew when they are gone."""
+        """Record whether its owner makes its pods again when they are gone."""
         self.remade = (self.planned_minimum or self.remade) if remakes else 0
 
     def follow_run(self, run: Run | None) -> None:
-        """It has begun to run; None: it runs no longer."""
+        """Set the run that is under way; None: it is over."""
         self.run = run
 
     def sweep(self, at: float) -> None:
-        """Have a look then whether nominations that were to be cleared are; 0: no need to."""
+        """Set when to check that nominations were cleared as asked; 0: never."""
         self.sweep_at = at
 
     def begin(self, now: float | None) -> None:
-        """The first member of a gang that is yet to start was seen; None: it has started."""
+        """Set when the first member of a gang that has not started was seen; None: the gang has started."""
         self.seen_at = now
 
     @property
@@ -279,12 +299,12 @@ class Workload:
 
     @property
     def asked(self) -> Demand | None:
-        """What it asks for, unless something has changed since that was worked out."""
+        """The request to the planner; None if anything it depends on has changed since it was worked out."""
         return self.demand if self.demand is not None and self.demand.version == self.version else None
 
     @property
     def status_by_facts(self) -> Status:
-        """The status that its members, its release and its job amount to. It is recorded in ``status`` step by step."""
+        """The status that its members, release and job show. ``status`` records the same step by step."""
         members, release, slots, job = self.members, self.release, self.members.slots, self.job
         if self._stops:
             return Status.STOPPING
@@ -313,13 +333,13 @@ class Workload:
 
     @property
     def _status_without_members(self) -> Status:
-        """No pod of it is there, and none is expected."""
+        """The status of a workload without pods, of which none are expected either."""
         members, job = self.members, self.job
         if job is not None and not (job.seen.finished or job.over):
             started = job.plan is not None or not job.seen.suspended
             return Status.STARTING if started else Status.PENDING
         if len(members) and not any(members.is_ours(member.pod) for member in members):
-            return Status.PENDING  # those of an earlier PodGroup of its name do not count
+            return Status.PENDING  # pods of an earlier PodGroup of the same name do not count
         return Status.ENDED
 
     @property
@@ -346,22 +366,25 @@ class Workload:
 
     @property
     def whole(self) -> bool:
-        """Enough members are bound (or have finished) by now."""
+        """Whether enough members are bound or have finished."""
         return self.has_quorum(Stage.BOUND)
 
     @property
     def starting(self) -> bool:
-        """Members are promised nodes that they are not on yet. Pods that a job need not have may never come."""
+        """Whether members are promised nodes that they are not on yet.
+
+        Once enough are bound, promises to pods that do not exist do not count: a job need not create those.
+        """
         return bool(self.members.placed) or (bool(self.members.slots.planned) and not self.whole)
 
     @property
     def seated(self) -> bool:
-        """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
+        """Whether enough members have a node or the promise of one. Others may lack room without making it wait."""
         return self.has_quorum(Stage.PROMISED)
 
     @property
     def lacking(self) -> int:
-        """How many slots have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
+        """How many slots have to be placed at once. A gang that has started places missing ones one by one."""
         return 1 if self.release.complete else max(1, self.missing)
 
     @property
@@ -372,12 +395,15 @@ class Workload:
 
     @property
     def minima(self) -> Minima:
-        """How many of each role have to start together, where its PodGroup or its members say so."""
+        """How many members of each role have to start together, by its PodGroup or else its members."""
         return self.group.minima if self.group is not None else by_role(self.members.size)
 
     @property
     def min_member(self) -> int | None:
-        """From the PodGroup, else its podsets or its members; None while nobody says it or they disagree."""
+        """How many members have to start together: by its PodGroup, else by its podsets, else by its members.
+
+        None while no one says it, or members disagree.
+        """
         if self.group is not None:
             return self.group.min_member if self.group.min_member > 0 else None
         if self.podsets is None:
@@ -387,14 +413,20 @@ class Workload:
 
     @property
     def planned_minimum(self) -> int | None:
-        """How many have to have a node before any may start: those of later waves as well, and what podsets need."""
+        """How many members need a node before any may start: all waves together.
+
+        At least as many as the podsets need, and as the PodGroup says.
+        """
         stated = self.group.min_member if self.group is not None else 0
         return self.min_member if self.podsets is None else max(self.podsets.minimum, stated)
 
     @property
     def priority(self) -> int:
-        """The priority of its job, waiting and running; of a gang without a job the highest of its pods, those to come
-        included. What its pods say in kube-scheduler's line is ``pods_priority``."""
+        """The priority that decides order and preemption: that of its job.
+
+        Without a job the highest of its pods, expected ones included. ``pods_priority`` is the one that kube-scheduler
+        goes by.
+        """
         job = None if self.job is None else self.job.seen
         if job is not None and (job.podsets.podsets or job.of_class is not None):
             return job.priority
@@ -405,16 +437,20 @@ class Workload:
 
     @property
     def pods_priority(self) -> int:
-        """The lowest priority of its pods: kube-scheduler keeps them out of room for which a pod of at least that is
-        nominated."""
+        """The lowest priority of its pods.
+
+        kube-scheduler keeps other pods of at most this priority out of the room that the pods are nominated to.
+        """
         known = self.members.said.of(self.maker).priorities
         first = None if known else self.members.slots.first or next((one.pod for one in self.members), None)
         return min(known) if known else 0 if first is None else first.priority
 
     @property
     def queue(self) -> str:
-        """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one. While
-        members are on nodes, it is the queue by which they came there, whatever was written since."""
+        """The LocalQueue of the job, or else of the pods, which agree, and of the PodGroup. Empty without one.
+
+        While members are on nodes, this is the queue whose quota they use, whatever was written since.
+        """
         if used := next(iter(self.members.used), ""):
             return used
         if self.job is not None:
@@ -423,7 +459,7 @@ class Workload:
 
     @property
     def run_terms(self) -> RunTerms:
-        """What is said of how long it runs: by its job, else by its PodGroup and its members."""
+        """The declared duration of its run: by its job, else by its PodGroup and its members."""
         if self.job is not None:
             return self.job.seen.run
         podsets = () if self.podsets is None else self.podsets.podsets
@@ -432,8 +468,10 @@ class Workload:
 
     @property
     def began(self) -> float | None:
-        """When its start began, in seconds since the epoch, by its job or by what is stamped on its pods; None while
-        none is on a node."""
+        """When its start began, in seconds since the epoch, by its job or by the stamps on its pods.
+
+        None while no member is on a node.
+        """
         if self.job is not None and not self.job.seen.suspended and self.job.seen.began is not None:
             return self.job.seen.began
         if self.run is not None:
@@ -443,7 +481,7 @@ class Workload:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs its pods ask for together, those that are yet to come included."""
+        """How many GPUs its pods ask for together, expected ones included."""
         if self.run is not None:
             return self.run.gpus
         podsets = self.podsets if self.job is None else self.job.seen.podsets
@@ -453,7 +491,7 @@ class Workload:
 
     @property
     def has_finished(self) -> bool:
-        """Whether it has ended for good: its job says so or is over, or all of its pods have ended by themselves."""
+        """Whether it has ended permanently: its job has ended, or all of its pods have ended by themselves."""
         if self.job is not None:
             return self.job.seen.finished or self.job.over
         pods = [member.pod for member in self.members]
@@ -461,7 +499,7 @@ class Workload:
 
     @property
     def created(self) -> float:
-        """A job keeps its place when it starts again, whatever pods it has by then."""
+        """When its job, else its PodGroup, else its first pod was created. A job that starts again keeps its place."""
         first = self.members.first or self.members.slots.first or next((one.pod for one in self.members), None)
         seen = self.group if self.job is None else self.job.seen
         return seen.created if seen is not None else first.created if first is not None else 0.0
@@ -473,68 +511,70 @@ class Workload:
         return list((advised | self.placement | {pod.uid: pod.node for pod in self.bound if pod.node}).values())
 
     def reached(self, stage: Stage) -> int:
-        """How many of its slots have come at least so far; members that finished well count."""
+        """How many of its slots have reached the stage; members that finished well count."""
         return self.members.slots.reached(stage)
 
     def has_quorum(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> bool:
-        """Whether enough have come so far, ``more`` slots counted as well: of all, and of each podset or role."""
+        """Whether enough slots are at the stage: of all, and of each podset or role. ``more`` slots count as well."""
         needed = self.planned_minimum if stage is Stage.PROMISED else self.min_member
         enough = needed is not None and self.members.slots.reached(stage) + len(more) >= needed
         return enough and self.short(stage, more) is None
 
     def share(self, stage: Stage) -> Share:
-        """How many have come so far; where they are enough, of the part that has too few."""
+        """How many slots are at the stage. If those are enough: the count of the podset or role that has too few."""
         there, needed = self.reached(stage), self.min_member
         short = self.short(stage) if needed is not None and there >= needed else None
         return Share(short.there, short.least, short.name) if short else Share(there, needed)
 
     def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
-        """The podset of its job or the role of its pods that has too few so far, ``more`` slots counted as well."""
+        """The podset of its job or role of its pods that has too few at the stage; ``more`` slots count as well."""
         if self.podsets is not None:
             return short_podset(self.podsets, self.members.slots, stage, more)
         return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
 
     def asking(self, pod: Pod, made: Mapping[PartKey, Flavoring] | None = None) -> Pod:
-        """The member, with what the PodGroup asks of the topology where it says nothing itself, held to the nodes of
-        the flavors in ``made``; None: of those that it is admitted with."""
+        """The member with the topology that the PodGroup asks for and with the nodes of its flavors.
+
+        Where the member states a topology itself, that counts. ``made``: the flavorings; None: those of the admission.
+        """
         made = self.flavoring if made is None else made
         if made and (known := made.get(part_of(pod, of_job=self.job is not None))) is not None:
             pod = known.confined(pod)
         if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
         if asked.required in (CLIQUE, "clique") and not pod.compute_domain and any(self.compute_domains):
-            # A clique is required for those whose GPUs share memory. A launcher may be anywhere.
+            # A clique is required of the pods whose GPUs share memory. A launcher may be anywhere.
             asked = asked._replace(required=None)
         return replace(pod, topology=pod.topology.over(asked))
 
     @property
     def compute_domains(self) -> Iterator[str]:
-        """The ComputeDomains that its members are in, or are to be in, by UID; empty for members in none."""
+        """UIDs of the ComputeDomains of its present and expected members; empty for members in none."""
         yield from self.members.said.domains
         for one in () if self.podsets is None else self.podsets.podsets:
             yield one.template.compute_domain
 
     def members_of(self, domain: str) -> int:
-        """How many of its pods have, or are to have, a channel of the ComputeDomain with that UID."""
+        """How many of its pods have, or will have, a channel of the ComputeDomain with that UID."""
         if self.podsets is not None:
             return sum(one.count for one in self.podsets.podsets if one.template.compute_domain == domain)
         return sum(pod.compute_domain == domain for pod in self.live)
 
     def follow(self, group: PodGroup | None) -> None:
-        """Take over its PodGroup's facts; None when it is gone."""
+        """Set its PodGroup; None when that is gone."""
         self.telling.follow(self.group, group)
         self.former = self.group.uid if group is None and self.group is not None else self.former
         self.group = group
         self.members.follow(group)
 
     def expect(self, podsets: PodSets | None) -> None:
-        """Take over what pods will come; None: no others than those that are there."""
+        """Set which pods its job will make; None: no pods are expected."""
         self.podsets = podsets
         self.members.expect(podsets)
         self.bumps += 1
 
     def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
-        """A pod whose index is no slot's, or that has none, takes a slot of its podset that is free, and keeps it."""
+        """The pod with the index of its slot. A pod without one takes a free slot of its podset, and keeps it."""
         index = old.index if old is not None else None
         if index is None and self.podsets is not None and pod.live:
             plan = self.job.plan if self.job is not None else None
@@ -543,23 +583,25 @@ class Workload:
 
     @property
     def admitted(self) -> bool:
-        """Its job was started with a plan, which is in force."""
+        """Whether its job was started with a plan, which is in force."""
         return self.job is not None and self.job.plan is not None
 
     @property
     def maker(self) -> str:
-        """As in JobRecord."""
+        """The owner of its job's own pods, as ``JobRecord.maker`` says; empty without a job."""
         return "" if self.job is None else self.job.maker(self.members.said.owners)
 
     @property
     def being_started(self) -> bool:
-        """The watch has yet to show the start of its job, which is not suspended before that: no deadline takes its
-        plan back meanwhile."""
+        """Whether the start of its job was written and the watch has not shown it.
+
+        The job is not suspended before that, so no deadline revokes its plan meanwhile.
+        """
         return self.job is not None and self.job.writing is JobWrite.START
 
     @property
     def paused(self) -> bool:
-        """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""
+        """Whether its job is being suspended, or is suspended and cannot be planned yet: its pods will go."""
         if (job := self.job) is None or job.plan is not None or job.seen.finished:
             return False
         return bool(job.stop) or (job.seen.suspended and self.podsets is None)
@@ -569,7 +611,10 @@ class Workload:
         self.flavoring = flavoring
 
     def follow_job(self, job: Job | None, taken: NameTaken | None = None, left_in: str = "") -> None:
-        """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""
+        """Set the job that its pods come from; another job starts a record of its own.
+
+        ``taken``: why the job's name is another's. ``left_in``: the queue of its last job, if that is gone.
+        """
         self.left_in = left_in
         if job is None or self.job is None or self.job.seen.uid != job.uid:
             self.job = None if job is None else JobRecord(job)
@@ -581,9 +626,9 @@ class Workload:
             self.job.part(taken)
 
     def advise(self, uid: str, node: str) -> None:
-        """In advisory mode: where a plan would put the member."""
+        """Record where a plan of advisory mode would put the member."""
         self.advised[uid] = node
 
     def unadvise(self) -> None:
-        """No plan was found: only those who have a node keep what they were advised, for the comparison."""
+        """Forget the advice after no plan was found, except for bound members, which are compared with it."""
         self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}
