@@ -1,4 +1,4 @@
-"""Have pods and jobs ask for devices and volumes in the amounts in which these are counted now."""
+"""Count devices and volumes again, and restate the requests of the pods and jobs that ask for them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class DeviceUsers:
     _pending: Pending
 
     def settle(self) -> Steps[bool]:
-        """Count what is new of devices and volumes, in steps. Returns whether pods ask for other amounts now: the cycle
-        ends then, and the next one begins with that."""
+        """Count new devices and volumes, in steps.
+
+        Returns whether pods ask for other amounts than before. Then the cycle ends, and the next one begins with those.
+        """
         restated = False
         for counted in (self._devices, self._volumes):
             if not counted.settled:
@@ -55,20 +57,21 @@ class DeviceUsers:
         return True
 
     def _to_come(self) -> Iterator[Pod]:
-        """Yield the templates of the pods that jobs are to have."""
+        """Yield the templates of pods that jobs have yet to create."""
         for workload in self._store.workloads.values():
             for podset in workload.podsets.podsets if workload.podsets is not None else ():
                 yield from podset.templates
 
     def wake_for_grown(self, counted: Devices | Volumes) -> None:
-        """Wake what waits for room, and search for victims again, if nodes offer more than before."""
+        """Wake workloads that wait for room, and search for victims again, if nodes offer more than before."""
         if grown := counted.offers.take_grown():
             self._pending.wake(Nodes())
             for node in grown:
                 self._preemptions.changed(node)
 
     def ask_again(self, uids: Iterable[str], counted: Devices | Volumes) -> None:
-        """Promise these pods what they ask for now, on the node that they were promised. It may be more than before."""
+        """Renew the promises of these pods with the amounts that they ask for now. These may exceed the former
+        amounts."""
         for uid in uids:
             claim = self._claims.get(uid)
             if claim is not None and claim.promised:
@@ -76,7 +79,7 @@ class DeviceUsers:
                 counted.offers.doubt(claim.node)
 
     def look_at_jobs(self, counted: Devices | Volumes) -> None:
-        """Look again at the jobs whose templates ask for devices, or volumes: the amounts may be others now."""
+        """Settle the jobs whose templates ask for devices or volumes: their amounts may have changed."""
         for workload in self._store.workloads.values():
             podsets = workload.podsets
             if podsets is not None and any(counted.concerns(pod) for one in podsets.podsets for pod in one.templates):

@@ -1,15 +1,15 @@
 """The ledger of devices: what drivers publish, what claims hold, and what pods ask for, in amounts that nodes offer.
 
 Devices become amounts (``policies.devices.lines``) that nodes offer beside cpu and memory, so that the planner, quota
-and preemption know nothing of devices:
+and preemption need no code for devices:
 
-1. ``note`` takes over an event, and returns the pods that may ask for something else now.
-2. ``see`` returns a pod with the amounts that its claims ask for, held to the nodes of claims that are allocated.
+1. ``note`` records an event, and returns the pods whose requests may have changed.
+2. ``see`` returns a pod with the amounts that its claims ask for, limited to the nodes of claims that are allocated.
 3. ``settle`` evaluates new requirements for all devices, in steps, and has nodes offer what they have. The cycle does
-   that before it plans, and sees every pod of ``all_users`` again if ``restated``.
+that before it plans, and sees every pod of ``all_users`` again if ``restated``.
 
-What the claims of a bound pod have on its node is room of that pod: it comes free with the pod, for preemption too.
-Devices of other claims are in use: those of pods that are not bound yet, and those that several pods share.
+Devices of a bound pod's claims on its node are room of that pod: they come free with the pod, for preemption too.
+Devices of other claims are in use. These are claims of pods that are not bound yet, and claims that several pods share.
 
 What cannot be counted is left to kube-scheduler; ``passed_through`` names it.
 """
@@ -68,21 +68,21 @@ from policies.steps import Steps, batched
 from policies.words import COUNTED, LINE, WHOLE, distinct, listed, without_devices
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a class: the resource by which each can be asked for."""
+"""The prefix of a class name in the resource by which each class can be requested."""
 MOST_ASKS = 256
-"""Different requests that are counted at a time."""
+"""Different requests that are counted, at most."""
 _NODES = 8
 """Nodes whose devices are counted in one unit of ``policies.steps``."""
 _LONGEST = 100
-"""Characters of a request's selectors that are shown."""
+"""Characters of a request's selectors that texts show."""
 
 _MOST_ALTERNATIVES = 16
-"""Combinations that are tried for a claim that several pods share, where its requests have alternatives."""
+"""Combinations of alternatives that are tried for a claim that several pods share."""
 
 ObjectKey = tuple[str, str]
 """Namespace and name."""
 Alternatives = list[tuple[Ask, str]]
-"""The alternatives of a request: what each asks for, and how people read it."""
+"""The alternatives of a request: what each asks for, and its text."""
 
 
 class DeviceClasses:
@@ -90,7 +90,7 @@ class DeviceClasses:
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
-        """The extended resource of each, empty for none but the implicit one."""
+        """The extended resource of each class; empty if it has only the implicit one."""
         self.selectors: dict[str, tuple[str, ...]] = {}
 
     def note(self, event: DeviceClassSeen | DeviceClassGone) -> None:
@@ -106,13 +106,13 @@ class DeviceClasses:
         return f"DeviceClass{'es' * (len(classes) > 1)} {listed(classes)}" if classes else ""
 
     def classes_of(self, resource: str) -> list[str]:
-        """The classes whose devices that resource asks for, by name."""
+        """The classes whose devices the resource stands for, by name."""
         if resource.startswith(IMPLICIT):
             return [name for name in (resource.removeprefix(IMPLICIT),) if name in self.seen]
         return sorted(name for name, named in self.seen.items() if resource == named)
 
     def listed(self, requests: Requests, view: Snapshot) -> Requests:
-        """The requests that nodes have to meet: DRA offers the rest, and no node lists that."""
+        """The requests that nodes have to list. Devices of DRA serve the others, which no node lists."""
         return tuple((name, much) for name, much in requests if not self._offers(name) or _is_listed(name, view))
 
     def _offers(self, name: str) -> bool:
@@ -125,7 +125,8 @@ def _is_listed(resource: str, view: Snapshot) -> bool:
 
 
 class _Seen(NamedTuple):
-    """A pod as it was seen, and with the amounts that its claims ask for. ``has``: the devices that are its room."""
+    """A pod as it was seen, and the pod with the amounts that its claims ask for. ``has``: the devices that are its
+    room."""
 
     raw: Pod
     resolved: Pod
@@ -133,7 +134,7 @@ class _Seen(NamedTuple):
 
 
 class Devices:
-    """The devices of the cluster, their claims, and who uses them."""
+    """The devices of the cluster, their claims, and the pods that use them."""
 
     def __init__(self, claims: Claims, limits: Limits) -> None:
         self._limits = limits
@@ -143,7 +144,7 @@ class Devices:
         self.templates: dict[ObjectKey, ClaimTemplate] = {}
         self.claims: dict[ObjectKey, DeviceClaim] = {}
         self.restated = False
-        """Requests are counted in other amounts now: every pod that asks for devices is to be seen again."""
+        """Whether requests are counted in other amounts now, so that every pod with devices has to be seen again."""
         self.offers = Offers(claims, "devices")
         self._room = claims
         self._made_for: dict[str, dict[ObjectKey, None]] = {}
@@ -153,10 +154,13 @@ class Devices:
         self._using: dict[ObjectKey, dict[str, None]] = {}
         """The pods that name a claim or a template, by UID."""
         self._stale: dict[str, None] = {}
-        """The pods that may ask for something else since other pods or devices have changed."""
+        """The pods whose requests may have changed because of other pods or devices."""
         self._held: dict[ObjectKey, Allocation] = {}
-        """The devices of claims that are counted as in use: those of a pod count from when it is shown, as its other
-        room does. The watch of claims can be ahead of that of pods, and these devices may be promised to that pod."""
+        """The allocations of claims whose devices are counted as in use.
+
+        Devices of a pod count from when the pod is seen, as its other room does. The watch of claims may be ahead of
+        that of pods, and the devices may be promised to that pod.
+        """
         self._claim_with: dict[DeviceKey, ObjectKey] = {}
         """The claim that the device is allocated to."""
         self._holder: dict[DeviceKey, str] = {}
@@ -164,30 +168,32 @@ class Devices:
         self._as_room: dict[Owner, tuple[DeviceKey, ...]] = {}
         """The devices that are counted as the room of their pods."""
         self._lingering: dict[str, GroupKey | None] = {}
-        """Pods that are gone and whose claims have devices yet, by UID, and their gangs."""
+        """Deleted pods whose claims still have devices, by UID, with their gangs."""
         self._relieved: dict[GroupKey, None] = {}
-        """The gangs of pods that have ended, a claim of which has none any more."""
+        """The gangs of ended pods with a claim that has given its devices back."""
         self._of_domains: Counter[DeviceKey] = Counter()
         """How many allocations have each channel, and each device of a daemon."""
         self._daemon: Requests = (("pods", 1),)
-        """The requests of a daemon of a ComputeDomain, as of the daemon that was seen last."""
+        """The requests of a ComputeDomain's daemon, as of the last daemon that was seen."""
         self._asks: dict[Ask, str] = {}
-        """The requests that are counted, and how people read them."""
+        """The requests that are counted, with their texts."""
         self._resources: dict[str, Ask | None] = {}
-        """The devices that one of an extended resource asks for, if classes offer it; None where nodes list it. Only
-        resources that pods have asked for are here."""
+        """The devices that one unit of an extended resource stands for; None where nodes list the resource.
+
+        Only resources that pods have asked for are included.
+        """
         self._lines: dict[Line, str] = {}
         self._bundles: dict[Bundle, str] = {}
         """The requests that are counted node by node, and the names of their amounts."""
         self._amounts: dict[Ask, Requests] = {}
         self._refused = False
-        """A request is not counted, as others were that may not be asked for any more."""
+        """Whether a request is not counted for lack of space, while others may not be needed any more."""
         self._based_on: tuple[object, ...] = ()
 
     # Events
 
     def note(self, event: DeviceEvent) -> list[str]:
-        """Take over what is seen. Returns the pods that may ask for something else now, by UID."""
+        """Record the event. Returns the pods whose requests may have changed, by UID."""
         match event:
             case DeviceClassSeen() | DeviceClassGone():
                 self.classes.note(event)
@@ -264,7 +270,7 @@ class Devices:
         return [pod for pod in known if pod.compute_domain == domain.uid]
 
     def may_concern_jobs(self, event: DeviceEvent) -> bool:
-        """Whether pods that are yet to be made may ask for something else by it. Call it before ``note``."""
+        """Whether the event may change the requests of pods that have yet to be created. Call it before ``note``."""
         match event:
             case SliceSeen() | SliceGone() | TaintRuleSeen() | TaintRuleGone():
                 return False
@@ -285,7 +291,7 @@ class Devices:
             self._claim_with |= dict.fromkeys(allocation.devices, key)
 
     def _let_go(self, key: ObjectKey) -> None:
-        """Count the devices that the claim has had as free."""
+        """Count the devices of the claim as free."""
         if (allocation := self._held.pop(key, None)) is not None:
             self.inventory.hold(allocation.devices, -1)
             self._of_domains.subtract(_of_domains(allocation))
@@ -293,12 +299,12 @@ class Devices:
                 self._claim_with.pop(device, None)
 
     def all_users(self) -> list[str]:
-        """Every pod that asks for devices, by UID. The caller sees them all again."""
+        """Return every pod that asks for devices, by UID. The caller sees them all again."""
         self.restated = False
         return list(self._users)
 
     def node_changed(self, name: str) -> None:
-        """A node was added or changed."""
+        """Note a node that was added or changed."""
         if self._lines:
             self.inventory.dirty[name] = None
 
@@ -308,12 +314,12 @@ class Devices:
         return bool(self._stale) or self.offers.changed
 
     def take_relieved(self) -> list[GroupKey]:
-        """The gangs of pods that have ended, a claim of which has given its devices back since the last call."""
+        """Return the gangs of ended pods with a claim that has given its devices back since the last call."""
         relieved, self._relieved = self._relieved, {}
         return list(relieved)
 
     def take_stale(self) -> list[str]:
-        """The pods that may ask for something else since the last call. The caller sees them again."""
+        """Return the pods whose requests have changed since the last call. The caller sees them again."""
         stale, self._stale = self._stale, {}
         return [uid for uid in stale if (seen := self._users.get(uid)) and self._resolve(seen.raw) != seen]
 
@@ -323,12 +329,14 @@ class Devices:
         return self._lines.values()
 
     def allocated(self) -> set[DeviceKey]:
-        """The devices that claims have."""
+        """The devices that are allocated to claims."""
         return {key for one in self.claims.values() if one.allocation is not None for key in one.allocation.devices}
 
     def counted(self) -> Iterator[tuple[str, Match, str]]:
-        """Yield each kind of device that is counted: how people read it, the requirements of which a device matches
-        one, and the amount in which nodes offer such devices."""
+        """Yield each kind of device that is counted: its text, the requirements, and the name of the amount.
+
+        A device of the kind matches one of the requirements. Nodes offer such devices in that amount.
+        """
         for match, name in {ask.match: name for ask, name in self._asks.items()}.items():
             around = [line for line in self._lines if line.counts and not match & ~line.match]
             if around:
@@ -337,14 +345,14 @@ class Devices:
     # Pods
 
     def concerns(self, pod: Pod) -> bool:
-        """Whether it asks for devices, as far as is known, or has asked for some."""
+        """Whether the pod asks for devices, as far as is known, or has asked for some."""
         if pod.device_claims or pod.uid in self._users or pod.uid in self._made_for:
             return True
         classes = self.classes
         return bool(classes.seen) and any("/" in name and classes.classes_of(name) for name, _ in pod.requests)
 
     def see(self, pod: Pod) -> Pod:
-        """A pod that asks for devices is there: the same with the amounts that it asks for."""
+        """Record a pod that asks for devices. Returns it with the amounts that it asks for."""
         known = self._users.get(pod.uid)
         self._note_daemon(pod)
         for key in _named(pod):
@@ -370,7 +378,7 @@ class Devices:
             self._holder |= dict.fromkeys(seen.has, uid)
 
     def _resolve(self, pod: Pod) -> _Seen:
-        """Work out what the pod asks for; if it is bound, with what its claims have on its node."""
+        """Compute what the pod asks for; if it is bound, including the devices of its claims on its node."""
         has, resolved = tuple(self._held_alone(pod)) if pod.node else (), self.resolved(pod)
         if has:
             total = Counter(dict(resolved.requests))
@@ -381,7 +389,7 @@ class Devices:
         return _Seen(pod, resolved, has)
 
     def _held_alone(self, pod: Pod) -> Iterator[DeviceKey]:
-        """The devices on its node that it has in claims which no other pod names."""
+        """Yield the devices on the pod's node that it has in claims which no other pod names."""
         named = [self.claims.get((pod.namespace, use.claim)) for use in pod.device_claims if use.claim]
         alone = [one for one in named if one is not None and len(self._using.get((one.namespace, one.name), ())) == 1]
         for claim in (*alone, *map(self.claims.__getitem__, self._made_for.get(pod.uid, ()))):
@@ -395,12 +403,12 @@ class Devices:
         yield from self._made_for.get(pod.uid, ())
 
     def users_of(self, key: ObjectKey) -> list[str]:
-        """The pods of that claim, by UID: the pod that it was made for, or all pods that name it."""
+        """The pods of the claim, by UID: the pod that it was made for, or all pods that name it."""
         owner = self.claims[key].owner
         return [owner] if owner else list(self._using.get(key, ()))
 
     def _count_as_room(self, owner: Owner, room: Claim | None) -> None:
-        """Count the devices of a pod as its room if the claim of room says what it has; else as in use by others."""
+        """Count the devices of a pod as its room if its claim of room includes them; else as in use by others."""
         seen = self._users.get(owner) if isinstance(owner, str) else None
         fits = seen is not None and room is not None and room.requests == seen.resolved.requests
         before, now = self._as_room.pop(owner, ()), seen.has if seen is not None and fits else ()
@@ -411,7 +419,7 @@ class Devices:
                 self._offer((node,), same_room=True)
 
     def _note_daemon(self, pod: Pod) -> None:
-        """Remember what the daemons of domains ask for: nodes are to have room for one."""
+        """Remember the requests of a domain's daemon: nodes keep room for one."""
         specs = [self._found(pod, use)[0] for use in pod.device_claims]
         asked = tuple(one for one in pod.requests if "/" not in one[0])
         if asked != self._daemon and any(spec is not None and spec.daemon for spec in specs):
@@ -419,7 +427,7 @@ class Devices:
             self.inventory.all_dirty = True
 
     def drop(self, pod: Pod) -> None:
-        """The pod is gone."""
+        """Forget a pod that is gone."""
         if pod.uid not in self._users:
             return
         self._put(pod.uid, None)
@@ -433,17 +441,17 @@ class Devices:
                     del self._using[key]
 
     def linger(self, victim: Victim) -> bool:
-        """Whether pods of a victim are gone and have devices yet: Kubernetes deletes their claims after them."""
+        """Whether pods of the victim are gone but still have devices: Kubernetes deletes their claims after them."""
         return victim.pod in self._lingering or (not victim.pod and victim.key in self._lingering.values())
 
     def are_coming_back(self, node: str, gang: GroupKey) -> bool:
-        """Whether claims of pods of the gang that have ended have devices of the node: Kubernetes deletes them soon."""
+        """Whether ended pods of the gang still have devices of the node: Kubernetes deletes their claims soon."""
         holders = (self._claim_with.get(key) for key in self.inventory.on_node(node))
         owners = (self.claims[key].owner for key in holders if key is not None)
         return any(self._gang_of_ended(uid) == gang for uid in owners)
 
     def _gang_of_ended(self, uid: str) -> GroupKey | None:
-        """The gang of a pod that has ended, or is about to, and whose claims may have devices; None for other pods."""
+        """The gang of a pod that has ended or is ending, and whose claims may have devices; None for other pods."""
         seen = self._users.get(uid)
         if seen is not None and not seen.raw.live:
             return seen.raw.group_key
@@ -454,10 +462,11 @@ class Devices:
         return any(self.claims[key].allocation is not None for key in self._made_for.get(uid, ()))
 
     def resolved(self, pod: Pod) -> Pod:
-        """The same pod with the amounts that its claims and resources ask for, held to where its claims have devices.
+        """Return the pod with the amounts that its claims and resources ask for, limited to the nodes of its
+        allocations.
 
-        Pods that share a claim go to one node, if any device that it may get belongs to one node. A claim that has
-        devices asks for none.
+        Pods that share a claim go to one node, if any device for it belongs to one node. An allocated claim asks for
+        nothing.
         """
         total = Counter(dict(without_devices(pod.requests)))
         extended = self._made(pod, EXTENDED_USE)
@@ -501,12 +510,12 @@ class Devices:
         return next((spec.domain for spec in specs if spec is not None and spec.domain and not spec.daemon), "")
 
     def _by_class(self, pod: Pod) -> Counter[str]:
-        """Count the requests of its claims for quota, by each name under which a queue may count devices of a class.
+        """The pod's claimed devices for quota, by each name under which a queue may count a class.
 
         These are the class, the extended resource that it offers, and the implicit resource.
 
-        Of several alternatives the one that asks for most counts, and all devices of a node count as one. What several
-        pods share counts for the first of them. Access for admins counts for none.
+        Of several alternatives the largest counts, and all devices of a node count as one. A shared claim counts for
+        its first pod. Admin access does not count.
         """
         total = Counter[str]()
         for use in pod.device_claims:
@@ -533,7 +542,8 @@ class Devices:
         return total
 
     def _bundle(self, bundle: Bundle, text: str) -> Requests:
-        """Return the amount that asks for it once. Nodes offer a new one when counted next; too many are left out."""
+        """Return the amount that asks for the bundle once, or nothing if there are too many. Nodes offer a new one when
+        counted next."""
         if (name := self._bundles.get(bundle)) is None:
             if len(self._bundles) >= MOST_ASKS:
                 self._refused = True
@@ -543,7 +553,8 @@ class Devices:
         return ((name, 1),)
 
     def _ask_by_resources(self, pod: Pod, total: Counter[str], by_class: Counter[str], *, given: bool) -> None:
-        """Add what its extended resources ask for that classes offer, unless kube-scheduler has ``given`` it that."""
+        """Add the devices that the pod's extended resources stand for. ``given``: whether kube-scheduler has allocated
+        them."""
         for name, much in pod.requests:
             if "/" in name and name not in self._resources and self.classes.classes_of(name):
                 self._resources[name] = None
@@ -553,12 +564,12 @@ class Devices:
             if not given:
                 total.update(dict(self._of(replace(ask, count=much))))
             elif not pod.node:
-                # Its node does not offer devices in use as the resource, and quota counts them all the same.
+                # The node does not offer allocated devices as the resource, but quota counts them.
                 del total[name]
                 by_class[name] += much
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
-        """The templates of a job, in the same way."""
+        """Return the templates of a job with the amounts that they ask for."""
         if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
             return podsets
         return PodSets(podsets.key, tuple(one.mapped(self.resolved) for one in podsets.podsets))
@@ -566,7 +577,7 @@ class Devices:
     def missing(self, pod: Pod) -> ResourceClaims | None:
         """Name an object that has to exist before the pod can be planned; None if all exist.
 
-        Without a class nothing can be claimed, and claims and templates are not read.
+        Without any class nothing can be claimed, and claims and templates are not read.
         """
         if pod.device_claims and not self.classes.seen:
             return ResourceClaims("DeviceClass", "", pod.name)
@@ -587,7 +598,7 @@ class Devices:
         return None
 
     def passed_through(self, pod: Pod) -> list[str]:
-        """Name what of its claims is left to kube-scheduler, as people read it."""
+        """Return texts for the parts of the pod's claims that are left to kube-scheduler."""
         left: dict[str, None] = {}
         for use in pod.device_claims:
             spec, allocation = self._found(pod, use)
@@ -599,7 +610,7 @@ class Devices:
         return list(left)
 
     def failures(self, pod: Pod) -> list[str]:
-        """The selectors that fail on a device: kube-scheduler gives up there."""
+        """The selectors that fail on a device, with the error: kube-scheduler gives up there."""
         failed: dict[str, None] = {}
         for use in pod.device_claims:
             spec, _ = self._found(pod, use)
@@ -612,12 +623,12 @@ class Devices:
         return list(failed)
 
     def remarks(self, pod: Pod) -> str:
-        """Say what people should know of its claims if there is no room for the pod; empty for most."""
+        """Return a remark on the pod's claims for the reason that it has no room; empty for most pods."""
         left = f"; left to kube-scheduler: {listed(some)}" if (some := self.passed_through(pod)) else ""
         return left + "".join(f"; {failure}" for failure in self.failures(pod))
 
     def _found(self, pod: Pod, use: ClaimUse) -> tuple[ClaimSpec | None, Allocation | None]:
-        """Return the spec of a claim of the pod, None if that is not known; and the devices that it has."""
+        """Return the spec and the allocation of a claim of the pod; None for what is not known."""
         claim = self.claims.get((pod.namespace, use.claim)) if use.claim else self._made(pod, use.name)
         if claim is not None:
             return claim.spec, claim.allocation
@@ -632,7 +643,7 @@ class Devices:
     # Requests
 
     def _counted(self, spec: ClaimSpec) -> tuple[list[Alternatives], list[str]]:
-        """Return the requests of a claim that are counted, and what of it is not."""
+        """Return the requests of a claim that are counted, and texts for the parts that are not."""
         counted, rest = list[Alternatives](), list(spec.constraints)
         for request in spec.requests:
             alternatives = request.alternatives
@@ -654,7 +665,7 @@ class Devices:
         return counted, rest
 
     def _match(self, alternatives: Sequence[DeviceRequest]) -> tuple[int, str]:
-        """The requirements of which one will do, by number; or what keeps them from being counted."""
+        """The requirements, any of which suffices, as bits; or 0 and why they cannot be counted."""
         match = 0
         for one in alternatives:
             if one.uncounted:
@@ -678,14 +689,14 @@ class Devices:
         return DeviceRequirement(request.device_class, (*selectors, *request.selectors), request.tolerations)
 
     def _of(self, ask: Ask) -> Requests:
-        """The amounts that it asks for."""
+        """The amounts that the request asks for."""
         kind = ask.kind
         if (known := self._amounts.get(kind)) is None:
             known = self._amounts[kind] = taken_by(kind, self._lines, self.inventory.seen())
         return known if kind == ask else tuple((name, much * (ask.count or 0)) for name, much in known)
 
     def _review_resources(self) -> None:
-        """Find out what the extended resources ask for that classes offer and no node lists."""
+        """Compute which devices extended resources stand for, where classes offer them and no node lists them."""
         by_nodes = {name for node in self._room.nodes.values() for name, much in node.allocatable if much}
         before, self._resources = self._resources, {}
         for name in before:
@@ -696,18 +707,18 @@ class Devices:
             if counted:
                 self._asks.setdefault(Ask(match), listed(one.device_class for one in classes))
         if before != self._resources:
-            # Nodes offer the resource itself, too, also where its devices are counted already.
+            # Nodes offer the resource itself, too, even if its devices are counted already.
             self.restated = self.inventory.all_dirty = True
 
     @property
     def has_refused(self) -> bool:
-        """Whether a request is not counted before others are forgotten."""
+        """Whether a request is not counted until others are forgotten."""
         return self._refused
 
     def forget_unasked(self, pods: Iterable[Pod]) -> None:
-        """Make room for other requests, where half of them are asked for by none of the ``pods``, which are all.
+        """Make space for other requests, if at most half of them are needed. ``pods``: all pods.
 
-        While more are asked for, nothing is forgotten: each time ends a cycle, and none would get to its end.
+        While more are needed nothing is forgotten: each time ends a cycle, and no cycle would complete.
         """
         asks: dict[Ask, None] = {ask.kind: None for ask in self._resources.values() if ask is not None}
         bundles: dict[Bundle, None] = {}
@@ -727,7 +738,7 @@ class Devices:
         self._refused = False
 
     def _renew(self) -> None:
-        """Make the lines anew if what they rest on has changed."""
+        """Make the lines again if the requests or the devices that were seen have changed."""
         based_on = (tuple(self._asks), tuple(self.inventory.seen()))
         if self._based_on == based_on:
             return
@@ -742,14 +753,14 @@ class Devices:
 
     @property
     def settled(self) -> bool:
-        """Whether every requirement is evaluated, nodes offer what they have, and pods ask for amounts of now."""
+        """Whether every requirement is evaluated, nodes offer what they have, and pods ask for the amounts of now."""
         inventory = self.inventory
         quiet = inventory.settled and not inventory.all_dirty and not inventory.dirty
         quiet = quiet and not self.restated and not self._refused
         return quiet and (not self._asks or self._based_on == (tuple(self._asks), tuple(inventory.seen())))
 
     def settle(self) -> Steps[None]:
-        """Evaluate requirements that are new, and have every node offer what it has, in steps."""
+        """Evaluate new requirements, and have every node offer what it has, in steps."""
         if self._resources:
             self._review_resources()
             yield 1 + len(self._room.nodes) // _NODES
@@ -763,7 +774,7 @@ class Devices:
             yield 1 + len(some) // _NODES
 
     def _refresh(self) -> None:
-        """Have the nodes of devices that have changed offer what they have now."""
+        """Have the nodes of changed devices offer what they have now."""
         touched, self.inventory.changed = self.inventory.changed, {}
         for key in touched:
             if (claim := self._claim_with.get(key)) is not None:
@@ -776,20 +787,20 @@ class Devices:
             self._offer(dirty)
 
     def _offer(self, nodes: Iterable[str], *, same_room: bool = False) -> None:
-        """Have these nodes offer what they have. ``same_room``: devices have become the room of a pod, or are it no
-        longer, and what is free stays the same."""
+        """Set what these nodes offer. ``same_room``: devices became the room of a pod or ceased to be, so free amounts
+        stay."""
         for name in nodes:
             if (node := self._room.nodes.get(name)) is not None:
                 self.offers.put(name, self._offered(node), same_room=same_room)
 
     def counted_anew(self, node: str) -> dict[str, int]:
-        """Count again what a node offers of devices, for the checks of what was counted step by step. Until all is
-        counted, return what it offers so far."""
+        """Count again what the node offers of devices, to check the incremental count. Returns that count until all is
+        counted."""
         known = self._room.nodes.get(node) if self.settled else None
         return dict(self.offers.of(node) if known is None else self._offered(known))
 
     def _offered(self, node: Node) -> Requests:
-        """Count what a node offers. Devices of claims are in use, unless they are counted as the room of their pods."""
+        """Count what a node offers. Allocated devices are in use, unless they are counted as the room of their pods."""
         shared = (devices for terms, devices in self.inventory.shared.items() if reached(node, terms))
         devices = self.inventory.on(
             chain(self.inventory.on_node(node.name).values(), *(some.values() for some in shared))
@@ -806,8 +817,8 @@ class Devices:
         return tuple((name, much) for name, much in offered.items() if much)
 
     def _left_for_daemon(self, node: str) -> Requests:
-        """The room that a daemon of a ComputeDomain needs on the node, and that none has yet: it comes after the pods
-        of its domain."""
+        """The room that a ComputeDomain's daemon needs on the node, if none runs there: it starts after the pods of its
+        domain."""
         if DAEMON_CLASS in self.classes.seen:
             for key, known in self.inventory.on_node(node).items():
                 is_daemon = key.driver == DOMAIN_DRIVER and known.device.facts.get(_KIND_OF) == "daemon"
@@ -816,10 +827,10 @@ class Devices:
         return ()
 
     def _with_bundles(self, node: str, offered: dict[str, int]) -> dict[str, int]:
-        """Leave out of ``offered`` what bundles take that have room on the node, and add how many bundles fit there.
+        """Subtract from ``offered`` what bundles with room on the node take, and add how many bundles fit there.
 
-        Bundles that have room count as fitting. A gang whose members ask for bundles and for other devices of one node
-        may so be promised too much: kube-scheduler refuses the last of them.
+        Bundles with room count as fitting. A gang whose members ask for bundles and for other devices of one node may
+        be promised too much: kube-scheduler refuses the last of them.
         """
         taken = Counter[str]()
         for _, claim in self._room.on(node):
@@ -838,7 +849,7 @@ class Devices:
         return beside
 
     def _take_first(self, bundle: Bundle, free: Counter[str]) -> Counter[str]:
-        """Take what the first alternative that fits asks for. Returns what that is; nothing if none fits."""
+        """Take what the first alternative that fits asks for. Returns the amounts; nothing if none fits."""
         for asks in bundle.alternatives:
             total = Counter[str]()
             for ask in asks:
@@ -849,7 +860,7 @@ class Devices:
         return Counter()
 
     def moved(self, owner: Owner, room: Claim, made: bool) -> None:
-        """A pod has room on a node, or has it no longer."""
+        """Follow a claim of room that was made or has ended."""
         if owner in self._users or owner in self._as_room:
             self._count_as_room(owner, room if made else None)
         if self._bundles and any(name.startswith(LINE) for name, _ in room.requests):
@@ -860,11 +871,11 @@ _KIND_OF = "attributes", DOMAIN_DRIVER, "type"
 _TOO_MANY = "one of too many different requests"
 _PARTITIONS = "which partitions of a device exclude each other"
 _NOTHING = ("false",)
-"""The selectors of a class that is not there."""
+"""The selectors of a class that does not exist."""
 
 
 def plain(pod: Pod | None) -> Pod | None:
-    """The pod without what was worked out of its devices: pods that differ in that alone become equal."""
+    """The pod without its amounts and nodes of devices: pods that differ only in those become equal."""
     if pod is None:
         return None
     requests = without_devices(pod.requests)
@@ -872,14 +883,14 @@ def plain(pod: Pod | None) -> Pod | None:
 
 
 def _unresolved(pod: Pod, known: _Seen) -> Pod:
-    """The pod without the amounts that it was given here: the core changes facts of the pod that ``see`` returned."""
+    """The pod without the amounts that ``see`` added: the core changes facts of the pod that ``see`` returned."""
     if (pod.requests, pod.topology) != (known.resolved.requests, known.resolved.topology):
         return pod
     return replace(pod, requests=known.raw.requests, topology=known.raw.topology)
 
 
 def _bundles_of(requests: Sequence[Alternatives], shared: ObjectKey | None) -> Iterator[tuple[Bundle, str]]:
-    """Yield what a claim asks for that no line counts, and how people read it."""
+    """Yield the bundles of a claim, which no line counts, with their texts."""
     if shared is not None and requests:
         together = tuple(islice(product(*([one for one, _ in some] for some in requests)), _MOST_ALTERNATIVES))
         yield Bundle(together, "/".join(shared)), f"claim {shared[1]}"
@@ -890,7 +901,7 @@ def _bundles_of(requests: Sequence[Alternatives], shared: ObjectKey | None) -> I
 
 
 def _of_domains(allocation: Allocation) -> Counter[DeviceKey]:
-    """Its channels, and devices of daemons."""
+    """The channels and daemon devices of the allocation."""
     return Counter(device for device in allocation.devices if device.driver == DOMAIN_DRIVER)
 
 
@@ -899,7 +910,7 @@ def _named(pod: Pod) -> list[ObjectKey]:
 
 
 def _name_of(request: DeviceRequest) -> str:
-    """``"gpu.nvidia.com"``, or with what its own selectors say."""
+    """The text of a request: ``"gpu.nvidia.com"``, or that with its selectors."""
     selectors = " && ".join(map(in_short, request.selectors))
     return f"{request.device_class} with {_cut(selectors)}" if selectors else request.device_class
 
@@ -909,7 +920,7 @@ def _cut(text: str) -> str:
 
 
 def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str]:
-    """Name the amount of each line: no two have the same name."""
+    """Name the amount of each line. All names differ."""
     names: dict[Line, str] = {}
     for line in lines_of(asks, seen):
         parts = {name: ask.match for ask, name in asks.items() if not ask.match & ~line.match}

@@ -1,7 +1,7 @@
-"""How long each workload is expected to run, how that is known, and so when those that run are expected to end.
+"""How long each workload is expected to run, the source of that, and when running workloads are expected to end.
 
-Where nobody says it, the runs of its LocalQueue do. A run is counted when it ends by itself; the status of the
-LocalQueue has them for the next life.
+Without a declared duration, past runs of the LocalQueue count. A run is counted when it ends by itself; the status of
+the LocalQueue keeps the runs for the next process.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from policies.quota.runs import Runs, RunTimes
 
 _STORED_EVERY_S = 60.0
 _FIRST_STEP, _LEAST_STEP_S = 1 / 16, 60.0
-"""An end that has passed is expected again after this part of the duration, and no sooner than that."""
+"""The first delay of an end that has passed: this part of the duration, and at least that long."""
 
 
 class End(NamedTuple):
-    """``at``: by the clock of the core, always ahead. ``overruns``: it was expected earlier, and has not come."""
+    """The expected end of a run.
+
+    ``at``: by the core's clock, always in the future.
+    ``overruns``: whether an earlier expected end has passed.
+    """
 
     at: float
     duration: Duration
@@ -33,7 +37,10 @@ class End(NamedTuple):
 
 @dataclass(eq=False)
 class Durations:
-    """``version`` grows with every change of what is stored."""
+    """The expected durations of workloads and pods.
+
+    ``version`` grows with every change of what is stored.
+    """
 
     _process: Process
     _quotas: Quotas
@@ -43,27 +50,30 @@ class Durations:
         self._runs: dict[LocalKey, Runs] = {}
         self._stored: dict[LocalKey, RunTimes] = {}
         self._ended: dict[LocalKey, None] = {}
-        """LocalQueues with a run that has ended since their runs were stored."""
+        """LocalQueues with runs that have ended since the last ``store``."""
         self._stored_at = -inf
 
     def of(self, workload: Workload, percent: int = 50) -> Duration | None:
-        """How long it runs from its start to its end; None where nobody can tell. ``percent``: of the runs that are
-        known of its LocalQueue so many took no longer."""
+        """How long the workload runs from its start to its end; None if that is not known.
+
+        ``percent``: where past runs count, that many percent of them took no longer.
+        """
         limit = self._quotas.route(workload).limit
         found = expected(workload.run_terms, None if limit is None else limit.seconds)
         return self._past(workload, percent) if found is None else found
 
     def of_pod(self, pod: Pod) -> Duration | None:
-        """The same of a pod in no gang."""
+        """How long a single pod runs; None if that is not known."""
         return expected(pod.run, None)
 
     def end(self, workload: Workload, now: float, percent: int = 50) -> End | None:
-        """When a workload ends that runs; None where nobody can tell, or it has not begun. ``percent``: as ``of``."""
+        """When a running workload is expected to end; None if it has not begun or that is not known. ``percent``: as in
+        ``of``."""
         began, duration = workload.began, self.of(workload, percent)
         return None if began is None else self._end(began, duration, workload.run_terms.deadline_s, now)
 
     def end_of_pod(self, pod: Pod, now: float) -> End | None:
-        """The same of a pod in no gang."""
+        """When a single pod on a node is expected to end; None if that is not known."""
         if pod.node is None:
             return None
         if pod.began is not None:
@@ -72,7 +82,7 @@ class Durations:
         return None if duration is None else End(now + duration.seconds, duration)
 
     def follow(self, workload: Workload, now: float) -> None:
-        """It was settled: it may have begun to run, or have ended."""
+        """Follow a workload that was settled: begin its run, or count it when it has ended."""
         run, status = workload.run, workload.status.value
         if status is Status.RUNNING and run is None and (began := workload.began) is not None:
             workload.follow_run(Run(began, self._quotas.local_of(workload.key), workload.gpus))
@@ -82,11 +92,11 @@ class Durations:
                 self._count((workload.key.namespace, run.queue), run, now - self._process.epoch)
 
     def next_store(self) -> float | None:
-        """When runs are stored next that have ended, if there are any."""
+        """When ended runs are stored next; None if there are none."""
         return self._stored_at + _STORED_EVERY_S if self._ended else None
 
     def store(self, now: float) -> None:
-        """If it is time for it, have the runs of LocalQueues stored."""
+        """Have the runs of LocalQueues stored in their statuses, if that is due."""
         due = self.next_store()
         if due is None or now < due:
             return
@@ -100,7 +110,7 @@ class Durations:
         self._stored_at = now
 
     def stored(self, local: LocalKey) -> RunTimes:
-        """What a later life has to know."""
+        """The runs to write to the LocalQueue's status, which a restart reads."""
         if (known := self._stored.get(local)) is not None:
             return known
         said = self._quotas.queues.picture.locals.get(local)
@@ -116,7 +126,7 @@ class Durations:
             self._ended[local] = None
 
     def _runs_of(self, local: LocalKey) -> Runs | None:
-        """None where there is no such LocalQueue. The first question finds what its status says of an earlier life."""
+        """The runs of the LocalQueue, at first from its status; None if there is no such LocalQueue."""
         if (known := self._runs.get(local)) is None:
             said = self._quotas.queues.picture.locals.get(local)
             if said is None:
@@ -138,9 +148,9 @@ class Durations:
 
 
 def next_guess(end: float, seconds: float, now: float) -> float:
-    """Return when an end is expected next that has not come: a sixteenth later, then twice as late, and so on.
+    """Return when an overdue end is expected next: a sixteenth of the duration later, then twice as late, and so on.
 
-    Each guess stands until it has passed, too: the same question has the same answer meanwhile.
+    Each guess is valid until it has passed, so the same question has the same answer meanwhile.
     """
     late = max(_LEAST_STEP_S, seconds * _FIRST_STEP)
     while end + late <= now:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class ExpectedPods:
-    """Keeps which pods of a job are to come, and by when."""
+    """The pods that a job is expected to have, and when the next of them has to come."""
 
     _limits: Limits
     _store: Store
@@ -45,7 +45,8 @@ class ExpectedPods:
     _pending: Pending
 
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
-        """Take back what is planned for other podsets. A change of volumes or devices alone takes no plan back."""
+        """Set the podsets of the workload, and drop plans for other podsets. Changed volumes or devices drop no
+        plan."""
         if podsets is not None:
             podsets = self._volumes.resolved_all(self._as_created(workload, podsets))
             podsets = self._devices.resolved_all(podsets)
@@ -65,8 +66,11 @@ class ExpectedPods:
         self._store.mark_dirty(workload)
 
     def _as_created(self, workload: Workload, podsets: PodSets) -> PodSets:
-        """Return the podsets with the additions of the API server to their pods. For a job that runs, only its own pods
-        add to what was known when it started: pods of other jobs are no reason to suspend it."""
+        """Return the podsets with the fields that the API server adds to their pods.
+
+        For a running job only the additions of its own pods count beside those of its start: other jobs are no reason
+        to suspend it.
+        """
         known, record = self._additions.of(podsets), workload.job
         if record is None:
             return applied(podsets, known)
@@ -77,7 +81,7 @@ class ExpectedPods:
         return applied(podsets, known)
 
     def finish(self, workload: Workload) -> None:
-        """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
+        """Mark slots as done that have succeeded by the job's status, and free their room, wherever their pods are."""
         slots, record = workload.members.slots, workload.job
         done: Collection[SlotKey] = ()
         if record is not None:
@@ -90,8 +94,8 @@ class ExpectedPods:
             self._pending.wake(Own(workload.key, anew=True))
 
     def _closed(self, workload: Workload, record: JobRecord) -> list[SlotKey]:
-        """Choose vacant slots of pods without an index that no pod fills any more. The job says how many there are, or
-        its pods do."""
+        """Choose vacant slots of pods without an index that no pod fills any more. Their number is in the job, or
+        follows from its pods."""
         slots, newest = workload.members.slots, dict[str, Pod]()
         for member in workload.members.live.values():
             if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
@@ -101,8 +105,10 @@ class ExpectedPods:
         return [slot for one, count in counts if count for slot in self._closed_of(workload, record, one, count)]
 
     def _closed_of(self, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
-        """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded. Slots that
-        were chosen the last time come first, then slots without room."""
+        """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded.
+
+        Slots that were chosen the last time come first, then slots without room.
+        """
         slots, claims, plan = workload.members.slots, self._claims, record.plan or {}
 
         def has_room(slot: SlotKey) -> bool:
@@ -116,8 +122,11 @@ class ExpectedPods:
         return free[: max(0, count - ended)]
 
     def still_planned(self, workload: Workload, record: JobRecord) -> PodSets | None:
-        """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out
-        while those are there: nobody comes for them."""
+        """The podsets for which the job has nodes.
+
+        Once it runs, slots of pods that a user has moved to another gang are left out while those pods exist: no pod
+        comes for them.
+        """
         if record.over:
             return self._made_again(workload, record)
         planned = record.planned
@@ -127,8 +136,11 @@ class ExpectedPods:
         return planned.without(left) if left else planned
 
     def _made_again(self, workload: Workload, record: JobRecord) -> PodSets | None:
-        """Of a job that is over if its controller says so: the planned slots whose pods have not ended well, nor were
-        moved. Else it makes these again, after minutes maybe, led to their nodes."""
+        """The podsets of a finished job whose pods its controller may create again; None if it creates none.
+
+        These are the planned slots whose pods have neither succeeded nor been moved. New pods go to their planned
+        nodes.
+        """
         podsets, plan = record.planned, record.plan or {}
         if podsets is None or record.stop:
             return None
@@ -136,15 +148,15 @@ class ExpectedPods:
         return podsets.without(done) if plan.keys() - done else None
 
     def _left(self, workload: Workload, record: JobRecord) -> dict[SlotKey, None]:
-        """The slots of the pods that somebody has moved to another gang."""
+        """The slots of pods that a user has moved to another gang."""
         left: dict[SlotKey, None] = {}
         for pod in moved_away(self._store.pods, self._astray, workload):
             left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
         return left
 
     def await_pods(self, record: JobRecord, now: float) -> None:
-        """Say by when the next pod has to come. In a namespace where pods of jobs were not created that is sooner while
-        others wait."""
+        """Set when the next pod has to come. In a namespace with failed creations that is sooner while other jobs
+        wait."""
         before = self._creation.takes_s()
         until = in_full = now + self._limits.creation_s + before
         if self._failed_creation.on_probation(record.seen.key.namespace):
@@ -152,7 +164,7 @@ class ExpectedPods:
         record.expect(until, in_full)
 
     def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
-        """Remember that pods of it were not created in time. ``in_full``: it had the full time."""
+        """Record that pods of the workload were not created in time. ``in_full``: whether they had the full time."""
         self._creation.doubt(workload.key.namespace)
         if workload.job is not None:
             self._trials.fail_creation(workload.key, workload.job.seen.podsets, now)
@@ -161,13 +173,15 @@ class ExpectedPods:
             self._pending.wake(Config(workload.key.namespace))
 
     def cure_creation(self, workload: Workload) -> None:
-        """Note that all pods of it were created."""
+        """Record that all pods of the workload were created."""
         if self._failed_creation.cure(workload.key, workload.priority):
             self._pending.wake(Config(workload.key.namespace))
 
     def close_up(self, workload: Workload, record: JobRecord) -> None:
-        """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job
-        has not kept, or whose pods have ended well, none may come."""
+        """Give vacant slots to pods without an index that are beyond the plan.
+
+        A slot is vacant if a smaller job has dropped it or its pod has succeeded, so that no other pod comes for it.
+        """
         slots = workload.members.slots
         if slots.in_turn or (slots.lacking and record.seen.closed):
             self.finish(workload)
@@ -186,8 +200,10 @@ class ExpectedPods:
 
 
 def _at_home_first(workload: Workload) -> list[Pod]:
-    """Its pods without an index, in the order in which they take slots: on a node where slots are planned so many pods
-    go before all others, which may wait or be bound beyond the plan."""
+    """The workload's pods without an index, in the order in which they take slots.
+
+    First come as many pods on each node as have slots planned there; other pods may wait, or be bound beyond the plan.
+    """
     plan = workload.job.plan if workload.job is not None else None
     pods = [member.pod for member in workload.members.live.values() if member.pod.index is None]
     homes = ((slot[0], node) for slot, node in (plan or {}).items())
@@ -195,21 +211,22 @@ def _at_home_first(workload: Workload) -> list[Pod]:
 
 
 def moved_away(pods: Mapping[str, Pod], astray: Astray, workload: Workload) -> list[Pod]:
-    """The pods of its job that somebody has moved to another gang, or to none."""
+    """The pods of the workload's job that a user has moved to another gang, or to none."""
     if workload.job is None:
         return []
     return [pods[uid] for uid in astray.of(workload.job.seen.uid, workload.key)]
 
 
 def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:
-    """Without an index it has left any slot in which nobody stands: the same as the last time, else one on its node."""
+    """The slot that a moved pod without an index has left: the one chosen the last time, else a vacant one on its
+    node."""
     slots, plan, prefix = workload.members.slots, record.plan or {}, f"{pod.owner}{pod.series}"
     free = (slot for slot in plan if slot[0] == prefix and slot not in but and not slots.pods(slot))
     return min(free, key=lambda slot: (slot in slots.templates, plan[slot] != pod.node), default=pod.identity)
 
 
 def uncreated(workload: Workload) -> int:
-    """How many pods that have a node may be created by now, and are not: those of later waves are when the first one
+    """How many pods with a planned node may be created now and are not. Pods of later waves count when the first wave
     runs."""
     started = workload.release.complete or (workload.job is not None and workload.job.ran)
     first = inf if started or workload.podsets is None else workload.podsets.first
@@ -217,12 +234,12 @@ def uncreated(workload: Workload) -> int:
 
 
 def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
-    """Planned nodes of a podset without indexes: a smaller job may have kept any of its pods, so theirs come first."""
+    """The planned nodes of a podset without indexes, first those with pods: a smaller job may keep any of its pods."""
     return tuple(_first_of(names, lambda name: name, there))
 
 
 def _first_of(things: Iterable[T], key: Callable[[T], Hashable], wanted: Iterable[Hashable]) -> list[T]:
-    """Those whose keys are wanted come first, of each key as many as are wanted; else the order stays."""
+    """Sort first the things with ``wanted`` keys, as many of each key as are wanted. Otherwise the order stays."""
     left = Counter(wanted)
     first: list[T] = []
     others: list[T] = []

@@ -1,8 +1,8 @@
-"""kube-scheduler as it is known from its calls and from the pods: how far its queue is, and what it refuses.
+"""kube-scheduler's queue and refusals, as known from its calls and from the pods.
 
-It takes pods by priority, and those of one priority as they were created (its plugin PrioritySort). A pod behind many
-others is tried late; one that was tried in vain is tried again at some time or other. The condition of a pod tells who
-has refused it: Muster, or the plugins of kube-scheduler alone.
+kube-scheduler takes pods by priority, and those of one priority in the order of creation (its plugin PrioritySort). A
+pod behind many others is tried late; after a failed try it is tried again at an unknown time. The condition of a pod
+shows what has refused it: Muster, or only kube-scheduler's plugins.
 """
 
 from __future__ import annotations
@@ -23,30 +23,37 @@ _LONGER = "raise httpTimeout of kube-scheduler's entry with bindVerb and bind_ti
 
 
 class KubeQueue:
-    """``taken_at``: when it last took a pod that it had not tried before; it may have found no node for it."""
+    """The position of kube-scheduler in its queue.
+
+    ``taken_at``: when it last took a pod that it had not tried before, whether it found a node or not.
+    """
 
     def __init__(self) -> None:
         self.taken_at = -inf
-        self._tried_at = -inf  # the same of any pod
+        self._tried_at = -inf  # when it last took any pod
         self._given_up_at = -inf
-        self._newest: dict[int, float] = {}  # by priority: when the newest pod that it took was created
+        self._newest: dict[int, float] = {}  # by priority: the creation of the newest pod that it took
 
     def taken(self, pod: Pod, now: float) -> None:
-        """It asks about this pod, or has a node for it. One that was tried in vain before comes in any order."""
+        """Record that kube-scheduler asks about the pod, or has found a node for it. Pods that failed before come in
+        any order."""
         self._tried_at = now
         if pod.refusal is None:
             self.taken_at = now
             self._newest[pod.priority] = max(pod.created, self._newest.get(pod.priority, -inf))
 
     def shown(self, pod: Pod, before: Pod | None, schedulers: Collection[str], now: float) -> None:
-        """The watch shows the pod on a node; ``before``: the pod as it was known. A list says nothing of when."""
+        """Record a pod that the watch shows on a node. ``before``: the pod as known; None from a list, which has no
+        time."""
         if before is not None and not before.node and pod.scheduler in schedulers:
             self.taken(pod, now)
 
     def give_up(self, now: float, after_s: float) -> float:
-        """A placement may be given up that it has not taken up for so long: 0, or until when that has to wait.
+        """Return 0 if a placement that was not taken up for ``after_s`` may be revoked now, else the instant to wait
+        for.
 
-        Where it tries nobody at all it may stand still, and all would be given up in vain: then one is, to see.
+        If kube-scheduler tries no pod at all it may be stopped, and revoking all placements would not help. Then one is
+        revoked each time, as a test.
         """
         if self._tried_at < now - after_s and now < (until := self._given_up_at + after_s):
             return until
@@ -54,22 +61,22 @@ class KubeQueue:
         return 0.0
 
     def has_yet_to_try(self, pod: Pod) -> bool:
-        """Whether it has yet to come to this pod, for all that is known."""
-        # Where it took one that is behind this pod, it is not this one's turn that is awaited.
+        """Whether kube-scheduler has not come to this pod yet, as far as is known."""
+        # If it took a pod that comes after this one, this pod's turn is over.
         taken = self._newest.items()
         return pod.refusal is None and not any(at > pod.created for priority, at in taken if priority <= pod.priority)
 
 
 def carrying_out(workload: Workload) -> bool:
-    """Something that kube-scheduler needs before it can take the placement up is still to be written."""
+    """Whether a write that kube-scheduler needs before it can take up the placement is still under way."""
     steps = workload.members.steps
     return bool(steps[Step.NOMINATING] or steps[Step.UNGATING])
 
 
 def awaits_uptake(workload: Workload) -> bool:
-    """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count.
+    """Whether only kube-scheduler's uptake of the placement is awaited; what its gang waits for does not count.
 
-    Nor do members in doubt: their room is not given back before the doubt ends.
+    Nor do members whose Binding has an unknown outcome: their room is not given back before that is known.
     """
     members = workload.members
     for_others = members.holds or workload.releasing or carrying_out(workload) or workload.being_started
@@ -77,15 +84,17 @@ def awaits_uptake(workload: Workload) -> bool:
 
 
 def is_still_queued(workload: Workload, queue: KubeQueue) -> bool:
-    """Whether kube-scheduler has yet to come to some of its pods, for all that is known: it takes others that were
-    before them, and the binds of those that it took last may be on their way. It has refused none of them."""
+    """Whether kube-scheduler has yet to come to some of the pods, as far as is known, and has refused none of them.
+
+    It takes pods that come before them in its queue, and the bind calls for the last of those may be under way.
+    """
     waiting = [member.pod for member in workload.members.placed.values() if not member.pod.node and not member.hold]
     refused = bool(workload.retries.words) or any(pod.refusal is not None for pod in waiting)
     return not refused and any(map(queue.has_yet_to_try, waiting))
 
 
 def too_slow(workload: Workload, lacking: int) -> str:
-    """The pods of a job are created too slowly: so many do not exist."""
+    """The reason text if the pods of a job are created too slowly. ``lacking``: how many do not exist."""
     pods = many(len(workload.members.slots.templates), "pod")
     return (
         f"{lacking} of {pods} did not exist when kube-scheduler gave up the binds of the others: "
@@ -94,7 +103,10 @@ def too_slow(workload: Workload, lacking: int) -> str:
 
 
 def too_few_held(workload: Workload, *, cut_short: bool) -> str:
-    """Some have not reached bind. ``cut_short``: kube-scheduler waits no longer for the answers, but Muster would."""
+    """The reason text if members have not reached bind in time.
+
+    ``cut_short``: kube-scheduler waits for the answer for less long than Muster would.
+    """
     members, held = workload.members, workload.share(Stage.ARRIVED)
     missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
     why = f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
@@ -103,27 +115,30 @@ def too_few_held(workload: Workload, *, cut_short: bool) -> str:
 
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
-"""Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
+"""The text must not vary: kube-scheduler retries a pod at once when the text of its refusal changes."""
 
 _LONGEST = 300
 _OURS = re.compile(r"\d+ OURS, |, \d+ OURS|\d+ OURS".replace("OURS", re.escape(GANG_WAITS)))
 _COUNTED = re.compile(r"[^:]*: \d+ ")
-"""``"0/4 nodes are available: 3 "``, before what a plugin says of so many nodes."""
+"""Text like ``"0/4 nodes are available: 3 "``, before the text of a plugin about that number of nodes."""
 
 
 def words_of(pod: Pod) -> str:
-    """The message of its PodScheduled condition, in printable ASCII; empty unless plugins alone refused it."""
+    """The message of the pod's PodScheduled condition, in printable ASCII; empty unless only plugins refused it."""
     return "" if pod.refusal is None or GANG_WAITS in pod.refusal else _printable(pod.refusal)
 
 
 def parked(pod: Pod, tenants: Tenants) -> bool:
-    """Whether plugins may have refused it for what pods demand of each other: only an event of those wakes it. Others
-    may keep it away, whatever it demands itself: then not even a new node does."""
+    """Whether plugins may have refused the pod for its relation to other pods. Then only an event of those wakes it.
+
+    Other pods may repel it whatever it demands itself: then a new node does not wake it.
+    """
     return (bool(pod.constraints) or tenants.repels(pod.namespace)) and bool(words_of(pod))
 
 
 def part_of_plugins(pod: Pod) -> str:
-    """The same where Muster refused it on some nodes: what plugins said of the others; empty if there were none."""
+    """The part of the condition's message that plugins wrote, where Muster refused the pod on other nodes; else
+    empty."""
     text = _printable(_OURS.sub("", pod.refusal or ""))
     return text if _COUNTED.match(text) else ""
 
@@ -133,20 +148,22 @@ def _printable(text: str) -> str:
 
 
 class Refusing:
-    """An index by node of what is remembered in ``Workload.retries``."""
+    """An index of ``Workload.retries`` by node: the workloads with a member that kube-scheduler refused there."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[GroupKey, None]] = {}
 
     def remember(self, node: str, key: GroupKey) -> None:
-        """It would not have a member of that one there."""
+        """Record that kube-scheduler refused a member of the workload on the node."""
         self._by_node.setdefault(node, {})[key] = None
 
     def forget(self, node: str, given_back: Claim | None, workloads: Mapping[GroupKey, Workload]) -> Iterator[Workload]:
-        """The node has changed, or somebody has given room on it back: who may try it again by that.
+        """Yield the workloads that may try the node again, because it changed or room on it was given back.
 
-        Room that was only promised is no reason for haste, and none at all for whom it was promised to or who is
-        refused again and again: two would send each other back for ever.
+        ``given_back``: the claim that has ended; None if the node has changed.
+
+        Freed room that was only promised never triggers a retry at once. It triggers none for the former holder of the
+        promise or for a workload that was refused repeatedly: two of them would retry each other indefinitely.
         """
         promise = given_back if given_back is not None and given_back.promised else None
         for key in self._by_node.pop(node, {}):

@@ -1,6 +1,7 @@
 """The nodes as arrays: a row for each, kept up to date node by node. Policies see a view of them.
 
-Beside the amounts each row has the facts of its node: name, labels and taints as columns, levels, and who admits whom.
+Beside the amounts each row has the facts of its node: its name, labels and taints as columns, its domains, and which
+pods it admits.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from policies.steps import Steps, finish
 from policies.words import COUNTED
 
 _NODES = 8
-"""Of so many nodes a fact is read in one unit of ``policies.steps``."""
+"""Nodes of which a fact is read in one unit of ``policies.steps``."""
 _FEW = 256
-"""With fewer lines than these none is looked for that nobody needs any more."""
+"""Lines below which unused ones are not dropped."""
 
 
 class Facts:
-    """``levels`` are nearest first; without any, those of the presets and Topologies that have nodes are in force at
-    any time."""
+    """The facts of the nodes, by row.
+
+    ``levels``: the topology levels, nearest first. If empty, the presets and Topologies that have nodes are in force.
+    """
 
     def __init__(self, levels: tuple[LevelKey, ...]) -> None:
         self.nodes: dict[str, Node] = {}
@@ -46,11 +49,14 @@ class Facts:
         self._labels: dict[str, None] = {}
         """Every label key that some node has had."""
         self._masks: WeakKeyDictionary[Selection, NDArray[np.uint8]] = WeakKeyDictionary()
-        """A bit for each node. They live as long as some pod asks for the selection: however many others there are,
-        each selection is evaluated once between two changes of the nodes."""
+        """The nodes that admit a selection, a bit for each.
+
+        An entry is kept as long as some pod has the selection. So each selection is evaluated once between two changes
+        of the nodes, however many there are.
+        """
 
     def copy(self) -> Facts:
-        """The same at this moment: what changes in one is not seen in the other."""
+        """Copy the facts of now: later changes of one are not seen in the other."""
         other = Facts(self._configured)
         other.nodes, other.rows, other.names = dict(self.nodes), dict(self.rows), list(self.names)
         other._declared = self._declared
@@ -60,21 +66,21 @@ class Facts:
         return other
 
     def declare(self, topologies: Sequence[Sequence[str]]) -> bool:
-        """The levels of Topologies, by their labels, each nearest first. Returns whether they may be others now."""
+        """Set the levels of Topologies, by their labels, each nearest first. Returns whether they may have changed."""
         if self._configured or self._declared == topologies:
             return False
         self._declared, self._levels = topologies, None
         return True
 
     def append(self, name: str) -> int:
-        """A row for a new node. Returns it."""
+        """Add a row for a new node. Returns its number."""
         row = self.rows[name] = len(self.names)
         self.names.append(name)
         self._rank = None
         return row
 
     def note(self, row: int, node: Node) -> None:
-        """The node of that row is like this now."""
+        """Set the facts of the node in that row."""
         self.nodes[node.name] = node
         self._labels.update(dict.fromkeys(node.labels))
         for column in self._columns.values():
@@ -95,7 +101,7 @@ class Facts:
         return row, last
 
     def shown(self) -> Sequence[str]:
-        """The names, for whoever must not change them."""
+        """The names of all nodes by row, as an immutable tuple."""
         self.rank()
         return self._shown
 
@@ -114,17 +120,17 @@ class Facts:
         return self._levels
 
     def eligible(self, selection: Selection) -> Mask:
-        """The nodes that admit such a pod, room apart."""
+        """The nodes that admit pods with the selection, apart from their room."""
         packed = self._masks.get(selection)
         return finish(self._evaluate(selection)) if packed is None else _unpacked(packed, len(self.names))
 
     def evaluated(self, selection: Selection) -> Steps[None]:
-        """Find out what ``eligible`` will say, in steps. No node may change meanwhile."""
+        """Evaluate the selection for ``eligible``, in steps. No node may change meanwhile."""
         if selection not in self._masks:
             yield from self._evaluate(selection)
 
     def wanted(self, selection: Selection) -> Steps[Mask]:
-        """The nodes that the selector and the required affinity ask for. No node may change meanwhile."""
+        """The nodes that match the node selector and the required affinity. No node may change meanwhile."""
         yield from self._columns_of(selection)
         return (yield from wanted(selection, self.column, len(self.names)))
 
@@ -152,16 +158,16 @@ class Facts:
         return mask
 
     def _columns_of(self, selection: Selection) -> Steps[None]:
-        """One in each step: to make one is a look at every node."""
+        """Make the missing columns of the selection, one in each step: each reads every node."""
         for fact in facts_of(selection):
             if fact not in self._columns:
                 self.column(fact)
                 yield len(self.names) // _NODES
 
     def column(self, fact: Fact) -> Column:
-        """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""
+        """The column of a fact, made at its first use, and again when most of its values are outdated."""
         if isinstance(fact, Label) and fact.key not in self._labels:
-            # Anybody can write such keys into a pod, without end: nothing is kept of them.
+            # Users can write such keys into pods without limit, so no column is kept.
             return Column(fact, ()).padded(len(self.names))
         column = self._columns.get(fact)
         if column is None or len(column.values) > 2 * len(self.names) + 64:
@@ -174,7 +180,7 @@ def _unpacked(bits: NDArray[np.uint8], count: int) -> Mask:
 
 
 def nested(keys: Sequence[LevelKey], columns: Sequence[Column], count: int) -> tuple[Level, ...]:
-    """The levels of the first ``count`` rows, nearest first; all but the farthest nest in those farther."""
+    """The levels of the first ``count`` rows, nearest first; all but the farthest nest in the farther ones."""
     levels: list[Level] = []
     for key, column in zip(reversed(keys), reversed(columns), strict=True):
         levels.insert(0, _level(key, column, count, levels))
@@ -185,7 +191,7 @@ def _level(key: LevelKey, column: Column, count: int, farther: Sequence[Level]) 
     names: Sequence[str] = column.values
     rank, codes = column.rank(), column.codes(count)
     if "" in column.values:
-        # An empty value names nothing: such nodes share no domain.
+        # Nodes with an empty value share no domain.
         codes = np.where(codes == column.values.index(""), -1, codes)
     torn: dict[str, None] = {}
     for level in farther:
@@ -199,7 +205,7 @@ def _level(key: LevelKey, column: Column, count: int, farther: Sequence[Level]) 
 
 
 def _parents(codes: Codes, domains: int, level: Level) -> Codes:
-    """For each domain the one of ``level`` that its labelled nodes are in."""
+    """The domain of ``level`` that the labelled nodes of each domain are in; -1 for none."""
     found = np.full(domains, -1, dtype=np.intp)
     both = (codes >= 0) & (level.codes >= 0)
     found[codes[both]] = level.codes[both]
@@ -207,7 +213,7 @@ def _parents(codes: Codes, domains: int, level: Level) -> Codes:
 
 
 def _torn(codes: Codes, domains: int, level: Level) -> Codes:
-    """The domains whose nodes are in more than one of ``level``."""
+    """The domains whose nodes are in more than one domain of ``level``."""
     both = (codes >= 0) & (level.codes >= 0)
     inner, outer = codes[both], level.codes[both]
     strays = inner[_parents(codes, domains, level)[inner] != outer]
@@ -215,7 +221,7 @@ def _torn(codes: Codes, domains: int, level: Level) -> Codes:
 
 
 def _split(names: Sequence[str], codes: Codes, apart: Codes, level: Level) -> tuple[list[str], Codes]:
-    """Each of them becomes one domain for each parent; its nodes without the parent's label stay under its own name."""
+    """Split each of the domains by parent; nodes without the parent's label stay under the domain's own name."""
     fresh, found = list(names), codes.copy()
     for code in apart.tolist():
         rows = np.flatnonzero((codes == code) & (level.codes >= 0))
@@ -227,9 +233,10 @@ def _split(names: Sequence[str], codes: Codes, apart: Codes, level: Level) -> tu
 
 @dataclass(eq=False, slots=True)
 class Scratch:
-    """A copy of what is free, for statements to write in. It is kept from one statement to the next.
+    """A copy of the free amounts that a statement writes in. It is kept for the next statement.
 
-    ``behind``: the rows that have changed since it was last brought up to date. ``lent``: a statement has it.
+    ``behind``: the rows that have changed since it was last brought up to date.
+    ``lent``: whether a statement has it.
     """
 
     free: Amounts
@@ -238,23 +245,24 @@ class Scratch:
 
 
 class Table:
-    """Amounts have one line per resource and one place per node, so that a resource of all nodes is one plain array.
+    """The amounts of all nodes, with one line per resource and one place per node: a resource of all nodes is one
+    array.
 
-    ``levels`` are nearest first; without any, those of the presets that have nodes are in force at any time.
+    ``levels``: the topology levels, nearest first. If empty, the presets that have nodes are in force.
     """
 
     def __init__(self, levels: tuple[LevelKey, ...]) -> None:
         self.tenants = Tenants()
         self.resources: dict[str, int] = {}
-        """The line of each resource that nodes list or offer. Names of amounts go once nobody offers or takes any."""
+        """The line of each resource that nodes list or offer. Lines of counted amounts are dropped when unused."""
         self._fresh: dict[str, None] = {}
         self._crowded = _FEW
-        """With so many lines those of the past are looked for."""
+        """The number of lines from which unused ones are dropped."""
         self.allocatable = np.zeros((0, 16), dtype=np.int64)
         self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
         self._offered: dict[str, dict[str, Requests]] = {}
-        """The amounts that nodes offer beside what they list: of devices that are counted, and of volumes."""
+        """The amounts of counted devices and volumes that nodes offer beside what they list."""
         self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
         self._free_lent = self._facts_lent = False
         self._scratches: list[Scratch] = []
@@ -268,14 +276,14 @@ class Table:
         return self._facts.rows
 
     def put(self, node: Node) -> bool:
-        """Add a node or take over its new facts. Returns whether it is new: all of it is free then."""
+        """Add a node or update its facts. Returns whether it is new: then all of it is free."""
         self._own_all()
         row = self.rows.get(node.name)
         new = row is None
         if row is None:
             row = self._facts.append(node.name)
         self._make_room((*node.allocatable, *chain.from_iterable(self._offered.get(node.name, {}).values())), row)
-        # From here on both arrays stay the ones that they are.
+        # From here on neither array is replaced.
         self._mark(row)
         if new:
             self.allocatable[:, row] = self.free[:, row] = 0
@@ -284,8 +292,10 @@ class Table:
         return new
 
     def offer(self, name: str, amounts: Requests, what: str) -> bool:
-        """A node offers this beside what it lists; what it lists itself goes before. What is negative it keeps back of
-        that. Returns whether it is new."""
+        """Set the amounts that a node offers beside what it lists. Returns whether they have changed.
+
+        An amount that the node lists itself takes precedence. A negative amount is kept back from it.
+        """
         offered = self._offered.setdefault(name, {})
         if offered.get(what, ()) == amounts:
             return False
@@ -301,7 +311,7 @@ class Table:
         return True
 
     def _list(self, row: int, node: Node) -> None:
-        """The node has these amounts from now on; what is taken of them stays taken."""
+        """Set the allocatable amounts of the node. What is taken of them stays taken."""
         before = self.allocatable[:, row].copy()
         self.allocatable[:, row] = 0
         offered = tuple(chain.from_iterable(self._offered.get(node.name, {}).values()))
@@ -322,27 +332,27 @@ class Table:
             array[:, row] = array[:, moved]
 
     def take(self, row: int, requests: Requests, sign: int) -> None:
-        """Take the room off a node, or with -1 give it back."""
+        """Subtract the requests from the node's free amounts; with ``sign`` -1, add them."""
         if self._free_lent:
             self._own_free()
         self._mark(row)
         for name, amount in requests:
-            # What no node offers has no line: anybody can write names of resources into a pod, without end.
+            # A resource that no node offers has no line: users can write names into pods without limit.
             if (line := self.resources.get(name)) is not None:
                 self.free[line, row] -= sign * amount
 
     def take_fresh(self) -> tuple[str, ...]:
-        """The names that have got a line since this was asked last: nothing was taken from it yet."""
+        """Return the names that got a line since the last call: nothing was subtracted from it yet."""
         fresh, self._fresh = self._fresh, {}
         return tuple(fresh)
 
     def snapshot(self, scratch: Scratch | None = None) -> Snapshot:
-        """Return what a policy sees now, as a view; with what is free in ``scratch``, if there is one."""
+        """Return a view of the nodes for policies; with the free amounts of ``scratch``, if given."""
         facts = self._facts
         lines, count = len(self.resources), len(facts.names)
         amounts = self.free if scratch is None else scratch.free
         free, allocatable = amounts[:lines, :count], self.allocatable[:lines, :count]
-        # A policy that writes into what it is shown fails, and changes nothing.
+        # A policy that writes into its view fails, and changes nothing.
         free.flags.writeable = allocatable.flags.writeable = False
         return Snapshot(
             facts.shown(),
@@ -358,8 +368,11 @@ class Table:
         )
 
     def borrow(self) -> Scratch:
-        """A copy of what is free now, for one statement. Only the rows that have changed since its last use are copied;
-        all are where no copy is at hand, or the arrays have grown."""
+        """Return a copy of the free amounts for one statement.
+
+        Only rows that have changed since its last use are copied. All rows are if no copy is at hand or the arrays have
+        grown.
+        """
         for scratch in self._scratches:
             if not scratch.lent:
                 break
@@ -373,11 +386,11 @@ class Table:
         return scratch
 
     def lend(self) -> None:
-        """Whoever goes on with a snapshot sees everything as it is now: what changes from here on changes copies."""
+        """Freeze the snapshots that were handed out: later changes are made on copies."""
         self._free_lent = self._facts_lent = True
 
     def declare(self, topologies: Sequence[Sequence[str]]) -> bool:
-        """The levels of Topologies, by their labels, each nearest first. Returns whether they may be others now."""
+        """Set the levels of Topologies, by their labels, each nearest first. Returns whether they may have changed."""
         self._own_all()
         return self._facts.declare(topologies)
 
@@ -402,7 +415,7 @@ class Table:
         self.free, self._free_lent = self.free.copy(), False
 
     def _make_room(self, offered: Requests, row: int) -> None:
-        """Give each new name of a resource a line, and the row a place. Larger arrays replace the present ones."""
+        """Give each new resource name a line, and the row a place. Larger arrays replace the present ones."""
         names = dict.fromkeys(name for name, _ in offered)
         if len(self.resources) >= self._crowded and not names.keys() <= self.resources.keys():
             self._drop_past()
@@ -418,8 +431,10 @@ class Table:
             self._scratches.clear()
 
     def _drop_past(self) -> None:
-        """Drop the lines of amounts that no node offers any more and of which nothing is taken: their names contain
-        what pods ask for, so anybody can make new ones without end."""
+        """Drop the lines of counted amounts that no node offers and no claim uses.
+
+        Their names contain what pods ask for, so users can create new ones without limit.
+        """
         count = len(self._facts.names)
         used = (self.allocatable[:, :count] != 0).any(axis=1) | (self.free[:, :count] != 0).any(axis=1)
         kept = [name for name, line in self.resources.items() if used[line] or not name.startswith(COUNTED)]

@@ -7,7 +7,7 @@ from policies.model import Requests
 
 
 class Offers:
-    """``what``: devices, or volumes."""
+    """The amounts that each node offers of ``what``: devices, or volumes."""
 
     def __init__(self, room: Claims, what: str) -> None:
         self._room = room
@@ -21,7 +21,7 @@ class Offers:
         return self._amounts.get(node, ())
 
     def put(self, node: str, amounts: Requests, *, same_room: bool = False) -> None:
-        """Have the node offer these amounts from now on. ``same_room``: what is free there stays the same."""
+        """Set the amounts that the node offers. ``same_room``: whether the free amounts stay the same."""
         before = self.of(node)
         if amounts == before:
             return
@@ -36,7 +36,7 @@ class Offers:
             self._shrunk[node] = None
 
     def doubt(self, node: str) -> None:
-        """Take the node for one that offers less: what is promised there is looked at again."""
+        """Treat the node as one that offers less, so that promises on it are checked again."""
         self._shrunk[node] = None
 
     @property

@@ -1,8 +1,9 @@
-"""The queue objects as last seen, and which ClusterQueue a LocalQueue leads to, or why nothing is admitted there.
+"""The queue objects as last seen, the ClusterQueue of each LocalQueue, and why it admits nothing.
 
-They are read as one picture, which is made again before a cycle when some of them have changed. Workloads that wait in
-a tree without changes keep their reasons. Volcano's Queues are read as ClusterQueues and Cohorts, which workloads name
-without a LocalQueue."""
+All objects are read as one consistent picture, which is built again before a cycle if some have changed. Workloads that
+wait in a tree without changes keep their reasons. Volcano's Queues become ClusterQueues and Cohorts, which workloads
+name without a LocalQueue.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from policies.quota.volcano import FLAVOR, from_volcano, misplaced
 ObjectKey = tuple[str, str, str]
 """Kind, namespace (empty for a kind that has none) and name."""
 _REMEMBERED = 10_000
-"""Routes that are kept: workloads may name anything."""
+"""Routes that are cached, at most: workloads may name any queue."""
 _NOTHING = Quota(0)
 
 
@@ -47,9 +48,13 @@ class RunLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a workload that names a LocalQueue belongs. ``queue``: the ClusterQueue, or empty where none can be told.
-    ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason. ``limit``:
-    of how long it runs, if there is one."""
+    """The queue of a workload that names a LocalQueue.
+
+    ``queue``: the ClusterQueue; empty if there is none.
+    ``why``: why it admits nothing.
+    ``drained``: why running workloads have to stop; empty if they go on.
+    ``limit``: the longest run that the queues allow.
+    """
 
     queue: str
     why: QueueMissing | QueueInactive | QueueStopped | None = None
@@ -59,9 +64,12 @@ class Route:
 
 @dataclass(slots=True)
 class Picture:
-    """All objects as one decision sees them: it is made anew when some of them have changed. ``said``: each with what
-    was said of it, also while it is gone already. ``problems``: why a ClusterQueue admits nothing, by its name.
-    ``in_force``: whether there are queues of Kueue, and of Volcano."""
+    """All queue objects, as one decision sees them; built again when some have changed.
+
+    ``problems``: why a ClusterQueue admits nothing, by its name.
+    ``said``: the last event about each object, even if it was deleted since.
+    ``in_force``: whether there are queues of Kueue, and of Volcano.
+    """
 
     queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
@@ -74,8 +82,12 @@ class Picture:
 
 
 class Redrawn(NamedTuple):
-    """``others``: the ClusterQueues of the trees that are others by now, those that are gone included; None if more
-    than ClusterQueues and Cohorts has changed. ``alike``: nothing but amounts has, so nobody uses more or less."""
+    """The difference between two pictures.
+
+    ``others``: the ClusterQueues of changed trees, deleted ones included; None if more than ClusterQueues and Cohorts
+    changed.
+    ``alike``: whether only amounts changed, so that no workload uses more or less.
+    """
 
     others: Mapping[str, None] | None
     alike: bool
@@ -87,8 +99,12 @@ def key_of(thing: QueueObject) -> ObjectKey:
 
 
 class Queues:
-    """``seen``: the objects, each with its problems and warnings. ``total``: what all nodes have, for Volcano's Queues.
-    ``stale``: some of it has changed since ``redraw``, the total where it is shared."""
+    """The queue objects.
+
+    ``seen``: the last event about each object, with its problems and warnings.
+    ``total``: the allocatable amounts of all nodes, which Volcano's Queues share.
+    ``stale``: whether something has changed since ``redraw``; the total counts only where it is shared.
+    """
 
     def __init__(self, namespaces: Namespaces | None = None) -> None:
         self.seen: dict[ObjectKey, QueueSeen] = {}
@@ -101,21 +117,22 @@ class Queues:
         """Whether the labels of a namespace have changed since ``redraw``."""
 
     def in_force(self, name: str) -> bool:
-        """Where nobody has made a queue, naming one says nothing about quota: of Kueue, or of Volcano."""
+        """Whether queues like this one exist, of Kueue or of Volcano. If none does, the name says nothing about
+        quota."""
         return self.picture.in_force[name.startswith(VOLCANO)]
 
     def share(self, total: Mapping[str, int]) -> None:
-        """The nodes have so much by now."""
+        """Set the allocatable amounts of all nodes."""
         self.stale |= self.picture.in_force[1] and total != self.total
         self.total = total
 
     def relabelled(self) -> None:
-        """The labels of a namespace have changed."""
+        """Note that the labels of a namespace have changed."""
         self._relabelled = True
         self.stale |= bool(self.seen)
 
     def note(self, event: QueueSeen | QueueGone, _now: float) -> None:
-        """An object was made, changed or deleted."""
+        """Record a queue object that was created, changed or deleted."""
         match event:
             case QueueSeen(thing):
                 self.stale |= self.seen.get(key_of(thing)) != event
@@ -124,7 +141,7 @@ class Queues:
                 self.stale |= self.seen.pop(key_of(thing), None) is not None
 
     def redraw(self) -> Redrawn:
-        """Take all that was noted into account."""
+        """Build the picture from all recorded objects. Returns what has changed."""
         said = _drawn(self.seen, self.total)
         things = [event.object for event in said.values()]
         flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
@@ -149,8 +166,10 @@ class Queues:
     def tried(
         self, things: Sequence[QueueObject], more: Mapping[str, int]
     ) -> tuple[QuotaTree, Mapping[str, ClusterQueue]]:
-        """Return the tree and its ClusterQueues as they would be with these objects, and all that is used now.
-        ``more``: what nodes would have in addition."""
+        """Return the quota tree and its ClusterQueues with these objects added, and with the usage of now.
+
+        ``more``: amounts of nodes in addition to those there are.
+        """
         total = dict(Counter(self.total) + Counter(more))
         said = _drawn(self.seen | {key_of(one): QueueSeen(one) for one in things}, total)
         queues = {one.name: one for event in said.values() if isinstance(one := event.object, ClusterQueue)}
@@ -162,7 +181,7 @@ class Queues:
         return tree, queues
 
     def route(self, namespace: str, name: str) -> Route:
-        """Of a workload of that namespace that names that LocalQueue."""
+        """The route of a workload of the namespace that names the LocalQueue."""
         known = self._routes.get((namespace, name))
         if known is None:
             if len(self._routes) >= _REMEMBERED:
@@ -174,7 +193,7 @@ class Queues:
         return self.picture.locals.get((namespace, name))
 
     def is_unclear(self, queue: ClusterQueue) -> bool:
-        """Whether nobody can tell what it has borrowed, because it contradicts itself."""
+        """Whether the ClusterQueue contradicts itself, so that its borrowing cannot be determined."""
         return self.picture.said[key_of(queue)].unclear
 
     def _limited(self, route: Route, namespace: str, name: str) -> Route:
@@ -216,7 +235,8 @@ class Queues:
         return Route(name, None if queue.stop is Stop.NONE else QueueStopped(title))
 
     def _of_flavors(self, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[str]:
-        """What is wrong with the flavors that it names: there is none, or no Topology of the name that it says."""
+        """Yield the faults of the flavors of the ClusterQueue: a missing ResourceFlavor, or a missing or faulty
+        Topology."""
         for name in dict.fromkeys(name for group in queue.groups for name, _ in group.flavors):
             if (flavor := flavors.get(name)) is None:
                 yield f"there is no ResourceFlavor {name}"
@@ -229,7 +249,7 @@ class Queues:
 
 
 def _drawn(seen: Mapping[ObjectKey, QueueSeen], total: Mapping[str, int]) -> dict[ObjectKey, QueueSeen]:
-    """The same, but what stands for Volcano's Queues in their place."""
+    """The events, with Volcano's Queues replaced by the ClusterQueues and Cohorts that stand for them."""
     found = {key: event for key, event in seen.items() if not isinstance(event.object, VolcanoQueue)}
     queues = {event.object.name: event.object for event in seen.values() if isinstance(event.object, VolcanoQueue)}
     wrong = misplaced(queues.values())
@@ -242,7 +262,7 @@ def _drawn(seen: Mapping[ObjectKey, QueueSeen], total: Mapping[str, int]) -> dic
 
 
 def _above(queue: ClusterQueue, tree: QuotaTree, said: Mapping[ObjectKey, QueueSeen]) -> tuple[str, ...]:
-    """What is wrong with the cohorts that it is in."""
+    """Faults of the cohorts of the ClusterQueue."""
     if queue.name in tree.problems:
         return (tree.problems[queue.name],)
     above = [node.name for node in tree.queues[queue.name].path()][1:]
@@ -255,7 +275,7 @@ def _cohort(name: str) -> str:
 
 
 def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict[str, None] | None:
-    """As ``Redrawn`` has it."""
+    """``Redrawn.others`` for these changes."""
     queues, cohorts = (
         dict.fromkeys(name for kind, _, name in changed if kind == of.__name__) for of in (ClusterQueue, Cohort)
     )
@@ -270,7 +290,7 @@ def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict
 
 
 def _are_alike(former: Picture, now: Picture, key: ObjectKey) -> bool:
-    """Whether all that is said of that object but amounts is as it was."""
+    """Whether nothing but the amounts of the object has changed."""
     one, other = former.said.get(key), now.said.get(key)
     return one is not None and other is not None and _without_amounts(one) == _without_amounts(other)
 

@@ -1,4 +1,4 @@
-"""Changes of room: promises, room that is kept, and room that is given back."""
+"""Changes of room: promises, kept room, and room that is given back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from policies.words import without_devices
 
 @dataclass(eq=False)
 class Room:
-    """Moves room between its owners. ``keeping``: workloads that room is kept for until lost members are replaced."""
+    """Moves room between its owners.
+
+    ``keeping``: workloads with room that is kept until lost members are replaced.
+    """
 
     _store: Store
     _claims: Claims
@@ -36,7 +39,7 @@ class Room:
         self._store.mark_dirty(workload)
 
     def unassume(self, workload: Workload, member: Member) -> None:
-        """The member is promised nothing any more. Whoever waits for its Binding has been answered."""
+        """Take back the member's promise. The caller has answered its bind request."""
         if member.placed:
             workload.members.move(member, MemberState.WAITING)
             if not member.pod.node:
@@ -44,7 +47,7 @@ class Room:
         self._store.mark_dirty(workload)
 
     def assume_slot(self, workload: Workload, slot: SlotKey, node: str, turn: int = 0) -> None:
-        """Promise the pod that will come to the slot a node; an empty one takes the promise back."""
+        """Promise a node to the pod that will fill the slot; an empty ``node`` takes the promise back."""
         workload.members.slots.plan(slot, node, turn)
         owner = SlotOf(workload.key, slot)
         workload.bump_version()
@@ -63,8 +66,10 @@ class Room:
             self._claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
 
     def reserve_devices(self, workload: Workload, slot: SlotKey, claim: Claim) -> None:
-        """Keep those devices of a lost member, too, that are free by now. ``claim``: its room that is kept; nothing
-        happens unless devices are all that it lacks."""
+        """Keep those devices of a lost member that have come free, too. ``claim``: the room kept for its replacement.
+
+        Nothing happens unless devices are all that the claim lacks.
+        """
         had = workload.reserved[slot].requests
         if claim.until is None or without_devices(claim.requests) != without_devices(had):
             return
@@ -83,13 +88,15 @@ class Room:
         self._store.mark_dirty(workload)
 
     def kept_rooms(self, workload: Workload) -> list[Claim]:
-        """The rooms that are kept for replacements of its lost members."""
+        """The claims that keep room for replacements of lost members."""
         claims = (self._claims.get(SlotOf(workload.key, slot)) for slot in workload.reserved)
         return [claim for claim in claims if claim is not None]
 
     def use_kept(self, workload: Workload, pod: Pod, node: str) -> None:
-        """Give up kept room that a member needs on its node: that of the lost member most like it. A member that fits
-        beside the kept room needs none."""
+        """Give up kept room that a member needs on its node: that of the lost member most like it.
+
+        Nothing happens if the member fits beside the kept room.
+        """
         if self._claims.fits(node, pod.requests):
             return
         kept = [
@@ -101,12 +108,12 @@ class Room:
             self.unreserve(workload, min(kept, key=lambda slot: _unlike(workload.reserved[slot], pod)))
 
     def unreserve_all(self, workload: Workload) -> None:
-        """No replacement is awaited any more."""
+        """Give up all room that is kept for replacements."""
         for slot in list(workload.reserved):
             self.unreserve(workload, slot)
 
     def free(self, owner: Owner) -> None:
-        """Take room back, and do what follows."""
+        """End the claim of the owner and call ``on_free``."""
         if (claim := self._claims.get(owner)) is not None:
             self._changes.will_free(claim.node, self._left(claim.node, claim.requests))
             self._claims.release(owner)
@@ -114,11 +121,11 @@ class Room:
                 follow(claim)
 
     def _left(self, node: str, requests: Requests) -> dict[str, int]:
-        """Return the free amounts of what they ask for, without room kept for single pods, as gangs are planned."""
+        """Return the free amounts of these resources without room kept for single pods, as gangs are planned."""
         return self._singles.left(node, self._claims.room(node, requests))
 
     def end_kept(self, uid: str) -> None:
-        """No room is for this pod of no gang alone any more."""
+        """Give up the room that is kept for a single pod."""
         pod = self._singles.get(uid)
         for node, requests in self._singles.places(uid).items():
             self._changes.will_free(node, self._left(node, requests))
@@ -129,12 +136,12 @@ class Room:
             self._claims.expect_no_longer(uid)
 
     def crowd_out(self, *nodes: str) -> None:
-        """Others have room there: pods of no gang lose what was kept for them and is not left."""
+        """Take back room on these nodes that is kept for single pods, where other pods have used it."""
         for uid in self._singles.crowded_out(nodes, self._claims) if self._singles.kept else ():
             self.end_kept(uid)
 
 
 def _unlike(lost: Pod, pod: Pod) -> tuple[bool, bool, bool]:
-    """How little a member can be the replacement of a lost one: the less, the sooner it takes the room kept for it."""
+    """Sort key: how little the member resembles the lost one. The most similar takes the kept room first."""
     roles = [one.group.role if one.group is not None else "" for one in (lost, pod)]
     return lost.identity != pod.identity, roles[0] != roles[1], lost.requests != pod.requests

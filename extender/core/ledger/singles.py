@@ -1,4 +1,4 @@
-"""Pods of no gang that wait for kube-scheduler to bind them: they stand in one order with the gangs."""
+"""Single pods (without a gang) that wait until kube-scheduler binds them. They share one order with the gangs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from policies.placement.request import shape_of
 from policies.placement.tenants import Tenants
 
 _REST_MAX_S = 300.0
-"""One that never takes its room up gets another chance at least so often."""
+"""The longest rest of a pod that does not take up its room again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingSingle:
-    """A pod of no gang as the queue policy sees it: as a gang of its own."""
+    """A single pod as the queue policy sees it: as a gang with one member."""
 
     pod: Pod
 
@@ -58,8 +58,10 @@ def gpus_of(requests: Mapping[str, int]) -> int:
 
 
 class Rest(NamedTuple):
-    """One that has not taken its room in time, so often in a row and the last time on that node, stands in no line
-    until then."""
+    """The rest of a pod that has not taken up its room in time: until it ends, no room is kept for the pod.
+
+    ``times``: how often in a row that has happened. ``node``: where it happened last. ``until``: when the rest ends.
+    """
 
     times: int
     node: str
@@ -67,30 +69,37 @@ class Rest(NamedTuple):
 
 
 class WaitingSingles:
-    """``kept``: room that no gang behind them is planned in, by UID, the oldest first. kube-scheduler binds the pod
-    wherever it likes: it is not told.
+    """The single pods that wait.
+
+    ``kept``: room that is kept from gangs later in the line, by UID, the oldest first. kube-scheduler does not know of
+    it, and binds the pod to any node.
     """
 
     def __init__(self) -> None:
         self.kept: dict[str, Claim] = {}
         self.rests: dict[str, Rest] = {}
         self.nominated: dict[str, Pod] = {}
-        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room.
-        They stand in line for other room all the same: kube-scheduler binds them wherever there is some first."""
+        """The pods for which kube-scheduler has found victims. A gang without a higher priority does not get their
+        room.
+
+        They also wait for other room: kube-scheduler binds them to the first node with room.
+        """
         self.coming = Tenants()
-        """The same, by what they demand of others."""
+        """The nominated pods, by what they demand of other pods."""
         self.natives = Natives()
-        """They stand in no line of ours."""
+        """The pods of native groups, which are not in Muster's line."""
         self._on: dict[str, dict[str, Pod]] = {}
-        """Those for whom room is kept, by node."""
+        """The pods for which room is kept, by node."""
         self._turns: dict[str, int] = {}
-        """Whose turn has come in the last walk along the line, and as the how many-th."""
+        """The pods whose turn has come in the last walk along the line, each with its number in that order."""
         self._by_role: dict[Role, dict[str, Pod]] = {}
         self._roles: dict[str, Role] = {}
 
     def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
-        """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
-        kube-scheduler has taken its nomination back or moved it."""
+        """Update the pod. ``end``: ends the room that is kept for a pod; called before the update.
+
+        It is called if the pod waits no longer, or kube-scheduler has cleared or moved its nomination.
+        """
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
         moved = nominated is not None and nominated.nominated_node != pod.nominated_node
@@ -110,14 +119,14 @@ class WaitingSingles:
             self._forget_nomination(pod.uid)
 
     def gone(self, uid: str) -> None:
-        """It stands in no line any more. What was kept for it has ended."""
+        """Forget a pod that is gone. The caller has ended what was kept for it."""
         self.natives.drop(uid)
         self._leave(uid)
         self.rests.pop(uid, None)
         self._forget_nomination(uid)
 
     def roles(self) -> Iterator[tuple[Role, list[Pod]]]:
-        """Those that ask for the same."""
+        """The pods that wait, by role: the same shape of request."""
         return iter([(role, list(pods.values())) for role, pods in self._by_role.items()])
 
     def get(self, uid: str) -> Pod | None:
@@ -129,35 +138,34 @@ class WaitingSingles:
         return rest is not None and now < rest.until
 
     def wake(self, uid: str) -> None:
-        """kube-scheduler would take it up now: it stands in line again."""
+        """End the rest of the pod: kube-scheduler would bind it now."""
         self.rests.pop(uid, None)
 
     def would_go(self, uid: str, nodes: Container[str]) -> None:
-        """kube-scheduler would take it up on these nodes if others left. If it rests because it did not go to one of
-        them, that was for no reason of its own: it stands in line again."""
+        """End the rest of the pod if it did not bind to one of these nodes: its victims were still there."""
         rest = self.rests.get(uid)
         if rest is not None and rest.node in nodes:
             self.wake(uid)
 
     def line_up(self) -> None:
-        """A walk along the line begins: nobody's turn has come."""
+        """Begin a walk along the line: no pod's turn has come."""
         self._turns.clear()
 
     def take_turn(self, uid: str) -> None:
-        """Its turn has come: what is kept for it stands before whoever comes later in the line."""
+        """Record the turn of the pod: the room that is kept for it is closed to all that come later in the line."""
         self._turns[uid] = len(self._turns)
 
     def keep(self, pod: Pod, node: str, until: float) -> None:
-        """It is next: nobody behind it gets this room, until then at most."""
+        """Keep room on the node for the pod, at most ``until`` that instant."""
         self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
         self._on.setdefault(node, {})[pod.uid] = pod
 
     def keep_on(self, uid: str, until: float) -> None:
-        """The same room until then, which is no earlier than what is kept for any other."""
+        """Keep the room of the pod longer. ``until`` is no earlier than that of any other pod."""
         self.kept[uid] = self.kept.pop(uid)._replace(until=until)
 
     def end(self, uid: str) -> None:
-        """No room is kept for it any more."""
+        """Stop keeping room for the pod."""
         kept = self.kept.pop(uid, None)
         if kept is not None:
             del self._on[kept.node][uid]
@@ -165,7 +173,7 @@ class WaitingSingles:
                 del self._on[kept.node]
 
     def places(self, uid: str) -> dict[str, Requests]:
-        """The node where room is kept for it, and the one for which it is nominated, with what it asks for there."""
+        """The node where room is kept for the pod and the node that it is nominated to, each with its requests."""
         kept, nominated = self.kept.get(uid), self.nominated.get(uid)
         found = (
             {} if nominated is None or not nominated.nominated_node else {nominated.nominated_node: nominated.requests}
@@ -173,43 +181,45 @@ class WaitingSingles:
         return found if kept is None else {kept.node: kept.requests} | found
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
-        """What of this room on a node is for none of them."""
+        """Subtract what is kept for single pods on the node from ``room``. Returns the rest."""
         waiting = {uid: one for uid, one in self.nominated.items() if one.nominated_node == node}
         for pod in (waiting | self._on.get(node, {})).values():
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
 
     def before(self) -> dict[tuple[str, str], Claim]:
-        """The room that is kept for those whose turn has come, by UID and node. What an earlier walk has kept for
-        others is for those behind."""
+        """The room kept for pods whose turn has come, by UID and node. Room that an earlier walk has kept does not
+        count."""
         return {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
 
     def behind(self) -> list[Pod]:
-        """Those with room kept for them that demand something of others, and whose turn has yet to come."""
+        """The pods with kept room that demand something of other pods, and whose turn has yet to come."""
         if not self.kept:
             return []
         kept = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
         return [pod for pod in kept if pod.uid not in self._turns]
 
     def ahead_of(self, gang: Workload) -> dict[tuple[str, str], Claim]:
-        """The room that is for them, by UID and node, and not for that gang, whose turn is now."""
+        """The room of single pods that is closed to the gang whose turn it is, by UID and node."""
         if not (self.kept or self.nominated):
-            return {}  # it is asked for each gang
+            return {}  # called for each gang, so the common case is fast
         ahead = self.before()
         for one, node in self.nominated_before(gang):
             ahead[one.uid, node] = Claim(node, one.requests, ClaimState.RESERVED)
         return ahead
 
     def nominated_before(self, gang: Workload) -> list[tuple[Pod, str]]:
-        """Those, and where, that kube-scheduler counts as if they were there when it looks at a member of the gang."""
+        """The nominated pods, each with its node, that kube-scheduler counts as there when it tries a member of the
+        gang."""
         if not self.nominated:
             return []
         waiting = (one for one in self.nominated.values() if one.priority >= gang.pods_priority)
         return [(one, one.nominated_node) for one in waiting if one.nominated_node]
 
     def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:
-        """Who cannot have what is kept for them, now that others have come to these nodes or those have changed: they
-        lack the room there, or are kept away wherever theirs is. Those before them in the line keep theirs.
+        """The pods, by UID, whose kept room no longer suffices after changes on these nodes.
+
+        Either other pods use the room, or they keep the pod away. Pods earlier in the line keep theirs.
         """
         kept = [(pod, at) for at, pods in self._on.items() for pod in pods.values()]
         kept.sort(key=lambda one: self._turns.get(one[0].uid, inf))
@@ -229,19 +239,19 @@ class WaitingSingles:
         return out
 
     def late(self, now: float) -> list[str]:
-        """Whose room has been kept for long enough."""
+        """The pods whose room has been kept for its full time."""
         if not self.kept:
             return []
         return [uid for uid, claim in self.kept.items() if claim.until is not None and now >= claim.until]
 
     def rest(self, uid: str, node: str, now: float, first_s: float) -> None:
-        """It has not taken up its room there: something keeps it that Muster does not know of."""
+        """Let the pod rest: it has not taken up its room, for a reason that Muster does not know."""
         before = self.rests.get(uid)
         times = 1 if before is None else before.times + 1
         self.rests[uid] = Rest(times, node, now + pause_s(times, first_s, _REST_MAX_S))
 
     def next_end(self) -> float | None:
-        """When the first of them is late: each is given as long as the others."""
+        """The instant at which the first kept room ends: all pods have the same time."""
         return next((claim.until for claim in self.kept.values()), None) if self.kept else None
 
     def _forget_nomination(self, uid: str) -> None:
@@ -258,13 +268,13 @@ class WaitingSingles:
 
 
 class Natives:
-    """All that have yet to end."""
+    """The pods of native PodGroups that have yet to end."""
 
     def __init__(self) -> None:
         self.gangs: dict[GroupKey, str] = {}
         """The UIDs of the PodGroups of Jobs that are gangs."""
         self._groups: dict[GroupKey, dict[str, str | None]] = {}
-        """The node of each pod, by UID; pods of a Job's group that is no gang, or not yet, are among them."""
+        """The node of each pod, by UID, including pods of a Job's group that is not, or not yet, a gang."""
         self._keys: dict[str, GroupKey] = {}
 
     def see(self, pod: Pod) -> None:
@@ -276,7 +286,7 @@ class Natives:
         return None
 
     def gang_seen(self, key: GroupKey, uid: str) -> bool:
-        """Take over that this PodGroup is a gang. Returns whether that is new."""
+        """Record that the PodGroup is a gang. Returns whether that is new."""
         new = key not in self.gangs
         self.gangs[key] = uid
         return new
@@ -290,7 +300,7 @@ class Natives:
         return list(self._groups.get(key, {}))
 
     def claimed(self, pod: Pod) -> Pod:
-        """The pod, of a native group also where its Job asks for a gang."""
+        """The pod as a member of a native group, if its Job's PodGroup is a gang."""
         if pod.job_group and GroupKey(pod.namespace, pod.job_group) in self.gangs:
             return replace(pod, native_group=pod.job_group)
         return pod
@@ -309,7 +319,11 @@ class Natives:
 
 
 class KeptOut:
-    """``pods``: by UID, as kube-scheduler has shown them: the watch may have yet to. ``reopened``: nodes."""
+    """The pods that ``/filter`` kept out of promised room.
+
+    ``pods``: by UID, as kube-scheduler has sent them, since the watch may lag.
+    ``reopened``: nodes on which a promise has ended since.
+    """
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
@@ -322,11 +336,11 @@ class KeptOut:
         self.pods.pop(uid, None)
 
     def reopen(self, node: str) -> None:
-        """A promise of room there has ended: it may be for one of them."""
+        """Note that a promise on the node has ended, if pods were kept out: one of them may have the room."""
         if self.pods:
             self.reopened[node] = None
 
     def take_reopened(self) -> dict[str, None]:
-        """The nodes since the last time."""
+        """Return the reopened nodes since the last call."""
         nodes, self.reopened = self.reopened, {}
         return nodes

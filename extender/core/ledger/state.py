@@ -1,8 +1,7 @@
-"""Everything the core knows: the parts of the ledger, made together. Each class is given the parts that it uses.
+"""Everything the core knows: the parts of the ledger, created together. Each class gets the parts that it uses.
 
-A store records, and then calls its list of consequences. The lists stand here, with the reason for the place of each
-entry. What follows for a gang (its member, its Bindings, its job) is listed in ``extender.core.apply``: it needs the
-ledger.
+A store records, and then calls its list of consequences. The lists are here, with the reason for each entry's position.
+What follows for a gang (its member, its Bindings, its job) is listed in ``extender.core.apply``: it needs the ledger.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from policies.model.levels import LevelKey
 
 @dataclass(eq=False)
 class Consequences:
-    """Subscribes to the stores when it is made."""
+    """The consequences of changes of the stores. The constructor subscribes to them."""
 
     _schedulers: tuple[str, ...]
     _store: Store
@@ -61,14 +60,15 @@ class Consequences:
 
     def __post_init__(self) -> None:
         self._store.on_put = (
-            # What the pod is comes first: of which job it is a stray, of which native group, whether it waits alone.
+            # First what the pod is: moved out of its job's gang, in a native group, or waiting alone.
             self.find_strays,
             self.count_native,
             self.line_up_single,
-            # Then its room. A single pod on a node waits no longer by now: no room is kept for it beside its own.
+            # Then its room. A single pod that is on a node waits no longer, so its kept room ends before its claim
+            # begins.
             self.claim_room,
             self.count_claims,
-            # Then whoever rests on its room: workloads that wait for other pods, reasons with numbers, victims.
+            # Then what depends on its room: workloads with demands on other pods, reasons with numbers, victims.
             self.note_neighbour,
             self.note_end,
             self.note_victim,
@@ -76,37 +76,38 @@ class Consequences:
         )
         # A pod was forgotten. Its workload knows it as a member until the last entry.
         self._store.on_drop = (
-            # Whatever waits for the pod ends first, so that nothing is kept for it when its room comes free.
+            # First what waits for the pod, so that nothing is kept for it when its room comes free.
             self.forget_bind_calls,
             self.let_single_go,
             self.unmount,
             self.forget_stray,
-            # Then its room, as the pod of its gang: a reason to look again names the workload.
+            # Then its room, while it is a member: the cause that wakes others names the workload.
             self.free_room,
-            # The claims that it shares are counted by its room.
+            # Then its device claims, whose devices are part of that room.
             self.forget_claims,
-            # Last the member: all before may have to know what it was promised.
+            # Last the member: the entries before may need its promise.
             self.drop_member,
         )
-        # A node came, went or changed. Its room is right by now.
+        # A node came, went or changed. Its room is up to date.
         self._claims.on_node = (
-            # Quota by the labels of nodes, and what was found for whoever waits, rest on nothing else here.
+            # Quota by node labels and cached shortfalls depend on nothing else here.
             self.count_relabelled,
             self.count_devices,
             self.look_at_everybody,
-            # Refusals and victims by that node are another matter now.
+            # Refusals by the node and victims on it may be outdated.
             self.forgive_node,
             self.note_node_of_victims,
-            # Last, by the node as all others see it: whether single pods fit beside the others still.
+            # Last, when all others have seen the node: whether single pods still fit in their kept room.
             self.crowd_out_singles,
         )
-        # Room has changed hands, by any way: four books count along, and do not read each other.
+        # Room has changed hands: four books count along, and do not read each other.
         self._claims.on_move = (self._quotas.moved, self._preemptions.moved, self._devices.moved, self._cliques.moved)
         # Room was given back. The claim has ended, and nothing else has the room yet.
         self._room.on_free = (
-            # Who has gone is named in reasons, which are to be said anew.
+            # Reasons that name the former owner are out of date.
             self.note_who_freed,
-            # Whoever else can use the room: preemptors, single pods that were kept out of a promise, gangs by refusals.
+            # Then the ones that may use the room: preemptors, single pods kept out of a promise, gangs refused by the
+            # node.
             self.note_room_of_victims,
             self.reopen_to_singles,
             self.forgive_refusals,
@@ -115,7 +116,7 @@ class Consequences:
     # A pod was recorded.
 
     def find_strays(self, pod: Pod, old: Pod | None) -> None:
-        """Settle the gangs that the pod has left or come to by a label that is not its job's."""
+        """Settle the gangs that the pod has left or joined by a label that is not its job's."""
         self._store.mark_keys_dirty(self._astray.see(pod, old))
 
     def count_native(self, pod: Pod, _: Pod | None) -> None:
@@ -123,12 +124,12 @@ class Consequences:
         self._singles.natives.see(pod)
 
     def line_up_single(self, pod: Pod, _: Pod | None) -> None:
-        """Have a pod in no gang stand in line while it waits; room that was kept for it ends when it does not."""
+        """Record a single pod while it waits, and end its kept room when it waits no longer."""
         if pod.group_key is None:
             self._singles.see(pod, self._schedulers, self._room.end_kept)
 
     def claim_room(self, pod: Pod, _: Pod | None) -> None:
-        """Give a bound pod its room, and take back that of one that has ended. Others have room by a promise alone."""
+        """Claim the room of a bound pod, and free the room of an ended one. Other pods have room only by a promise."""
         if pod.terminal:
             self._room.free(pod.uid)
         elif pod.node:
@@ -144,34 +145,34 @@ class Consequences:
             self._room.crowd_out(pod.node)
 
     def count_claims(self, pod: Pod, old: Pod | None) -> None:
-        """Count the quota of a workload again whose claims are read after its pods."""
+        """Count the quota of the workload again if the device claims of the pod were read after the pod."""
         changed = old is not None and old.by_class != pod.by_class
         if changed and (workload := self._store.workload_of(pod)) is not None:
             self._quotas.recount(workload)
 
     def note_neighbour(self, pod: Pod, old: Pod | None) -> None:
-        """Look again at workloads that demand something of other pods, if there are any."""
+        """Note the pod for workloads with demands on other pods."""
         self._changes.see(pod, old)
 
     def note_end(self, pod: Pod, old: Pod | None) -> None:
-        """Say reasons anew that name when room comes free."""
+        """Update the reasons that name when room comes free, if the expected end of the pod has changed."""
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self._changes.taken = True
             self._claims.note_change()
 
     def note_victim(self, pod: Pod, old: Pod | None) -> None:
-        """Search again for victims if the pod says something else of its eviction."""
+        """Search for victims again if the pod's eviction settings or labels have changed."""
         if old is not None and pod.node:
             self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
 
     def give_claims_back(self, pod: Pod, old: Pod | None) -> None:
-        """Look again at the workloads that wait for a claim of a pod that has ended."""
+        """Wake the workloads that wait for a volume claim of a pod that has ended."""
         if pod.claims and pod.terminal and old is not None and not old.terminal:
             for name in pod.claims:
                 self.look_at_users((pod.namespace, name))
 
     def look_at_users(self, claim: tuple[str, str]) -> None:
-        """Look again at the workloads whose pods mount that claim."""
+        """Wake the workloads whose pods mount that volume claim."""
         for uid in self._volumes.users.get(claim, ()):
             if (member := self._store.member(uid)) is not None:
                 workload, _ = member
@@ -181,34 +182,34 @@ class Consequences:
     # A pod was forgotten.
 
     def forget_bind_calls(self, pod: Pod) -> None:
-        """Forget what kube-scheduler's bind calls left of it."""
+        """Forget the bind calls for the pod."""
         self._binds.forget(pod.uid)
 
     def let_single_go(self, pod: Pod) -> None:
-        """End what is kept for it, and its place in the line."""
+        """End the room that is kept for the pod, and its wait."""
         self._kept_out.drop(pod.uid)
         self._room.end_kept(pod.uid)
         self._singles.gone(pod.uid)
 
     def unmount(self, pod: Pod) -> None:
-        """Forget that it mounts volumes. Other pods may have had to wait for its claims."""
+        """Forget the pod's volumes, and wake the workloads that share its claims."""
         for claim in self._volumes.unmount(pod):
             self.look_at_users(claim)
 
     def forget_stray(self, pod: Pod) -> None:
-        """Settle the gang that it had been moved from."""
+        """Settle the gang that the pod was moved out of."""
         self._store.mark_keys_dirty(self._astray.drop(pod))
 
     def free_room(self, pod: Pod) -> None:
-        """Take its room back."""
+        """Free the pod's room."""
         self._room.free(pod.uid)
 
     def forget_claims(self, pod: Pod) -> None:
-        """Forget that it uses claims of devices."""
+        """Forget the pod's device claims."""
         self._devices.drop(pod)
 
     def drop_member(self, pod: Pod) -> None:
-        """Take it out of its workload."""
+        """Remove the pod from its workload."""
         if (workload := self._store.workload_of(pod)) is not None:
             workload.members.drop(pod.uid)
             self._store.mark_dirty(workload)
@@ -216,17 +217,17 @@ class Consequences:
     # A node came, went or changed.
 
     def count_relabelled(self, node: str, relabelled: bool) -> None:
-        """Count the quota that its labels say."""
+        """Count quota by the node's new labels."""
         if relabelled:
             self._quotas.node_seen(node)
 
     def count_devices(self, node: str, _: bool) -> None:
-        """Count the devices and volumes that it reaches."""
+        """Count the devices and volumes that the node reaches."""
         self._devices.node_changed(node)
         self._volumes.node_changed(node)
 
     def look_at_everybody(self, node: str, _: bool) -> None:
-        """Look again at every workload that waits."""
+        """Wake every workload that waits for room."""
         self._pending.wake(Nodes())
         self._quotas.node_changed(node)
 
@@ -236,22 +237,22 @@ class Consequences:
         self._store.mark_keys_dirty(workload.key for workload in forgiven)
 
     def note_node_of_victims(self, node: str, _: bool) -> None:
-        """Search again for victims."""
+        """Search for victims again."""
         self._preemptions.node_changed(node)
 
     def crowd_out_singles(self, node: str, _: bool) -> None:
-        """Take back what is kept there for single pods and is not left."""
+        """Take back room that is kept on the node for single pods and no longer fits."""
         self._room.crowd_out(node)
 
     # Room was given back.
 
     def note_who_freed(self, claim: Claim) -> None:
-        """Say reasons anew that name the workload."""
+        """Update the reasons that name the workload."""
         if claim.workload is not None:
             self._changes.ended[str(claim.workload)] = None
 
     def note_room_of_victims(self, claim: Claim) -> None:
-        """Search again for victims."""
+        """Search for victims again."""
         self._preemptions.changed(claim.node)
 
     def reopen_to_singles(self, claim: Claim) -> None:
@@ -260,7 +261,7 @@ class Consequences:
             self._kept_out.reopen(claim.node)
 
     def forgive_refusals(self, claim: Claim) -> None:
-        """Forget that the node refused pods, unless that was by this promise."""
+        """Forget that the node refused pods, unless this promise caused that."""
         forgiven = self._refusing.forget(claim.node, claim, self._store.workloads)
         self._store.mark_keys_dirty(workload.key for workload in forgiven)
 
@@ -269,7 +270,7 @@ T = TypeVar("T")
 
 
 class State:
-    """The facts, the promises and the outbox. The engine makes it; tests, reports and metrics read it."""
+    """The facts, the promises and the outbox. The engine creates it; tests, reports and metrics read it."""
 
     def __init__(
         self,
@@ -309,7 +310,7 @@ class State:
         return self.store.workloads
 
     def take_apart(self) -> Iterator[None]:
-        """Free everything, in small steps, of a core that is not needed any more.
+        """Free everything in small steps, when the core is not needed any more.
 
         The lists of consequences tie the stores to each other: without them nothing is left for a garbage collector.
         """
@@ -320,7 +321,7 @@ class State:
         yield from emptied(self.pods)
 
     def make(self, kind: Callable[..., T], **others: object) -> T:
-        """Make one with the parts that its constructor names; ``others``: what else it names."""
+        """Create an object from the parts that its constructor names. ``others``: arguments that are not parts."""
         names = _named_by(kind)
         parts = {name: getattr(self, name) for name in names if name not in others and hasattr(self, name)}
         return kind(**{names[name]: part for name, part in (parts | others).items()})
@@ -328,5 +329,6 @@ class State:
 
 @cache
 def _named_by(kind: Callable[..., object]) -> dict[str, str]:
-    """The parameters by the names of the parts: what a class keeps to itself begins with an underscore there."""
+    """The constructor's parameters, by the names of the parts. A class stores a private part with a leading
+    underscore."""
     return {name.lstrip("_"): name for name in signature(kind).parameters}

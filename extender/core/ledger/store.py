@@ -1,6 +1,6 @@
-"""The store of pods, PodGroups, workloads and namespaces as last seen; the outbox; and where the process stands.
+"""The store of pods, PodGroups, workloads and namespaces as last seen; the outbox; and the state of the process.
 
-The store says which workloads are to be settled before the event ends. The outbox has the effects that the driver
+The store marks the workloads that are to be settled before the event ends. The outbox has the effects that the driver
 carries out then, and knows which bind requests they answer.
 """
 
@@ -22,28 +22,32 @@ from extender.core.workload.workload import Workload
 from policies.model import Dialect, GroupKey, Labels, Pod, PodGroup
 
 _REMEMBERED = 1_000
-"""Namespaces that are gone, at most: what is left of their objects goes within moments."""
+"""Deleted namespaces that are remembered, at most: their last objects are deleted within moments."""
 
 
 class Namespaces:
-    """``labels``: those of each namespace that exists. One that was never shown, because Muster may not read
-    namespaces, say, is like any that exists."""
+    """The namespaces as last seen.
+
+    ``labels``: the labels of each known namespace. One that was never seen counts as existing, since Muster may lack
+    the right to read namespaces.
+    """
 
     def __init__(self) -> None:
         self.labels: dict[str, Labels] = {}
         self._annotations: dict[str, Labels] = {}
         self._ending: dict[str, NamespaceTerminating] = {}
-        """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
+        """Why nothing starts in a namespace, by its name. Deleted ones are included, since watches of their objects may
+        lag."""
 
     def changes(self, event: NamespaceSeen | NamespaceGone) -> bool:
-        """Tell whether the API server may do something else to new pods of a known namespace after this event."""
+        """Tell whether the API server may treat new pods of a known namespace differently after this event."""
         if event.name not in self.labels:
             return False
         known = self.labels[event.name], self._annotations[event.name]
         return isinstance(event, NamespaceGone) or known != (event.labels, event.annotations)
 
     def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
-        """Take over what the watch shows. Returns whether the cause why nothing starts there has changed."""
+        """Record the namespace. Returns whether the cause why nothing starts there has changed."""
         name = event.name
         before = self._ending.pop(name, None)
         if isinstance(event, NamespaceGone):
@@ -61,37 +65,38 @@ class Namespaces:
         return before != self._ending.get(name)
 
     def ending(self, namespace: str) -> NamespaceTerminating | None:
-        """Why no workload of that namespace starts: it is being deleted, so no pod can be created in it."""
+        """Why no workload of the namespace starts: it is being deleted, so no pod can be created in it. None if it is
+        not."""
         return self._ending.get(namespace)
 
 
 @dataclass(slots=True)
 class Process:
-    """From the start, by way of the first lists and of recovery, to answering calls."""
+    """The stages of the process: start, first lists, recovery, answering calls."""
 
     synced: bool = False
     synced_at: float = 0.0
-    """When every list was in."""
+    """The instant at which every list was in."""
     recovered: bool = False
-    """What the objects tell of an earlier life of ours is known: calls can be answered."""
+    """Whether the plans of an earlier process were read from the objects, so that calls can be answered."""
     paused_until: float = -inf
-    """Before this instant nothing is planned that is not planned yet."""
+    """The instant until which no new plan is made."""
     epoch: float = 0.0
-    """The instant of the core's clock at which the epoch of the wall clock was, by the last that was heard."""
+    """The wall clock's epoch on the core's clock, as of the last event that had both."""
     subject: str | GroupKey | None = None
-    """The pod or the workload that is being taken up, for whoever has to find out what the core has failed on."""
+    """The pod or workload that is being handled, to find the object that the core has failed on."""
 
     def sync(self, epoch: float, now: float) -> None:
-        """Note that every list is in."""
+        """Record that every list is in."""
         self.epoch, self.synced, self.synced_at = epoch, True, now
 
 
 @dataclass(slots=True)
 class Counts:
-    """What the core counts for the metrics and decides nothing by."""
+    """Counters for the metrics. No decision depends on them."""
 
     advised: Counter[str] = field(default_factory=Counter)
-    """In advisory mode: how often enforcing would have said what (``extender.core.gate.advisory``)."""
+    """How often enforcing would have given which answer, in advisory mode (``extender.core.gate.advisory``)."""
     unpinned: int = 0
     """How many pods of started jobs came without their pin."""
     policy_errors: Counter[str] = field(default_factory=Counter)
@@ -102,10 +107,12 @@ class Counts:
 
 
 class Store:
-    """``dirty``: workloads that something has happened to since they were settled; none when an event ends.
+    """Pods, groups and workloads as last seen.
 
-    It records, and then calls what ``extender.core.ledger.state`` lists. ``on_put`` gets the pod as it is and
-    as it was; ``on_drop`` gets the pod.
+    ``dirty``: workloads to be settled before the event ends; empty between events.
+
+    The store records, and then calls what ``extender.core.ledger.state`` lists. ``on_put`` gets the pod as it is and as
+    it was; ``on_drop`` gets the pod.
     """
 
     def __init__(self, volumes: Volumes, devices: Devices) -> None:
@@ -116,12 +123,12 @@ class Store:
         self.groups: dict[tuple[GroupKey, Dialect], PodGroup] = {}
         self.dirty: dict[GroupKey, None] = {}
         self.bound_by_us: dict[str, Binding] = {}
-        """Pods that are bound, and not confirmed by the watch yet."""
+        """The pods that Muster has bound and the watch has yet to confirm."""
         self.on_put: tuple[Callable[[Pod, Pod | None], None], ...] = ()
         self.on_drop: tuple[Callable[[Pod], None], ...] = ()
 
     def put_pod(self, pod: Pod) -> Pod | None:
-        """Record a pod's new facts, and do what follows. Returns those before, None if the pod is new."""
+        """Record the pod and call ``on_put``. Returns the pod as it was; None if it is new."""
         old = self.pods.get(pod.uid)
         if self._volumes.concerns(pod):
             pod = self._volumes.mount(pod)
@@ -147,38 +154,38 @@ class Store:
         return pod
 
     def drop_pod(self, uid: str) -> None:
-        """Forget a pod, and do what follows. Nothing happens if it is not known."""
+        """Forget the pod and call ``on_drop``. Nothing happens if it is not known."""
         if (pod := self.pods.pop(uid, None)) is not None:
             for follow in self.on_drop:
                 follow(pod)
 
     def mark_bound(self, uid: str, binding: Binding) -> None:
-        """Record that our Binding succeeded: the pod is bound before the watch says so."""
+        """Record that Muster's Binding succeeded: the pod is bound before the watch shows that."""
         if (pod := self.pods.get(uid)) is not None and not pod.node:
             self.put_pod(replace(pod.bound(binding.node, binding.stamp), nominated_node=None))
             self.bound_by_us[uid] = binding
 
     def confirm_bound(self, uid: str) -> None:
-        """The watch shows that the pod is bound, or gone: no event from before our own Binding can follow."""
+        """Record that the watch shows the pod bound or gone: no event from before the Binding can follow."""
         self.bound_by_us.pop(uid, None)
 
     def workload_of(self, pod: Pod) -> Workload | None:
-        """Return the workload whose member the pod is, if it is in a gang."""
+        """Return the workload of which the pod is a member; None for a single pod."""
         return None if pod.group_key is None else self.workloads.get(pod.group_key)
 
     def member(self, uid: str) -> tuple[Workload, Member] | None:
-        """Return the pod as a member of its workload; None for a pod in no gang, or one that is not known."""
+        """Return the workload of the pod and the pod as its member; None for a single or unknown pod."""
         pod = self.pods.get(uid)
         workload = self.workload_of(pod) if pod is not None else None
         member = workload.members.get(uid) if workload is not None else None
         return None if workload is None or member is None else (workload, member)
 
     def add(self, key: GroupKey) -> Workload:
-        """Return the workload of that name, which is made when the name is first seen."""
+        """Return the workload of that name, which is created if it is new."""
         return self.workloads.setdefault(key, Workload(key))
 
     def forget(self, key: GroupKey) -> None:
-        """Forget a workload of which nothing is left."""
+        """Forget a workload that is gone."""
         self.workloads.pop(key, None)
 
     def mark_dirty(self, workload: Workload) -> None:
@@ -186,16 +193,16 @@ class Store:
         self.dirty[workload.key] = None
 
     def mark_keys_dirty(self, keys: Iterable[GroupKey]) -> None:
-        """Have the workloads of these names settled before the event ends, if there are any."""
+        """Have the workloads of these names settled before the event ends. Unknown names are passed over."""
         self.dirty.update(dict.fromkeys(keys))
 
     def settled(self, key: GroupKey) -> None:
-        """Note that what has happened to the workload by now was looked at."""
+        """Record that the workload was settled."""
         self.dirty.pop(key, None)
 
 
 class Outbox:
-    """Effects in the order in which they are to be carried out."""
+    """Effects in the order in which the driver carries them out."""
 
     def __init__(self, store: Store, binds: BindCalls) -> None:
         self._store = store
@@ -203,7 +210,7 @@ class Outbox:
         self._effects: list[Effect] = []
 
     def append(self, effect: Effect) -> None:
-        """Have the effect carried out after those that are there."""
+        """Add the effect at the end."""
         self._effects.append(effect)
 
     def drain(self) -> list[Effect]:
@@ -212,7 +219,7 @@ class Outbox:
         return effects
 
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str], *, again: bool = False) -> None:
-        """Ask for a Binding with these annotations. ``again``: as in PostBinding."""
+        """Post a Binding with these annotations. ``again``: as in PostBinding."""
         self._binds.write(pod.uid, binding)
         where = pod.uid, pod.namespace, pod.name, binding.node
         self.append(PostBinding(*where, tuple(binding.calls), expires, marks, binding.workload, again))

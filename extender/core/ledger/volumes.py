@@ -1,14 +1,14 @@
-"""The ledger of volumes: where those of claims are, and what is there for claims that wait for a node.
+"""The ledger of volumes: the nodes of bound claims, and what nodes have for claims that wait for a node.
 
-A claim that has a volume, or for which kube-scheduler has chosen a node, holds its pods to nodes. What other claims
-wait for becomes amounts that nodes offer beside cpu and memory, as devices do. Volumes are counted by the lines of
-``policies.devices.lines``, and bytes where a driver publishes how much it can provision for a node alone. So no volume
-is promised twice, and the planner, quota and preemption know nothing of volumes.
+A claim with a volume, or with a node that kube-scheduler has chosen, limits its pods to nodes. What other claims wait
+for becomes amounts that nodes offer beside cpu and memory, as devices do. Volumes are counted by the lines of
+``policies.devices.lines``; bytes are counted where a driver publishes how much it can provision for one node. So no
+volume is promised twice, and the planner, quota and preemption need no code for volumes.
 
-1. ``note`` takes over an event, and returns the claims of which something is different.
-2. ``mount`` returns a pod held to its volumes, with the amounts that its claims wait for.
+1. ``note`` records an event, and returns the claims that have changed.
+2. ``mount`` returns a pod limited to the nodes of its volumes, with the amounts that its claims wait for.
 3. ``settle`` has nodes offer what they have, in steps. The cycle does that before it plans, and sees every pod of
-   ``all_users`` again if ``restated``.
+``all_users`` again if ``restated``.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from policies.words import STORAGE, VOLUME, WHOLE, distinct, listed, size
 ClaimKey = tuple[str, str]
 """Namespace and name of a volume claim."""
 MOST_ASKED = 256
-"""Different claims that are counted at a time; what is asked beyond them is left to kube-scheduler."""
+"""Different requests of claims that are counted, at most. The others are left to kube-scheduler."""
 _MANY = ("ReadWriteMany", "ReadOnlyMany")
 """The access modes with which pods on several nodes can use a volume."""
 _PLENTY = 1 << 56
-"""Bytes that a node offers where nothing says how much there is for it alone."""
+"""Bytes that a node offers if nothing says how much there is for it alone."""
 _NODES = 8
 """Nodes whose volumes are counted in one unit of ``policies.steps``."""
 _NAMED = 3
@@ -57,8 +57,13 @@ _NAMED = 3
 
 
 class _Held(NamedTuple):
-    """The meaning of a claim for its pods: the nodes that it holds them to, None for all; and what it waits for.
-    ``counted``: volumes for it are counted; ``provided``: bytes are."""
+    """The meaning of a claim for its pods.
+
+    ``nodes``: the nodes that it limits them to; None for all.
+    ``waits_for``: the storage that it waits for; None if it has a volume.
+    ``counted``: whether volumes for it are counted.
+    ``provided``: whether bytes for it are counted.
+    """
 
     nodes: Terms | None = None
     waits_for: Storage | None = None
@@ -80,7 +85,7 @@ class Volumes:
         """The pods that mount each claim, by UID."""
         self._pods: dict[str, Pod] = {}
         self.restated = False
-        """Claims are counted in other amounts now: every pod that mounts one is to be seen again."""
+        """Whether claims are counted in other amounts now, so that every pod with claims has to be seen again."""
         self._room = room
         self._of_claim: dict[ClaimKey, dict[str, None]] = {}
         """The volumes that name a claim."""
@@ -89,22 +94,22 @@ class Volumes:
         self._capacities: dict[str, Capacity] = {}
         self._near_volumes, self._near_capacities = Reach(), Reach()
         self._topologies: dict[str, tuple[Topology, Topology]] = {}
-        """The topology that pods say who share a claim, and the one that is required of them, by UID."""
+        """The topology that pods of a shared claim declare, and the one that is required of them, by UID."""
         self._asked: dict[Storage, None] = {}
-        """The storage that claims wait for; its place is its number."""
+        """The storage that claims wait for; its position is its number."""
         self._refused = False
-        """A claim is not counted, as others were that may not be asked for any more."""
+        """Whether a claim is not counted for lack of space, while others may not be needed any more."""
         self._stored: dict[str, None] = {}
-        """The classes of which bytes are counted."""
+        """The classes whose bytes are counted."""
         self._lines: dict[Line, str] = {}
         self._amounts: dict[Ask, Requests] = {}
         self._based_on: tuple[object, ...] = ()
         self._matches: dict[str, int] = {}
-        """The asked storage that each free volume does for, as bits."""
+        """The asked storage that each free volume serves, as bits."""
         self._provided: dict[str, int] = {}
         """The asked storage that can be provisioned for each node, as bits."""
         self._there: Counter[int] = Counter()
-        """How many of both match the same."""
+        """How many volumes and nodes have each combination of bits."""
         self.offers = Offers(room, "volumes")
         self._dirty: dict[str, None] = {}
         self._all_dirty = False
@@ -112,7 +117,7 @@ class Volumes:
     # Events
 
     def note(self, event: VolumeEvent) -> list[ClaimKey]:
-        """Take over what is seen. Returns the claims of which something is different now."""
+        """Record the event. Returns the claims that have changed."""
         match event:
             case ClaimSeen(namespace, name):
                 return self._claim_changed((namespace, name), event)
@@ -180,7 +185,7 @@ class Volumes:
         return list(concerned)
 
     def _count_volume(self, name: str, volume: VolumeSeen | None) -> None:
-        """Count it for its nodes while no claim has it."""
+        """Count the volume for its nodes while no claim has it."""
         self._touch(self._near_volumes, name)
         self._near_volumes.drop(name)
         free = volume is not None and not volume.claim
@@ -202,7 +207,7 @@ class Volumes:
             self._touch(self._near_capacities, name)
 
     def _touch(self, reach: Reach, name: str) -> None:
-        """Mark the nodes that reach it to be counted again, if any pod waits for volumes."""
+        """Mark the nodes in reach of the volume or capacity to be counted again, if any pod waits for volumes."""
         if self._waited_for and not self._all_dirty:
             nodes = reach.nodes_of(name, self._room.nodes)
             if nodes is None:
@@ -211,8 +216,8 @@ class Volumes:
                 self._dirty |= dict.fromkeys(nodes)
 
     def refresh(self) -> bool:
-        """Have the nodes offer at once what an event has changed on a few of them. Returns whether more is left for
-        ``settle``."""
+        """Have nodes offer at once what an event has changed on a few of them. Returns whether ``settle`` has more to
+        do."""
         if self._waited_for and not self._all_dirty:
             dirty, self._dirty = tuple(self._dirty), {}
             for name in dirty:
@@ -224,14 +229,14 @@ class Volumes:
         return not self.settled
 
     def node_changed(self, name: str) -> None:
-        """A node was added or changed."""
+        """Note a node that was added or changed."""
         if self._waited_for:
-            # How many nodes a capacity is for rests on the labels of all.
+            # The number of nodes that a capacity serves depends on the labels of all nodes.
             self._all_dirty |= bool(self._capacities)
             self._dirty[name] = None
 
     def all_users(self) -> list[str]:
-        """Every pod that mounts claims, by UID. The caller sees them all again."""
+        """Return every pod that mounts claims, by UID. The caller sees them all again."""
         self.restated = False
         return list(self._pods)
 
@@ -242,7 +247,8 @@ class Volumes:
         return bool(pod.claims or pod.claim_makers) or pod.uid in self._pods
 
     def mount(self, pod: Pod) -> Pod:
-        """A pod that mounts claims is there: the same, held to its volumes, with the amounts that it waits for."""
+        """Record a pod that mounts claims. Returns it limited to the nodes of its volumes, with the amounts that it
+        waits for."""
         known = self._topologies.get(pod.uid)
         if known is not None and known[1] == pod.topology:
             pod = replace(pod, topology=known[0])
@@ -251,7 +257,7 @@ class Volumes:
         self._pods[pod.uid] = pod
         for key in _claims_of(pod):
             users = self.users.setdefault(key, {})
-            # A pod that had it alone shares it from now on, and may ask for other amounts.
+            # A pod that had the claim alone shares it from now on, and may ask for other amounts.
             self.restated |= bool(users) and pod.uid not in users and self._held(key, None).waits_for is not None
             users[pod.uid] = None
         resolved = self.resolved(pod)
@@ -260,7 +266,7 @@ class Volumes:
         return resolved
 
     def unmount(self, pod: Pod) -> list[ClaimKey]:
-        """The pod is gone. Returns its claims that others mount, too."""
+        """Forget a pod that is gone. Returns its claims that other pods mount, too."""
         self._topologies.pop(pod.uid, None)
         shared = []
         for key in _claims_of(self._pods.pop(pod.uid, pod)):
@@ -273,10 +279,12 @@ class Volumes:
         return shared
 
     def resolved(self, pod: Pod, *, sharing: bool = False, first: bool = True) -> Pod:
-        """The pod held to the nodes of its volumes, with the amounts of what its claims wait for.
+        """Return the pod limited to the nodes of its volumes, with the amounts that its claims wait for.
 
-        Of the pods of a gang that share a claim the first asks for its volume, and takes the others along. ``sharing``:
-        pods like this one will share the claims that it names, and the ``first`` is meant or another.
+        Of the pods of a gang that share a claim, the first asks for its volume, and the others go to the same node.
+
+        ``sharing``: whether pods like this one will share the claims that it names.
+        ``first``: with ``sharing``, whether the first of those pods is meant.
         """
         total = Counter(dict(_without_volumes(pod.requests)))
         nodes: dict[Terms, None] = {}
@@ -305,8 +313,10 @@ class Volumes:
         return [one.uid for one in mates if one.group_key == group and one.live]
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
-        """The templates of a job, in the same way. A pod differs from its template if claims of its own name are there,
-        or if it is the first of the pods that share a claim."""
+        """Return the templates of a job, limited in the same way.
+
+        A pod differs from its template if claims of its own name exist, or if it is the first pod of a shared claim.
+        """
         if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
             return podsets
         resolved_podsets = []
@@ -324,8 +334,10 @@ class Volumes:
         return PodSets(podsets.key, tuple(resolved_podsets))
 
     def lacking(self, pod: Pod) -> VolumeNotBound | None:
-        """The first of its claims that keeps it from being planned; None if there is none. Such a claim is not there,
-        gets its volume without the pod, or belongs to another pod."""
+        """The first claim that keeps the pod from being planned; None if there is none.
+
+        Such a claim does not exist, gets its volume without the pod, or belongs to another pod.
+        """
         for name in pod.claims:
             key = pod.namespace, name
             claim = self.claims.get(key)
@@ -350,13 +362,14 @@ class Volumes:
         return any(one is not None and one.node and not one.bound for one in claims)
 
     def _has_to_itself(self, key: ClaimKey, pod: Pod) -> str:
-        """The name of another pod that a claim for one pod belongs to: one on a node, or of the same gang."""
+        """The name of another pod that has a claim for one pod: a pod on a node, or of the same gang. Empty if there is
+        none."""
         others = (self._pods[uid] for uid in self.users.get(key, ()) if uid != pod.uid)
         holders = (one for one in others if not one.terminal and (one.node or _are_mates(one, pod)))
         return next((holder.name for holder in holders), "")
 
     def remarks(self, pods: Sequence[Pod]) -> str:
-        """Name the claims that wait, and the claims that are tied to a node, for a reason; empty for most pods."""
+        """Name the claims that wait and the claims that are tied to a node, for a reason; empty for most pods."""
         late: dict[str, list[str]] = {}
         pinned = []
         for pod in filter(self.concerns, pods):
@@ -375,20 +388,23 @@ class Volumes:
     # Claims
 
     def _uses(self, pod: Pod) -> Iterator[tuple[ClaimKey, Storage | None]]:
-        """Yield the claims of the pod, each with the storage that it asks for if it is yet to be made."""
+        """Yield the claims of the pod, each with the storage that it asks for if it has yet to be created."""
         for name in pod.claims:
             yield (pod.namespace, name), None
         for maker in pod.claim_makers:
             yield (pod.namespace, maker.claim_of(pod.index or 0)), maker.asks
 
     def _waits(self, claim: ClaimSeen) -> bool:
-        """Whether it gets a volume once its pod has a node. One whose author names its volume gets that at once; it is
-        also named while a volume is bound that is kept for the claim."""
+        """Whether the claim gets a volume once its pod has a node.
+
+        A claim whose author names its volume gets that at once. The name is also set while a volume that is reserved
+        for the claim is being bound.
+        """
         known, kept = self.classes.get(claim.asks.storage_class), (claim.namespace, claim.name) in self._of_claim
         return known is not None and known.waits and (not claim.volume or kept)
 
     def _held(self, key: ClaimKey, asks: Storage | None) -> _Held:
-        """Return what a claim means for its pods. ``asks``: the storage, for a claim that is yet to be made."""
+        """Return the meaning of a claim for its pods. ``asks``: the storage, for a claim that has yet to be created."""
         claim = self.claims.get(key)
         if claim is None and asks is None:
             return _NOTHING
@@ -432,12 +448,12 @@ class Volumes:
         return known
 
     def _match_of(self, volume: VolumeSeen) -> int:
-        """Return the asked storage that a volume does for, as the bits of its numbers."""
+        """Return the asked storage that the volume serves, as the bits of its numbers."""
         fits = (volume.offers.serves(asked, volume.labels) for asked in self._asked)
         return sum(1 << number for number, serves in enumerate(fits) if serves)
 
     def _put(self, matches: dict[str, int], name: str, match: int | None) -> None:
-        """Note what a volume, or a node, has for the claims that wait; None if it is gone."""
+        """Record the asked storage that a volume or node serves; None if it is gone."""
         if before := matches.pop(name, None):
             self._there[before] -= 1
             if not self._there[before]:
@@ -448,7 +464,7 @@ class Volumes:
                 self._there[match] += 1
 
     def _look_at(self, name: str) -> None:
-        """Find out what can be provisioned for that node."""
+        """Compute what can be provisioned for the node."""
         node = self._room.nodes.get(name)
         self._put(self._provided, name, None if node is None else self._provided_on(node))
 
@@ -467,7 +483,7 @@ class Volumes:
 
     @property
     def _waited_for(self) -> bool:
-        """Whether anybody waits for volumes that are counted."""
+        """Whether any pod waits for volumes that are counted."""
         return bool(self._asked or self._stored)
 
     def settle(self) -> Steps[None]:
@@ -492,11 +508,11 @@ class Volumes:
 
     @property
     def has_refused(self) -> bool:
-        """Whether a claim is not counted before others are forgotten."""
+        """Whether a claim is not counted until others are forgotten."""
         return self._refused
 
     def forget_unasked(self, pods: Iterable[Pod]) -> None:
-        """Make room for others, where half of what is counted is asked for by none of the ``pods``, which are all."""
+        """Make space for other claims, if at most half of the counted ones are needed. ``pods``: all pods."""
         held = [self._held(key, asks) for pod in pods for key, asks in self._uses(pod)]
         asked = {one.waits_for: None for one in held if one.waits_for is not None and one.counted}
         if len(asked) <= MOST_ASKED // 2:
@@ -505,7 +521,7 @@ class Volumes:
         self._refused = False
 
     def _renew(self) -> bool:
-        """Make the lines again if what they rest on has changed. Returns whether it has."""
+        """Make the lines again if the asked storage or the volumes have changed. Returns whether they have."""
         based_on = self._basis()
         if self._based_on == based_on:
             return False
@@ -522,7 +538,7 @@ class Volumes:
                 self.offers.put(name, self._offered(node))
 
     def _offered(self, node: Node) -> Requests:
-        """Count the volumes that no claim has, and what can be provisioned."""
+        """Count the volumes without a claim, and what can be provisioned."""
         free = Counter(self._matches[name] for name in self._near_volumes.at(node))
         there = [Devices(match, count, count) for match, count in free.items()]
         there.append(Devices(self._provided.get(node.name, 0), WHOLE, WHOLE))
@@ -532,8 +548,8 @@ class Volumes:
         return tuple((name, much) for name, much in offered.items() if much)
 
     def counted_anew(self, name: str) -> dict[str, int]:
-        """Count again what a node offers of volumes, for the checks of what was counted step by step. Until all is
-        counted, return what it offers so far."""
+        """Count again what the node offers of volumes, to check the incremental count. Returns that count until all is
+        counted."""
         node = self._room.nodes.get(name) if self.settled and self._waited_for else None
         return dict(self.offers.of(name) if node is None else self._offered(node))
 
@@ -555,7 +571,7 @@ class Volumes:
         return match
 
     def _bytes_on(self, node: Node, storage_class: str) -> int:
-        """How much a driver can provision for the node alone; plenty where it does not say that of one node."""
+        """How many bytes a driver can provision for the node alone; plenty if it does not publish that by node."""
         near, capacities = self._near_capacities, self._capacities
         there = [name for name in near.at(node) if capacities[name].storage_class == storage_class]
         known = self.classes.get(storage_class)
@@ -567,7 +583,7 @@ class Volumes:
 
 
 def anywhere(pod: Pod | None) -> Pod | None:
-    """The pod without what was worked out of its volumes: pods that differ in that alone become equal."""
+    """The pod without its amounts and nodes of volumes: pods that differ only in those become equal."""
     if pod is None:
         return None
     return replace(pod, requests=_without_volumes(pod.requests), selection=replace(pod.selection, volumes=()))
@@ -590,7 +606,7 @@ def _stored(storage_class: str) -> str:
 
 
 def _named_lines(asks: Mapping[Ask, Storage], seen: Sequence[int]) -> dict[Line, str]:
-    """Name the amount of each line: no two have the same name."""
+    """Name the amount of each line. All names differ."""
     names: dict[Line, str] = {}
     for line in lines_of(asks, seen):
         exact = [_name_of(asked) for ask, asked in asks.items() if ask.match == line.match]
@@ -601,5 +617,5 @@ def _named_lines(asks: Mapping[Ask, Storage], seen: Sequence[int]) -> dict[Line,
 
 
 def _name_of(asked: Storage) -> str:
-    """``"StorageClass fast with 10 GiB"``."""
+    """The text of asked storage: ``"StorageClass fast with 10 GiB"``."""
     return f"StorageClass {asked.storage_class}" + (f" with {size(asked.size)}" if asked.size else "")
