@@ -1,7 +1,7 @@
-"""Advisory mode: kube-scheduler does as it likes, while plans, reasons and scores go on, and nobody is kept waiting.
+"""Advisory mode: plans, reasons and scores are made, but kube-scheduler decides alone and no pod is kept waiting.
 
-Plans are made as ever, of the room that is really free, and promise nothing: each is only remembered for the scores.
-So two gangs that wait may both be told of the same room.
+Plans are made as ever, from the room that is free, and promise nothing. Each is remembered for the scores only. So two
+waiting gangs may both be planned into the same room.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Mode(StrEnum):
 
 @dataclass(eq=False)
 class Advisory:
-    """Answers the calls of kube-scheduler: rejects no pod, holds none, and counts what enforcing would have said."""
+    """Answers kube-scheduler's calls: rejects and holds no pod, and counts what enforcing would have answered."""
 
     _counts: Counts
     _store: Store
@@ -53,7 +53,7 @@ class Advisory:
         self._outbox.append(AnswerFilter(event.call, event.candidates))
 
     def bind(self, pod: Pod, event: BindArrived, now: float) -> None:
-        """Post the Binding at once. It is not stamped as a release: the gang is never taken for a broken one."""
+        """Post the Binding at once. It carries no stamp of a release, so the gang is never taken for a broken one."""
         marks: dict[str, str] = {}
         binding = Binding(event.node, [event.call])
         if (found := self._store.member(pod.uid)) is not None:
@@ -69,7 +69,7 @@ class Advisory:
             workload.status.plan(now)
         self._changes.taken = True
         self._claims.assume(pod, event.node)
-        # Of a Binding whose outcome is unknown: kube-scheduler counts on that room no more.
+        # Room that is promised for a Binding with unknown outcome: kube-scheduler does not count on it any more.
         self._revocations.give_way(event.node, now)
         self._room.crowd_out(event.node)
         self._outbox.post(pod, binding, event.expires, marks)

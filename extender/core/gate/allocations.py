@@ -1,13 +1,13 @@
 """Free the devices that a failed start has left with pods that wait.
 
-kube-scheduler allocates the claims of a pod before it asks for the pod's Binding. When the bind fails it takes back the
-reservation, and not the allocation (facts ``prebind.*`` in ``docs/kubernetes-facts.md``). The next plan goes where the
+kube-scheduler allocates the claims of a pod before it asks for the pod's Binding. When the bind fails, it revokes the
+reservation but not the allocation (facts ``prebind.*`` in ``docs/kubernetes-facts.md``). The next plan goes where the
 allocations are (``Devices.resolved``). A gang that finds no such plan, or fails there again, would keep its devices
-from all others: its allocations are taken back, and it is planned anew. A job that is being suspended needs none of
-this: its claims go with its pods.
+from all others. So its allocations are cleared, and it is planned again. A job that is being suspended needs none of
+this: its claims are deleted with its pods.
 
-A late Binding would start a pod whose devices are given to another one. So no allocation is taken back while a Binding
-of its pods is under way, or may have been written. A pod that reserves the claim meanwhile is seen by the API server.
+A late Binding would start a pod whose devices belong to another one. So no allocation is cleared while a Binding of its
+pods is under way, or may have been written. The API server notices a pod that reserves the claim meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from policies.model.devices import DeviceClaim
 
 @dataclass(eq=False)
 class Allocations:
-    """Decides which allocations are taken back. ``follow`` is called at the end of each event."""
+    """Decides which allocations are cleared. ``follow`` is called at the end of each event."""
 
     _schedulers: tuple[str, ...]
     _limits: Limits
@@ -48,14 +48,14 @@ class Allocations:
         self._left: dict[ObjectKey, None] = {}
         """Claims that are allocated and reserved for no pod."""
         self._named: dict[ObjectKey, None] = {}
-        """Claims that pods name which Muster plans, or has planned."""
+        """Claims of pods that Muster plans, or has planned."""
         self._look: dict[ObjectKey, None] = {}
-        """Claims of ``_left`` that may be of no use, for another reason than before."""
+        """Claims of ``_left`` that are due for a check."""
         self._asked: dict[ObjectKey, DeviceClaim] = {}
-        """Claims whose deallocation was asked for, as they were seen then."""
+        """Claims whose deallocation was asked for, as they were then."""
 
     def note(self, event: DeviceClaimSeen | DeviceClaimGone) -> None:
-        """Take over what is seen of a claim."""
+        """Record what the watch shows of a claim."""
         named = event.claim if isinstance(event, DeviceClaimSeen) else event
         key = named.namespace, named.name
         claim = self._devices.claims.get(key)
@@ -68,7 +68,7 @@ class Allocations:
             self._left[key] = self._look[key] = None
 
     def settle(self, workload: Workload) -> None:
-        """Look at what is allocated to its pods, as it was settled or parked just now."""
+        """Have the claims of the workload's pods checked, because it was settled or parked just now."""
         for member in workload.members if self._devices.claims else ():
             for key in self._devices.claims_of(member.pod):
                 if key in self._devices.claims and member.pod.scheduler in self._schedulers:
@@ -79,7 +79,7 @@ class Allocations:
         self._look |= dict.fromkeys(key for key in self._left if key in self._named)
 
     def follow(self, now: float) -> None:
-        """Ask for the deallocation of claims that keep devices from others for no use."""
+        """Ask for the deallocation of claims that keep devices from others without using them."""
         if not self._look or now < self._sure_at:
             return
         look, self._look = self._look, {}
@@ -91,7 +91,7 @@ class Allocations:
                 self._outbox.append(Deallocate(claim.uid, claim.namespace, claim.name))
 
     def answered(self, event: Deallocated, now: float) -> None:
-        """Ask again later for a deallocation that failed, and have the history of its gangs say why."""
+        """Ask again later for a deallocation that failed, and note why in the history of its gangs."""
         effect = event.effect
         key = effect.namespace, effect.name
         if not event.detail or key not in self._left:
@@ -104,13 +104,13 @@ class Allocations:
         self._repeats.put(effect, now)
 
     def wants(self, effect: Deallocate, now: float) -> bool:
-        """Return whether the claim still keeps devices for no use."""
+        """Whether the claim still keeps devices without using them."""
         key = effect.namespace, effect.name
         claim = self._devices.claims.get(key)
         return claim is not None and claim.uid == effect.uid and key in self._left and self._is_idle(key, now)
 
     def next_look(self) -> float | None:
-        """Return when something is to be done without an event."""
+        """When a check is due without an event; None without one."""
         return self._sure_at if self._look and self._process.synced else None
 
     def _workload_of(self, uid: str) -> Workload | None:
@@ -119,19 +119,19 @@ class Allocations:
 
     @property
     def _sure_at(self) -> float:
-        """When no Binding of an earlier life can be under way any more."""
+        """When no Binding from before a restart can be under way any more."""
         return self._process.synced_at + self._limits.plan_s if self._process.synced else inf
 
     def _is_idle(self, key: ObjectKey, now: float) -> bool:
-        """Return whether no pod of the claim has a node or a plan, and none may be bound or be planned next."""
+        """Whether no pod of the claim has a node or a plan, and none may be bound or be planned next."""
         users = self._devices.users_of(key)
         return all(self._waits(uid, now) for uid in users) if users else key in self._named
 
     def _waits(self, uid: str, now: float) -> bool:
-        """Return whether the pod has ended, or was looked at and has no plan, or rests because its gang fails again."""
+        """Whether the pod has ended, was looked at and has no plan, or pauses after repeated failures of its gang."""
         pod, found = self._store.pods.get(uid), self._store.member(uid)
         if pod is None or pod.deleting:
-            return False  # the claims that were made for it go with it
+            return False  # the claims that were made for the pod are deleted with it
         if pod.terminal and not pod.node:
             return True
         if found is None or pod.node or pod.scheduler not in self._schedulers:

@@ -1,8 +1,8 @@
-"""The permit gate: bind requests are held until the gang is there, then its Bindings are posted together.
+"""The permit gate: bind requests are held until the gang is complete, then its Bindings are posted together.
 
-kube-scheduler gives each bind request up at an instant of its own: until then it can be held. The last Binding is
-posted when all others are in, and says that the release is whole. After a restart that tells a release that broke off
-from a pod that was lost.
+kube-scheduler gives up each bind request at an instant of its own, and until then the request can be held. The last
+Binding is posted when all others are written, and stamps the release as complete. After a restart the stamp tells a
+release that broke off from a complete one that has lost a pod.
 """
 
 from __future__ import annotations
@@ -46,27 +46,30 @@ def deadline(workload: Workload, limits: Limits) -> float:
 
 
 def patience(workload: Workload, limits: Limits) -> float:
-    """The instant until which those that are held wait for the others, as long as kube-scheduler waits for them."""
+    """The instant until which held members wait for the others.
+
+    It is the shorter of the setting and the PodGroup's timeout, and no less than volumes take to be provisioned.
+    """
     holds, group = workload.members.holds, workload.group
     if (workload.job is not None and uncreated(workload)) or carrying_out(workload):
-        return inf  # its pods are still being created, or told their nodes: that has a limit of its own
+        return inf  # its pods are still being created or steered, which has a limit of its own
     began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
     hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
     return max(began + hold_s, workload.storage_deadline)
 
 
 def is_late(workload: Workload, limits: Limits, now: float) -> bool:
-    """Whether something is held that cannot wait any longer."""
+    """Whether a held request cannot wait any longer."""
     return bool(workload.members.holds) and now >= deadline(workload, limits)
 
 
 Doubt = tuple[str, float]
-"""The node to which a pod may have been bound, and until when that may show."""
+"""The node that a pod may have been bound to, and until when the watch may still show that."""
 
 
 @dataclass(eq=False)
 class Bindings:
-    """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
+    """Holds and posts Bindings, and applies their outcomes. ``progress`` is called when a workload is settled."""
 
     _limits: Limits
     _process: Process
@@ -84,7 +87,7 @@ class Bindings:
     _revocations: Revocations
 
     def arrived(self, event: BindArrived, now: float) -> None:
-        """kube-scheduler asks for a Binding of a pod that may be bound: hold it, or post it if it is in no gang."""
+        """Handle the bind call of a pod that may be bound: hold it, or post the Binding of a pod without a gang."""
         pod = self._store.pods[event.uid]
         found = self._store.member(event.uid)
         if found is None:
@@ -94,14 +97,17 @@ class Bindings:
             return self._outbox.answer(event.call, "the gang has no placement with this pod on this node any more")
         self._outbox.answer_hold(workload, member, "superseded by a newer bind request")
         if member.step is Step.LATER:
-            workload.members.step(member, Step.LED)  # it was let in before its turn
+            workload.members.step(member, Step.LED)  # kube-scheduler let it in before its round
         workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
         self._binds.hold(event.call, pod.uid)
         self._store.mark_dirty(workload)
         return workload.status.hold(now)
 
     def asked_again(self, event: BindArrived, binding: Binding) -> None:
-        """Its Binding is being written: this call waits for the same answer, or asks for another node."""
+        """Handle another bind call while a Binding is being written.
+
+        It gets the same answer, unless it names another node.
+        """
         if binding.node != event.node:
             return self._outbox.answer(event.call, f"a Binding to {binding.node} is being posted")
         if (superseded := binding.await_by(event.call)) is not None:
@@ -109,7 +115,7 @@ class Bindings:
         return None
 
     def disconnected(self, call: int, now: float) -> None:
-        """kube-scheduler gave up on a held call; its pod will come back through a new cycle."""
+        """Drop a held call that kube-scheduler gave up. The pod will come back through a new scheduling cycle."""
         found = self._store.member(self._binds.let_go(call))
         if found is None or found[1].hold is None:
             return
@@ -117,13 +123,13 @@ class Bindings:
         workload.members.let_go(member)
         workload.telling.note(now, "a held bind request was given up by kube-scheduler")
         if not workload.members.holds:
-            # Nobody is at the gate any more whose deadline would end it.
+            # No held request is left whose deadline would revoke the plan, so the plan gets one.
             self._revocations.extend(workload, now)
         workload.release.wait_no_more_for(member.uid)
         self._store.mark_dirty(workload)
 
     def posted(self, event: BindingPosted, now: float) -> None:
-        """A Binding has ended: tell the calls that wait for it, and take its outcome over."""
+        """Apply the outcome of a Binding, and answer the calls that wait for it."""
         uid = event.uid
         binding = self._binds.written(uid)
         if binding is None:
@@ -140,17 +146,17 @@ class Bindings:
             self._outcome_alone(uid, event, now)
 
     def _outcome_alone(self, uid: str, event: BindingPosted, now: float) -> None:
-        """Of a pod in no gang that is not known to be bound."""
+        """Apply the outcome for a pod without a gang that the watch has not shown as bound."""
         if event.outcome is Outcome.REFUSED:
             self._room.free(uid)
         elif uid in self._store.pods:
             self._binds.doubt(uid, now + self._limits.plan_s)
 
     def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
-        """Take over how the Binding of a member ended.
+        """Apply the outcome of a member's Binding.
 
-        A failed Binding frees the member's room, unless part of its gang is bound: then the room is kept for the
-        replacement. While it is unknown how a Binding ended, the room stays promised.
+        A failed Binding frees the member's room. If part of its gang is bound, the room is kept for the replacement.
+        While the outcome is unknown, the room stays promised.
         """
         match event.outcome:
             case Outcome.DONE:
@@ -174,7 +180,7 @@ class Bindings:
         workload.members.show(member)
 
     def bound(self, workload: Workload, member: Member) -> None:
-        """A member is bound: its promise is kept, and whoever waits for it is told."""
+        """Settle a member that is bound: answer its held call, and end its steering."""
         hold, node = member.hold, member.pod.node
         if hold is not None:
             said = "" if hold.node == node else f"the pod is already on {node}"
@@ -184,7 +190,7 @@ class Bindings:
         self._steering.settle(workload, member)
 
     def doubt_of(self, uid: str) -> Doubt | None:
-        """Where the pod may have been bound by a Binding that is not under way any more."""
+        """The node that a Binding which is under way no longer may have bound the pod to; None without one."""
         claim, found = self._claims.get(uid), self._store.member(uid)
         if claim is not None and (until := self._binds.doubted.get(uid)) is not None:
             return claim.node, until
@@ -193,7 +199,9 @@ class Bindings:
         return None
 
     def taken_over(self, workload: Workload, member: Member, now: float, doubt: Doubt | None) -> None:
-        """The member was in another gang or in none when its Binding was asked for: the room stays promised."""
+        """Keep the room promised for a member that came from another gang, or from none, after its Binding was asked
+        for.
+        """
         binding = self._binds.writing.get(member.uid)
         if member.pod.node or not member.pod.live:
             return
@@ -208,7 +216,7 @@ class Bindings:
         self._revocations.extend(workload, now)
 
     def taken_over_alone(self, pod: Pod, doubt: Doubt | None) -> None:
-        """The same for a pod that is in no gang any more."""
+        """Keep the room promised for a pod that has left its gang, after its Binding was asked for."""
         binds, claims = self._binds, self._claims
         if (binding := binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
             claims.assume(pod, binding.node)
@@ -217,13 +225,13 @@ class Bindings:
             binds.doubt(pod.uid, doubt[1])
 
     def progress(self, workload: Workload, now: float) -> None:
-        """Go on with a release, or begin one if a quorum is held."""
+        """Continue a release that is under way, or begin one if a quorum is held."""
         members, release = workload.members, workload.release
         if members.holds and (release.complete or self._goes_on(workload)):
             if release.complete:
                 release.begin(members.continued, now)
             elif release.last is None and not members.started:
-                # The last one went away and is back, and nothing is bound yet: it is the last one again.
+                # The member that was last has returned, and no member is bound yet: it is last again.
                 release.wait_for(self._last(workload))
             self._post_held(workload, complete=release.complete)
         if members.binding:
@@ -235,15 +243,17 @@ class Bindings:
             self._end_release(workload, release.last, now)
 
     def _goes_on(self, workload: Workload) -> bool:
-        """Whether a release that is under way has its quorum still, counting those whose Binding may be written. If it
-        has no name, these are Bindings of other gangs, which their pods have left."""
+        """Whether a release that is under way still has its quorum, counting members whose Binding may be written.
+
+        Without a name it is no release: the Bindings are of gangs that their pods have left.
+        """
         if not workload.releasing or not workload.release.name:
             return False
         unknown = (member.pod.identity for member in workload.members.unknown.values() if member.hold is None)
         return workload.has_quorum(Stage.ARRIVED, tuple(unknown))
 
     def _release(self, workload: Workload, now: float) -> None:
-        """Start the gang: release it if its quorum is held, it is in time, and the last look finds nothing wrong."""
+        """Release the gang if its quorum is held, there is time, and the last check of nodes and pods passes."""
         members, release = workload.members, workload.release
         if not workload.has_quorum(Stage.ARRIVED):
             return self._reporter.explain(workload, Holding(workload.share(Stage.ARRIVED), uncreated(workload)), now)
@@ -262,7 +272,7 @@ class Bindings:
         return self._post_held(workload, complete=len(members.holds) == 1)
 
     def _spoiled(self, workload: Workload) -> str | None:
-        """The last look at every node and pod before anything is bound."""
+        """Check every node and pod for the last time before anything is bound. Returns the fault; None without one."""
         placed = []
         for uid, hold in workload.members.holds.items():
             pod = workload.members[uid].pod
@@ -280,7 +290,10 @@ class Bindings:
         return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)
 
     def _end_release(self, workload: Workload, uid: str, now: float) -> None:
-        """Post the last Binding, which says that the release is whole; or revoke what is left, if nothing was bound."""
+        """Post the last Binding, which stamps the release as complete.
+
+        If no member was bound, revoke what is left instead.
+        """
         workload.release.wait_for(None)
         if self._revocations.shut_out(workload, [uid]):
             return self._revocations.drop_broken(workload, now)
@@ -302,7 +315,7 @@ class Bindings:
             self._post(workload, uid, marks[uid], complete=complete)
 
     def _marks(self, workload: Workload, uids: Sequence[str]) -> dict[str, dict[str, str]]:
-        """What only the gang as a whole tells of each of these members."""
+        """The annotations of each of these members that depend on the gang as a whole: rank and deletion cost."""
         costs = costs_of(workload, uids, self._claims)
         return {uid: {RANK: str(rank), **costs.get(uid, {})} for uid, rank in ranks_of(workload, uids).items()}
 
@@ -326,7 +339,7 @@ class Bindings:
         self._outbox.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
 
     def _bind_alone(self, pod: Pod, event: BindArrived, now: float) -> None:
-        """A pod of no gang: at once, unless the room was promised after it had passed filter."""
+        """Bind a pod without a gang at once, unless its room was promised to another after it had passed filter."""
         open_to = self._backfills.rooms_outside(self._backfills.closed_to_pod(pod, now))
         if self._preemptions.keeps_out(pod, event.node, open_to):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")

@@ -1,4 +1,4 @@
-"""What kube-scheduler's own plugins refuse: what they say, which nodes are planned around, and who rests."""
+"""Refusals by kube-scheduler's own plugins: how they are noticed, which nodes are avoided, which gangs pause."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _ALL_SEEN = 100
 """With fewer candidates kube-scheduler has looked at all nodes, whatever percentageOfNodesToScore says."""
 _MOST_LEARNED = 1000
 _GANG_S, _JOB_S = 1.0, 30.0
-"""How long a first refusal by a node is remembered. A job has to be suspended before it can be planned anew."""
+"""How long a first refusal by a node is remembered. A job has to be suspended before it can be planned again."""
 
 
 def refused_by_plugins(member: Member, old: Pod) -> bool:
-    """A change of the pod shows that its planned node was turned down, after the nomination was known."""
+    """Whether this change of the pod shows that its planned node was refused after the nomination was known."""
     pod = member.pod
     led = member.placed and member.hold is None and member.step is not Step.LATER
     if not led or not words_of(pod) or old.nominated_node != member.node:
         return False
-    # The same words are not written twice; but when nobody can be preempted the nomination is cleared.
+    # kube-scheduler does not write the same words twice, but it clears the nomination if it can preempt no pod.
     cleared = pod.nominated_node is None and member.step is not Step.NOMINATING and not member.clears
     return pod.refusal != old.refusal or cleared
 
 
 def refused_unawares(member: Member, old: Pod, tenants: Tenants) -> bool:
-    """A change of the pod shows that plugins alone had refused it before kube-scheduler knew of its nomination.
+    """Whether this change shows that only plugins had refused the pod before kube-scheduler knew of its nomination.
 
-    Not where that is to be cleared and written again: the clearing wakes it.
+    False if the nomination is to be cleared and written again: the clearing wakes the pod.
     """
     pod = member.pod
     told = member.placed and member.hold is None and bool(member.nominated) and not (pod.gates or member.clears)
@@ -54,10 +54,10 @@ def refused_unawares(member: Member, old: Pod, tenants: Tenants) -> bool:
 
 
 def refused_by_filter(member: Member, event: FilterCalled) -> bool:
-    """A question without its planned node shows that plugins have turned that down.
+    """Whether a filter call without the planned node shows that plugins have refused it.
 
-    Not before kube-scheduler knows of the nomination, which wakes the pod: until then it may not know either that there
-    is room. A one-node list is the nominated node alone, which of a member that is led otherwise is a stale one.
+    It does so only once kube-scheduler knows of the nomination, which wakes the pod. Before that it may not know of the
+    free room either. A list of one node is the nominated node; a member that is not nominated has a stale one.
     """
     nominated = event.pod.nominated_node
     knows = nominated == member.nominated if member.nominated else event.candidates != (nominated,)
@@ -66,7 +66,7 @@ def refused_by_filter(member: Member, event: FilterCalled) -> bool:
 
 @dataclass(eq=False)
 class Refusals:
-    """Plans around nodes that refuse. Only after room was given back there: that tells nothing new of a node."""
+    """Records refusals by nodes, so that plans avoid them for a while, and pauses gangs that are refused too often."""
 
     _limits: Limits
     _store: Store
@@ -79,9 +79,9 @@ class Refusals:
     _revocations: Revocations
 
     def refused(self, workload: Workload, member: Member, now: float, candidates: Sequence[str] = ()) -> None:
-        """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew.
+        """Record that kube-scheduler refuses the planned node of this member, and plan again without it for a while.
 
-        ``candidates``: where its plugins let the member go to, if it has asked.
+        ``candidates``: nodes that the plugins accept for the member, if kube-scheduler has called filter.
         """
         node, releasing = member.node, workload.releasing
         caps = _caps(workload, [member]) + self._elsewhere(workload, member, candidates)
@@ -93,7 +93,7 @@ class Refusals:
             if workload.release.last == member.uid:
                 workload.release.wait_for(None)
             if workload.has_quorum(Stage.ARRIVED):
-                # The gang starts without it: others may have that room.
+                # The gang starts without this member, so other workloads may have its room.
                 self._revocations.take_back(workload, member, now)
             else:
                 self._revocations.lose(workload, member, now)
@@ -102,7 +102,10 @@ class Refusals:
             self._rest(workload, why, words_of(member.pod), now)
 
     def _elsewhere(self, workload: Workload, member: Member, candidates: Sequence[str]) -> list[Cap]:
-        """Nodes with room that plugins do not let it go to, for whatever reason: of its siblings it would be one."""
+        """Caps for nodes with room that plugins do not accept for this member.
+
+        A plan with its siblings would go there next.
+        """
         if not 0 < len(candidates) < _ALL_SEEN or workload.releasing:
             return []
         pod, view = workload.asking(member.pod), self._claims.snapshot()
@@ -114,8 +117,9 @@ class Refusals:
         return [Cap(node, shape, 0) for shape in _shapes(workload, member) for node in found]
 
     def accepted(self, workload: Workload, member: Member, candidates: Sequence[str]) -> None:
-        """kube-scheduler's plugins let this member go to these nodes: one that it was closed to may be tried again. It
-        may have been taken for refusing it only because kube-scheduler stood still.
+        """Allow nodes again that the plugins accept for this member.
+
+        A refusal may have been a misreading, for example when kube-scheduler stood still.
         """
         known = workload.retries.nodes
         shapes = _shapes(workload, member) if known else ()
@@ -125,14 +129,16 @@ class Refusals:
             self._store.mark_dirty(workload)
 
     def heard(self, workload: Workload, member: Member, now: float) -> None:
-        """What its condition says may come after its question to filter has shown that its node was refused."""
+        """Add the words of the pod's condition, which may arrive after a filter call has shown the refusal."""
         if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
             self._reporter.explain(workload, self._facts.in_full(workload, workload.telling.cause), now)
 
     def not_taken_up(self, workload: Workload, now: float) -> None:
-        """kube-scheduler has not taken the placement up in time. While it takes pods that are before these in its
-        queue, or tries no pod at all and others are given up, they get more. If its plugins refuse the pods, their
-        nodes have refused."""
+        """Handle a plan that kube-scheduler has not taken up in time.
+
+        The workload gets more time while kube-scheduler takes pods that are ahead in its queue. It also does if no pod
+        is tried at all and other plans are given up. If plugins refuse the pods, their nodes count as refused.
+        """
         queue, plan_s = self._kube_queue, self._limits.plan_s
         if now < (until := queue.taken_at + plan_s) and is_still_queued(workload, queue):
             return workload.wait_until(until)
@@ -144,8 +150,10 @@ class Refusals:
         return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
 
     def turned_down(self, workload: Workload, why: str, now: float) -> bool:
-        """It has run out of time. Whether plugins refuse members of it: then their nodes have refused, and all is taken
-        back."""
+        """Revoke a plan that ran out of time if plugins refuse members of it, whose nodes then count as refused.
+
+        Returns whether they do.
+        """
         placed = workload.members.placed.values()
         members = [one for one in placed if not one.pod.node and one.hold is None and words_of(one.pod)]
         if not members:
@@ -167,7 +175,7 @@ class Refusals:
         self._store.mark_dirty(workload)
 
     def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:
-        """One that is refused again and again holds no room for a while: others may start with it."""
+        """Pause a workload that is refused again and again. It holds no room meanwhile, so others can start."""
         retries = workload.retries
         rests = retries.rest(words, now, self._limits.retry_max_s)
         if rests and not workload.whole and workload.members.slots.lacking:
@@ -175,10 +183,10 @@ class Refusals:
 
 
 def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
-    """On each of their nodes as many members of their shape as kube-scheduler has let in, which are at bind by now.
+    """Caps on the nodes of refused members: as many of their shape as kube-scheduler has let in, which are at bind.
 
-    Where it has let some in and knew of more that are nominated there, it has counted those, too: nothing is known then
-    before they are tried one by one (``planner``). None is planned beside members that are being bound.
+    No cap if it let some in and knew of others that are nominated there, since it counted those, too. The members are
+    then tried one by one (``planner``). None is planned beside members that are being bound.
     """
     asked = dict.fromkeys((member.node, shape) for member in refused for shape in _shapes(workload, member))
     nodes, there, unclear = {node for node, _ in asked}, Counter[tuple[str, MemberShape]](), set[str]()
@@ -192,7 +200,9 @@ def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
 
 
 def _shapes(workload: Workload, member: Member) -> dict[MemberShape, None]:
-    """Its own, and that of what is planned in its place when its job is started over: of its template, which is not led
-    to the nodes of this plan."""
+    """The member's shape, and that of its template, by which it is planned if its job is started again.
+
+    The template is not steered to the nodes of this plan.
+    """
     made_of = workload.members.slots.templates.get(member.pod.identity, member.pod)
     return dict.fromkeys(shape_of(workload.asking(pod)) for pod in (member.pod, made_of))

@@ -1,6 +1,6 @@
-"""Take promises back, a whole workload's or one member's. What is held or nominated for them ends as well.
+"""Revoke promises: those of a whole workload, or of one member. Held binds fail and nominations are cleared.
 
-A job whose plan is lost is started over if its pods say that plan.
+A job whose plan is lost is suspended if its pods carry that plan, and planned again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from policies.words import without_devices
 
 
 def take_job_back(workload: Workload, why: str) -> None:
-    """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if only
-    pods that it can do without, which are planned one by one, lose their nodes, and so does one that makes no more."""
+    """Drop the plan of the workload's job. The job's template carries the plan, so it is suspended to be planned again.
+
+    A running job goes on if it needs none of the pods that lose their nodes: those are planned one by one. A job that
+    makes no more pods goes on, too.
+    """
     if (job := workload.job) is None:
         return
     if job.plan is None:
@@ -46,8 +49,11 @@ def take_job_back(workload: Workload, why: str) -> None:
 
 
 def end_start(workload: Workload, why: str) -> None:
-    """It is bound in part. Others may have started its job again, without a plan, before the pods of that start had
-    gone: it is suspended all the same."""
+    """End the start of a workload that is bound in part.
+
+    Another client may have started its job again without a plan, before the pods of the broken start were gone. Such a
+    job is suspended too.
+    """
     job = workload.job
     if job is not None and job.plan is None and not job.seen.suspended:
         job.decide_stop(why)
@@ -68,7 +74,7 @@ _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
 
 @dataclass(eq=False)
 class Revocations:
-    """Takes room back."""
+    """Revokes plans and promises, and frees their room."""
 
     _limits: Limits
     _store: Store
@@ -85,12 +91,14 @@ class Revocations:
     def revoke(
         self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False, noted: bool = False
     ) -> None:
-        """Take every promise back: held binds fail, assumed room is free, nominations are cleared. ``noted``: its
-        history says why already."""
+        """Revoke every promise: held binds fail, promised room becomes free, nominations are cleared.
+
+        ``penalty``: the workload pauses before it is tried again. ``noted``: its history has the reason already.
+        """
         members = workload.members
         take_job_back(workload, why)
         if members.placed or members.holds:
-            # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
+            # The write that clears a nomination may fail, Muster's as well as kube-scheduler's: check it later.
             self._steering.sweep_later(workload, now)
         if members.placed or members.holds or (members.slots.planned and not workload.release.complete):
             self._reporter.reached(workload, Milestone.FORGOTTEN, now, cause=cause, detail=why)
@@ -122,8 +130,9 @@ class Revocations:
             workload.telling.note(now, why if cause in _STOPS else f"forgotten: {why}")
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:
-        """Take the room of a lost member back, unless part of its gang is bound, or may be by now: then its replacement
-        gets the room. The slots of an admitted job keep their nodes by themselves, a suspended one replaces no pod.
+        """Take the room of a lost member. Its replacement gets it if other members are bound, or may be.
+
+        Slots of an admitted job keep their nodes anyway. A suspended job makes no replacement.
         """
         members = workload.members
         others = (*members.binding.values(), *members.unknown.values())
@@ -135,10 +144,10 @@ class Revocations:
             self._room.reserve(workload, member.pod, claim, now + self._limits.partial_s)
 
     def keep_room(self, workload: Workload, lost: Pod, claim: Claim, now: float) -> None:
-        """Keep the room of a member that has ended, from now on: its gang runs, and is to run whole again.
+        """Keep the room of a member that has ended in a running gang, so that the gang can run complete again.
 
-        A job that was started by a plan keeps its nodes slot by slot. Nothing is kept for what Muster itself has
-        evicted, nor for a gang of which nothing runs any more, unless its owner makes all of it anew.
+        A job that was started by a plan keeps its nodes slot by slot. Nothing is kept for a member that Muster has
+        evicted, nor for a gang of which no member runs, unless its owner makes all of its pods again.
         """
         release = workload.release
         ours = lost.stamp is not None and workload.members.is_ours(lost)
@@ -147,7 +156,10 @@ class Revocations:
             self._keep_promised(workload, lost, claim, now)
 
     def _keep_promised(self, workload: Workload, lost: Pod, claim: Claim | None, now: float) -> None:
-        """Keep it as long as that of the last lost member: a replacement that loses its promise gets no more time."""
+        """Keep the room of a lost member until ``release.kept_until``.
+
+        A replacement that loses its promise gets no more time.
+        """
         release = workload.release
         goes_on = (workload.members.started and release.complete) or (release.gone_whole and bool(workload.remade))
         runs = goes_on and not (workload.admitted or workload.paused or release.given_back)
@@ -155,7 +167,7 @@ class Revocations:
         if claim is None or not runs or ends or now >= release.kept_until:
             return
         if self._devices.has_devices(lost.uid):
-            # They are in use until Kubernetes has deleted the claims: ``drop_kept`` keeps them from then on.
+            # The devices are in use until Kubernetes has deleted the claims. ``drop_kept`` keeps them from then on.
             claim = claim._replace(requests=without_devices(claim.requests))
         if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
             self._room.reserve(workload, lost, claim, release.kept_until)
@@ -163,9 +175,11 @@ class Revocations:
             self._store.mark_dirty(workload)
 
     def drop_kept(self, workload: Workload) -> None:
-        """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
-        cordoned node counts: it may be drained, and open again before the replacement comes. The devices of a lost
-        member are kept once its claims have given them back."""
+        """Give up kept room that is no longer needed, is on a node that is gone, or was taken by others.
+
+        A cordoned node keeps it: the node may be drained, and open again before the replacement comes. Devices of a
+        lost member are kept once its claims have released them.
+        """
         claims = self._claims
         while (surplus := workload.surplus_reserved) is not None:
             self._room.unreserve(workload, surplus)
@@ -177,13 +191,16 @@ class Revocations:
                 self._room.reserve_devices(workload, slot, claim)
 
     def take_back(self, workload: Workload, member: Member, now: float) -> None:
-        """Take the room of one member back, for whoever comes first."""
+        """Revoke the promise to one member. Its room is free for any workload."""
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)
         self._room.unassume(workload, member)
 
     def take_back_unlike_bound(self, workload: Workload, now: float) -> None:
-        """Its start broke off: whoever completes it gets the flavors of its bound members, and some had others."""
+        """Revoke promises in a broken start whose flavors differ from those of its bound members.
+
+        A gang is completed with the flavors of its bound members.
+        """
         if workload.job is None:
             for member in map(workload.members.__getitem__, self._quotas.unlike_bound(workload)):
                 if not _is_on_its_way(member, now):
@@ -191,8 +208,11 @@ class Revocations:
                     self.take_back(workload, member, now)
 
     def leave_namespace(self, workload: Workload, now: float) -> bool:
-        """Take every promise back if its namespace is being deleted: no pod comes to that room. What its pods use on
-        nodes is theirs until they end, so a job of which some are bound is not suspended. Returns whether it is."""
+        """Revoke every promise of a workload whose namespace is being deleted. Returns whether it is.
+
+        No pod can be created there any more. A job with bound pods is not suspended: the pods keep what they use until
+        they end.
+        """
         members, job = workload.members, workload.job
         if (why := self._namespaces.ending(workload.key.namespace)) is None:
             return False
@@ -214,17 +234,17 @@ class Revocations:
         return True
 
     def evict_bound(self, workload: Workload, why: str) -> None:
-        """Evict all members that Muster has bound, never a part of them."""
+        """Evict all members that Muster has bound, never only some."""
         for pod in workload.bound:
             if pod.stamp is not None:
                 self.evict(pod, why)
 
     def evict(self, pod: Pod, why: str) -> None:
-        """Evict a pod: the only way in which the core ends one."""
+        """Evict a pod. This is the only way in which the core ends one."""
         self._outbox.append(Evict(pod.uid, pod.namespace, pod.name, why))
 
     def drop_too_few(self, workload: Workload, now: float) -> None:
-        """Those that are promised a node are too few to start: a member is gone, or more are asked for by now."""
+        """Revoke the promises if too few members have one to start: members were deleted, or more are asked for now."""
         started = workload.release.complete or workload.releasing or workload.members.started or workload.doubtful
         # A slot of an admitted job keeps its node for the next pod.
         if not (workload.admitted or workload.filling or started or workload.seated):
@@ -234,7 +254,7 @@ class Revocations:
     def give_way(
         self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
     ) -> None:
-        """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way."""
+        """Revoke the newest promises on a node whose room was taken by another pod, or that has less than before."""
         for owner, claim in reversed(list(self._claims.promised_on(node))):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
@@ -250,7 +270,9 @@ class Revocations:
                 self._revoke_for(workload, owner, f"the room planned on node {node} {why}", now, cause)
 
     def _revoke_for(self, workload: Workload, owner: Owner, why: str, now: float, cause: Cause) -> None:
-        """That one has lost its node. Beyond the plan of its job it is planned again by itself."""
+        """Revoke the plan because this owner has lost its node; only its own promise if its job's plan does not have
+        it.
+        """
         plan = None if workload.job is None else workload.job.plan
         member = None if isinstance(owner, SlotOf) else workload.members[owner]
         if plan is None or member is None or member.pod.identity in plan:
@@ -259,11 +281,11 @@ class Revocations:
         self.take_back(workload, member, now)
 
     def check(self, node: str, now: float, *, relabelled: bool = False) -> None:
-        """A node changed: placements on it that no longer hold are taken back, and planned anew.
+        """Revoke promises on a changed node that no longer hold.
 
-        ``relabelled``: it may be in another domain than its workload requires. The last look before a first start sees
-        that. Of a gang that has started a member that comes later is bound without one, so it is found out now. A job
-        is not started over for a label, which may be back in seconds.
+        ``relabelled``: the node may be in another domain than a workload requires. The last check before a first start
+        finds that. A member that joins a started gang is bound without that check, so its workload is checked now. A
+        job is not started again because of a label, which may be back in seconds.
         """
         for owner, claim in list(self._claims.promised_on(node)):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
@@ -283,21 +305,24 @@ class Revocations:
         self.give_way(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
 
     def recheck(self, workload: Workload, member: Member) -> None:
-        """It asks for other nodes than when it was promised one: the pin of a plan that was taken back came late."""
+        """Check a member's promise after its node selection changed: the pin of a revoked plan was written late."""
         if not self._claims.admits(member.node, member.pod.selection):
             workload.unsettled[member.node] = None
             self._store.mark_dirty(workload)
 
     def note_bound(self, workload: Workload, member: Member, node: str) -> None:
-        """If it was not promised that node, somebody else has bound it, an earlier leader say: what the others are
-        promised may not fit that."""
+        """Have the plan checked if a member was bound to another node than it was promised.
+
+        Another client bound it, such as an earlier leader. The nodes promised to other members may not go with that.
+        """
         if member.node != node:
             workload.unsettled[node] = None
 
     def shut_out(self, workload: Workload, uids: Sequence[str]) -> set[str]:
-        """Which of these members at bind a release that is under way has to go on without: their room was taken
-        meanwhile, or others were bound out of the domain that they require. That a node has closed or is gone does not
-        stop a release.
+        """UIDs of members at bind that a release under way has to leave out.
+
+        Their room was taken meanwhile, or members were bound outside the domain that they require. A node that was
+        closed or deleted stops no release.
         """
         if not workload.unsettled or not uids:
             return set()
@@ -312,10 +337,10 @@ class Revocations:
         }
 
     def drop_broken(self, workload: Workload, now: float) -> None:
-        """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
+        """Apply what was noticed during a release or an unknown Binding, when no promise could be revoked."""
         if workload.members.steps[Step.FAILED]:
             self._drop_unled(workload, now)
-        if not workload.admitted:  # else ``Upkeep.keep`` does that
+        if not workload.admitted:  # ``Upkeep.keep`` does that for an admitted job
             self.leave_namespace(workload, now)
         if workload.unsettled:
             self._drop_unfit(workload, now)
@@ -323,14 +348,14 @@ class Revocations:
             self.drop_too_few(workload, now)
 
     def _drop_unled(self, workload: Workload, now: float) -> None:
-        """Whom nobody leads to his node would keep it for ever."""
+        """Revoke the plan if a nomination or ungating failed: the member would keep its claim indefinitely."""
         for member in workload.members.placed.values():
             if member.step is Step.FAILED and member.state is not MemberState.UNKNOWN:
                 why = f"pod {member.pod.name} could not be nominated or ungated while others were bound"
                 return self.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
-        """The nodes that have changed, or that members are bound on who were not promised them."""
+        """Revoke promises on nodes that have changed, or that members are bound on without a promise."""
         members, claims = workload.members, self._claims
         for node in list(workload.unsettled):
             for owner, claim in list(claims.promised_on(node)):
@@ -350,8 +375,10 @@ class Revocations:
             workload.unsettled.clear()
 
     def run_out(self, workload: Workload, why: str, now: float) -> bool:
-        """Those that are held can wait no longer. Whether every promise is taken back: not those of a job that is being
-        started, whose pods come to bind again."""
+        """End the wait of held members that cannot wait any longer. Returns whether every promise was revoked.
+
+        A job that is being started keeps its promises, since its pods come to bind again.
+        """
         if workload.being_started:
             self.let_go(workload, why, now)
             return False
@@ -359,19 +386,19 @@ class Revocations:
         return True
 
     def let_go(self, workload: Workload, why: str, now: float) -> None:
-        """The binds that are held fail, and have to come again: the nodes stay promised."""
+        """Fail the held binds, which have to come again. The nodes stay promised."""
         for uid in list(workload.members.holds):
             self._outbox.answer_hold(workload, workload.members[uid], why)
         workload.release.wait_for(None)
         self.extend(workload, now)
 
     def extend(self, workload: Workload, now: float) -> None:
-        """kube-scheduler has a full plan's time again to take the placement up."""
+        """Give kube-scheduler the full time again to take up the plan."""
         workload.wait_until(now + self._limits.plan_s)
 
     @staticmethod
     def _pod_of(workload: Workload, owner: Owner) -> Pod:
-        """Who is promised the room, or what will ask for it."""
+        """The pod that is promised the room, or the template of the slot."""
         members = workload.members
         return workload.asking(members.slots.templates[owner.slot] if isinstance(owner, SlotOf) else members[owner].pod)
 

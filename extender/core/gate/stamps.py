@@ -1,11 +1,13 @@
 """Stamps: what a Binding writes on a pod, and the release that a restart reads from the stamps of a workload.
 
 The last Binding of a release stamps ``release-complete``, which is then written on a second member, on another node.
-So a restart tells a release that broke off from a pod that was lost. A pod on a node is in the gang of its stamp: an
-edit that came after its Binding was asked for moves it nowhere.
+So a restart tells a release that broke off from a complete one that has lost a pod. A pod on a node is in the gang of
+its stamp: an edit after its Binding was asked for moves it nowhere.
 
 One stamp is the deletion cost, by which a ReplicaSet removes members when it is scaled down, so that domains stay
-whole. Members with an index need none: they are placed by it, and their controllers remove the highest ones first."""
+whole. Members with an index need none: their place follows from it, and their controllers remove the highest ones
+first.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
-"""Kubernetes' own annotation: of the pods of a ReplicaSet those with the lowest cost go first."""
+"""Kubernetes' own annotation: a ReplicaSet deletes pods with the lowest cost first."""
 
 
 def costs_of(workload: Workload, uids: Collection[str], claims: Claims) -> Mapping[str, Mapping[str, str]]:
-    """The costs of these members, from 1 up, as annotations; of those alone that are removed by cost and for which
-    nobody has said one.
+    """The deletion costs of these members, from 1 up, as annotations.
 
-    First goes whoever is in the domain with the fewest members of the gang, of the widest level; in that, of the next
-    level; at last the one with the highest rank. Those that were bound before keep their costs.
+    Members that are not removed by cost, or that state a cost themselves, get none. Members that were bound before keep
+    theirs. Members in the domain with the fewest members have the lowest costs, compared from the widest level
+    to the nearest. In one domain the highest rank has the lowest cost.
     """
     asked = [uid for uid in uids if workload.members[uid].pod.removed_by_cost]
     if not asked:
@@ -60,14 +62,16 @@ RELEASE_QUORUM = "muster.dev/release-quorum"
 RELEASE_SIZE = "muster.dev/release-size"
 RELEASED_AT = "muster.dev/released-at"
 STAMPED = (GANG_UID, GANG_NAME, GANG_QUEUE, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
-"""What is read again after a restart."""
+"""Annotations that a restart reads."""
 NODE = "muster.dev/node"
 RANK = "muster.dev/rank"
 DOMAIN = "muster.dev/domain"
-"""The member's index, or its place among all where members have none or several series of them, and its domain of the
-nearest level."""
+"""The member's rank and its domain of the nearest level.
+
+The rank is its index. Where members have no index, or are of several series, it is the place among all members.
+"""
 WRITTEN = frozenset((*STAMPED, NODE, RANK, DOMAIN))
-"""All keys of ours that a Binding writes."""
+"""All keys of Muster that a Binding writes."""
 
 _LONGEST_UID = 128
 _LONGEST_NAME = 253
@@ -88,7 +92,7 @@ def marks_of(stamp: Stamp) -> dict[str, str]:
 
 
 def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
-    """The stamp as it stands on a pod, or None. Anybody can write these: what cannot be read was not said."""
+    """The stamp on a pod; None if there is none or it is invalid, since any client can write these annotations."""
     gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
     if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
         return None
@@ -107,8 +111,9 @@ def _count(text: str) -> int:
 
 
 def gang_uid(workload: Workload) -> str:
-    """The UID of its PodGroup, else of the controller of most members: one that was moved from another gang has the
-    controller of that gang.
+    """The UID of the workload's PodGroup, else of the controller of most members.
+
+    A member that was moved from another gang has the controller of that gang.
     """
     if workload.group is not None:
         return workload.group.uid
@@ -117,14 +122,14 @@ def gang_uid(workload: Workload) -> str:
 
 
 def gang_to_stamp(workload: Workload) -> str:
-    """What the next Binding says of the gang: the same as those of its release before, whoever has come or gone."""
+    """The gang that the next Binding stamps: the same as earlier Bindings of its release."""
     stamps = (member.pod.stamp for member in workload.members.bound.values())
     same = (stamp.gang for stamp in stamps if stamp is not None and stamp.release == workload.release.name)
     return next(same, "") or gang_uid(workload)
 
 
 def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
-    """At least for these members: what is stamped on them."""
+    """The ranks to stamp, by UID, of at least these members."""
     members = workload.members
     indexes = {uid: index for uid in uids if (index := members[uid].pod.index) is not None}
     one_series = len({pod.series for pod in workload.live}) <= 1
@@ -137,7 +142,7 @@ def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
 
 
 def recover_release(process: Process, pods: Mapping[str, Pod], astray: Astray, workload: Workload, now: float) -> None:
-    """Read the release from the stamps, and whether it was whole."""
+    """Read from the stamps which release the workload had, and whether it was complete."""
     name = next((stamp.release for pod in workload.bound if (stamp := pod.stamp) is not None), "")
     stamps = [stamp for pod in _stamped(pods, astray, workload, name) if (stamp := pod.stamp) is not None]
     began = min((stamp.at for stamp in stamps if stamp.at), default=None)
@@ -146,11 +151,11 @@ def recover_release(process: Process, pods: Mapping[str, Pod], astray: Astray, w
 
 
 def was_whole(pods: Mapping[str, Pod], astray: Astray, workload: Workload, release: str) -> bool:
-    """Whether the stamps say that this release was bound as a whole, whatever is needed now.
+    """Whether the stamps say that this release was bound completely, whatever is needed now.
 
-    One that broke off is told by how many slots it has bound: fewer than its quorum, or of a podset or role than that
-    needs. What an earlier version stamped says no quorum: there it is whole unless the member that was to be bound
-    last, whose UID names it, is there.
+    A release that broke off has bound fewer slots than its quorum, or fewer of a podset or role than that needs. Stamps
+    of an earlier version have no quorum. Such a release is complete unless the member that was to be bound last, whose
+    UID is its name, is still there.
     """
     podsets, stamped = workload.podsets, _stamped(pods, astray, workload, release)
     stamps = [stamp for pod in stamped if (stamp := pod.stamp) is not None]
@@ -167,8 +172,9 @@ def was_whole(pods: Mapping[str, Pod], astray: Astray, workload: Workload, relea
 
 
 def _stamped(pods: Mapping[str, Pod], astray: Astray, workload: Workload, release: str) -> list[Pod]:
-    """Those bound with this release. What others were bound with is not ours; pods of its job that were bound with it
-    and moved to another gang by an edit tell as much as its members.
+    """Pods that were bound with this release.
+
+    Pods of the job that an edit moved to another gang since count as much as members.
     """
     bound = [*(member.pod for member in workload.members), *moved_away(pods, astray, workload)]
     return [pod for pod in bound if pod.stamp is not None and pod.stamp.release == release]

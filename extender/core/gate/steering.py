@@ -1,13 +1,13 @@
 """Steer kube-scheduler to the planned nodes, and take the gates off: how a plan is carried out.
 
-The setting ``steering`` chooses the means, and so what that means for a pod (docs/steering.md). A nomination has
-kube-scheduler look at one node first, and keeps the room there from pods of equal or lower priority. It also wakes a
-member that was refused. The gates come off when all nominations are written; in a small cluster at once and without
-nominations. A pin is node affinity on the pod. Members that are in each other's way are steered in rounds: the next
-round begins when all members before it have reached bind.
+The setting ``steering`` chooses the means (docs/steering.md). A nomination makes kube-scheduler look at one node first,
+and keeps the room there from pods of equal or lower priority. It also wakes a member that was refused. The gates come
+off when all nominations are written; in a small cluster they come off at once, without nominations. A pin is node
+affinity on the pod. Members that block each other are steered in rounds: the next round begins when all members of the
+earlier ones have reached bind.
 
-Writes that nothing waits for, and that could not be made, are asked for again after a pause, while they are wanted
-(``Repeats``): a restart would ask for them, so time has to do so as well.
+``Repeats`` asks again, after a pause, for writes that failed and that no workload waits for, while they are wanted. A
+restart would ask for them, so they must not need one.
 """
 
 from __future__ import annotations
@@ -35,22 +35,26 @@ from policies.model import GANG_GATE, UNCONSTRAINED, GroupKey, Job, Pod, Reserva
 from policies.placement.rules import Unclear, rules_of, seen_by
 
 _LARGEST_PIN = 64
-"""Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
+"""Nodes that a pin may name. Each costs 100 bytes of the pod, for as long as the pod lives."""
 
 _MOST_SCANNED = 500
-"""Nodes up to which it costs kube-scheduler less to look at all of them, as it is configured to, than the API server
-and Muster a nomination. The figures are in docs/steering.md."""
+"""The largest cluster, in nodes, in which nominations are left out.
+
+Up to this size a look at all nodes costs kube-scheduler less than a nomination costs the API server and Muster. The
+figures are in docs/steering.md.
+"""
 PROVISION_S = 600.0
 """How long kube-scheduler waits for the volumes of a pod (``bindTimeoutSeconds`` of its plugin VolumeBinding)."""
 
 
 class SteeringMode(StrEnum):
-    """What makes kube-scheduler take the planned nodes.
+    """The means that makes kube-scheduler take the planned nodes.
 
-    A nomination is a second write for each pod, and can be taken back. A pin is part of the write that ungates, and is
-    for ever: if its nodes refuse the pod, only deleting the pod helps. Pods that were never gated are always nominated,
-    as are pods with node affinity terms of their own. ``auto``: in a small cluster nothing is written but what ungates,
-    because kube-scheduler looks at every node there, and the filter leaves the planned one; else a nomination.
+    A nomination is a second write for each pod, and can be cleared again. A pin is part of the write that ungates, and
+    is permanent: if its nodes refuse the pod, only deleting the pod helps. Pods that were never gated are always
+    nominated, and so are pods with node affinity terms of their own. ``auto``: in a small cluster only the ungating is
+    written. kube-scheduler looks at every node there, and the filter leaves the planned one. In a larger cluster the
+    pods are nominated.
     """
 
     AUTO = "auto"
@@ -63,22 +67,22 @@ _UNPINNED = (SteeringMode.AUTO, SteeringMode.NOMINATE)
 
 
 class Ways:
-    """How each pod is led in this mode."""
+    """The means for each pod in this mode."""
 
     def __init__(self, claims: Claims, mode: SteeringMode) -> None:
         self._claims = claims
         self._mode = mode
 
     def need_no_nomination(self, workload: Workload, pod: Pod, node: str) -> bool:
-        """Whether it is enough to ungate the pod. Plugins that look at other pods have to see those nominated."""
+        """Whether ungating the pod is enough. Plugins that look at other pods have to see those nominated."""
         if self._mode is not SteeringMode.AUTO:
             return bool(self.pin(workload, pod, node))
         small = len(self._claims.nodes) <= _MOST_SCANNED
         return small and GANG_GATE in pod.gates and pod.constraints is UNCONSTRAINED
 
     def pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:
-        """The nodes to pin it to when it is ungated; none if it is led otherwise."""
-        # Terms that are there already can be narrowed only one by one: leave them to their owner.
+        """The nodes to pin the pod to when it is ungated; empty if it is steered otherwise."""
+        # Existing terms can be narrowed only one by one, so pods that have any are nominated.
         if self._mode in _UNPINNED or GANG_GATE not in pod.gates or pod.selection.affinity is not None:
             return ()
         if any(spread.needs_choice for spread in pod.constraints.spread):
@@ -91,9 +95,9 @@ class Ways:
         return ()
 
     def _domain(self, pod: Pod, node: str) -> tuple[str, ...]:
-        """The nodes of the domain that it has to stay in, or of the largest one inside that is small enough for a pin.
+        """The nodes of the domain that the pod has to stay in, or of the largest one inside that a pin can name.
 
-        What asks for no level gets the domain of the nearest. None where there is no such domain.
+        A pod that asks for no level gets its nearest domain. Empty without such a domain.
         """
         view = seen_by([pod], self._claims.snapshot())
         row, rules = view.rows.get(node), rules_of([pod], view)
@@ -108,13 +112,13 @@ class Ways:
 
 
 _CONFIRMED = 2
-"""Members that say that their release is whole."""
+"""Members that carry the stamp of a complete release."""
 
 
 class Steering:
-    """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last.
+    """Writes what kube-scheduler reads about promised nodes. A gate cannot be put back, so it comes off last.
 
-    ``advises``: in advisory mode it promises nothing, writes nothing about nodes, and takes every gate off at once.
+    ``advises``: advisory mode. Then no node is promised, nothing is written about nodes, and gates come off at once.
     """
 
     def __init__(
@@ -142,13 +146,13 @@ class Steering:
 
     @property
     def carrier(self) -> Carrier:
-        """What carries a plan out."""
+        """The component that carries a plan out."""
         return Carrier.ADVISED if self._advises else Carrier.KUBE_SCHEDULER
 
     def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
-        """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come.
+        """Promise a node to a member and steer it there: at once, or in a later round (``turn``).
 
-        In advisory mode only remember the node. Members that have one by now keep it, for the comparison.
+        In advisory mode only remember the node. Members that already have one keep it, for the comparison.
         """
         pod = member.pod
         if self._advises:
@@ -161,12 +165,12 @@ class Steering:
             return self.tell(workload, member)
         workload.members.step(member, Step.LATER, "", turn)
         if pod.nominated_node:
-            # Left over from an earlier plan, it would be in the way of those before it.
+            # A nomination that is left from an earlier plan would block the members of earlier rounds.
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
         return None
 
     def lead_next(self, workload: Workload, now: float) -> None:
-        """Have kube-scheduler told of the next round, when everybody who was to be told before is at bind."""
+        """Steer the members of the next round, if all members of earlier rounds are at bind."""
         members = workload.members
         ahead = len(members.placed) - members.steps[Step.LATER]
         if workload.filling or len(members.holds) + len(members.binding) < ahead:
@@ -175,19 +179,19 @@ class Steering:
         turn = min(one.turn for one in later)
         told = [one for one in later if one.turn == turn]
         if _uncreated_before(workload, told, turn) or any(one.node in workload.unsettled for one in told):
-            return  # a node that has changed is looked at when the release has ended
+            return  # a changed node is checked when the release has ended
         members.holds.wait_from(now)
         for member in told:
             self.tell(workload, member)
 
     def tell(self, workload: Workload, member: Member) -> None:
-        """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
+        """Steer a member to its node: nominate it, and wake it if plugins have refused it; or only ungate it."""
         pod, node = member.pod, member.node
         if self._ways.need_no_nomination(workload, pod, node):
             workload.members.step(member, Step.READY, "")
             return
         workload.members.step(member, Step.NOMINATING, node)
-        # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
+        # Writing the nomination wakes a pod that was tried and refused, but not if the pod reads so already.
         renew = pod.nominated_node == node and not pod.gates
         wakes = not (pod.gates or renew) and parked(pod, self._claims.tenants)
         if member.clears is not (renew or wakes):
@@ -195,8 +199,10 @@ class Steering:
         self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, wakes))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:
-        """A nomination was written, or could not be: then the workload that cannot go on is returned, unless the watch
-        shows that it was written."""
+        """Handle the outcome of a nomination. Returns the workload if it cannot continue, else None.
+
+        It can continue if the watch shows the nomination although the write seemed to fail.
+        """
         found = self._store.member(event.uid)
         if found is None or found[1].step is not Step.NOMINATING or found[1].nominated != event.node:
             return None
@@ -205,16 +211,16 @@ class Steering:
         shown = member.pod.nominated_node == event.node
         if event.detail and (member.clears or not shown):
             return workload
-        # Only now can kube-scheduler take it up, however long the write was in the queue.
+        # The time to take it up starts now, however long the write was queued.
         workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
         self._told(workload, now)
         return None
 
     def shown(self, workload: Workload, member: Member) -> None:
-        """The watch shows a member's nomination, or that its release is whole.
+        """Handle what the watch shows of a member's nomination or of the stamp that its release is complete.
 
-        Gates wait for that: the API server begins the next write to the pod from its watch cache, and does it twice
-        when the cache is behind. In advisory mode every gate of ours comes off as soon as it is seen.
+        Gates wait for the nomination to show. The API server begins the next write to the pod from its watch cache, and
+        does it twice when the cache is behind. In advisory mode every gate of Muster comes off when the pod is seen.
         """
         pod = member.pod
         if self._advises:
@@ -231,14 +237,16 @@ class Steering:
             workload.members.step(member, Step.NONE)
 
     def ungated(self, event: Ungated, now: float) -> Workload | None:
-        """A gate came off, or could not be taken off: then the workload that cannot go on is returned, unless the watch
-        shows that it is off."""
+        """Handle the outcome of an ungating. Returns the workload if it cannot continue, else None.
+
+        It can continue if the watch shows that the gate is off although the write seemed to fail.
+        """
         found = self._store.member(event.uid)
         if found is None or found[1].step is not Step.UNGATING:
             return None
         workload, member = found
         if self._advises:
-            # A gate that could not be taken off is tried again when the pod is next seen or planned for.
+            # A failed ungating is repeated when the pod is next seen or planned.
             workload.members.step(member, Step.NONE if event.detail else Step.LED)
             return None
         if event.detail and GANG_GATE in member.pod.gates:
@@ -248,14 +256,16 @@ class Steering:
         return None
 
     def _told(self, workload: Workload, now: float) -> None:
-        """kube-scheduler knows more now, and those that are held wait for what follows."""
+        """Restart the deadlines of the plan and of held members, since kube-scheduler has new facts now."""
         self.await_uptake(workload, now)
         workload.members.holds.wait_from(now)
         self._go_on(workload)
 
     def await_uptake(self, workload: Workload, now: float) -> None:
-        """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say
-        nothing, as the words would be the same: that is not waited for as long.
+        """Set the deadline for kube-scheduler to take up the plan.
+
+        It is shorter for a workload that was refused before. kube-scheduler may not report another refusal, since the
+        words would be the same.
         """
         if self._advises:
             return
@@ -264,8 +274,10 @@ class Steering:
         workload.wait_until(now + (min(limits.again_s, limits.plan_s) if workload.retries.words else limits.plan_s))
 
     def storage_seen(self, workload: Workload, now: float) -> None:
-        """Claims of its members have changed: while volumes are provisioned for them, kube-scheduler asks for no bind,
-        and once all are there it needs a moment."""
+        """Restart the deadlines if provisioning of the members' volumes has begun or ended.
+
+        Meanwhile kube-scheduler asks for no bind, and once all volumes exist it needs a moment.
+        """
         awaited = workload.storage_deadline
         self._await_storage(workload, now)
         if workload.storage_deadline != awaited:
@@ -277,19 +289,19 @@ class Steering:
         workload.await_storage(now + PROVISION_S if providing else 0.0, now)
 
     def _go_on(self, workload: Workload) -> None:
-        """It is settled when no write of its members is under way."""
+        """Have the workload settled if no write of its members is under way."""
         if not carrying_out(workload):
             self._store.mark_dirty(workload)
 
     def failed(self, workload: Workload, member: Member) -> None:
-        """A write could not be made while the gang is being released, when no promise is taken back."""
+        """Record a failed write during a release, when no promise can be revoked."""
         taken_up = member.state is not MemberState.ASSUMED
-        # If so, kube-scheduler has taken the member up without it.
+        # If it is taken up, kube-scheduler did not need the write.
         workload.members.step(member, Step.LED if taken_up else Step.FAILED)
         self._store.mark_dirty(workload)
 
     def again(self, workload: Workload, member: Member) -> None:
-        """Ask once more for the write that leads it on."""
+        """Repeat the write that a member is steered by."""
         if self._advises:
             return
         if member.step is Step.NOMINATING:
@@ -299,7 +311,7 @@ class Steering:
             self._store.mark_dirty(workload)
 
     def ungate(self, workload: Workload) -> None:
-        """Take our gate off every placed member, once all nominations are known to be written."""
+        """Take Muster's gate off every placed member, once all nominations are known to be written."""
         members, steps = workload.members, workload.members.steps
         if not steps[Step.READY] or steps[Step.NOMINATING] or steps[Step.WRITTEN] or workload.filling:
             return
@@ -315,26 +327,27 @@ class Steering:
             self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
 
     def settle(self, workload: Workload, member: Member) -> None:
-        """A member is bound, and is led nowhere any more."""
+        """End the steering of a bound member."""
         if member.step is not Step.CONFIRMING:
             workload.members.step(member, Step.NONE, "")
 
     def stop(self, workload: Workload, member: Member) -> None:
-        """The promise to this member ends: a nomination left behind would keep room from others."""
+        """End the steering of a member that loses its promise. A nomination that stays would keep room from others."""
         if self._advises:
             return
         pod, nominated = member.pod, member.nominated
-        # kube-scheduler clears the nomination of a failed bind itself, but not one that is written only afterwards.
+        # kube-scheduler clears the nomination of a failed bind, but not one that is written after that.
         left = member.hold is None or member.step is Step.NOMINATING
         workload.members.step(member, Step.NONE, "")
         if nominated and left and pod.live and not pod.node:
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
 
     def sweep(self, workload: Workload, now: float) -> None:
-        """Take back nominations of members that are promised nothing: each keeps room from others.
+        """Clear nominations of members without a promise: each keeps room from others.
 
-        kube-scheduler tries once to clear that of a failed bind, and a write of ours may fail for as long as it is
-        repeated. Others are left over from an earlier life of ours. In advisory mode all are kube-scheduler's own.
+        kube-scheduler tries only once to clear the nomination of a failed bind, and a write by Muster may fail
+        repeatedly. Other nominations are left from before a restart. In advisory mode all nominations are
+        kube-scheduler's own.
         """
         if self._advises:
             return
@@ -343,28 +356,28 @@ class Steering:
             pod = member.pod
             if pod.nominated_node and not pod.node and not member.placed and pod.scheduler in self._schedulers:
                 self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
-                # Even this may fail.
+                # This write may fail, too.
                 self.sweep_later(workload, now)
 
     def sweep_later(self, workload: Workload, now: float) -> None:
-        """Have a look, after a while, whether nominations that were to be cleared are."""
+        """Plan a check, after a while, that nominations were cleared as asked."""
         if self._advises:
             return
         workload.sweep(workload.sweep_at or now + self._limits.plan_s)
         self._store.mark_dirty(workload)
 
     def confirm(self, workload: Workload) -> None:
-        """Have it stand on two bound members, on two nodes if there are, that their release is whole.
+        """Have two bound members, on two nodes if possible, carry the stamp that their release is complete.
 
-        The last Binding writes it on one. If that one is lost, a restart must not take the others for what is left of a
-        release that broke off. Of a job one is enough: its slots keep their nodes, so that whoever comes for the lost
-        one completes it at once, and nothing is written on its pods.
+        The last Binding writes it on one. If that one is lost, a restart must not take the others for the rest of a
+        release that broke off. One is enough for a job: its slots keep their nodes, so a replacement completes it at
+        once, and nothing is written on its pods.
         """
         members = workload.members
         if self._advises or workload.admitted or not workload.release.complete or workload.releasing:
             return
         while len(members.confirmed) < _CONFIRMED:
-            # One that has ended before the watch has shown that it says so tells nobody.
+            # A member that ended before the watch showed its stamp does not count.
             confirming = members.bound.values() if members.steps[Step.CONFIRMING] else ()
             known = {one.uid: one.pod.node for one in confirming if one.step is Step.CONFIRMING}
             known |= {uid: one.pod.node for uid, one in members.confirmed.items()}
@@ -388,8 +401,10 @@ class Steering:
 
 
 def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> bool:
-    """Whether pods whose turn comes before this one have yet to be created. Those of a later wave may come only when
-    the members that are to be told run."""
+    """Whether pods of earlier rounds have not been created yet.
+
+    Pods of a later wave do not count, since they may be created only once the members of this round run.
+    """
     podsets, slots = workload.podsets, workload.members.slots
     if podsets is None or not slots.planned:
         return False
@@ -403,8 +418,12 @@ _FIRST_S, _LONGEST_S = 5.0, 300.0
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """``times``: how often in a row it could not be written. ``asked``: it was asked for since, and ``at`` is when no
-    answer means that it was written."""
+    """A write that failed.
+
+    ``times``: how often in a row it failed.
+    ``at``: when to ask for it again.
+    ``asked``: whether it was asked for since. Then ``at`` is when a missing answer means that it was written.
+    """
 
     effect: Repeatable
     times: int
@@ -413,8 +432,11 @@ class _Later:
 
 
 class Repeats:
-    """``lets_go``: whether this pod is to lose its gate though it has no node. ``frees``: whether this claim is to be
-    deallocated still."""
+    """Failed writes that no workload waits for, and when to ask for each again.
+
+    ``lets_go``: whether this pod is still to lose its gate although it has no node.
+    ``frees``: whether this claim is still to be deallocated.
+    """
 
     def __init__(
         self,
@@ -437,13 +459,13 @@ class Repeats:
         self._frees = frees
         self._later: dict[tuple[type, object], _Later] = {}
         self._first = inf
-        """When the first of them is due, or earlier."""
+        """When the first write is due, or earlier."""
 
     def unwritten(self, event: Unwritten, now: float) -> None:
         self.put(event.effect, now)
 
     def put(self, effect: Repeatable, now: float) -> None:
-        """Note that this could not be written."""
+        """Record that this write failed."""
         about: object
         match effect:
             case Reserve(key=workload, pod=pod, backfill=backfill):
@@ -459,7 +481,7 @@ class Repeats:
         self._later[key], self._first = _Later(effect, times, at), min(self._first, at)
 
     def repeat(self, now: float) -> None:
-        """Ask for those whose pause is over."""
+        """Ask for the writes whose pause is over."""
         if now < self._first:
             return
         for key, later in [(key, one) for key, one in self._later.items() if one.at <= now]:
@@ -473,7 +495,7 @@ class Repeats:
         return None if self._first == inf else self._first
 
     def _ask(self, effect: Repeatable, now: float) -> bool:
-        """Whether it is wanted still: then it is asked for as things are now."""
+        """Ask for a write as facts are now, if it is still wanted. Returns whether it is."""
         if isinstance(effect, Deallocate):
             if frees := self._frees(effect, now):
                 self._outbox.append(effect)
@@ -510,7 +532,7 @@ class Repeats:
         return effect if wanted else None
 
     def _left_over(self, effect: Reserve) -> Reserve | None:
-        """Return the write that takes a reservation off, if it is there still and its workload has none."""
+        """The write that removes a reservation from its object; None if it is gone, or its workload has one again."""
         key = effect.key
         workload = self._store.workloads.get(key)
         if key in (self._backfills.of if effect.backfill else self._preemptions.under_way):
