@@ -1,8 +1,9 @@
-"""Reservations for waiting workloads: which of them get one, and for how long it stands.
+"""Reservations for waiting workloads: which of them get one, and when it ends.
 
-The first workload of a queue tree that cannot start gets one once it has waited for ``reserve_after_s``. Those behind
-it start only where they leave its room alone, or end in time (``extender.core.ledger.backfill``). A reservation stays
-with its workload until that starts, is held or deleted, or a workload of a higher priority needs the place.
+The first workload of a queue tree that cannot start gets one once it has waited for ``reserve_after_s``. Workloads
+behind it start only where they leave its room alone, or end in time (``extender.core.ledger.backfill``). A reservation
+stays with its workload until that starts, is held or deleted, or a workload of a higher priority needs the place.
+
 Where the durations of running workloads are not known, the nodes are drained, for one workload of a tree at a time. All
 drained nodes together have at most ``drain_share`` of the GPUs, unless a single workload needs more.
 """
@@ -39,11 +40,11 @@ from policies.placement.snapshot import kinds
 from policies.steps import AT_ONCE, Steps, ordered
 
 _REVIEW_S = 60.0
-"""The pause before another search for a workload for which no room was found."""
+"""Seconds until the next search for a workload for which no room was found."""
 _REST_S = 1.0
-"""Between two reviews: each looks at every workload that waits."""
+"""Seconds between two reviews: each goes through every workload that waits."""
 _SEARCHES = 16
-"""Workloads for which one review looks for room: each search takes as long as a dozen plans."""
+"""Searches for room in one review: each takes as long as a dozen plans."""
 
 
 @dataclass(eq=False)
@@ -68,21 +69,21 @@ class Backfilling:
 
     def __post_init__(self) -> None:
         self._due = inf
-        """When the waiting workloads are to be looked at."""
+        """The instant of the next review; infinite if none is due."""
         self._looked_at = -inf
         self._searches = 0
-        """How many more workloads the review may look for room for."""
+        """How many more workloads this review may search room for."""
 
     @property
     def _enabled(self) -> bool:
         return self._limits.reserve_after_s < inf
 
     def due(self) -> float | None:
-        """When the next review is due, if one is."""
+        """When the next review is due; None if none is."""
         return max(self._due, self._looked_at + _REST_S) if self._due < inf else None
 
     def wait(self, workload: Workload) -> None:
-        """A workload waits from now on: it may get a reservation when it has waited for long enough."""
+        """Record that a workload waits: it may get a reservation when it has waited for long enough."""
         if not self._enabled:
             return
         tree = self._tree_of(workload.key)
@@ -110,8 +111,11 @@ class Backfilling:
             yield from self._review_tree(tree, waiting, now)
 
     def written(self, event: Reserved, now: float) -> None:
-        """A reservation that could not be written stands as long as the process does. One that ended meanwhile is taken
-        off again, and what could not be taken off is tried again later."""
+        """Handle the outcome of writing a reservation.
+
+        If the write failed, the reservation is kept until the process ends. If the reservation has ended meanwhile, it
+        is removed from its object; a failed removal is repeated.
+        """
         if event.reservation is None:
             if event.detail:
                 self._repeats.put(Reserve(event.key, event.pod, event.job, None, backfill=True), now)
@@ -119,7 +123,8 @@ class Backfilling:
             self._outbox.append(Reserve(event.key, event.pod, event.job, None, backfill=True))
 
     def follow(self, now: float) -> None:
-        """After an event: end the reservations of workloads that wait no more, and keep what has come free."""
+        """End the reservations of workloads that wait no more, and keep room that has come free. Called after every
+        event."""
         backfills = self._backfills
         if not backfills.of:
             return
@@ -127,7 +132,7 @@ class Backfilling:
             self._end(key, now)
         for key, reservation in backfills.of.items():
             if reservation.after is not None and reservation.after not in self._store.workloads:
-                reservation.after = None  # it has ended early: its name is no reason any more
+                reservation.after = None  # the workload has ended early, so reasons must not name it
                 self._pending.wake(Own(key, anew=True))
         backfills.keep(now)
         for key in backfills.take_grown():
@@ -136,9 +141,10 @@ class Backfilling:
         self._due = min(self._due, now if backfills.doubted else soonest)
 
     def restore(self, now: float) -> None:
-        """After a restart: the reservations that are written on waiting workloads stand, where they can be believed.
+        """Take over the reservations that are written on waiting workloads, after a restart.
 
-        Any user can write one: it is for no more than the workload asks for, and no tree has more than it may have.
+        Any user can write one. So it may reserve no more than the workload asks for, and no tree gets more reservations
+        than its limit.
         """
         for key in list(self._pending.keys):
             workload = self._store.workloads[key]
@@ -155,7 +161,8 @@ class Backfilling:
                     self._write(key, written_on, None)
 
     def with_facts(self, workload: Workload, outcome: AskNodes | Cause) -> AskNodes | Cause:
-        """Add to why a workload waits what is reserved for it, and what is for others that it may not use."""
+        """Add to the cause why a workload waits: its own reservation, and reservations of others that it may not
+        use."""
         if not self._backfills.of or not isinstance(outcome, Lacks):
             return outcome
         if (own := self._backfills.of.get(workload.key)) is not None:
@@ -195,10 +202,11 @@ class Backfilling:
         try:
             return (yield from ordered(waiting, lambda one: (turns.of(one), numbers.get(one.key, 0))))
         except PolicyError:
-            return []  # its turn says so
+            return []  # the turn of the workload reports the error
 
     def _rival(self, tree: str, priority: int) -> GroupKey | None:
-        """The reservation of the tree that has the lowest priority, if that is lower than this one."""
+        """The workload of the tree whose reservation has the lowest priority, if that is lower than this one; else
+        None."""
         of_tree = [(one.priority, key) for key, one in self._backfills.of.items() if one.tree == tree]
         lowest, key = min(of_tree, key=lambda one: one[0])
         return key if lowest < priority else None
@@ -222,7 +230,8 @@ class Backfilling:
         return True
 
     def _renew(self, workload: Workload, now: float) -> Steps[None]:
-        """Renew a reservation where running workloads have not ended in time. Earlier nodes replace the ones it has."""
+        """Renew a reservation whose start was delayed by running workloads. Nodes that are free earlier replace its
+        nodes."""
         before = self._backfills.of[workload.key]
         found = yield from self._opening(workload, now)
         if self._backfills.of.get(workload.key) is not before or not self._waits(workload.key):
@@ -238,7 +247,7 @@ class Backfilling:
         self._backfills.begin(workload.key, after, now)
         self._write(workload.key, before.written_on, after)
         self._pending.wake(Own(workload.key, anew=True))
-        # Whatever would have ended too late for the former start may end in time now.
+        # A workload that would have ended too late for the former start may end in time now.
         self._pending.wake(Nodes())
 
     def _opening(self, workload: Workload, now: float) -> Steps[Opening | None]:
@@ -248,7 +257,7 @@ class Backfilling:
         return (yield from self._endings.find(workload, demand, demand.shape, now))
 
     def _may_have_one(self, workload: Workload) -> bool:
-        """Whether the workload lacks room or quota, and nothing else is done about that."""
+        """Whether the workload lacks room or quota, and neither a preemption nor its start is under way."""
         demand = workload.asked
         return (
             isinstance(workload.telling.cause, Lacks)
@@ -261,7 +270,7 @@ class Backfilling:
         )
 
     def _may_drain(self, key: GroupKey, reservation: Backfill) -> bool:
-        """Whether nodes may be drained for the workload, beside the nodes that are drained already."""
+        """Whether nodes may be drained for the workload, besides the nodes that are drained already."""
         drained = [one for other, one in self._backfills.of.items() if one.drains and other != key]
         if not drained:
             return True
@@ -284,14 +293,14 @@ class Backfilling:
         return self._quotas.queues.picture.tree.root_of(self._quotas.members.queue_of(key) or "")
 
     def _waits(self, key: GroupKey) -> bool:
-        """Whether the workload is there, lacks nodes, and is neither held nor wrong in itself."""
+        """Whether the workload exists, lacks nodes, is not held, and has no problem of its own."""
         workload = self._store.workloads.get(key)
         if workload is None or key not in self._pending.keys:
             return False
         return workload.demand is None or workload.demand.trouble is None
 
     def _end(self, key: GroupKey, now: float) -> None:
-        """End a reservation: its room is for everybody, and the next workload may get one."""
+        """End a reservation: its room is free for all workloads, and the next one may get a reservation."""
         if (reservation := self._backfills.end(key, now)) is None:
             return
         for node in reservation.rooms:

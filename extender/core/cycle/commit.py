@@ -1,6 +1,7 @@
-"""Commit a plan that was checked: every slot is promised its node, in a large gang some at a time.
+"""Commit a plan that was checked: every slot is promised its node, for a large gang some slots at a time.
 
-This is the only way from a plan to promises. From here on the room and the quota of the plan are claimed."""
+No other code turns a plan into promises. From here on the room and the quota of the plan are claimed.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ from policies.placement.request import shape_of
 from policies.steps import Steps
 
 _AT_ONCE = 100
-"""How many slots are promised their nodes in one step."""
+"""Slots that are promised their nodes in one step."""
 _SEAT = 4
-"""What each costs, in units of ``policies.steps``."""
+"""The cost of each slot, in units of ``policies.steps``."""
 
 Holds = Callable[[Workload, Plan], bool]
 Seat = tuple[Pod, str]
@@ -38,7 +39,7 @@ Seat = tuple[Pod, str]
 
 @dataclass(eq=False)
 class Commit:
-    """The only way from a plan to promises."""
+    """Turns plans into promises."""
 
     _store: Store
     _room: Room
@@ -52,20 +53,23 @@ class Commit:
     _revocations: Revocations
 
     def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
-        """``holds`` says whether a part of the plan can still be promised, after others were let in."""
+        """Promise every slot of the plan its node.
+
+        ``holds``: whether the rest of a plan can still be promised, after other events were handled in between.
+        """
         seats = list(zip(plan.pods, plan.nodes.values(), strict=True))
         if plan.flavors is not None:
             workload.flavor(plan.flavors)
         workload.filling = len(seats) > _AT_ONCE
         if workload.job is not None:
-            workload.job.withdraw_start()  # a plan of which a part is left does not start it meanwhile
+            workload.job.withdraw_start()  # so that a partly committed plan does not start the job
         self._starting.begin(workload.key, plan.pods)
         for at in range(0, len(seats), _AT_ONCE):
             some = seats[at : at + _AT_ONCE]
             if at:
                 self._books.enter(workload)
                 as_of, version = self._claims.changes, workload.version
-                # Together with the first hundred the whole plan was checked.
+                # With the second hundred the cost of checking the whole plan is counted.
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
                 changed = (as_of, version) != (self._claims.changes, workload.version)
                 if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
@@ -83,13 +87,13 @@ class Commit:
 
     @staticmethod
     def _end(workload: Workload) -> None:
-        """The slots have their nodes. A job that has no plan yet is started with them."""
+        """Finish the commit. A job without a written plan is started with this one."""
         workload.filling = False
         if workload.job is not None and workload.job.plan is None:
             workload.job.decide_start("its plan is committed")
 
     def _kept(self, workload: Workload, promised: Sequence[Seat]) -> bool:
-        """Whether each that was promised a node still has the promise, or is there."""
+        """Whether each pod that was promised a node still has the promise or is bound there."""
         members, planned = workload.members, workload.members.slots.planned
         for pod, node in promised:
             member = members.get(pod.uid)
@@ -98,7 +102,7 @@ class Commit:
         return True
 
     def _goes_on(self, workload: Workload, rest: Sequence[Seat], holds: Holds) -> bool:
-        """Whether the next slots can be promised their nodes: nothing that matters has changed meanwhile."""
+        """Whether the next slots can be promised their nodes: nothing relevant has changed meanwhile."""
         if workload.releasing or self._store.workloads.get(workload.key) is not workload:
             return False
         members = workload.members
@@ -110,7 +114,7 @@ class Commit:
         return holds(workload, Plan([pod for pod, _ in rest], {pod.identity: node for pod, node in rest}))
 
     def _give_up(self, workload: Workload, now: float) -> None:
-        """Some of a gang that has yet to start are promised a node, and the others have lost theirs."""
+        """End a commit that cannot go on. A gang that has yet to start loses the promises made so far."""
         release = workload.release
         started = release.complete or workload.releasing or release.partial_since is not None
         promised = workload.members.placed or (workload.members.slots.planned and not workload.admitted)
@@ -120,13 +124,13 @@ class Commit:
         self._store.mark_dirty(workload)
 
     def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
-        """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
+        """Promise the nodes. A replacement uses up room that is kept on its node; the rest stays kept."""
         members = workload.members
         for pod, node in seats if workload.reserved else ():
             self._room.use_kept(workload, pod, node)
         self._preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
         placed = len(members.placed)
-        # Whoever is told later gives those who are told by now no more time: they may have been refused.
+        # Members that are steered later do not extend the time of earlier ones, which kube-scheduler may have refused.
         goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
@@ -155,9 +159,9 @@ class Books:
     _candidates: Candidates
 
     def enter(self, workload: Workload) -> bool:
-        """Enter a workload that was settled into the books: who waits, who uses quota, and who may give way.
+        """Enter a settled workload into the books: whether it waits, what quota it uses, and whether it may be evicted.
 
-        One without pods and job is forgotten. Returns whether it stays.
+        A workload without pods and job is forgotten. Returns whether it stays.
         """
         key, slots, stays = workload.key, workload.members.slots, True
         empty = not len(workload.members) and not (workload.reserved and workload.remade)

@@ -1,18 +1,18 @@
-"""The admission cycle: quota, then nodes, then commit, evict, ask for nodes, or wait. This file is to be read first.
+"""The admission cycle: quota, then nodes, then commit, evict, ask for nodes, or wait. Read this file first.
 
-Everybody who waits stands in one line, and gets a turn in it. One without room does not block those behind it.
+All waiting workloads are in one line, and each gets a turn. One without room does not block those behind it.
 
-1. ``listen``: after every event, whether a cycle is due, and when: a moment after the change that calls for it.
-2. ``tick``: a cycle begins, or goes on for one slice. Other events get in between slices, and what they change is for
-   the next cycle.
-3. ``_begin``: what has changed since the last cycle, and so who is to be looked at.
-4. ``_run``: the cycle itself: old shortfalls are dropped that no longer hold, the line is made, and each workload in it
-   has its turn.
-5. ``_turn``: what is found for one workload (``_hindrance``, ``_plan``, ``_instead``), and what is done about it
+1. ``listen``: after every event, decides whether a cycle is due, and when: a moment after the change that calls for it.
+2. ``tick``: begins a cycle, or goes on with one for a slice. Other events get in between slices, and what they change
+   is for the next cycle.
+3. ``_begin``: takes the changes since the last cycle, and so finds the workloads that get a turn.
+4. ``_run``: the cycle itself. It drops old shortfalls that no longer hold, makes the line, and gives each workload in
+   it a turn.
+5. ``_turn``: finds what can be done for one workload (``_hindrance``, ``_plan``, ``_instead``), and does it
    (``_carry_out``).
 
-What was found for a shape stands until something changes that it rests on. So a cycle over thousands who wait costs
-nothing where nothing has changed for them.
+The shortfall of a shape is cached until something changes that it depends on. So a cycle over thousands of waiting
+workloads costs nothing where nothing has changed for them.
 """
 
 from __future__ import annotations
@@ -74,19 +74,19 @@ from policies.steps import AT_ONCE, Steps, metered
 
 Act = Plan | Changed | PolicyError | Later | Evict | AskNodes
 Outcome = Act | Cause
-"""The outcome of the turn of a workload. A Cause: the workload waits, and that is why."""
+"""The outcome of a workload's turn. A Cause means that the workload waits because of it."""
 
 LOOK, TRY, SEAT = 2, 50, 4
-"""What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
+"""The cost of considering a workload, of trying to place it, and of each member, in units of about 5 microseconds."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
-"""After a cycle, room that comes free is not looked at for 20 us per unit that the cycle spent in vain, 2 s at most."""
+"""Freed room starts the next cycle no sooner than 20 us for each unit that the last one has wasted, 2 s at most."""
 
 
 class EarlierLife(Protocol):
-    """What a restart finds of an earlier life of the process, in slices (``extender.core.lifecycle``)."""
+    """Recovery after a restart, in slices (``extender.core.lifecycle``)."""
 
     def all(self, now: float) -> Steps[None]:
-        """Find out about every workload."""
+        """Recover the state of every workload."""
 
     def end(self, now: float) -> Steps[None]:
         """Have calls answered from now on."""
@@ -97,7 +97,7 @@ class EarlierLife(Protocol):
 
 @dataclass(eq=False)
 class Cycle:
-    """The cycle, and when it runs. The one object of the core remembers what was found for those it could not admit."""
+    """The cycle, and when it runs. It caches the shortfalls of workloads that could not be admitted."""
 
     _limits: Limits
     _process: Process
@@ -140,7 +140,7 @@ class Cycle:
         self._rest_until = 0.0
         self._refresh_at = 0.0
         self._vain = 0
-        """What this cycle has spent on those who could not be admitted."""
+        """Units that this cycle has spent on workloads that could not be admitted."""
         self._in_need: tuple[str, ...] | None = None
 
     @property
@@ -153,12 +153,12 @@ class Cycle:
         return self._due if self._walk is None else self._began
 
     def listen(self, now: float) -> None:
-        """See, after every event, whether it calls for a cycle, and when."""
+        """Schedule a cycle if the event calls for one. Called after every event."""
         if self._walk is not None or not self._process.synced:
             return
         hopeful = self._changes.hopeful
         if not self._pending.keys and (hopeful or self._changes.taken):
-            # Whoever comes is looked at for the first time, so nothing of the past matters any more.
+            # The next workload gets its first turn, so earlier changes and shortfalls do not matter.
             self._shortfalls.keep(())
             hopeful = False
             self._changes.take()
@@ -175,7 +175,7 @@ class Cycle:
             self._due = at
 
     def _appointed(self, at: float) -> float | None:
-        """The first instant from ``at`` on at which somebody wants to be looked at though nothing has changed."""
+        """The first instant from ``at`` on at which a workload wants a turn although nothing has changed."""
         wanted = [self._queued.due]
         if self._changes.taken:
             wanted.append(self._refresh_at)
@@ -184,7 +184,7 @@ class Cycle:
         return min((max(at, due) for due in wanted if due is not None), default=None)
 
     def tick(self, now: float) -> bool:
-        """Go on, or begin a cycle that is due. Returns whether one has ended: single pods get what is left."""
+        """Go on, or begin a cycle that is due. Returns whether one has ended: single pods get the room that is left."""
         self._now = now
         self._ahead.lapse(now)
         if self._walk is None and self._due is not None and now >= self._due:
@@ -202,12 +202,12 @@ class Cycle:
                 self.passes += 1
                 return True
         if self._walk is not None:
-            # A plan may be half made: what it has seen of the nodes stays as it is until it is done.
+            # A plan may be half made: its view of the nodes stays the same until it is done.
             self._claims.lend()
         return False
 
     def _begin(self, now: float) -> None:
-        """Take what has changed since the last cycle, and begin one with it."""
+        """Begin a cycle with the changes since the last one."""
         changes = self._changes
         if changes.hopeful and now < self._rest_until:
             return
@@ -230,16 +230,20 @@ class Cycle:
                 every = True
             else:
                 freed, met, gone = changes.in_the_end(self._claims.room), changes.met, bool(changes.freed)
-                ended, self._changes.taken = changes.ended, True  # what stands now grows old
+                ended, self._changes.taken = changes.ended, True  # the numbers in reasons are outdated from now on
         self._walk = self._run(freed, met, ended, gone=gone, every=every, victims=victims)
 
     def _run(
         self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool, every: bool, victims: bool
     ) -> Steps[None]:
-        """Run one cycle: look at old shortfalls in the light of what has changed, then give those who have none a turn.
+        """Run one cycle: drop shortfalls that the changes end, then give each workload without one a turn.
 
-        ``gone``: somebody has given room back. ``ended``: the workloads that have, for those whose reason names them.
-        ``every``: whatever lacks room is looked at. ``victims``: so is whatever others may be evicted for.
+        ``freed``: nodes with more room than before.
+        ``met``: pods that got a node, or whose labels changed.
+        ``ended``: the workloads that gave room back, to update reasons that name them.
+        ``gone``: whether room was given back.
+        ``every``: whether all workloads that lack room get a turn.
+        ``victims``: whether workloads that may evict victims get one, too.
         """
         if (yield from self._device_users.settle()):
             return
@@ -266,7 +270,7 @@ class Cycle:
                 if not line.has_postponed(workload):
                     self._park(workload)
                     yield from self._hold_up(line, workload)
-        # Only while a shape that depends on other pods waits do changes of those pods matter.
+        # Changes of other pods matter only while a shape waits that depends on other pods.
         self._changes.wary = self._changes.wary and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
         )
@@ -278,7 +282,7 @@ class Cycle:
     def _drop_shortfalls(
         self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool
     ) -> Steps[bool]:
-        """Drop what does not hold any more of what was found for shapes. Returns whether that is so of any."""
+        """Drop the shortfalls of shapes that do not hold any more. Returns whether any was dropped."""
         dropped = False
         for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
             concerned, cost = yield from metered(concerns(freed, met, shape, self._claims, gone=gone))
@@ -290,7 +294,7 @@ class Cycle:
         return dropped
 
     def _wake_for_victims(self, *, quota: bool) -> None:
-        """Wake workloads that others may be evicted for. ``quota``: those too that lack quota alone."""
+        """Wake workloads that may evict victims. ``quota``: including the ones that lack only quota."""
         helps_above = self._preempting.helps_above
         if helps_above == inf:
             return
@@ -300,7 +304,7 @@ class Cycle:
                     self._pending.wake(lacks)
 
     def _whole_line(self) -> Steps[Line]:
-        """Return the line of all whose turn may come, with those that quota was given back for, and single pods."""
+        """Return the line of the due workloads, of workloads that quota was given back for, and single pods."""
         line = yield from self._line(self._pending.take_due())
         for count, (queue, entries, waits_for) in enumerate(self._pending.take_invited(), 1):
             line.take(queue, entries, waits_for)
@@ -310,10 +314,10 @@ class Cycle:
         return line
 
     def _turn(self, workload: Workload, line: Line) -> Steps[int]:
-        """Find what can be done for a workload, and do it. Returns what that has cost beyond a plain turn.
+        """Find what can be done for a workload, and do it. Returns the cost beyond a plain turn.
 
-        A workload that changes meanwhile is looked at again in the next cycle. Its turn may come later in ``line`` by
-        what is found. However many slices it takes, its instant is that of its beginning.
+        A workload that changes meanwhile gets another turn in the next cycle. A turn that would have to borrow more may
+        come again later in ``line``. All slices of the turn use the instant of its beginning.
         """
         now = self._now
         if (asked := (yield from self._asked(workload, now))) is None:
@@ -333,11 +337,11 @@ class Cycle:
         return max(0, spent - least)
 
     def _carry_out(self, workload: Workload, shape: Shape, outcome: Outcome, now: float) -> Steps[int]:
-        """Do what was found for it. Returns what a commit has cost."""
+        """Carry out the outcome of a turn. Returns the cost of a commit, else 0."""
         match outcome:
             case Plan():
                 _, cost = yield from metered(self._commit.commit(workload, outcome, self._planner.holds, now))
-                self._quotas.count_unseen(workload)  # before anybody else is planned
+                self._quotas.count_unseen(workload)  # before any other workload is planned
                 return cost
             case Changed():
                 self._pending.wake(Own(workload.key))
@@ -356,7 +360,7 @@ class Cycle:
         return 0
 
     def _asked(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
-        """Return what it asks of the planner; None if it asks for nothing now."""
+        """Return what the workload asks of the planner; None if it asks for nothing now."""
         if workload.releasing:
             self._pending.looked_at(workload.key)
             yield LOOK
@@ -374,7 +378,7 @@ class Cycle:
         return demand, demand.shape
 
     def _hindrance(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Cause | None:
-        """Return why it cannot be admitted as far as is known, before anything is planned."""
+        """Return why the workload cannot be admitted, as far as is known without a plan."""
         why = (
             until_created(self._limits, self._creation, workload, now)
             or self._until_proven(workload, now)
@@ -390,7 +394,7 @@ class Cycle:
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, line: Line
     ) -> Steps[Plan | Changed | PolicyError | Unplaced]:
-        """Return a plan that can be committed now, or why there is none, and remember that for its shape."""
+        """Return a plan that can be committed now, or why there is none. A shortfall is cached for the shape."""
         self._changes.wary |= shape.related
         try:
             found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
@@ -399,7 +403,7 @@ class Cycle:
         if not isinstance(found, Refused):
             return found
         workload.unadvise()
-        # What lacks room with quota of its own says nothing of others.
+        # The shortfall of a workload with quota of its own does not apply to others of its shape.
         scope = f"{found.scope}/{workload.key}" if self._quotas.has_own(workload.key) else found.scope
         self._shortfalls.put(found.lack, shape, found.cause, scope, found.rests_on, found.waits_for)
         return found.cause
@@ -407,7 +411,7 @@ class Cycle:
     def _instead(
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
     ) -> Steps[Later | Evict | AskNodes | Cause]:
-        """Return what can be done for a workload without room or quota: others give way, or nodes are asked for."""
+        """Return the fallback for a workload without room or quota: evict victims, ask for nodes, or wait."""
         if (pending := self._elastic.pending(workload, shape)) is not None:
             return pending
         instead = yield from self._preempting.instead(workload, shape, why, line, now)
@@ -416,12 +420,15 @@ class Cycle:
         return self._backfilling.with_facts(workload, self._elastic.instead(workload, instead, now))
 
     def _until_proven(self, workload: Workload, now: float) -> Creating | None:
-        """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
-        never leave the room free at once that a larger gang waits for."""
+        """Why a job whose pods may never be created has to wait, while workloads of other namespaces wait.
+
+        Only one such job has room at a time. Two that alternate would never leave the room free at once that a larger
+        gang waits for.
+        """
         namespace = workload.key.namespace
         if not put_off(self._failed_creation, workload) or not self._creation.in_doubt(workload.key):
             return None
-        if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
+        if self._in_need is None:  # delayed jobs come last in the line, so the others have had their turn
             self._in_need = tuple(
                 islice(
                     dict.fromkeys(
@@ -436,12 +443,12 @@ class Cycle:
         return Creating()
 
     def _tell(self, workload: Workload, why: Cause, now: float) -> None:
-        """Make this why it waits, unless it says so already, or has started and grows."""
+        """Report the cause, unless it is reported already, or the gang has started and grows."""
         if why != workload.telling.cause and (workload.whole or not workload.seated):
             self._explain(workload, why, now)
 
     def _explain(self, workload: Workload, why: Cause, now: float) -> None:
-        """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
+        """Report why members wait: all of them, or those beyond the quorum of a gang that runs."""
         why = self._facts.in_full(workload, why)
         if (workload.whole or workload.grows) and not isinstance(why, OtherScheduler):
             workload.telling.explain_surplus(why)
@@ -449,7 +456,7 @@ class Cycle:
         self._reporter.explain(workload, why, now)
 
     def _blame(self, workload: Workload, error: PolicyError, now: float) -> None:
-        """A policy failed: that costs the workload its turn, and a while."""
+        """Handle the error of a policy: the workload loses its turn and rests for a while."""
         self._pending.looked_at(workload.key)
         self._counts.blame(error.policy)
         self._reporter.reached(workload, Milestone.DELAYED, now, detail=str(error))
@@ -459,16 +466,16 @@ class Cycle:
         self._store.mark_dirty(workload)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
-        """Skip it, and with it those of its queue that wait for the same quota."""
+        """Skip the workload, and with it those of its queue that wait for the same quota."""
         queue, demand = self._quotas.members.queue_of(workload.key), workload.asked
         if queue is not None and demand is not None and demand.shape is not None:
             line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
         yield LOOK
 
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
-        """Have the others of a StrictFIFO queue wait behind a workload that was refused, and tell them so.
+        """Have the others of a StrictFIFO queue wait behind a workload that was refused, with that as their reason.
 
-        Those with a preemption under way, with quota of their own, or that go on after a restart, have their turn.
+        Workloads with a preemption under way, with quota of their own, or that go on after a restart get their turn.
         """
         if (why := self._queued.strict.see(workload, self._now)) is None:
             return
@@ -478,7 +485,7 @@ class Cycle:
                 yield from self._turn(other, line)
                 self._park(other)
                 continue
-            if other.asked is not None or other.releasing:  # else it has changed: the next cycle looks at it
+            if other.asked is not None or other.releasing:  # else it has changed, and the next cycle considers it
                 self._pending.looked_at(other.key)
                 self._park(other)
                 asked = other.asked
@@ -488,7 +495,7 @@ class Cycle:
             yield LOOK
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
-        """Those about whom something may be found out."""
+        """Return the line of these workloads, without those whose shortfall is known."""
         line = Line(self._queued.turns, self._queued.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := self._store.workloads.get(key)) is not None]
@@ -512,7 +519,7 @@ class Cycle:
             self._blame(workload, error, self._now)
 
     def _is_shut(self, workload: Workload) -> bool:
-        """Return whether a workload that is due for its shape alone lacks something else, too. It is parked again."""
+        """Return whether a workload that is due for its shape alone has another known shortfall. It is parked again."""
         demand = workload.asked
         if not self._pending.is_due_for_shape(workload.key) or demand is None or demand.shape is None:
             return False
@@ -525,14 +532,16 @@ class Cycle:
         return True
 
     def _park(self, workload: Workload) -> None:
-        """Let a workload that was looked at wait for what it lacks. It needs no devices of an earlier start then."""
+        """Park a workload after its turn. It drops the devices of an earlier start."""
         self._queued.park(workload, self._shortfalls, self._now)
         self._backfilling.wait(workload)
         self._allocations.settle(workload)
 
     def recover(self, now: float, recovery: EarlierLife) -> None:
-        """After a restart, in slices: find out about each workload, take over the plans that hold, have calls answered
-        from then on, plan the others, and clear what is left of plans that do not hold.
+        """Recover after a restart, in slices.
+
+        Recovers each workload, takes over the plans that hold, and has calls answered from then on. Then plans the
+        others, and clears what is left of plans that do not hold.
         """
         self._now = self._began = now
         self._backfills.begin_cycle(now)
@@ -551,11 +560,11 @@ class Cycle:
         yield from recovery.end(self._now)
         self._quotas.past.begin(self._process.epoch, self._now)
         if self._now < self._process.paused_until:
-            self._pending.wake(Nodes())  # everybody is looked at when the pause is over
+            self._pending.wake(Nodes())  # all workloads get a turn when the pause is over
             return (yield from recovery.clear(self._now))
         line = yield from self._line([key for key in self._pending.keys if fills_up(self._store.workloads[key])])
         while isinstance(workload := line.next(), Workload):
-            # Nobody else gets the room that was kept for its pods that come later.
+            # No other workload gets the room that is kept for its later pods.
             yield from self._turn(workload, line)
             self._park(workload)
         self._refresh_at = self._now + self._limits.refresh_s
@@ -563,7 +572,7 @@ class Cycle:
         yield from recovery.clear(self._now)
 
     def _resume(self, workload: Workload) -> Steps[None]:
-        """Take the nominations of its members as the plan."""
+        """Take the nominations of the workload's members as its plan."""
         members = workload.members
         if workload.releasing or not any(one.pod.nominated_node and not one.pod.node for one in members.live.values()):
             return
@@ -576,7 +585,7 @@ class Cycle:
 
 
 def until_created(limits: Limits, creation: Creation, workload: Workload, now: float) -> Creating | None:
-    """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
+    """Why a job waits for the pods of admitted jobs that are still being created: its room would be kept for long."""
     podsets = workload.podsets
     if podsets is None or creation.lets(workload.key, podsets.minimum, now, limits.creation_s):
         return None
@@ -584,15 +593,17 @@ def until_created(limits: Limits, creation: Creation, workload: Workload, now: f
 
 
 def until_gone(preemptions: Preemptions, workload: Workload) -> Preempted | None:
-    """It gives way to another one, and some of it has yet to go."""
+    """Why a workload waits whose own pods, as victims of another one, have yet to go."""
     if (preemptor := preemptions.leaving.get(workload.key)) is None:
         return None
     return Preempted(preemptor)
 
 
 def until_started(starting: Starting, workload: Workload, demand: Demand, *, related: bool) -> SharedSpread | None:
-    """The topology spread of one that is being started counts its pods, or the other way round. What is half-released
-    waits for nobody."""
+    """Why a workload waits for one that is being started, because a topology spread of one counts pods of the other.
+
+    A partly released gang does not wait.
+    """
     if workload.release.partial_since is not None:
         return None
     return starting.ahead(workload.key, demand.pods, related=related)

@@ -1,6 +1,5 @@
-"""Quota and nodes in one decision: a flavor will do only if there is quota of it and the plan fits on its nodes.
-Otherwise the next flavor is tried.
-"""
+"""Quota and nodes in one decision: a flavor is used only if it has quota and the plan fits on its nodes. Otherwise the
+next flavor is tried."""
 
 from __future__ import annotations
 
@@ -32,15 +31,19 @@ from policies.statement import Statement
 from policies.steps import Steps
 
 _TRIES = 16
-"""Assignments of flavors that are tried for one workload in one pass."""
+"""Assignments of flavors that are tried for one workload in one turn."""
 _ASSIGN = 10
-"""What it costs to assign flavors, in units of ``policies.steps``."""
+"""The cost of assigning flavors, in units of ``policies.steps``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why it cannot be admitted, and whom that concerns. ``rests_on``: the shapes that were tried and had no room.
-    ``waits_for``: as in ``Shortfall``."""
+    """Why a workload cannot be admitted, and for which others that is true.
+
+    ``scope``: the workloads that the shortfall applies to.
+    ``rests_on``: the shapes that were tried and had no room.
+    ``waits_for``: as in ``Shortfall``.
+    """
 
     lack: Lack
     cause: Unplaced
@@ -51,7 +54,7 @@ class Refused:
 
 @dataclass(eq=False)
 class QuotaPlans:
-    """``plan`` for a workload that belongs to a ClusterQueue."""
+    """Plans for workloads that belong to a ClusterQueue."""
 
     _pods: Mapping[str, Pod]
     _quotas: Quotas
@@ -64,12 +67,14 @@ class QuotaPlans:
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        """A plan whose quota is there, with its flavors; or why there is none. One that has no
-        room but where it has to borrow from farther away may have its turn later in ``line``."""
+        """Return a plan with its flavors, whose quota is there; or why there is none.
+
+        ``line``: gets the workload again at a later turn if it only fits where it borrows from farther away.
+        """
         found = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
         if not isinstance(found, Refused) or found.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
             return found
-        # There is quota for some of them, and those that come first find no room: maybe others do.
+        # There is quota for some pods, and the first ones find no room: others may.
         tried_as = dict.fromkeys(found.rests_on)
         made = workload.flavoring
         every = yield from self._try(workload, demand, demand.pods, shape, made, shortfalls, tried_as)
@@ -120,7 +125,8 @@ class QuotaPlans:
         with quotas.statement(workload.key):
             short = self._facts.shortage(workload, queue, least, choices.refused, last, promised=promised)
             known = None if held or partial else awaited(picture, queue, least, choices.refused, lack)
-        # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
+        # A problem of the workload itself appears with every flavor; if only room is lacking, another flavor may have
+        # it.
         kind = next(iter(kinds)) if len(kinds) == 1 else NoRoom if kinds else NoQuota
         return Refused(lack, kind(short), queue.name, (*tried_as,), known)
 
@@ -139,13 +145,13 @@ class QuotaPlans:
         return later
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
-        """Of what it asks for, no more than has to start together."""
+        """The demand for the pods that have to start together, and no others."""
         must = must_of(workload, demand.pods, shape)
         asked, shape = yield from self._demands.flavored(workload, must, shape, workload.flavoring)
         return Demand(demand.version, None, asked, shape), shape
 
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
-        """What it would get by quota alone."""
+        """The assignment that the workload would get by quota alone."""
         picture = self._quotas.queues.picture
         asked = Asked(workload, demand.pods, queue, picture)
         choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, asked.closed())
@@ -179,7 +185,7 @@ class QuotaPlans:
     def _is_there(
         self, workload: Workload, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, found: Assignment
     ) -> bool:
-        """Others may have used quota while the plan was made."""
+        """Whether the quota of the plan is still there: other workloads may have used it while the plan was made."""
         if isinstance(plan, Changed):
             return True
         usage: dict[tuple[str, str], int] = {}
@@ -193,7 +199,7 @@ class QuotaPlans:
 def _fewer(
     pods: Sequence[Pod], must: Sequence[Pod], assign: Callable[[Sequence[Pod]], Assignment]
 ) -> tuple[tuple[Pod, ...], Assignment]:
-    """As many as there is quota for, all of those among them that have to start together."""
+    """Choose as many pods as there is quota for, including all that have to start together."""
     needed = {pod.uid for pod in must}
     others = [pod for pod in pods if pod.uid not in needed]
 
@@ -212,11 +218,14 @@ def awaited(
     refused: Mapping[tuple[str, str], NotThisFlavor],
     lack: Lack,
 ) -> Amounts | None:
-    """For podsets that have to start together. ``refused``: by podset and flavor, what cannot be had, or was tried and
-    had no room. None where one number for each flavor does not say it."""
+    """The quota that podsets wait for which have to start together, by flavor and resource.
+
+    ``refused``: by podset and flavor, why the flavor was refused, or was tried and had no room. Returns None where one
+    amount for each flavor is not enough to tell.
+    """
     node = picture.tree.queues[queue.name]
     if lack is Lack.ROOM:
-        # With several podsets or groups what was tried is not told by the flavors of one alone.
+        # With several podsets or groups, the flavors of one do not show what was tried.
         if len(podsets) > 1 or len(queue.groups) > 1:
             return None
         return tuple(what for _, what in _of_flavors(picture, node, queue.groups[0], podsets[0], refused))
@@ -235,8 +244,11 @@ def _of_flavors(
     podset: PodSetRequest,
     refused: Mapping[tuple[str, str], NotThisFlavor],
 ) -> Iterator[tuple[bool, tuple[FlavorResource, int]]]:
-    """Of each flavor that it might get with more quota: whether all that it asks for of it is there, and what it lacks
-    most plainly of it."""
+    """Yield for each flavor that the podset might get with more quota: whether its whole request is there, and what
+    lacks.
+
+    The second is the first resource that lacks quota, or the first one of the request, with its amount.
+    """
     wanted = {name: much for name in group.limited() if (much := podset.requests.get(name, 0) * podset.count)}
     for name, quotas in group.flavors:
         flavor = picture.flavors.get(name)

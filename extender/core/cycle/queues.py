@@ -1,4 +1,4 @@
-"""What queues have to say in an admission pass: who of them is looked at again, who is next, and who has to wait."""
+"""The queues' part of a cycle: which workloads get a turn, which is next, and which have to wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from policies.steps import Steps
 
 
 class Queued:
-    """Workloads that belong to no ClusterQueue are planned as if there were none."""
+    """Admission through queues. Workloads outside of ClusterQueues are planned as though there were no queues."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Queued:
         self._plans = plans
         self.strict = StrictOrder(store.workloads, quotas, preemptions, pending, self.turns)
         self._outdated: dict[str, float] = {}
-        """Trees in which others use quota by now than the reasons say, and when they are said anew."""
+        """Trees whose use of quota has changed since their reasons were made, with the instant of the next update."""
 
     @property
     def has_news(self) -> bool:
-        """Whether somebody may get quota who did not."""
+        """Whether a workload may get quota that did not get it before."""
         quotas = self._quotas
         waits = bool(self._pending.keys)
         return quotas.queues.stale or (
@@ -79,17 +79,17 @@ class Queued:
 
     @property
     def due(self) -> float | None:
-        """When reasons are to be said with the numbers of then."""
+        """The instant at which reasons are updated with current numbers; None if no tree is outdated."""
         return next(iter(self._outdated.values()), None) if self._pending.keys else None
 
     def _prove(self) -> None:
-        """Whether the quota of a job allows its start can be told now."""
+        """Settle the jobs whose quota could not be checked at their start: now it can."""
         for workload in self._store.workloads.values():
             if workload.job is not None and workload.job.unproven:
                 self._store.mark_dirty(workload)
 
     def review(self, shortfalls: Shortfalls, now: float) -> None:
-        """To be called before a pass: whoever may get quota by now is looked at in it."""
+        """Wake the workloads that may have quota now. Called before a cycle."""
         quotas = self._quotas
         if quotas.queues.stale:
             others = quotas.redraw()
@@ -101,7 +101,7 @@ class Queued:
             self._given_back(name, shortfalls)
         self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + self._limits.refresh_s)
         if (due := self.due) is not None and now >= due:
-            # One tree at a time: nobody who can start waits for all of them.
+            # One tree at a time, so that a workload that can start does not wait for the updates of all.
             for name in below(root := next(iter(self._outdated))):
                 if shortfalls.reopen(name):
                     self.strict.begin_anew(name)
@@ -115,7 +115,7 @@ class Queued:
                 self.strict.begin_anew(held_up.queue)
 
     def lines(self, shortfalls: Shortfalls) -> QueueLines:
-        """For one pass."""
+        """The lines of the queues for one cycle."""
 
         def assign(workload: Workload) -> Assignment | None:
             demand, queue = workload.asked, self._quotas.queue_of(workload.key)
@@ -139,16 +139,20 @@ class Queued:
         )
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Unplaced | QueueOrder | None:
-        """Why it cannot be admitted, as far as is known."""
+        """Why the workload cannot be admitted, as far as is known; None if nothing is known."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None:
             return shortfalls.get(shape)
         if self._quotas.has_own(workload.key):
-            return None  # What others of its shape lack is the quota that it has.
+            return None  # The shortfall of others of its shape does not include the quota that it has.
         return self.strict.waits_behind(queue.name, workload) or shortfalls.get(shape, queue.name)
 
     def passes_by(self, workload: Workload, shortfalls: Shortfalls, now: float) -> bool:
-        """Its turn has come for what was given back, and others have that by now: nothing has changed for it."""
+        """Skip the turn of a workload if the quota that was given back is used again, so that nothing has changed for
+        it.
+
+        Returns whether it was skipped.
+        """
         queue, demand = self._quotas.queue_of(workload.key), workload.asked
         if queue is None or demand is None or demand.shape is None or self._preemptions.is_ready(workload.key):
             return False
@@ -164,8 +168,8 @@ class Queued:
         return True
 
     def park(self, workload: Workload, shortfalls: Shortfalls, now: float) -> None:
-        """Let a workload that was looked at wait for what its look has shown that it lacks. Free room is of no use to
-        one that lacks quota alone."""
+        """Park a workload after its turn until the cause of its shortfall ends. Free room does not wake one that lacks
+        only quota."""
         demand, queue = workload.asked, self._quotas.queue_of(workload.key)
         ends = workload.retries.not_before, self._creation.rests_until(workload.key)
         times = [Time(at) for at in ends if at > now]
@@ -176,7 +180,7 @@ class Queued:
             try:
                 return self._pending.park(workload, lacks, *times, turns=self.turns.both(workload, queue))
             except PolicyError:
-                lacks = ANY_ROOM  # the next cycle asks again, and says so
+                lacks = ANY_ROOM  # the next cycle asks the policy again, and reports the error
         return self._pending.park(workload, lacks, *times)
 
     def _lacks(
@@ -189,7 +193,8 @@ class Queued:
             or self.strict.waits_behind(queue.name, workload) is not None
         )
         if queue is not None and lacks_quota:
-            # One that goes before all others is looked at whatever comes free: a cycle finds that out about each.
+            # A workload that goes before all others gets a turn whenever anything comes free: only the turn shows what
+            # helps.
             return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
         scopes = (EVERYBODY,) if queue is None else (EVERYBODY, queue.name)
         return next((RoomFor(one, shape) for one in scopes if shortfalls.lacks(Lack.ROOM, shape, one)), ANY_ROOM)
@@ -197,8 +202,10 @@ class Queued:
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        """A plan that can be committed now. What is half released is completed whatever quota is left; its members
-        beyond that wait for quota as ever."""
+        """Return a plan that can be committed now, or why there is none.
+
+        A partly released gang is completed whatever quota is left. Its members beyond that wait for quota as usual.
+        """
         queue = self._quotas.queue_of(workload.key)
         broken = workload.release.partial_since is not None and not workload.seated
         if queue is not None and not broken:
@@ -211,8 +218,8 @@ class Queued:
         return found if isinstance(found, Plan | Changed) else Refused(Lack.ROOM, found, EVERYBODY)
 
     def _plan_least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Unplaced | Changed]:
-        """For no more than have to start together: the first of them, or, where these find no room, the first of those
-        that do when all are tried."""
+        """Plan only the pods that have to start together: the first ones, or the first that find room when all are
+        tried."""
         found = yield from self._planner.plan(workload, *(yield from self._plans.least(workload, demand, shape)))
         if isinstance(found, Plan | Changed) or len(demand.pods) <= shape.needed:
             return found
@@ -225,7 +232,7 @@ class Queued:
     def _with_kept(
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
     ) -> Steps[Plan | Refused | Changed]:
-        """Also with the quota that is its own: kept for it, or counted for its pods without a node."""
+        """Run ``planning`` with the quota that the workload has without nodes: kept for it, or counted for its pods."""
         quotas = self._quotas
         kept = quotas.kept(workload.key)
         found = yield from planning
@@ -234,8 +241,7 @@ class Queued:
         return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found
 
     def has_quota(self, workload: Workload, plan: Plan) -> bool:
-        """Whether it is there for a plan that was read from nominations: others may have it by now. What is half
-        released is completed whatever quota is left."""
+        """Whether there is still quota for a plan that was read from nominations. A partly released gang needs none."""
         quotas, queue = self._quotas, self._quotas.queue_of(workload.key)
         if queue is None or quotas.node_of(queue.name) is None or workload.release.partial_since is not None:
             return True
@@ -244,21 +250,21 @@ class Queued:
             return not statement.tree.lacks(queue.name, usage)
 
     def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
-        """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
+        """Update shortfalls after a workload got quota without nodes: others of its queue may lack that quota."""
         if (name := self._quotas.members.queue_of(workload.key)) is not None:
             shortfalls.reopen(name)
             self.strict.begin_anew(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
-        """What it would get by quota alone, its own included."""
+        """The assignment by quota alone, including the quota that the workload has without nodes."""
         with self._quotas.statement(workload.key):
             return self._plans.level(workload, demand, queue)
 
     def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
-        """Queue objects have changed: whatever was found may be wrong. ``others``: for these queues, if not for all."""
+        """Drop what changed queue objects make uncertain. ``others``: the queues that this is about; None for all."""
         quotas = self._quotas
         if self._claims.declare(declared(quotas.queues)):
-            # Who asks for a level may fit now, or not be understood any more, whatever was found before.
+            # Workloads that ask for a topology level may fit now, or name a level that is unknown now.
             self._pending.wake(Nodes())
         if others is None:
             shortfalls.clear(Lack.QUOTA)
@@ -275,7 +281,10 @@ class Queued:
                 self._store.mark_dirty(workload)
 
     def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:
-        """Quota that it may use: whoever may get it is looked at; all, if the first one of a StrictFIFO queue may."""
+        """Wake the workloads of the queue that may use quota which was given back.
+
+        In a StrictFIFO queue that is all of them, if the first one may.
+        """
         known = self._quotas.queues.picture.queues[queue]
         evicts, held_up = self._may_evict(known), self.strict.first.get(queue)
         for key in (*self._quotas.whole, *self._quotas.counted):
@@ -288,8 +297,10 @@ class Queued:
             self._reopened(known, reopened)
 
     def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> None:
-        """Wake the workloads of the queue that may get quota. ``shapes``: how much of it they wait for, if for nothing
-        else."""
+        """Wake workloads of the queue that may get quota.
+
+        ``shapes``: the shapes, with the amounts they wait for; None if they wait for something else, too.
+        """
         for shape, amounts in shapes.items():
             together = queue.strategy is not Strategy.STRICT
             self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))
@@ -300,11 +311,11 @@ class Queued:
                 self._pending.wake(Own(key))
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
-        """Whether it is known why that one cannot be admitted."""
+        """Whether the reason why the workload cannot be admitted is known."""
         workload = self._store.workloads.get(key)
         demand = None if workload is None else workload.asked
         return demand is not None and demand.shape is not None and shortfalls.get(demand.shape, queue) is not None
 
     def _may_evict(self, queue: ClusterQueue) -> bool:
-        """Whether quota may be had by evicting others: whom is another question whenever somebody uses less."""
+        """Whether quota may be had by evicting victims: which ones changes whenever a workload uses less."""
         return self._limits.preemption is not Preempts.OFF and evicts(queue)

@@ -1,6 +1,6 @@
 """Facts of causes, read from the ledger: kept room, the owners of room in a domain, and the shortage of quota.
 
-Facts name instants and never durations: one that changed as time passes would be told again and again.
+Facts name instants and never durations: a fact that changes as time passes would be reported again and again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from policies.steps import Steps
 
 
 def rises(workload: Workload, queue: ClusterQueue | None) -> Sequence[causes.Rises]:
-    """Say by how much its age raises it in the line of its queue; nothing where age does not count."""
+    """Say how the workload's age raises it in its queue; nothing where age does not count."""
     if queue is None or not queue.ageing:
         return ()
     return [causes.Rises(queue.title, queue.ageing, workload.created)]
@@ -60,13 +60,13 @@ class Facts:
         return causes.Incomplete(workload.share(Stage.BOUND), bool(workload.missing), kept)
 
     def kept_for_it(self, workload: Workload) -> causes.KeptRoom:
-        """Say where its own kept room is, and how long it is kept. There must be some."""
+        """Say where room is kept for the workload, and until when. There must be some."""
         rooms = self._room.kept_rooms(workload)
         ends = max((claim.until or 0.0 for claim in rooms), default=0.0)
         return causes.KeptRoom(len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.epoch)
 
     def kept_for_others(self, workload: Workload, pod: Pod) -> causes.KeptRoom | None:
-        """Room that is kept for replacements of lost members of other gangs, where this pod might go; None for none."""
+        """The room kept for lost members of other gangs on nodes that admit this pod; None if there is none."""
         others = [self._workloads[key] for key in self._room.keeping if key != workload.key]
         rooms = [claim for other in others for claim in self._room.kept_rooms(other)]
         open_to_it = self._claims.admitting(workload.asking(pod).selection) if rooms else bool
@@ -85,9 +85,12 @@ class Facts:
         *,
         promised: bool,
     ) -> causes.ByFlavor:
-        """Say what is short flavor by flavor, for the podsets of a workload together. ``refused``: by podset and
-        flavor, why its nodes will not do. ``last``: the same of the flavors tried last, where each podset alone
-        finds one; ``promised``: without that, what is left is promised to others."""
+        """Say what is short, flavor by flavor, for all podsets of a workload together.
+
+        ``refused``: by podset and flavor, why its nodes were refused.
+        ``last``: why the last flavors were refused, where each podset alone finds one.
+        ``promised``: whether the quota that is left is promised to others, where neither of these says why.
+        """
         facts: dict[causes.FlavorRefused | causes.FlavorShort, None] = {}
         for group in queue.groups:
             for podset in podsets:
@@ -105,7 +108,7 @@ class Facts:
         podsets: Sequence[PodSetRequest],
         refused: Mapping[tuple[str, str], causes.NotThisFlavor],
     ) -> Iterator[causes.FlavorRefused | causes.FlavorShort]:
-        """Nothing where some flavor has all that the podsets ask for of it, and nodes."""
+        """Yield the shortages of one group; nothing where a flavor has all that the podsets ask for."""
         total: dict[str, int] = {}
         for one in podsets:
             for name in group.limited():
@@ -145,7 +148,7 @@ class Facts:
                 yield self._used(workload, queue, causes.FlavorShort(what, much, most, left))
 
     def _used(self, workload: Workload, queue: ClusterQueue, short: causes.FlavorShort) -> causes.FlavorShort:
-        """The same with the others that use most of it: when they end it comes free; and with what its own pods use."""
+        """Add the workloads that use most of the quota, which comes free when they end, and the workload's own use."""
         what, own = short.what, self._quotas.uses.of(workload.key)
         users = sorted(self._quotas.uses.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
         others = [(key, much) for key, much in users if key != workload.key]
@@ -162,7 +165,7 @@ class Facts:
         )
 
     def in_full(self, workload: Workload, why: causes.Cause) -> causes.Cause:
-        """Why it waits, with what is known beside that, where it waits for room or quota."""
+        """Add further known facts to a cause that is about room or quota."""
         if isinstance(why, causes.NoQuota | causes.NoRoom):
             why = causes.with_facts(why, *rises(workload, self._quotas.queue_of(workload.key)))
         if isinstance(why, causes.NoQuota):
@@ -176,7 +179,7 @@ class Facts:
         return why
 
     def _of_room(self, workload: Workload, why: causes.NoRoom) -> causes.NoRoom | causes.Refused:
-        """The cause with what kube-scheduler, the settings and an earlier search for victims add to it."""
+        """Add what kube-scheduler, the settings and an earlier victim search say to a cause about room."""
         retries = workload.retries
         if put_off(self._failed_creation, workload):
             why = causes.with_facts(why, causes.PutOff())
@@ -224,12 +227,12 @@ class Facts:
 
 
 def not_suspended(record: JobRecord) -> causes.Stopping:
-    """Why it goes on although it is to be suspended."""
+    """Why a job that is to be suspended still runs."""
     return causes.Stopping(causes.NotSuspended(record.stop, record.refused))
 
 
 def _is_led(pod: Pod) -> bool:
-    """Its affinity names nodes."""
+    """Whether the pod's affinity names nodes."""
     return any(one.key == "metadata.name" for term in pod.selection.affinity or () for one in term)
 
 
@@ -238,15 +241,18 @@ _MOST_HOLDERS = 5
 
 @dataclass(slots=True)
 class _Holder:
-    """A gang's part of the domain. ``ends``: when the last of its pods there ends, in seconds since the epoch; minus
-    infinity when all of them are being deleted."""
+    """A gang's part of the domain.
+
+    ``ends``: when the last of its pods there ends, in seconds since the epoch; minus infinity when all are being
+    deleted.
+    """
 
     amount: int = 0
     ends: float = -inf
 
 
 class Holders:
-    """Many gangs miss the same domain in one pass: what was found is kept until some room changes hands."""
+    """The owners of room in domains, cached until some room changes hands: many gangs may lack the same domain."""
 
     def __init__(self, claims: Claims, pods: Mapping[str, Pod]) -> None:
         self._claims = claims
@@ -255,7 +261,7 @@ class Holders:
         self._as_of = -1
 
     def of(self, nearest: NearestDomain, names: Sequence[str]) -> Steps[causes.Holders]:
-        """Say who has room there; who has most goes first. ``names``: of the nodes, by the rows of the miss."""
+        """Say which workloads have room in the domain, the largest first. ``names``: the names of the nodes, by row."""
         changes, domain = self._claims.changes, nearest.domain
         if self._as_of != changes:
             self._as_of = changes
@@ -290,7 +296,7 @@ class Holders:
     def _charges(
         self, node: str, kinds: tuple[str, ...], amounts: dict[Requests, int]
     ) -> list[tuple[GroupKey | None, Pod | None, int]]:
-        """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
+        """The claims that use the kinds on the node: gang if any, pod unless it is lost, and amount."""
         found = []
         for owner, claim in self._claims.on(node):
             if (held := amounts.get(claim.requests)) is None:

@@ -1,4 +1,5 @@
-"""What keeps a gang from being planned at all, found before any node is looked at: contradictions, gates, claims."""
+"""Problems that keep a gang from being planned at all, found before any node is considered: contradictions, gates,
+claims."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from policies.placement.matching import nodes_named, pinned_to
 
 
 def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> list[Pod]:
-    """Those of its pods that wait and may run on nodes alone that are not there. Slots without a pod do not count."""
+    """The pods of the workload that wait and name only nodes that do not exist. Slots without a pod do not count."""
     nodes = claims.nodes
     return [
         pod
@@ -32,7 +33,7 @@ def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) 
 
 
 def lost_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> causes.LostPins | None:
-    """The same as a fact; None if there are none."""
+    """The pods that name only missing nodes, as a fact; None if there are none."""
     if not (lost := pinned_to_lost(workload, pods, claims)):
         return None
     nodes = dict.fromkeys(node for pod in lost for node in nodes_named(pod.selection))
@@ -52,9 +53,9 @@ class Problems:
     _pending: Pending
 
     def problem(self, workload: Workload, owner: str = "") -> causes.Cause | None:
-        """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
+        """The first problem that a user has to fix, or that has to end by itself; None when the gang can be planned.
 
-        ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
+        ``owner``: plan only members of this owner; problems of others concern only those.
         """
         return (
             self._namespaces.ending(workload.key.namespace)
@@ -72,7 +73,8 @@ class Problems:
 
 
 def _stopping(workload: Workload) -> causes.Stopping | None:
-    """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
+    """Why slots of a job that was started with another plan wait: it has to be suspended first, and then planned
+    again."""
     job, slots = workload.job, workload.members.slots
     if job is None or job.plannable or job.awaits_nodes or not any(slot in slots.templates for slot in slots.lacking):
         return None
@@ -80,7 +82,10 @@ def _stopping(workload: Workload) -> causes.Stopping | None:
 
 
 def foreign(workload: Workload, schedulers: Sequence[str]) -> causes.OtherScheduler | None:
-    """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
+    """The other scheduler of a gang; None for a gang with members of Muster's schedulers.
+
+    ``on_purpose`` in the cause: the pods may be another scheduler's intentionally, so Muster writes nothing on them.
+    """
     names = sorted(workload.members.said.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
@@ -91,7 +96,8 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> causes.OtherSchedu
 def _contradiction(
     workload: Workload, schedulers: Collection[str], owner: str
 ) -> causes.Contradiction | causes.InvalidPodGroup | None:
-    """Among the members that have no node. What those say that run, a rolling update may have changed since."""
+    """A contradiction among members without nodes. Running members may differ, because of a rolling update for
+    example."""
     members, wanted = workload.members, workload.members.wanted.of(owner)
     for pod in _odd(workload, owner):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
@@ -112,7 +118,7 @@ def _contradiction(
 
 
 def _other_queue(workload: Workload, said: str) -> causes.Contradiction | None:
-    """Its pods name one Queue of Volcano and its PodGroup another one, and nobody a LocalQueue, which would count."""
+    """Why a workload waits whose pods and PodGroup name two Queues of Volcano. A LocalQueue would take precedence."""
     of_group = workload.group.queue if workload.group is not None else ""
     if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
         return None
@@ -120,7 +126,8 @@ def _other_queue(workload: Workload, said: str) -> causes.Contradiction | None:
 
 
 def _topologies(workload: Workload, owner: str) -> causes.Contradiction | None:
-    """Members of one shape and one series are one role, which has one wish; other roles may have others."""
+    """A contradiction among members of one role, which share a shape and a series. Other roles may ask for other
+    topologies."""
     wishes: dict[object, dict[Topology, None]] = {}
     for pod in _of(workload.live, owner):
         if pod.node:
@@ -151,7 +158,8 @@ def _no_quorum_stated(
 def _not_in_queue(
     workload: Workload, quotas: Quotas
 ) -> causes.QueueMissing | causes.QueueInactive | causes.QueueStopped | None:
-    """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
+    """Why the queue of the workload admits nothing, or is missing. Started gangs go on, and partly released ones are
+    completed."""
     why = quotas.route(workload).why
     started = workload.release.complete or workload.members.started
     broken = workload.release.partial_since is not None and not workload.seated
@@ -161,7 +169,7 @@ def _not_in_queue(
 
 
 def _too_long(workload: Workload, quotas: Quotas) -> causes.RunTooLong | None:
-    """It is to run for longer than its queue allows. What has started goes on."""
+    """Why a workload waits that would run for longer than its queue allows. Started ones go on."""
     limit, said = quotas.route(workload).limit, workload.run_terms
     if limit is None or workload.release.complete or workload.members.started:
         return None
@@ -175,7 +183,7 @@ def _too_long(workload: Workload, quotas: Quotas) -> causes.RunTooLong | None:
 def _too_many(
     workload: Workload, limits: Limits, pending: Pending
 ) -> causes.TooManyMembers | causes.TooManyGangs | None:
-    """More than the settings allow. What has started goes on."""
+    """Why a workload waits that exceeds a limit of the settings. Started ones go on."""
     if workload.release.complete or workload.members.started:
         return None
     most, size = limits.members, max(len(workload.live), workload.min_member or 0)
@@ -187,8 +195,10 @@ def _too_many(
 
 
 def too_many_shapes(members: Iterable[Role], limits: Limits) -> causes.TooManyShapes | None:
-    """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
-    nothing: there is no choice."""
+    """Why members have too many shapes, each of which is placed by itself; None if not.
+
+    Pins to one node and volumes that few nodes reach do not count: they leave no choice.
+    """
     found = {
         (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
@@ -199,7 +209,7 @@ def too_many_shapes(members: Iterable[Role], limits: Limits) -> causes.TooManySh
 def _unsupported(
     workload: Workload, volumes: Volumes, devices: Devices, owner: str
 ) -> causes.ResourceClaims | causes.VolumeNotBound | None:
-    """Return what its members name and does not exist yet: what their claims of devices need, or a volume."""
+    """Return what members name and does not exist yet: an object that their device claims need, or a volume."""
     for template in _not_made_yet(workload):
         if (missing := devices.missing(template)) is not None:
             return missing
@@ -214,14 +224,14 @@ def _unsupported(
 
 
 def _not_made_yet(workload: Workload) -> list[Pod]:
-    """Return the templates of the pods that have claims, of a job that has not been started."""
+    """Return the templates with device claims, of a job that has not been started."""
     if workload.podsets is None or workload.job is None or workload.admitted:
         return []
     return [one.template for one in workload.podsets.podsets if one.template.device_claims]
 
 
 def _gated(workload: Workload, owner: str) -> causes.Gated | None:
-    """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
+    """Why gated members keep the gang from being planned. A running gang goes on with the other members."""
     found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
     waiting = _of(workload.members.unplaced(), owner) if found else []
     if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
@@ -231,7 +241,7 @@ def _gated(workload: Workload, owner: str) -> causes.Gated | None:
 
 
 def too_few(workload: Workload) -> causes.MembersMissing | None:
-    """Fewer members exist than it needs."""
+    """Why a gang waits that has fewer members than it needs."""
     needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
     if workload.release.complete:
         return None
@@ -246,13 +256,13 @@ def too_few(workload: Workload) -> causes.MembersMissing | None:
 
 
 def of_earlier(workload: Workload) -> int:
-    """How many name the gang and are no members of it: pods that an earlier PodGroup of its name has bound."""
+    """How many pods name the gang and are not members: an earlier PodGroup of its name has bound them."""
     members = workload.members
     return 0 if len(members) == len(members.live) else sum(not members.is_ours(one.pod) for one in members)
 
 
 def _in_order(workload: Workload) -> str:
-    """The StatefulSet that may create the missing members only when those that wait are ready, which they never are."""
+    """The StatefulSet that creates the missing members only when the waiting ones are ready, which they never are."""
     first = workload.members.first
     maker = first.controller if first is not None else None
     by_owner = first is not None and first.group is not None and first.group.owner
@@ -277,5 +287,5 @@ def _odd(workload: Workload, owner: str) -> list[Pod]:
 
 
 def _of(pods: list[Pod], owner: str) -> list[Pod]:
-    """Those of that owner; all if it is empty."""
+    """The pods of that owner; all if it is empty."""
     return [pod for pod in pods if pod.owner == owner] if owner else pods

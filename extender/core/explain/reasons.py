@@ -1,7 +1,8 @@
-"""The reason that people read of a cause: a stable code, a sentence with the current numbers, and whether it warns.
+"""The reason that users read of a cause: a stable code, a sentence with the current numbers, and whether it is a
+warning.
 
-This is the one place that makes reasons. They name instants and never durations: a text that changed as time passes
-would be reported again and again.
+No other code makes reasons. Reasons name instants and never durations: a text that changes as time passes would be
+reported again and again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from policies.words import amount, counted, lasting, listed, many
 
 
 class Reason(NamedTuple):
-    """Why a workload is where it is: a CamelCase code that is stable, and a sentence with the current numbers."""
+    """Why a workload is in its state: a stable CamelCase code, and a sentence with the current numbers."""
 
     code: str
     message: str
@@ -31,18 +32,18 @@ CODES: tuple[str, ...] = tuple(sorted(kind.__name__ for kind in get_args(causes.
 
 
 def code_of(cause: causes.Cause) -> str:
-    """Return the code of its reason, for which no text is made."""
+    """Return the code of the cause's reason, without making its text."""
     return type(cause).__name__
 
 
 @lru_cache(maxsize=1024)
 def reason_of(cause: causes.Cause) -> Reason:
-    """Return the reason that people read. Thousands of workloads may have equal causes: their text is made once."""
+    """Return the reason for users. Thousands of workloads may have equal causes: their text is made once."""
     return Reason(code_of(cause), text_of(cause), _warns(cause))
 
 
 def turn_text(turn: str | causes.Cause) -> str:
-    """Return what a turn of a story says."""
+    """Return the text of an entry of a story."""
     return turn if isinstance(turn, str) else f"{code_of(turn)}: {text_of(turn)}"
 
 
@@ -59,11 +60,11 @@ _CALM = (
     causes.Preempting,
     causes.AwaitingNodes,
 )
-"""Causes that end by themselves, or that somebody wanted."""
+"""Causes that end by themselves, or that a user wanted."""
 
 
 def _warns(cause: causes.Cause) -> bool:
-    """Whether somebody may have to do something about it."""
+    """Whether a user may have to act."""
     match cause:
         case causes.Stopping(what=causes.PodsLeft(silent="") | causes.TakingOff(detail="") | causes.StartedOver()):
             return False
@@ -71,7 +72,7 @@ def _warns(cause: causes.Cause) -> bool:
 
 
 def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
-    """Return the sentence of its reason."""
+    """Return the sentence of the cause's reason."""
     text: str
     match cause:
         case causes.New():
@@ -201,7 +202,7 @@ _REMEDIES = (
     ("tolerations", "take the toleration out of its pod template, or let the namespace have it"),
     ("calling webhook", "the webhook has to answer, or to be taken out"),
 )
-"""Words in what the API server says, and what helps against it."""
+"""Words in messages of the API server, with the remedy."""
 _REMEDY = "change its pod template, or what refuses it"
 
 
@@ -232,7 +233,7 @@ def _running(what: causes.Bound | causes.Growing | causes.Incomplete) -> str:
 
 
 def _incomplete(what: causes.Incomplete) -> str:
-    """``"2 of 3 members are bound; room for 1 pod is kept on n-1 until 2026-11-21 14:05:10 UTC"``."""
+    """Text like ``"2 of 3 members are bound; room for 1 pod is kept on n-1 until 2026-11-21 14:05:10 UTC"``."""
     if not what.missing:
         return f"{what.bound} are bound; the others have a node"
     return f"{what.bound} are bound; {'no room is kept for the others' if what.kept is None else _kept(what.kept)}"
@@ -286,7 +287,7 @@ def _members_missing(cause: causes.MembersMissing) -> str:
 
 
 def _name_taken(cause: causes.NameTaken) -> str:
-    """Say why it has to wait, and what to do."""
+    """Say why the workload has to wait for its name, and what to do."""
     pods = cause.pods
     if pods:
         holder, until = counted(pods, "pod", "has", "have"), f"{'it is' if pods == 1 else 'they are'} gone"
@@ -414,7 +415,7 @@ def _resource_claims(cause: causes.ResourceClaims) -> str:
 
 
 def _no_volume(cause: causes.VolumeNotBound) -> str:
-    """Say why a claim that is there is of no use."""
+    """Say why a claim that exists cannot be used."""
     if cause.trouble:
         return cause.trouble
     named = f"StorageClass {cause.storage_class}"
@@ -426,7 +427,7 @@ def _no_volume(cause: causes.VolumeNotBound) -> str:
 
 
 def _short(what: causes.Short) -> str:
-    # Pods that join a gang that runs are placed one by one: how many of one fit says nothing.
+    # Surplus pods of a running gang are placed one by one: how many fit at once means nothing.
     text = "" if what.grows else f"{what.placed} of {what.needed} members fit at once: "
     if what.near:
         text += f"{what.near}{_holders(what.holders)}; "
@@ -445,9 +446,9 @@ def _by_dra(what: causes.ByDra) -> str:
 
 
 def _holders(holders: causes.Holders) -> str:
-    """``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
+    """Text like ``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
 
-    Nothing when nobody has room there. Gangs of other namespaces are named with these.
+    Empty when no pod has room there. Gangs of other namespaces are named with their namespace.
     """
     most = [Mention(key.namespace, f"{key} ({_end(ends)})", f"{key.name} ({_end(ends)})") for key, ends in holders.most]
     said = [mentioned(most)] if most else []
@@ -459,7 +460,7 @@ def _holders(holders: causes.Holders) -> str:
 
 
 def _end(ends: float) -> str:
-    """In absolute words, so that the text does not change while time passes."""
+    """The end as an instant, so that the text does not change while time passes."""
     if ends == -inf:
         return "being deleted"
     try:
@@ -491,7 +492,7 @@ def _of_flavor(what: causes.FlavorRefused | causes.FlavorShort) -> str:
 
 
 def flavor_text(why: causes.NotThisFlavor) -> str:
-    """Say why it cannot have a flavor."""
+    """Say why the workload cannot have a flavor."""
     match why:
         case causes.StartedWith(flavors=flavors):
             return f"it was started with flavor {', '.join(flavors)}"
@@ -510,7 +511,7 @@ def _users(what: causes.FlavorShort) -> str:
 
 
 def _own(what: causes.FlavorShort) -> str:
-    """Say how much of it pods of the workload itself use, and why pods that terminate still count."""
+    """Say how much of it the workload's own pods use, and why pods that terminate still count."""
     resource, gone = what.what[1], what.of_leaving
     text = f"; its own pods use {_number(resource, what.own)}" if what.own > 0 else ""
     if what.leaving is not None:
@@ -520,14 +521,14 @@ def _own(what: causes.FlavorShort) -> str:
 
 
 def leaving_text(leaving: causes.LeavingPod) -> str:
-    """``"its own pod train-0, which terminates on deleted node n-1, and 2 more"``."""
+    """Text like ``"its own pod train-0, which terminates on deleted node n-1, and 2 more"``."""
     where = "deleted node" if leaving.ready is None else "node" if leaving.ready else "silent node"
     more = f", and {leaving.more} more" if leaving.more else ""
     return f"its own pod {leaving.pod}, which terminates on {where} {leaving.node}{more}"
 
 
 def _number(resource: str, much: int) -> str:
-    """Without the name of the resource, which was said."""
+    """The amount without the name of the resource, which the sentence has already."""
     return amount(resource, much).removesuffix(f" {resource}")
 
 
@@ -549,7 +550,7 @@ def _late(what: causes.Late) -> str:
     text = f"after {what.after_s} s {victims_text(what.left)} had yet to go"
     if what.refused is None:
         return text
-    # What the API server says names the job.
+    # The message of the API server names the job.
     (key, detail), why = what.refused, "the suspension was refused"
     return f"{text}: {mentioned([Mention(key.namespace, f'{why}: {detail}', other=why)])}"
 
@@ -558,14 +559,14 @@ _NAMED = 5
 
 
 def victims_text(victims: tuple[Victim, ...]) -> str:
-    """Name the first of them, and say how many more there are."""
+    """Name the first victims, and say how many more there are."""
     named = mentioned([Mention(one.key.namespace, str(one)) for one in victims[:_NAMED]])
     more = len(victims) - _NAMED
     return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"
 
 
 def _with_facts(text: str, facts: tuple[causes.Beside, ...]) -> str:
-    """Say what is known beside it; what pods ask for beyond their templates stands before it."""
+    """Add further facts to a text. The difference between pods and their templates comes first."""
     for fact in facts:
         text = f"{fact.detail}: {text}" if isinstance(fact, causes.Differs) else f"{text}; {fact_text(fact)}"
     return text
@@ -621,7 +622,8 @@ def fact_text(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
 
 
 def _reserved(fact: causes.RoomReserved) -> str:
-    """``"room on 2 nodes is reserved for it; it starts by 2026-11-21 14:05 UTC, after default/a has ended (...)"``."""
+    """Text like ``"room on 2 nodes is reserved for it; it starts by 2026-11-21 14:05 UTC, after default/a has ended
+    (...)"``."""
     text = f"room on {many(len(fact.nodes), 'node')} is reserved for it"
     if fact.start_by is None:
         return f"{text}; no duration tells when what runs there ends"
@@ -633,5 +635,5 @@ def _reserved(fact: causes.RoomReserved) -> str:
 
 
 def instant_text(wall: float) -> str:
-    """``"2026-11-21 14:05 UTC"``, of seconds since the epoch."""
+    """Text like ``"2026-11-21 14:05 UTC"``; ``wall`` is in seconds since the epoch."""
     return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M} UTC"

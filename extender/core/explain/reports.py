@@ -1,7 +1,7 @@
 """Reports of the queue objects and of the jobs that name a queue.
 
-A queue's says who waits in it and who runs, what is used and borrowed, and what is wrong with it; a job's what it asks
-for, and what it has.
+The report of a queue has the workloads that wait and run in it, its used and borrowed quota, and its faults. The report
+of a job has what it asks for, and what it has.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Reports = dict[ObjectKey, QueueReport]
 
 @dataclass(eq=False)
 class QueueReports:
-    """What was said of a queue, and of the cohorts above it, is said again until something of it has changed."""
+    """Reports of the queue objects. A report is cached until something that it contains has changed."""
 
     _limits: Limits
     _workloads: Mapping[GroupKey, Workload]
@@ -64,12 +64,12 @@ class QueueReports:
     def __post_init__(self) -> None:
         self._picture = Picture()
         self._locals: dict[str, list[LocalQueue]] = {}
-        """By the ClusterQueue that they point to."""
+        """The LocalQueues, by their ClusterQueue."""
         self._known: dict[ObjectKey, tuple[int, Reports]] = {}
-        """As of the version of the queues that it is about."""
+        """The cached reports, with the version of the queues that they are about."""
 
     def all(self) -> Mapping[ObjectKey, QueueReport]:
-        """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
+        """Return the reports of all ClusterQueues, LocalQueues and Cohorts."""
         picture, found = self._quotas.queues.picture, Reports()
         if self._picture is not picture:
             self._picture, self._known, self._locals = picture, {}, {}
@@ -85,7 +85,7 @@ class QueueReports:
         return found
 
     def _said(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
-        """Past usage changes with time: what rests on it is not kept."""
+        """Return the cached reports, or make them. Reports with past usage change with time, so they are not cached."""
         known, version = self._known.get(key), self._quotas.members.version(queues)
         if known is not None and known[0] == version:
             return known[1]
@@ -95,7 +95,7 @@ class QueueReports:
         return found
 
     def _of_queue(self, queue: ClusterQueue) -> Reports:
-        """And of the LocalQueues that point to it."""
+        """Report the ClusterQueue and the LocalQueues that point to it."""
         quotas, some = self._quotas, self._members([queue.name])
         by_local: dict[tuple[str, str], list[Workload]] = {}
         for one in some:
@@ -128,7 +128,7 @@ class QueueReports:
     def _report(
         self, some: Iterable[Workload], node: QuotaNode | None, problems: tuple[str, ...], warnings: tuple[str, ...]
     ) -> QueueReport:
-        """Report these workloads. ``node``: what they have quota in; None for a LocalQueue."""
+        """Report these workloads. ``node``: their quota; None for a LocalQueue."""
         used: Counter[FlavorResource] = Counter()
         reserving = admitted = 0
         waiting: list[Workload] = []
@@ -149,7 +149,7 @@ class QueueReports:
         return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 
     def _place(self, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
-        """Those of whom the policy cannot say it come last."""
+        """The sort key of a waiting workload. Workloads for which the policy fails come last."""
         before = put_off(self._failed_creation, workload), self._quotas.past_of(workload.key)
         queue = self._quotas.queue_of(workload.key)
         try:
@@ -158,7 +158,7 @@ class QueueReports:
             return *before, True, (), workload.key
 
     def _running_on(self, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
-        """Return its warnings, and whether gangs run on although it is drained: only jobs can be stopped."""
+        """Return the warnings of the queue. Gangs that run in a drained queue give one: only jobs can be stopped."""
         quotas = self._quotas
         running = sum(one.job is None and one.key in quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
         text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
@@ -168,7 +168,7 @@ class QueueReports:
 
 
 def _below(node: QuotaNode) -> Iterable[str]:
-    """The queues of a cohort and of those in it."""
+    """Yield the queues of a cohort and of the cohorts in it."""
     for child in node.children:
         yield from _below(child) if child.is_cohort else (child.name,)
 
@@ -187,13 +187,13 @@ Keys = tuple[str, ...]
 
 
 def declared(queues: Queues) -> tuple[Keys, ...]:
-    """The labels of their levels, nearest first. In a level of single machines nothing is together."""
+    """The labels of the Topologies that flavors name, nearest first, without the level of single machines."""
     names = {flavor.topology: None for _, flavor in sorted(queues.picture.flavors.items()) if flavor.topology}
     return tuple(keys for name in names if (keys := _keys(queues, name)))
 
 
 def odd_levels(claims: Claims, quotas: Quotas, queue: ClusterQueue) -> Iterator[str]:
-    """What is wrong with the levels of the Topologies that its flavors name, beside the levels of Muster."""
+    """Faults in the levels of the Topologies that the queue's flavors name, compared with the levels of Muster."""
     queues, configured = quotas.queues, claims.configured
     flavors = [queues.picture.flavors.get(name) for group in queue.groups for name, _ in group.flavors]
     for name in dict.fromkeys(flavor.topology for flavor in flavors if flavor is not None and flavor.topology):
@@ -217,8 +217,13 @@ def _keys(queues: Queues, name: str) -> Keys:
 
 @dataclass(frozen=True, slots=True)
 class PodSetReport:
-    """``requests``: of one of its pods. ``minimum``: how many have to start together. ``flavors``: by resource, and
-    ``used``: how much of each, of all its pods; both empty while it has no quota."""
+    """A podset of a job.
+
+    ``minimum``: how many of its pods have to start together.
+    ``requests``: what one pod asks for.
+    ``flavors``: the flavor of each resource; empty while it has no quota.
+    ``used``: how much of each resource all its pods use; empty while it has no quota.
+    """
 
     name: str
     count: int
@@ -230,8 +235,14 @@ class PodSetReport:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadReport:
-    """``local``: the LocalQueue that its job names, ``queue``: the ClusterQueue that this leads to; empty for none.
-    ``reserved``: it has quota; ``admitted``: its job was started with it, on nodes. ``reason``: why it is there."""
+    """A job that names a queue.
+
+    ``local``: the LocalQueue that the job names.
+    ``queue``: the ClusterQueue of that LocalQueue; empty for none.
+    ``reserved``: whether it has quota.
+    ``admitted``: whether the job was started with that quota, on nodes.
+    ``reason``: why it is in this state.
+    """
 
     key: GroupKey
     job: Controller
@@ -248,8 +259,11 @@ class WorkloadReport:
 def workload_report(
     limits: Limits, workloads: Mapping[GroupKey, Workload], quotas: Quotas, key: GroupKey
 ) -> WorkloadReport | None:
-    """None of what is not there, is no job, or names no LocalQueue. Its reason is the one that was reported, as long as
-    that is of the same sort: the numbers in it change more often than anybody wants to read."""
+    """The report of the workload; None if it is unknown, is no job, or names no LocalQueue.
+
+    The reason is the last reported one as long as its cause has the same type: numbers change more often than users
+    want to read.
+    """
     workload, local = workloads.get(key), quotas.local_of(key)
     job = workload.job if workload is not None else None
     if workload is None or job is None or not local or local.startswith(VOLCANO) or not job.seen.managed:

@@ -1,7 +1,7 @@
-"""Tell where a workload stands: its one current cause, the reports of it, and the milestones of its life.
+"""Reports of workloads: the one current reason, the milestones, and hints.
 
-Texts that leave the core are rendered for their readers: operators read all names, namespaces their own. Hints are
-about annotations that nothing reads, and pods without their pin: their rate is limited.
+Texts that leave the core are rendered for their readers: operators read all names, users of a namespace their own.
+Hints are about annotations that nothing reads, and pods without their pin: their rate is limited.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from policies.preemption.allowed import Why
 from policies.steps import AT_ONCE, Steps
 
 _TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
-"""Of other projects' PodGroups the status is theirs to write."""
+"""The dialects whose PodGroups have a status that Muster writes, since no other controller does."""
 
 
 @dataclass(eq=False)
@@ -34,28 +34,29 @@ class Reporter:
     _outbox: Outbox
 
     def explain(self, workload: Workload, cause: causes.Cause, now: float, *, noted: bool = False) -> None:
-        """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
+        """Set the workload's current reason. It is reported once it has lasted. ``noted``: whether its story has it
+        already."""
         if workload.telling.explain(cause, now, noted=noted):
             self.tell(workload, now)
             self._store.mark_dirty(workload)
 
     def tell(self, workload: Workload, now: float) -> None:
-        """Report its reason if the time has come."""
+        """Report the reason if it is due."""
         if now >= workload.telling.when(self._limits.report_s):
             self.report(workload, now)
 
     def report(self, workload: Workload, now: float) -> None:
-        """Report its reason at once."""
+        """Report the reason now."""
         telling, members = workload.telling, workload.members
         telling.reported(now)
-        # What is said of those that wait is said on one of them.
+        # A reason about waiting members is reported on one of them.
         about = (telling.surplus is not None and members.unplaced()) or workload.live
         first = min(about, key=lambda pod: pod.rank, default=None)
         member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
         if first is None and workload.group is not None:
             owner = workload.group.job
         if workload.job is not None:
-            # People look at the job, and an Event costs the API server half of what a Binding does.
+            # Users look at the job, and an Event costs the API server half as much as a Binding.
             member, owner = None, workload.job.seen.owner
         said = reason_of(telling.cause)
         counts = len(members.live), len(members.bound)
@@ -66,7 +67,7 @@ class Reporter:
         self._outbox.append(report)
 
     def untold(self, event: Untold, _now: float) -> None:
-        """What was reported of it has not reached anybody."""
+        """Note that a report was not written, so that it is repeated."""
         if (workload := self._store.workloads.get(event.key)) is not None:
             workload.telling.untold()
             self._store.mark_dirty(workload)
@@ -75,7 +76,8 @@ class Reporter:
         self, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
         cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
     ) -> None:  # fmt: skip
-        """It has come to a milestone; ``since`` is the instant that is counted from, unless its first one."""
+        """Report a milestone. ``since``: the instant that its time counts from; None for when the workload was first
+        seen."""
         began = workload.seen_at if since is None else since
         size = workload.min_member or len(workload.members.live)
         after_s = 0.0 if began is None else now - began
@@ -83,7 +85,7 @@ class Reporter:
 
 
 def told(workload: Workload) -> str:
-    """Its story, for the reader of a failure."""
+    """The story of a workload, for the text of an internal error."""
     members, release = workload.members, workload.release
     states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}
     head = (
@@ -100,12 +102,12 @@ WITH_TEXT = frozenset((AnswerBind, Evict, Reached, Report, SuspendJob))
 
 
 def for_namespace(text: str, namespace: str, limits: Limits) -> str:
-    """For whoever reads Events and statuses there."""
+    """Render a text for users of a namespace, who may see its Events and statuses."""
     return full(text, namespace) if limits.names_others else discreet(text, namespace)
 
 
 def readable(effect: Effect, limits: Limits) -> Effect:
-    """The same effect, its text as its readers may see it."""
+    """Render the text of an effect for its readers."""
     match effect:
         case Report(key=key, message=text):
             return replace(effect, message=for_namespace(text, key.namespace, limits), full=full(text, key.namespace))
@@ -134,8 +136,10 @@ _AT_ONCE, _EACH_S = 20.0, 3.0
 
 @dataclass(eq=False)
 class Hints:
-    """Tells of pods of our schedulers that wait; those that run have been told, or Muster was not there, unless
-    what they say has changed."""
+    """Writes hints on waiting pods of Muster's schedulers.
+
+    Running pods get one only when their annotations change: they had theirs before, or started without Muster.
+    """
 
     _schedulers: tuple[str, ...]
     _process: Process
@@ -149,7 +153,7 @@ class Hints:
         self._left, self._as_of = _AT_ONCE, 0.0
 
     def see(self, pod: Pod, now: float, *, changed: bool = False) -> None:
-        """The pod is new, or what it says has ``changed``."""
+        """Handle a new pod, or one whose annotations have ``changed``."""
         if pod.unpinned and not changed:
             self._see_unpinned(pod, now)
         if pod.hint is None or not pod.live or not self._process.synced or pod.scheduler not in self._schedulers:
@@ -170,7 +174,7 @@ class Hints:
             self._outbox.append(Hint(pod.uid, pod.namespace, pod.name, text, None, "Unpinned", once=True))
 
     def see_job(self, job: Job, now: float) -> None:
-        """The job is new or has changed: its pods are yet to come, or do not say what it says."""
+        """Handle a job that is new or has changed: its pods do not exist yet, or do not repeat its annotations."""
         if job.hint is not None and job.suspended and self._process.synced:
             self._tell((job.uid, job.hint), Hint("", job.key.namespace, job.owner.name, job.hint, job.owner), now)
 

@@ -6,7 +6,7 @@ and preemption need no code for devices:
 1. ``note`` records an event, and returns the pods whose requests may have changed.
 2. ``see`` returns a pod with the amounts that its claims ask for, limited to the nodes of claims that are allocated.
 3. ``settle`` evaluates new requirements for all devices, in steps, and has nodes offer what they have. The cycle does
-that before it plans, and sees every pod of ``all_users`` again if ``restated``.
+   that before it plans, and sees every pod of ``all_users`` again if ``restated``.
 
 Devices of a bound pod's claims on its node are room of that pod: they come free with the pod, for preemption too.
 Devices of other claims are in use. These are claims of pods that are not bound yet, and claims that several pods share.

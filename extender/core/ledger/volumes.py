@@ -8,7 +8,7 @@ volume is promised twice, and the planner, quota and preemption need no code for
 1. ``note`` records an event, and returns the claims that have changed.
 2. ``mount`` returns a pod limited to the nodes of its volumes, with the amounts that its claims wait for.
 3. ``settle`` has nodes offer what they have, in steps. The cycle does that before it plans, and sees every pod of
-``all_users`` again if ``restated``.
+   ``all_users`` again if ``restated``.
 """
 
 from __future__ import annotations
