@@ -1,7 +1,8 @@
-"""The acts on a job: start it, suspend it, clean it. Each is one write, which nothing else asks for.
+"""The acts on a job: start it, suspend it, clean it. Each is one write, which no other code asks for.
 
-An act is decided where its cause is seen: a commit decides a start, and what loses the plan of a started job decides
-its suspension. It is ``due`` from then on (``JobRecord``). ``Jobs.settle`` takes it when the job can be written to.
+An act is decided where its cause is seen. A commit decides a start. The event that loses the plan of a started job
+decides its suspension. From then on the act is ``due`` (``JobRecord``), and ``Jobs.settle`` carries it out as soon as
+the job can be written to.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from policies.model import InVain, LetGo, SlotKey, Victim
 
 @dataclass(eq=False)
 class JobActs:
-    """The only code that asks for a start, a suspension or a cleaning."""
+    """The only code that asks for a start, a suspension or a cleaning of a job."""
 
     _limits: Limits
     _process: Process
@@ -33,8 +34,10 @@ class JobActs:
     _expected: ExpectedPods
 
     def start(self, workload: Workload, record: JobRecord, nodes: Mapping[SlotKey, str], now: float) -> None:
-        """Start a job with the nodes that its slots are promised, or write them on one that was started without. The
-        plan is in force from now on."""
+        """Start a job with the nodes promised to its slots, or write them on a job that was started without a plan.
+
+        The plan is in force from now on.
+        """
         record.write(JobWrite.START)
         record.admit(nodes)
         workload.status.start(now)
@@ -44,7 +47,10 @@ class JobActs:
     def start_without_nodes(
         self, workload: Workload, record: JobRecord, made: Mapping[PartKey, Flavoring], until: LetGo, now: float
     ) -> None:
-        """Start a job with these flavors alone, so that nodes are made for its pods. It says until when it waits."""
+        """Start a job with flavors and no plan, so that an autoscaler makes nodes.
+
+        ``until``: how long to wait for them.
+        """
         workload.flavor(made)
         record.write(JobWrite.START)
         workload.status.start(now)
@@ -52,14 +58,14 @@ class JobActs:
         self._store.mark_dirty(workload)
 
     def suspend(self, workload: Workload, record: JobRecord, why: str, now: float, rests: InVain | None) -> None:
-        """Suspend a job as a whole. ``rests``: no nodes came that it asked for, and it asks for none before."""
+        """Suspend a job as a whole. ``rests``: asked-for nodes did not come; until when the job asks for no others."""
         record.write(JobWrite.SUSPEND)
         wall = now - self._process.epoch
         evicted = self._preemptions.evictions.recent(Victim(workload.key), record.seen, wall)
         self._outbox.append(SuspendJob(record.seen, why, evicted, rests))
 
     def clean(self, record: JobRecord) -> None:
-        """Take what is ours off a job that does not run: nothing of it outlives its use."""
+        """Remove Muster's marks from a job that does not run, so that none outlives its use."""
         if record.seen.marked and not record.seen.bare:
             record.write(JobWrite.CLEAN)
             self._outbox.append(CleanJob(record.seen))
@@ -72,7 +78,7 @@ def _started(
     let_go: LetGo | None = None,
     awaits_s: float = 0.0,
 ) -> StartJob:
-    """Return the write: the plan, and the flavors of its podsets with what their pods tolerate."""
+    """The write of a start: the plan, and the flavors of the podsets with what their pods tolerate."""
     job, flavoring, first_wave = record.seen, workload.flavoring, to_come(workload, record.seen).first_wave
     flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
     tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}

@@ -1,7 +1,8 @@
-"""Pods that are to come for a workload without a job of its own: by its owner, or by the job of its PodGroup.
+"""Expected pods of a workload without a job of its own: made by its owner, or by the job of its PodGroup.
 
-The owner (a StatefulSet or the like) says how many pods it wants, and which of them come only when others run. The job
-of a PodGroup makes no pods until a scheduler has taken the PodGroup up: it is planned first, and then taken up.
+The owner, such as a StatefulSet, says how many pods it wants, and which of them are created only when others run. The
+job of a PodGroup makes no pods until a scheduler has enqueued the PodGroup. So Muster plans it first, and enqueues it
+then.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from policies.placement.request import MemberShape, shape_of
 
 _FIRST_S, _LONGEST_S = 5.0, 900.0
 _SHOWN_S = 60.0
-"""The watch shows within this time that a PodGroup was taken up, unless a proxy has answered for the API server."""
+"""Within this time the watch shows an enqueued PodGroup, unless a proxy has answered for the API server."""
 
 
 @dataclass(eq=False)
 class Enqueues:
-    """``advising``: nothing is planned for others to keep to, so that each is taken up at once."""
+    """Enqueues PodGroups whose job waits for that, once they are planned.
+
+    ``advising``: advisory mode makes no plans that bind others, so each is enqueued at once.
+    """
 
     _limits: Limits
     _process: Process
@@ -49,16 +53,16 @@ class Enqueues:
 
     def __post_init__(self) -> None:
         self.jobs: dict[str, GroupJob] = {}
-        """By UID."""
+        """Jobs of PodGroups, by UID."""
         self._group_of: dict[str, GroupKey] = {}
-        """The PodGroup of each, whether it is known or not."""
+        """The PodGroup of each job, by the job's UID, whether the job is known or not."""
         self._asked: dict[GroupKey, str] = {}
-        """UIDs of the PodGroups that were asked to be taken up, until the watch shows it."""
+        """UIDs of the PodGroups that were asked to be enqueued, until the watch shows it."""
         self._coming: dict[GroupKey, float] = {}
-        """By when the next pod of one that was taken up has to come."""
+        """The deadline for the next pod of each enqueued PodGroup."""
         self._failures: dict[GroupKey, int] = {}
         self._resting: dict[GroupKey, None] = {}
-        """Those that could not be taken up: nothing is planned for them until that is tried again."""
+        """PodGroups that could not be enqueued. They are not planned until that is tried again."""
         self._retries = Timers()
 
     def job_seen(self, event: GroupJobSeen, now: float) -> None:
@@ -71,7 +75,7 @@ class Enqueues:
             self._mark_dirty(event.key)
 
     def see(self, group: PodGroup, now: float) -> None:
-        """It is new or has changed, or its job is."""
+        """Handle a PodGroup that is new or has changed, or whose job has."""
         if group.job is None:
             return
         self._group_of[group.job.uid] = group.key
@@ -85,7 +89,7 @@ class Enqueues:
             self._look_at(group)
 
     def _look_at(self, group: PodGroup) -> None:
-        """Plan it, or ask for it where it cannot be planned before its pods exist."""
+        """Have the PodGroup planned, or enqueue it if it cannot be planned before its pods exist."""
         if self._job(group) is None:
             return
         if self._podsets(group) is not None:
@@ -98,9 +102,11 @@ class Enqueues:
             self._ask(group)
 
     def begin(self, now: float) -> None:
-        """Every list is in, nothing is settled yet. What was taken up before this life may still get its pods.
+        """Handle all PodGroups, after every list was read and before anything is settled.
 
-        A gang that has started gets no more, also where that could not be written on its PodGroup."""
+        PodGroups that were enqueued before the restart may still get pods. A gang that has started gets no more, even
+        if its PodGroup does not show the start.
+        """
         for group in self._store.groups.values():
             workload = self._store.workloads.get(group.key)
             if group.starting and self._job(group) is not None and not (workload and _has_started(workload)):
@@ -108,7 +114,7 @@ class Enqueues:
             self._look_at(group)
 
     def gone(self, group: PodGroup) -> None:
-        """The PodGroup is."""
+        """Forget a PodGroup that is gone."""
         if group.job is not None:
             self._group_of.pop(group.job.uid, None)
             self._asked.pop(group.key, None)
@@ -118,8 +124,11 @@ class Enqueues:
             self._creation.forget(group.key)
 
     def to_come(self, workload: Workload, now: float) -> PodSets | None:
-        """The pods that are to be expected: until the gang has started, or the next of them has not come in time. None
-        is made in place of one that was moved to another gang, or that an earlier PodGroup of its name has bound."""
+        """The pods to expect; None once the gang has started, or its next pod is late.
+
+        Also None while a pod of its job is relabelled into another gang, or pods of an earlier PodGroup of its name are
+        bound. Their controller makes no others.
+        """
         group = workload.group
         if group is None or group.key in self._resting or (podsets := self._podsets(group)) is None:
             return None
@@ -136,7 +145,7 @@ class Enqueues:
         return podsets
 
     def settle(self, workload: Workload, now: float) -> None:
-        """Once there is a node for each that has to start, its pods may come."""
+        """Enqueue the PodGroup once each pod that has to start has a node."""
         group, slots = workload.group, workload.members.slots
         if group is None or group.job is None:
             return
@@ -148,7 +157,7 @@ class Enqueues:
         self._creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, doubtful=doubtful)
 
     def came(self, workload: Workload, now: float) -> None:
-        """A pod has filled a slot."""
+        """Record that a pod has filled a slot, which gives the missing ones more time."""
         if workload.key in self._coming:
             self._creation.came(now)
             if not workload.members.slots.planned:
@@ -156,12 +165,12 @@ class Enqueues:
             self._await_pods(workload.key, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
-        """When it has to be looked at again. After that the watch may have yet to show that it was taken up."""
+        """The deadline for the next pod. After it the watch may still have to show that the PodGroup was enqueued."""
         at = self._coming.get(workload.key, now)
         return [at] if at > now else []
 
     def ended(self, event: Enqueued, now: float) -> None:
-        """A PodGroup was taken up, or could not be."""
+        """Handle the outcome of enqueuing a PodGroup."""
         if not event.detail:
             self._failures.pop(event.key, None)
             self._await_pods(event.key, now)
@@ -174,7 +183,7 @@ class Enqueues:
         self._mark_dirty(event.key)
 
     def retry(self, now: float) -> None:
-        """Look again at those whose pause is over, or that should be shown as taken up by now."""
+        """Handle PodGroups whose pause is over, or that the watch should show as enqueued."""
         for key in self._retries.due(now):
             group = self._group(key)
             self._resting.pop(key, None)
@@ -197,11 +206,11 @@ class Enqueues:
         self._coming[key] = now + self._creation.takes_s() + (PROBATION_S if doubtful else self._limits.creation_s)
 
     def _job(self, group: PodGroup) -> GroupJob | None:
-        """What makes its pods, if those are ours to start."""
+        """The job that makes the group's pods; None if it has none, or is being deleted."""
         return None if group.job is None or group.deleting else self.jobs.get(group.job.uid)
 
     def _podsets(self, group: PodGroup) -> PodSets | None:
-        """What it is planned as before its pods exist; None: it is taken up first."""
+        """The podsets that it is planned as before its pods exist; None: it has to be enqueued first."""
         job = self._job(group)
         plannable = job is not None and job.key == group.key and bool(job.podsets.podsets)
         return job.podsets if job is not None and plannable and not self._advising else None
@@ -219,20 +228,22 @@ class Enqueues:
 
 
 def _has_started(workload: Workload) -> bool:
-    """Tell whether a pod of this life of the workload was released, though all of its pods may have ended since."""
+    """Whether a pod of the present PodGroup was released, even if all of its pods have ended since."""
     return any(one.pod.stamp is not None and workload.members.is_ours(one.pod) for one in workload.members)
 
 
 def _has_former(workload: Workload) -> bool:
-    """Whether pods are there that an earlier PodGroup of its name has bound."""
+    """Whether pods exist that an earlier PodGroup of the same name has bound."""
     members = workload.members
     return len(members) > len(members.live) and any(one.pod.live and not members.is_ours(one.pod) for one in members)
 
 
 @dataclass(eq=False)
 class Owners:
-    """A pod of the owner dialect says what its owner says, as if it had said so itself, and is its owner's: that of a
-    Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
+    """Owners whose pods form a gang, such as StatefulSets, and the pods that they will make.
+
+    A pod of the owner dialect declares what its owner does, and counts as its owner's pod. The pods of a Deployment
+    have another ReplicaSet after each rollout, and those of a LeaderWorkerSet one of two StatefulSets.
     """
 
     _store: Store
@@ -244,12 +255,14 @@ class Owners:
     def __post_init__(self) -> None:
         self.known: dict[GroupKey, GangOwner] = {}
         self._gangs: dict[GroupKey, dict[GroupKey, tuple[str, PodSets] | None]] = {}
-        """The gangs of each, whether it is known or not; and what comes of a gang, once that was worked out: by the
-        newest of its pods (its UID), which shows what the API server adds to them."""
+        """The gangs of each owner, whether it is known or not, and the expected pods of each gang.
+
+        Those are worked out from the newest pod, whose UID is kept with them: it shows what the API server adds.
+        """
         self._owner_of: dict[GroupKey, GroupKey] = {}
 
     def see(self, owner: GangOwner) -> list[Pod]:
-        """It is new or has changed. Returns its pods by its new word."""
+        """Handle an owner that is new or has changed. Returns its pods with its new declarations."""
         if (before := self.known.get(owner.key)) == owner:
             return []
         self.known[owner.key] = owner
@@ -257,13 +270,13 @@ class Owners:
         return [self.claimed(_without(pod, before.problem if before is not None else "")) for pod in pods]
 
     def gone(self, key: GroupKey, uid: str) -> None:
-        """Its pods stay what they are: most often they go, too."""
+        """Forget an owner that is gone. Its pods stay as they are, and are mostly deleted, too."""
         if (known := self.known.get(key)) is not None and known.uid == uid:
             del self.known[key]
             self._renewed(key)
 
     def claimed(self, pod: Pod) -> Pod:
-        """The pod, by the word of its owner if that is known."""
+        """The pod with the declarations of its owner, if that is known."""
         ref = pod.group
         if ref is None or not ref.owner or pod.group_key is None:
             return pod
@@ -278,7 +291,7 @@ class Owners:
         return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
 
     def move_up(self, workload: Workload, now: float) -> None:
-        """Whoever waits gets the room that is kept for a later one, which comes only when he runs."""
+        """Give a waiting pod the node reserved for a later wave: the later pod is created only once this one runs."""
         slots, members = workload.members.slots, workload.members
         for slot in list(slots.lacking) if slots.planned else ():
             pod = members.stands_for(slot)
@@ -292,8 +305,11 @@ class Owners:
                 self._steering.lead(workload, member, node, turn)
 
     def _kept_later(self, workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
-        """The last of the slots that room is kept for whose pods, which ask for the same, come after that pod. It may
-        be pinned to some nodes by now, and they are not: the node is to be open to it."""
+        """The last planned slot of a later wave whose pod asks for the same, on a node that is open to ``pod``; else
+        None.
+
+        The pod may be pinned to some nodes, which the planned slots are not.
+        """
         slots, claims, asks = workload.members.slots, self._claims, workload.asking(pod)
         if slot not in slots.templates:
             return None
@@ -303,14 +319,14 @@ class Owners:
         return max(alike, default=None)
 
     def leave(self, key: GroupKey) -> None:
-        """The gang is there no more."""
+        """Forget a gang that is gone."""
         if (owner := self._owner_of.pop(key, None)) is not None:
             del self._gangs[owner][key]
             if not self._gangs[owner]:
                 del self._gangs[owner]
 
     def _renewed(self, key: GroupKey) -> list[Workload]:
-        """The gangs of an owner that has changed: what was worked out for them is of the past."""
+        """The gangs of a changed owner. Their expected pods are worked out again."""
         gangs = self._gangs.get(key, {})
         found = [workload for one in gangs if (workload := self._store.workloads.get(one)) is not None]
         for workload in found:
@@ -319,13 +335,13 @@ class Owners:
         return found
 
     def remakes(self, workload: Workload) -> bool:
-        """Whether its owner is there, and makes its pods anew when they are gone."""
+        """Whether its owner exists and makes its pods again when they are gone."""
         key = self._owner_of.get(workload.key)
         owner = self.known.get(key) if key is not None else None
         return owner is not None and not owner.ends
 
     def to_come(self, workload: Workload) -> PodSets | None:
-        """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
+        """The pods to expect: while the gang has a pod, all that its owner makes in order."""
         key, newest = self._owner_of.get(workload.key), workload.members.newest
         owner = self.known.get(key) if key is not None else None
         if owner is None or owner.podset is None or newest is None:
@@ -339,7 +355,7 @@ class Owners:
             said = podset.template if podset.leader is None or newest.index else podset.leader
 
             def like(template: Pod) -> Pod:
-                """Whoever gates its pods does so when they are there."""
+                """A template with the facts of the newest pod. It has no gates: pods get them when they are created."""
                 made = carried_over(template, said, newest)
                 makers = tuple(one._replace(stem=stem, bare=grouped) for one in template.claim_makers)
                 return replace(made, series=newest.series, group=gang, gates=(), claim_makers=makers)
@@ -351,20 +367,22 @@ class Owners:
 
 
 def fills_up(workload: Workload) -> bool:
-    """Whether others come of it that room was kept for: it runs, and its owner makes them then, or its PodGroup was
-    taken up."""
+    """Whether pods will come for which room was kept.
+
+    Either the workload runs, and its owner makes them then, or its PodGroup was enqueued.
+    """
     if workload.job is not None or workload.podsets is None:
         return False
     return workload.release.complete or (workload.group is not None and not workload.group.pending)
 
 
 def _amounts(pod: Pod) -> MemberShape:
-    """What it asks for, apart from which nodes it may use."""
+    """The pod's demand, apart from which nodes it may use."""
     return shape_of(replace(pod, selection=ANY_NODE))
 
 
 def _without(pod: Pod, problem: str) -> Pod:
-    """The pod without what could not be read of its owner."""
+    """The pod without the problem that its owner had."""
     if pod.group is None or pod.group.problem != problem:
         return pod
     return replace(pod, group=pod.group._replace(problem=None))
@@ -372,14 +390,14 @@ def _without(pod: Pod, problem: str) -> Pod:
 
 @dataclass(eq=False)
 class Coming:
-    """Each of those that know it is asked, whenever the workload is settled."""
+    """Sets the expected pods of a workload, from its owner or its PodGroup, whenever it is settled."""
 
     _expected: ExpectedPods
     _owners: Owners
     _enqueues: Enqueues
 
     def settle(self, workload: Workload, now: float) -> None:
-        """Its slots are those of the pods that are there and that will come."""
+        """Set the workload's slots to its existing and expected pods."""
         if workload.job is not None:
             return
         workload.follow_owner(remakes=self._owners.remakes(workload))
@@ -389,9 +407,9 @@ class Coming:
         self._enqueues.settle(workload, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
-        """When it has to be looked at again."""
+        """When the workload has to be looked at again."""
         return self._enqueues.deadlines(workload, now)
 
     def leave(self, key: GroupKey) -> None:
-        """The workload is there no more."""
+        """Forget a workload that is gone."""
         self._owners.leave(key)

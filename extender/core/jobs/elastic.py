@@ -1,17 +1,16 @@
-"""Flavors whose nodes are made when somebody asks for them: a workload that has quota of one, and no nodes, asks for
-capacity and keeps that quota meanwhile.
+"""Elastic flavors, whose nodes are made on request: a workload with quota for one, but no nodes, asks for nodes.
 
-A job asks through whoever can make a request (``asks``), and the answer is an event. Where nobody can, the job is let
-go: one write starts it without a plan, and says until when its nodes are awaited. None of its pods is let in, so that
-an autoscaler sees that they lack nodes. When there is a node for all of it the plan is written on it. If the nodes
-come too late it is suspended again.
+It keeps that quota meanwhile. A job asks by a ProvisioningRequest if the cluster serves them, and the answer is an
+event. Else the job is started without a plan, by one write that says until when its nodes are awaited. Muster's filter
+lets none of its pods in, so an autoscaler sees that they lack nodes. When there is a node for each of them, the plan is
+written on the job. If the nodes come too late, the job is suspended again.
 
-A gang of pods is let go, too: kube-scheduler tries each pod, gets no node from Muster, and marks the pod
-unschedulable. A gate cannot be put back, and what is written on a pod cannot be taken off, so nothing is written on
-these pods: they have to say themselves that they are to have nodes of a flavor. For a job, its pod template says so,
-or the admission policy.
+A gang of pods is ungated without a plan. kube-scheduler tries each pod, gets no node from Muster, and marks the pod
+unschedulable. A gate cannot be put back, and what is written on a pod cannot be removed. So Muster writes nothing on
+these pods: they have to select and tolerate the nodes of the flavor themselves. For a job, the pod template or the
+admission policy does that.
 
-When the nodes do not come in time the quota is for everybody again, and after a pause the workload asks anew.
+When the nodes do not come in time, the quota becomes free again, and the workload asks again after a pause.
 """
 
 from __future__ import annotations
@@ -75,8 +74,11 @@ from policies.words import counted, listed
 
 @dataclass(frozen=True, slots=True)
 class AskedPods:
-    """Pods of one podset: what they select and tolerate, by their flavor and by what the API server adds to them.
-    ``requests``: what each asks for, also where its template says less."""
+    """Pods of one podset that nodes are asked for.
+
+    ``labels``, ``tolerations``: what the pods select and tolerate, by their flavor and by additions of the API server.
+    ``requests``: what each pod asks for, even if its template asks for less.
+    """
 
     podset: str
     count: int
@@ -87,7 +89,7 @@ class AskedPods:
 
 @dataclass(frozen=True, slots=True)
 class CapacityAsk:
-    """Nodes for all of these pods of a job together. ``attempt`` counts from 1."""
+    """A request for nodes for all of these pods of a job together. ``attempt`` counts from 1."""
 
     key: GroupKey
     job: Controller
@@ -97,9 +99,14 @@ class CapacityAsk:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """``attempt`` counts from 1. ``until``: by then the nodes have to be there; 0 for a job that is being let go, which
-    says so itself. ``ask``: what is asked for, of a job. ``granted``: they are being made, or are there. ``shown``: the
-    pods (by UID) of a gang that were let go."""
+    """A request for nodes that is under way.
+
+    ``attempt``: counts from 1.
+    ``until``: the deadline for the nodes; 0 for a job that is started without a plan, which carries its deadline.
+    ``ask``: the request of a job; None without one.
+    ``granted``: whether the nodes are being made, or exist.
+    ``shown``: UIDs of pods of a gang that were ungated without a plan.
+    """
 
     attempt: int
     pods: tuple[Pod, ...]
@@ -121,7 +128,7 @@ class Asking:
 
 
 def asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
-    """Of a job: its podsets."""
+    """The podsets of a job's demand, as pods that nodes are asked for."""
     found = []
     pods = {pod.series: pod for pod in demand.pods}
     for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
@@ -140,8 +147,10 @@ _IN_WAVES = (
 
 
 def let_go(outbox: Outbox, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
-    """Take our gate off those of these pods that have it, once: ``shown`` were let go before (by UID). Returns who is
-    by now. One that takes the place of another comes later."""
+    """Ungate those of these pods that have Muster's gate and are not among ``shown``, which were ungated before.
+
+    Returns the UIDs of both.
+    """
     for pod in pods:
         if GANG_GATE in pod.gates and pod.uid not in shown:
             outbox.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
@@ -149,8 +158,10 @@ def let_go(outbox: Outbox, workload: Workload, pods: Sequence[Pod], shown: froze
 
 
 def let_in(store: Store, event: Ungated) -> Pod | None:
-    """A pod of a job that was let go, as it is when its gate has come off: the watch may be late to show that, and a
-    gate does not come off once more, with a pin to the nodes of its plan."""
+    """A pod of a job that was started without a plan, as it is after its gate came off; None for any other event.
+
+    The watch may show that late. Until then the pod must not be ungated once more, with a pin to the nodes of its plan.
+    """
     found = None if event.detail else store.member(event.uid)
     if found is None or found[0].job is None or event.uid not in found[0].job.shown:
         return None
@@ -159,7 +170,7 @@ def let_in(store: Store, event: Ungated) -> Pod | None:
 
 
 def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
-    """Why their job cannot be let go so that whoever makes nodes sees all of these that need some; empty if it can."""
+    """Why an autoscaler would not see all of these pods that need nodes; empty if it would."""
     first = _first_wave(pods)
     later = dict.fromkeys(part_of(pod, of_job=True) for pod in pods if pod.wave > first)
     needy = any(not elastic.isdisjoint(made[part].flavors.values()) for part in later if part in made)
@@ -167,7 +178,7 @@ def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: froz
 
 
 def shown(queue: str, flavors: Sequence[str], pods: Collection[Pod]) -> AwaitingNodes:
-    """It waits for nodes while an autoscaler sees its pods: those that are made when others run are not there yet."""
+    """The cause of a workload whose pods an autoscaler sees. Pods of later waves do not exist yet and do not count."""
     first = _first_wave(pods)
     return AwaitingNodes(queue, tuple(flavors), sum(pod.wave == first for pod in pods), Call.SHOWN)
 
@@ -184,8 +195,10 @@ def lacking(
     of_job: bool,
     to_come: bool,
 ) -> str:
-    """What these pods lack so that whoever sees them makes nodes of their flavors; empty if nothing. ``to_come``: they
-    get what their flavors bring when they are made."""
+    """The text that says what these pods lack for an autoscaler to make nodes of their flavors; empty if nothing.
+
+    ``to_come``: they get what their flavors bring when they are created.
+    """
     for pod in pods:
         if (given := made.get(part_of(pod, of_job=of_job))) is None:
             continue
@@ -199,8 +212,10 @@ def lacking(
 
 
 def apart(job: Job, flavors: Mapping[str, ResourceFlavor]) -> str:
-    """What keeps pods without a flavor from the nodes that are made for the others, in a domain that has to be one for
-    all; empty if nothing does. Such a domain may have other nodes, too: nobody knows it before they come."""
+    """A text: what keeps pods without a flavor from nodes that are made for the others in one domain; empty if nothing.
+
+    Such a domain may have other nodes, too, but that is not known before the nodes exist.
+    """
     chosen = {
         name: [flavors[one] for one in some.values() if one in flavors] for name, some in (job.flavors or {}).items()
     }
@@ -220,7 +235,7 @@ def apart(job: Job, flavors: Mapping[str, ResourceFlavor]) -> str:
 def _asks_for(
     selection: Selection, labels: Iterable[tuple[str, str]], more: Iterable[Toleration], flavor: ResourceFlavor
 ) -> bool:
-    """Whether such a pod goes to nodes of the flavor and to no others, with what is written on it for that."""
+    """Whether such a pod goes to nodes of the flavor and to no others, with these additional labels and tolerations."""
     named = flavor.node_labels.items() <= {**dict(labels), **dict(selection.node_selector)}.items()
     return named and _tolerates((*selection.tolerations, *more), flavor)
 
@@ -230,15 +245,15 @@ def _tolerates(tolerations: tuple[Toleration, ...], flavor: ResourceFlavor) -> b
 
 
 MOST = 32
-"""Workloads for which nodes are asked at a time."""
+"""The most workloads that ask for nodes at a time."""
 _TRIES = 16
-"""Assignments of flavors that are looked at for one of them."""
+"""Assignments of flavors that are tried for one of them."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Denied:
-    """It asks again after ``until``."""
+    """A request that failed. The workload asks again after ``until``."""
 
     attempts: int
     until: float
@@ -247,7 +262,7 @@ class _Denied:
 
 @dataclass(frozen=True, slots=True)
 class AskNodes:
-    """Nodes are to be asked for, of the flavors of this assignment."""
+    """An outcome of a turn: ask for nodes of the flavors of this assignment."""
 
     asked: Asked
     assignment: Assignment
@@ -255,7 +270,7 @@ class AskNodes:
 
 @dataclass(eq=False)
 class Elastic:
-    """``instead`` and ``pending`` are asked in a turn of the cycle; ``follow`` is called after every event."""
+    """Asks for nodes. A turn of the cycle calls ``instead`` and ``pending``; ``follow`` is called after every event."""
 
     _limits: Limits
     _process: Process
@@ -270,35 +285,35 @@ class Elastic:
 
     def __post_init__(self) -> None:
         self._served: bool | None = None
-        """Whether nodes can be asked for; None: nobody has said so yet."""
+        """Whether the cluster serves ProvisioningRequests; None while that is unknown."""
         self._asking: dict[GroupKey, Asking] = {}
         self._denied: dict[GroupKey, _Denied] = {}
         self._aside: dict[GroupKey, None] = {}
-        """Who would ask, and is looked at again when another one asks no more."""
+        """Workloads that would ask, and are looked at again when another request ends."""
 
     @property
     def can_be_asked(self) -> bool | None:
-        """Whether nodes can be asked for; None while nobody has said so."""
+        """Whether the cluster serves ProvisioningRequests; None while that is unknown."""
         return self._served
 
     @property
     def asking(self) -> Collection[GroupKey]:
-        """The workloads for which nodes are asked for."""
+        """The workloads that ask for nodes."""
         return self._asking.keys()
 
     @property
     def asks(self) -> tuple[CapacityAsk, ...]:
-        """What is asked for just now."""
+        """The requests for nodes that are under way."""
         return tuple(one.ask for one in self._asking.values() if one.ask is not None)
 
     def lets_go(self, key: GroupKey, uid: str) -> bool:
-        """Whether this pod is to be tried without a plan, for whoever makes nodes to see."""
+        """Whether this pod is to be tried without a plan, so that an autoscaler sees it."""
         asking, workload = self._asking.get(key), self._store.workloads.get(key)
         record = None if workload is None else workload.job
         return (asking is not None and uid in asking.shown) or (record is not None and uid in record.shown)
 
     def pending(self, workload: Workload, shape: Shape) -> AwaitingNodes | None:
-        """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
+        """The cause of a workload that asks for nodes; None if it asks for none. A changed shape has to ask again."""
         asking, record = self._asking.get(workload.key), workload.job
         if record is not None and record.awaits_nodes:
             queue = self._quotas.members.queue_of(workload.key) or ""
@@ -312,7 +327,7 @@ class Elastic:
         return None if asking is None else asking.cause
 
     def instead(self, workload: Workload, why: Cause, now: float) -> AskNodes | Cause:
-        """It has no room, and nobody gives way to it: whether nodes are asked for, or what else is to be said."""
+        """The request for nodes of a workload that has no room and can evict none; else the cause why it waits."""
         demand, queue = workload.asked, self._quotas.queue_of(workload.key)
         if (
             not self._limits.elastic.flavors
@@ -337,14 +352,14 @@ class Elastic:
         return AskNodes(asked, found) if can else why
 
     def served(self, event: CapacityServed, _now: float) -> None:
-        """Whether the cluster has what nodes are asked for by."""
+        """Record whether the cluster serves ProvisioningRequests."""
         self._served = event.served
         for key in [one.key for one in self.asks] if not event.served else ():
             self._end(key)
         self._pending.wake(Config())
 
     def answered(self, event: CapacityAnswered, now: float) -> None:
-        """What has become of it."""
+        """Handle the answer to a request."""
         asking = self._asking.get(event.key)
         if asking is None or asking.ask is None or asking.attempt != event.attempt:
             return
@@ -356,7 +371,7 @@ class Elastic:
             self._pending.wake(Own(event.key))
 
     def follow(self, now: float) -> None:
-        """Who has its nodes, or waits for them no more, asks no longer."""
+        """End requests of workloads that have their nodes or wait for them no more, and requests that are late."""
         for key, asking in list(self._asking.items()):
             workload = self._store.workloads.get(key)
             if workload is None or not self._goes_on(workload, asking):
@@ -372,12 +387,12 @@ class Elastic:
                 self._pending.wake(Own(key))
 
     def next_end(self) -> float | None:
-        """When something is given up, or asked for again."""
+        """When the next request ends, or may be repeated."""
         ends = [one.until for one in self._asking.values()] + [one.until for one in self._denied.values()]
         return min(filter(None, ends), default=None)
 
     def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
-        """The first flavors with quota for all of its pods of which one is elastic."""
+        """The first assignment with quota for all of its pods in which a flavor is elastic."""
         picture, podsets = self._quotas.queues.picture, asked.podsets(demand.pods)
         choices: Choices[NotThisFlavor | str] = Choices(picture.tree, picture.flavors, queue, asked.closed())
         found = choices.first(podsets)
@@ -390,7 +405,7 @@ class Elastic:
         return None
 
     def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> AwaitingNodes:
-        """Keep the quota, and ask. Returns what the workload waits for."""
+        """Reserve the quota and ask for the nodes. Returns the cause that the workload waits for."""
         asked, found = ask_nodes.asked, ask_nodes.assignment
         demand, key = workload.asked, workload.key
         assert demand is not None  # noqa: S101
@@ -407,7 +422,7 @@ class Elastic:
         queue = self._quotas.members.queue_of(key) or ""
         until = now + self._limits.elastic.within_s
         lets_go = workload.job is not None and ask is None
-        # However late its start is answered, it may have been done: until then its quota is for nobody else.
+        # The answer to its start may be late although the start was written. Until then its quota stays reserved.
         ends = 0.0 if lets_go else until
         asking = self._asking[key] = Asking(attempt, demand.pods, shape, queue, names, ends, ask)
         workload.telling.note(now, f"asks for nodes, attempt {attempt}")
@@ -424,7 +439,7 @@ class Elastic:
         self._asking[workload.key] = replace(asking, shown=shown)
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
-        """What keeps it from asking; empty for nothing."""
+        """The reason why the workload may not ask; empty if it may."""
         flavors = self._quotas.queues.picture.flavors
         if workload.job is None:
             return lacking(_there(workload, demand), made, flavors, of_job=False, to_come=False)
@@ -436,8 +451,10 @@ class Elastic:
         )
 
     def _may(self, workload: Workload) -> bool:
-        """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods
-        that are all there."""
+        """Whether the workload may ask: it has not started, evicts no victims, and all of its pods are known.
+
+        That is a job, or a gang whose pods all exist.
+        """
         record, key = workload.job, workload.key
         ready = workload.podsets is None if record is None else record.plannable
         if not ready or workload.seated or workload.members.bound:
@@ -447,16 +464,16 @@ class Elastic:
         return key not in self._preemptions.under_way and key in self._pending.keys
 
     def _goes_on(self, workload: Workload, asking: Asking) -> bool:
-        """Whether it has yet to get its nodes, and its queue and flavors are there still."""
+        """Whether it still lacks its nodes, and its queue and flavors still exist."""
         quotas = self._quotas
         if asking.ask is None and workload.job is not None:
-            return workload.job.awaits_nodes and workload.job.writing is not None  # else it is looked after by itself
+            return workload.job.awaits_nodes and workload.job.writing is not None  # ``Unplanned`` handles it after that
         known = all(name in quotas.queues.picture.flavors for name in asking.flavors)
         there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
         return there and self._may(workload)
 
     def _deny(self, key: GroupKey, asking: Asking, detail: str, now: float) -> None:
-        """It gives its quota back, and asks again after a pause that grows."""
+        """End a request without nodes: its quota is freed, and it is repeated after a pause that grows."""
         self._end(key)
         what = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
         if (workload := self._store.workloads.get(key)) is not None:
@@ -465,21 +482,21 @@ class Elastic:
             self._reporter.explain(workload, why, now)
 
     def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> AskedInVain:
-        """It has asked for so long: it rests. Returns what is to be said."""
+        """Record that a request failed, and pause. Returns the facts to report."""
         pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         what = AskedInVain(tuple(flavors), detail, round(pause))
         self._denied[key] = _Denied(attempts, now + pause, what)
         return what
 
     def rest(self, key: GroupKey) -> InVain | None:
-        """So long it asks for nothing, to be written on its job."""
+        """The pause until it asks again, to be written on its job; None if it may ask."""
         denied = self._denied.get(key)
         if denied is None or not denied.until:
             return None
         return InVain(float(ceil(denied.until - self._process.epoch)), denied.attempts)
 
     def _recall(self, workload: Workload, now: float) -> _Denied | None:
-        """As an earlier life of ours has written it on its job."""
+        """The failed request that Muster wrote on the job before a restart; None without one."""
         said = None if workload.job is None else workload.job.seen.in_vain
         if said is None:
             return None
@@ -489,7 +506,7 @@ class Elastic:
         return denied
 
     def _end(self, key: GroupKey) -> None:
-        """It asks no more."""
+        """End the workload's request, if it has one."""
         if self._asking.pop(key, None) is not None:
             self._quotas.unreserve(key)
             for one in (key, *self._aside):
@@ -504,14 +521,16 @@ def _comes_back(workload: Workload | None) -> bool:
 
 
 def _there(workload: Workload, demand: Demand) -> list[Pod]:
-    """The pods that ask, as they are."""
+    """The live pods among those of the demand."""
     live = workload.members.live
     return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
 
 
 def kept_nodes(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
-    """Nodes on which somebody has room by such a flavor who is not there yet: whoever makes nodes also takes empty ones
-    away, and knows of no plan of ours."""
+    """Nodes of elastic flavors that are promised to pods which are not there yet.
+
+    An autoscaler removes empty nodes and knows nothing of Muster's plans.
+    """
     if not limits.elastic.flavors:
         return {}
     promised = claims.promised_nodes.items()
@@ -529,13 +548,16 @@ def _is_elastic(limits: Limits, claims: Claims, quotas: Quotas, owner: Owner) ->
 
 
 _LOOK_S = 5.0
-"""So long has a new leader to plan it, however late it is: its nodes may have come meanwhile."""
+"""A new leader has at least this long to plan the job, even if it is late: its nodes may have come meanwhile."""
 _UNPLANNED = "it was started without a plan of Muster's"
 
 
 @dataclass(eq=False)
 class Unplanned:
-    """``failure`` is asked for such a job whenever it is settled, ``nodes`` after that."""
+    """Jobs that were started without a plan.
+
+    When one is settled, ``failure`` is called first and ``nodes`` after it.
+    """
 
     _limits: Limits
     _process: Process
@@ -547,7 +569,7 @@ class Unplanned:
     _elastic: Elastic
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """What it has to be suspended for; empty if it goes on."""
+        """Why the job has to be suspended; empty if it goes on."""
         self._quotas.restore(workload)
         if record.stop:
             return record.stop
@@ -558,14 +580,16 @@ class Unplanned:
             return REMOVED
         if not (record.seen.running or workload.members.bound):
             return _UNPLANNED
-        # What runs already is left alone, and in its flavors.
-        if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
+        # Pods that run already are left alone, in their flavors.
+        if not workload.members.live:  # live pods are a gang, which reports itself whether it runs or what it lacks
             self._reporter.explain(workload, NotPlanned(), now)
         return ""
 
     def nodes(self, workload: Workload, record: JobRecord) -> Mapping[SlotKey, str]:
-        """The plan to be written on it, if it was let go and there is a node for all of it that has to start. It is
-        written again if nobody knows whether it was and the watch does not show it."""
+        """The plan to write on a job that was started without one, once each pod that has to start has a node.
+
+        The plan is written again if its write had an unknown outcome and the watch does not show it.
+        """
         if record.seen.let_go is None or record.stop or not self._process.recovered:
             return {}
         if record.plan is not None:
@@ -594,8 +618,10 @@ class Unplanned:
         return text_of(NoRoom(self._elastic.in_vain(workload.key, said.attempt, flavors, detail, now)))
 
     def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
-        """Why its pods would not get nodes of its flavors, although what they are made of says so. One of an
-        earlier start may be seen late."""
+        """Why its pods would not get nodes of its flavors, although their template selects them.
+
+        The watch may show a pod of an earlier start late, which does not count.
+        """
         began = said.until - self._limits.elastic.within_s - 1.0
         pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.shown)
         flavors = self._quotas.queues.picture.flavors
@@ -613,14 +639,14 @@ class Unplanned:
         return f"not enough came within {self._limits.elastic.within_s:.0f} s{more}"
 
     def _show(self, workload: Workload, record: JobRecord) -> None:
-        """As soon as enough are there to start: for a part of it no nodes should be made."""
+        """Ungate the pods as soon as enough exist to start: no nodes should be made for only some of them."""
         if self._there(workload) < (workload.min_member or 0):
             return
         record.show(let_go(self._outbox, workload, workload.live, record.shown))
 
     @staticmethod
     def _there(workload: Workload) -> int:
-        """How many of its slots a pod has come to."""
+        """How many of its slots have a pod."""
         slots = workload.members.slots
         return sum(bool(slots.pods(slot)) for slot in slots.templates)
 

@@ -1,11 +1,11 @@
-"""Jobs are admitted whole: planned while they are suspended, and started by one write with the plan in it.
+"""Jobs are admitted whole: planned while they are suspended, and started by one write that contains the plan.
 
-Their pods are created for their nodes, and no pod is written to. When the plan is lost the job is suspended again as a
-whole, what is ours is taken off it, and it is planned again. No deadline ends a plan before the watch shows the start:
-until then the job could not be suspended.
+The pods are created for their nodes, and Muster writes to no pod. When the plan is lost, the job is suspended as a
+whole, Muster's marks are removed from it, and it is planned again. No deadline ends a plan before the watch shows the
+start, because the job could not be suspended before that.
 
-A new leader reads the plan from the job itself. The same happens when a user suspends a job and starts it again before
-its plan is off it, and its room is still free.
+A new leader reads the plan from the job itself. It does so, too, when a user suspends a job and starts it again before
+its plan is removed, while its room is still free.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from policies.model import GroupKey, Job, Pod, PodSet, PodSets
 
 @dataclass(eq=False)
 class JobNaming:
-    """One job has the name of its gang; others that name it wait beside it, as workloads of their own."""
+    """Decides which job has the name of a gang. Other jobs with that name wait as workloads of their own."""
 
     _limits: Limits
     _store: Store
@@ -63,8 +63,8 @@ class JobNaming:
         return len(self._names.wanted_by(key)) > 1
 
     def seen(self, job: Job, now: float) -> None:
-        """The watch shows a job. One that is not ours to admit is forgotten."""
-        # Anybody can write what stands there for a plan: without an elastic flavor none was let go.
+        """Handle a job that the watch shows. One that Muster does not manage is forgotten."""
+        # Any client can write this annotation. No job is started without a plan unless one of its flavors is elastic.
         if job.let_go is not None and self._limits.elastic.flavors.isdisjoint(job.flavor_names):
             job = replace(job, let_go=None)
         if not job.managed:
@@ -77,15 +77,20 @@ class JobNaming:
         self.share(job.key, now)
 
     def gone(self, key: GroupKey, uid: str, now: float, *, left_alone: bool = False) -> None:
-        """Its object no longer exists: its pods use the quota of its queue until they have gone, too. ``left_alone``:
-        somebody else admits it."""
+        """Handle a job that is gone. Its pods use the quota of its queue until they are gone, too.
+
+        ``left_alone``: the job still exists, but Muster does not manage it.
+        """
         if (job := self._names.drop(key, uid)) is not None:
             self._part(key, uid, now, "" if left_alone else job.queue)
             self._part(aside(job), uid, now)
             self.share(key, now)
 
     def share(self, key: GroupKey, now: float) -> None:
-        """One job has the name of its gang, or pods that are there already; the others wait beside it."""
+        """Give the name of the gang to one job, or to pods that have it already.
+
+        The others wait under their own keys.
+        """
         names, workload = self._names, self._store.workloads.get(key)
         if not (jobs := names.wanted_by(key)):
             return
@@ -106,14 +111,14 @@ class JobNaming:
                     self._follow(beside.key, beside, taken_by(job, first, pods))
 
     def _follow(self, key: GroupKey, job: Job, taken: NameTaken | None) -> None:
-        """``taken``: why it has to wait for the name of its gang."""
+        """Attach the job to the workload of that key. ``taken``: why it has to wait for the name of its gang."""
         workload = self._store.workloads.get(key) or self._store.add(key)
         known = workload.job
         if known is not None and known.seen == job and known.taken == taken:
             return
         self._preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
         if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
-            self._failed_creation.forget(key)  # what kept its pods from being created may be fixed
+            self._failed_creation.forget(key)  # the edit may fix what kept its pods from being created
         if known is not None and known.seen.uid == job.uid and known.seen.requeued != job.requeued:
             self._failed_creation.forget(key)
             workload.retries.forget()
@@ -122,7 +127,7 @@ class JobNaming:
         self._pending.wake(Own(workload.key, anew=True))
 
     def _part(self, key: GroupKey, uid: str, now: float, queue: str = "") -> None:
-        """The workload has that job no more; its pods are left in that queue."""
+        """Detach the job from the workload. Its pods stay in that ``queue``."""
         workload = self._store.workloads.get(key)
         if workload is None or workload.job is None or workload.job.seen.uid != uid:
             return
@@ -135,15 +140,15 @@ class JobNaming:
 
 
 _SHOWN_S = 60.0
-"""By then the watch shows a write that is known to be done, even if it had to be opened anew."""
+"""Within this time the watch shows a write that was done, even if the watch had to be reopened."""
 _INHERITED_S = 5.0
-"""A start that the life before had under way may be shown this long after a restart or the begin of a term."""
+"""A start that the earlier process was writing may be shown this long after a restart or the begin of a term."""
 _UNFOUNDED = "the start that is written on it does not hold"
 
 
 @dataclass(eq=False)
 class Jobs:
-    """``settle`` is called for a workload that has a job, before anything else of it is settled."""
+    """Carries out the acts on jobs. ``settle`` is called first when a workload with a job is settled."""
 
     _limits: Limits
     _process: Process
@@ -169,7 +174,7 @@ class Jobs:
     naming: JobNaming
 
     def node_changed(self, node: str, now: float) -> None:
-        """Pods of a job on a node that is silent may be lost, those on one that is gone are."""
+        """Record lost and regained pods of jobs: those on a silent node may be lost, those on a deleted node are."""
         known = self._claims.nodes.get(node)
         for _, claim in self._claims.on(node):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
@@ -179,19 +184,18 @@ class Jobs:
                 workload.job.regain(node)
             elif workload.admitted:
                 workload.job.lose(node, now - (self._limits.node_loss_s if known is None else 0.0))
-            self._store.mark_dirty(
-                workload
-            )  # one that is not admitted may wait for pods of an earlier start to go from there
+            # A job that is not admitted may wait for pods of an earlier start to go from there.
+            self._store.mark_dirty(workload)
 
     def written(self, event: JobWritten, now: float) -> None:
-        """A write to the job has ended. The watch shows what has become of it."""
+        """Handle the outcome of a write to a job. The watch shows its effect."""
         workload = self._store.workloads.get(event.key)
         record = workload.job if workload is not None else None
         if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
             return
         self._store.mark_dirty(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
-            workload.bump_version()  # its nodes may have been taken back meanwhile: then it waits like any other
+            workload.bump_version()  # its nodes may have been revoked meanwhile: then it waits like any other
             self.upkeep.still_holds(workload, record, now)
             return
         if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
@@ -216,7 +220,7 @@ class Jobs:
             self._revocations.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def came(self, workload: Workload, now: float) -> None:
-        """A pod has filled a slot."""
+        """Record that a pod has filled a slot, which gives the missing ones more time."""
         if workload.job is not None:
             self._creation.came(now)
             if not (lacking := uncreated(workload)):
@@ -225,30 +229,35 @@ class Jobs:
                 self._expected.await_pods(workload.job, now)
 
     def created(self, workload: Workload, pod: Pod) -> None:
-        """The watch shows a pod for the first time: podsets of its shape are planned with what it asks for, also those
-        of jobs that wait."""
+        """Learn from a new pod what its shape asks for beyond the template.
+
+        Waiting jobs of the shape are planned with it.
+        """
         record = workload.job
         if record is None or pod.node or not pod.live or (record.seen.flavors and not workload.flavoring):
-            return  # without its flavors nobody can tell what of its demands was written for them
+            return  # without the flavors, demands that were written for them cannot be told from others
         podset = next((one for one in record.seen.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
         if podset is not None:
             self._learn(podset, pod, workload.flavoring.get(podset.name), record.source)
 
     def tried(self, event: PodTried, now: float) -> None:
-        """A dry run has ended: what it tells of the pods counts like that of pods that were created."""
+        """Handle the end of a dry run, whose pod counts like a pod that was created."""
         verdict = event.verdict
         if event.pod is not None:
             podset = next(self._podsets_of(event.key, event.shape), None)
             if podset is not None:
                 self._learn(podset, event.pod, None, TRIED)
             else:
-                verdict = Verdict.UNANSWERED  # the job that it was asked with has gone
+                verdict = Verdict.UNANSWERED  # the job of the dry run is gone
         for key in self._trials.answered(event.shape, verdict, event.detail, now):
             if (waiting := self._store.workloads.get(key)) is not None:
                 self._pending.wake(Own(waiting.key, anew=True))
 
     def namespace_changed(self, namespace: str, now: float) -> None:
-        """Forget the additions of the API server to pods there. Jobs that wait have their pods tried again."""
+        """Forget the additions of the API server to pods of this namespace.
+
+        Waiting jobs have their pods tried again.
+        """
         self._trials.namespace_changed(namespace, now)
         for key, workload in self._store.workloads.items():
             if key.namespace != namespace or workload.job is None or not workload.job.waits:
@@ -258,7 +267,7 @@ class Jobs:
             self._store.mark_dirty(workload)
 
     def follow_trials(self, now: float) -> None:
-        """Have pods tried whose turn it is. Called after every event."""
+        """Ask for the dry runs that are due. Called after every event."""
         trials = self._trials
         if trials.idle or now < self._process.paused_until:
             return
@@ -272,7 +281,7 @@ class Jobs:
                 self._outbox.append(asked)
 
     def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
-        """The dry run, with the first of these jobs that still waits, or is being stopped, and has such pods."""
+        """The dry run, with the first of these jobs that has such pods and still waits or is being suspended."""
         for key in keys:
             workload = self._store.workloads.get(key)
             podset = next(self._podsets_of(key, shape), None)
@@ -282,7 +291,7 @@ class Jobs:
         return None
 
     def _podsets_of(self, key: GroupKey, shape: str) -> Iterator[PodSet]:
-        """Return the podsets of this shape that the job of the workload has."""
+        """The podsets of this shape that the workload's job has."""
         workload = self._store.workloads.get(key)
         podsets = workload.job.seen.podsets.podsets if workload is not None and workload.job is not None else ()
         return (one for one in podsets if one.shape == shape)
@@ -297,12 +306,12 @@ class Jobs:
                 self._store.mark_dirty(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
-        """See how the job stands, and take the act that is due. What is to be expected of its workload follows."""
+        """Carry out the act on the job that is due, and set which pods its workload expects."""
         record = workload.job
         if record is not None and record.seen.finished:
-            self._dismiss(workload, record)  # whatever becomes of a write that is under way
+            self._dismiss(workload, record)  # whatever comes of a write that is under way
         if record is None or record.seen.finished or self.naming.contested(workload.key):
-            # Whoever had the name of the gang may have ended by now: pods that have come with it go on without the job.
+            # The holder of the gang's name may have ended. Then its pods keep the gang without the job.
             self.naming.share(workload.key, now)
         if (record := workload.job) is None:
             return
@@ -325,24 +334,27 @@ class Jobs:
         return self._count_uncreated(workload, record, now)
 
     def _count_uncreated(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Others wait until its pods are created. They may come before the watch shows its start."""
+        """Have other jobs wait until this one's pods are created, which may happen before the watch shows its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
         doubtful = self._failed_creation.on_probation(workload.key.namespace)
         self._creation.wait_for(workload.key, vacant, now, doubtful=doubtful)
 
     def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet
-        to be taken off it."""
+        """Settle a job while a write to it is under way or its pause lasts.
+
+        Its pods may be created, end and be deleted before the watch shows its start. Another client may start it with a
+        plan that Muster has yet to remove.
+        """
         self.adopt(workload, now)
         if record.plan is not None:
             self._note_end(workload, record)
         if record.writing is not JobWrite.SUSPEND:
-            # What is being started stays as it was planned, even if the job was edited since.
+            # A job that is being started stays as it was planned, even if it was edited since.
             self._expected.expect(workload, None if record.over else workload.podsets or record.planned)
             self.upkeep.keep(workload, record, now)
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
-        """Have the job suspended, and take its promises back. What is being bound is left until that has ended."""
+        """Suspend the job and revoke its promises. Bindings that are being written are left until they end."""
         if record.seen.bare:
             return
         record.decide_stop(why)
@@ -352,14 +364,14 @@ class Jobs:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
 
     def _end_stop(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """The watch shows the suspension, Muster's or another client's: nothing is left of the start."""
-        noted = bool(record.stop)  # when its suspension was asked for
+        """End a start, since the watch shows that Muster or another client has suspended the job."""
+        noted = bool(record.stop)  # the history has it since the suspension was asked for
         self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED, noted=noted)
         record.end_stop(now)
         self._expect_nothing(workload)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
-        """No more pods come of it."""
+        """Drop the plan of a job that makes no more pods."""
         record.dismiss()
         self._expect_nothing(workload)
 
@@ -396,8 +408,10 @@ class Jobs:
             self._acts.start(workload, record, workload.members.slots.planned, now)
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """Look after a job that was started: write the plan on one that had none, keep the nodes of its slots.
-        Returns what it has to be suspended for; empty while it goes on."""
+        """Settle a started job: write a plan on it if it has none, and keep the nodes of its slots.
+
+        Returns why it has to be suspended; empty while it goes on.
+        """
         if unfounded := self._disproved(workload, record, now) or self._quotas.route(workload).drained:
             return unfounded
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
@@ -423,8 +437,10 @@ class Jobs:
 
     @staticmethod
     def _note_end(workload: Workload, record: JobRecord) -> None:
-        """It is over if pods of it have ended well and no other of its own is there: its controller is about to say so,
-        or makes those again that have failed."""
+        """Record that the job is over if pods of it have ended well and no other of its own is there.
+
+        Its controller will report that, or make failed pods again.
+        """
         members, own = workload.members, record.seen.uid
         record.ran |= workload.release.complete
         if own in members.said.owners:
@@ -436,11 +452,11 @@ class Jobs:
                 record.end(done)
 
     def adopt(self, workload: Workload, now: float) -> None:
-        """If an earlier life of ours has started its job, what it planned is taken over where it can be."""
+        """Take over the plan on a job that Muster started before a restart, as far as possible."""
         record = workload.job
         if record is None or record.plan is not None or record.stop or not record.runs_by_plan:
             return
-        self._expected.expect(workload, None)  # and with it what was planned otherwise
+        self._expected.expect(workload, None)  # this drops another plan, too
         self._quotas.restore(workload)
         job, plan = record.seen, dict(record.seen.plan or {})
         for name in (one.name for one in job.podsets.podsets if not one.indexed):
@@ -448,7 +464,7 @@ class Jobs:
             plan[name] = there_first(plan.get(name, ()), there)
         nodes = job.podsets.by_slot(plan)
         record.admit(nodes)
-        # No plan has a node for the slot of a pod that had ended well before.
+        # A plan has no node for the slot of a pod that had ended well before.
         ended = (one.pod.identity for one in workload.members if one.pod.phase == "Succeeded")
         record.ran = job.closed > 0 or not nodes.keys().isdisjoint(ended) or not job.done.isdisjoint(nodes)
         planned = Counter(slot[0] for slot in nodes)
@@ -463,15 +479,15 @@ class Jobs:
         self._reporter.explain(workload, Placed(0, Carrier.STARTED_JOB), now)
 
     def _disproved(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """Why the start that is written on its job is not believed; empty where it is.
+        """Why the start that is written on the job is not believed; empty if it is.
 
-        Without the admission policies anybody may have written it. So it holds as far as quota, its queue, a hold and
-        the workloads before it allow. What Muster has bound is believed; a job that runs gives back slots beyond its
-        quota.
+        Without the admission policies any client may have written it. So it counts only as far as quota, its queue, a
+        hold and the workloads before it allow. Pods that Muster bound prove a start. A running job gives back slots
+        beyond its quota.
         """
         quotas, job = self._quotas, record.seen
         if not record.unproven or job.bare or not self._process.recovered or quotas.queues.stale:
-            return ""  # it is proven, or asked again when all of it is known and counted
+            return ""  # it is proven, or checked once everything is known and counted
         record.unproven = False
         if job.plan is None and job.let_go is None:
             return ""
@@ -486,15 +502,15 @@ class Jobs:
                 record.let_go([slot for slot in record.plan if slot not in there])
             return ""
         why = quotas.route(workload).why or (Held() if job.held else None)
-        # A restart hides when it was started: others may have come since, and a hold or a stop of its queue.
+        # A restart hides when it was started: since then others may have arrived, and a hold or a stop of its queue.
         inherited = not record.began_suspended or now < self._process.synced_at + _INHERITED_S
         if inherited and isinstance(why, Held | QueueStopped):
-            why = None  # that keeps a job from being started, and does not stop one that was started before
+            why = None  # a hold or a stop prevents a start, and ends none
         first = text_of(why) if why is not None else lacks or ("" if inherited else self._passed_by(workload))
         return first and f"{_UNFOUNDED}: {first}"
 
     def _passed_by(self, workload: Workload) -> str:
-        """Whether others that wait come before it."""
+        """A text that says that waiting workloads come before this one; empty if none does."""
         rank = -workload.priority, workload.created
         others = (self._store.workloads.get(key) for key in self._pending.keys if key != workload.key)
         before = any(other is not None and (-other.priority, other.created) <= rank for other in others)

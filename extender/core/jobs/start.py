@@ -1,4 +1,4 @@
-"""Why a suspended job cannot be planned yet, whatever room there is, and what of it is planned."""
+"""Why a suspended job cannot be planned yet, whatever room there is, and which of its pods are planned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.model import Job, Node, Pod, PodSets
 def hindrance(
     claims: Claims, namespaces: Namespaces, workload: Workload, record: JobRecord
 ) -> Stopping | NamespaceTerminating | NameTaken | Held | InvalidJob | None:
-    """None: it waits for nodes alone."""
+    """Why the job cannot be planned yet; None if it waits for nodes alone."""
     job = record.seen
     if not job.stopped:
         there = [one.pod for one in workload.members if not one.pod.terminal]
@@ -32,7 +32,7 @@ def hindrance(
 
 
 def silent_node(claims: Claims, workload: Workload) -> str:
-    """The silent node that the pods are on which keep a job from being planned; empty if they go by themselves."""
+    """The silent node whose pods keep a job from being planned; empty if the pods will be deleted anyway."""
     if (record := workload.job) is None:
         return ""
     if not record.seen.stopped:
@@ -41,16 +41,18 @@ def silent_node(claims: Claims, workload: Workload) -> str:
 
 
 def _silent(claims: Claims, left: list[Pod]) -> str:
-    """Nobody tells of the pods that are left when all of them are on silent nodes."""
+    """The node of these pods if all of them are on silent nodes, so that no kubelet reports them; else empty."""
     nodes = [node for pod in left if (node := _node_of(claims, pod))]
     silent = next((node.name for node in nodes if not node.ready), "")
     return "" if any(node.ready for node in nodes) else silent
 
 
 def _left_over(claims: Claims, workload: Workload, job: Job) -> list[Pod]:
-    """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
-    be shown for ever, and are awaited where none can come beside them: also when they have failed, as what collects
-    them writes before it removes them."""
+    """Pods of an earlier start that have not gone.
+
+    Deleted pods on a node that is gone or silent may be shown indefinitely, and are not awaited. They are if new pods
+    would need their names, even failed ones, since the pod collector writes to those before it removes them.
+    """
     pods = [one.pod for one in workload.members if not one.pod.terminal or (job.same_names and one.pod.deleting)]
     return [pod for pod in pods if pod.live or job.same_names or ((node := _node_of(claims, pod)) and node.ready)]
 
@@ -67,7 +69,7 @@ def starts_now(process: Process, workload: Workload, record: JobRecord) -> bool:
 
 
 def to_come(workload: Workload, job: Job) -> PodSets:
-    """What pods will come of it when it starts."""
+    """The podsets that the job will make when it starts, without slots that have ended well if it resumes."""
     if not job.resumes:
         return job.podsets
     ours = (member.pod for member in workload.members if member.pod.owner == job.uid)

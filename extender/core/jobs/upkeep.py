@@ -1,7 +1,8 @@
-"""An admitted job while it runs: its slots keep their nodes, and some events make it start over.
+"""An admitted job while it runs: its slots keep their nodes, and some events make it start again.
 
-A slot keeps its node while the job is admitted, so a pod that fails leaves its room to its replacement. A slot that is
-done needs no node, even when its pod has gone: the status of the job says so."""
+A slot keeps its node while the job is admitted, so a failed pod leaves its room to its replacement. A slot that the
+status of the job calls done needs no node, even when its pod is gone.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _LET_GO = "none of its pods is on a node any more, and its plan has a node for t
 
 @dataclass(eq=False)
 class Upkeep:
-    """Called for each job that was started, whenever its workload is settled."""
+    """Keeps the nodes of started jobs. Called for each one whenever its workload is settled."""
 
     _limits: Limits
     _process: Process
@@ -53,7 +54,7 @@ class Upkeep:
     _revocations: Revocations
 
     def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
+        """Promise each slot without a node the node that it has in the plan, whatever happened to its pod."""
         plan, slots = record.plan or {}, workload.members.slots
         if record.stop or self._revocations.leave_namespace(workload, now):
             return
@@ -62,11 +63,11 @@ class Upkeep:
             if slot not in slots.templates or not node:
                 continue
             if not self._process.recovered and self._makes_room(workload, node):
-                continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
+                continue  # its predecessor may still use that room: other plans come first (``Recovery.end``)
             pod = workload.asking(workload.members.stands_for(slot))
             needed, admitted = needs(workload, slot), self._claims.admits(node, pod.selection)
             known = self._claims.nodes.get(node)
-            # What is left of a node that is left out nobody knows: the life before has planned there with all of it.
+            # The free room of a left-out node is unknown: before the restart it was planned with all of it.
             if (known is not None and known.bare and not self._process.recovered) or (
                 admitted
                 and self._claims.fits(node, pod.requests)
@@ -91,8 +92,11 @@ class Upkeep:
                 return record.decide_stop(why)
 
     def bound(self, workload: Workload, member: Member, now: float) -> None:
-        """An earlier leader may have bound one without an index where another slot was planned, whose pod has yet to
-        come or is not bound: the two slots exchange their nodes."""
+        """Exchange two slots after a pod was bound to the node of another slot of its podset.
+
+        An earlier leader may have bound it so. The other slot has no bound pod yet. Pods with an index are not
+        exchanged.
+        """
         record, slots, pod = workload.job, workload.members.slots, member.pod
         plan = record.plan if record is not None and not workload.being_started else None
         if record is None or not plan or pod.identity[0] in slots.indexed or plan.get(pod.identity) in (None, pod.node):
@@ -115,12 +119,11 @@ class Upkeep:
 
     @staticmethod
     def _is_bound(member: Member) -> bool:
-        """Or may be."""
+        """Whether the member is bound, or may be."""
         return member.state in (MemberState.BOUND, MemberState.BINDING, MemberState.UNKNOWN)
 
     def _makes_room(self, workload: Workload, node: str) -> bool:
-        """Whether pods of it, or devices that they had, have yet to go there, or a Binding of one that is gone has yet
-        to end."""
+        """Whether a pod of the job, its devices, or the Binding of a pod that is gone have yet to leave the node."""
         for owner, claim in self._claims.on(node):
             if claim.workload != workload.key or isinstance(owner, SlotOf):
                 continue
@@ -131,8 +134,10 @@ class Upkeep:
 
     @staticmethod
     def _may_stay_empty(workload: Workload, slot: SlotKey) -> bool:
-        """Whether maybe no pod comes to it: pods without an index have ended well, and its job has yet to say how many
-        are still to come. One that comes stands in it."""
+        """Whether the slot may get no pod any more.
+
+        Pods without an index have ended well, and the status of the job has yet to say how many more will come.
+        """
         members, prefix = workload.members, slot[0]
         if prefix in members.slots.indexed or members.slots.pods(slot):
             return False
@@ -140,7 +145,7 @@ class Upkeep:
         return any(pod.phase == "Succeeded" and f"{pod.owner}{pod.series}" == prefix for pod in pods)
 
     def _seat(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
-        member = workload.members.get(pod.uid)  # None for the template of a slot that is vacant
+        member = workload.members.get(pod.uid)  # None for the template of a slot without a pod
         if member is None:
             self._room.assume_slot(workload, slot, node)
         else:
@@ -148,8 +153,10 @@ class Upkeep:
             self._steering.lead(workload, member, node)
 
     def still_holds(self, workload: Workload, record: JobRecord, now: float) -> bool:
-        """Before it is started by a plan that had to wait, or that was not sent: others may have come in the way of its
-        pods since, or have gone that these want to be near. Whether the plan stands; else it is taken back."""
+        """Recheck a delayed plan before starting the job. Returns False, and revokes it, if it does not hold any more.
+
+        Other pods may conflict with its pods now, or pods that they have affinity to may be gone.
+        """
         if record.plan is not None:
             return True
         members = workload.members
@@ -163,30 +170,30 @@ class Upkeep:
         return False
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """Return what the job has to be started over for; empty while it goes on."""
+        """Why the job has to be suspended and started again; empty while it goes on."""
         limits, plan = self._limits, record.plan or {}
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
                 continue
-            # Whoever has no slot of the plan is replaced one by one.
+            # Pods without a slot of the plan are replaced one by one.
             if not record.closed and any(pod.node == node and pod.identity in plan for pod in workload.bound):
                 there = node in self._claims.nodes
                 lost = f"has been silent for {limits.node_loss_s:.0f} s" if there else "is gone"
                 return f"node {node}, on which pods of it run, {lost}"
-            # Who is being bound there is looked at when that has ended.
+            # Members that are being bound there are checked when that has ended.
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
         if why := self._not_created(workload, record, now):
             return why
         if not record.ran or record.closed or _runs(workload, record.seen):
             return ""
-        # As after a restart, when nobody knows the plan, or what was let go.
+        # This happens after a restart, when the plan and the dropped slots are unknown.
         if record.seen.plan is None and misled(workload, record.seen):
             return REMOVED
         return _LET_GO if record.falls_short else ""
 
     def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """Why pods of it have not come in time; empty if none is late."""
+        """Why pods of the job were not created in time; empty if none is late."""
         refused = record.seen.no_pods and not workload.members.live
         if refused:
             record.hurry(now + PROBATION_S)  # its controller has tried already
@@ -206,7 +213,7 @@ class Upkeep:
             return ""
         self._expected.fail_creation(workload, now, in_full=in_full)
         if record.seen.backs_off:
-            # By then it has tried once more: each start that it does not see doubles its pause.
+            # Within this time it tries once more: each start that it does not see doubles its pause.
             workload.retries.pause(now + self._limits.creation_s)
         if record.seen.delay:
             return record.seen.delay
@@ -218,11 +225,11 @@ class Upkeep:
 
 
 def misled(workload: Workload, job: Job) -> bool:
-    """Whether its pods are all waiting, and made for a plan of ours that is gone: for its nodes, and its minMember."""
+    """Whether all of its pods wait, and were made for a plan of Muster that is lost: with its nodes and minMember."""
     return job.marked and job.uid in workload.members.said.owners and not _runs(workload, job)
 
 
 def _runs(workload: Workload, job: Job) -> bool:
-    """Whether a pod of its own is bound, or some pod of its gang may be soon."""
+    """Whether a pod of the job is bound, or some pod of its gang may be soon."""
     bound = workload.members.bound.values()
     return workload.releasing or workload.doubtful or any(member.pod.owner == job.uid for member in bound)
