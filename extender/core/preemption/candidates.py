@@ -1,7 +1,7 @@
-"""Who may give way to a workload of a higher priority: whole workloads that run, their surplus, and pods of no gang.
+"""Preemption candidates: whole running workloads, their surplus, and pods without a gang.
 
-The surplus of a gang are members without which it runs as well: beyond those that start together, in all and of each
-role.
+The surplus of a gang are the members that it can run without: those beyond the number that starts together, in all and
+of each role.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from policies.model.eviction import together
 from policies.preemption.candidates import Candidate, Held, Unit
 
 _ALL = ""
-"""Stands for all roles together: no role has this name."""
+"""Key that stands for all roles together: no role has this name."""
 
 
 def surplus_of(workload: Workload, going: Collection[str]) -> list[Pod]:
-    """Those of the highest ranks, which may all go together and beside those that are ``going``. None of a job, one of
-    Volcano too, which would count it as a failure, nor of a gang whose owner would make all of it anew."""
+    """The surplus: members of the highest ranks that may all be evicted together, beside the pods in ``going``.
+
+    Empty for a job, Volcano's included, which would count an evicted pod as a failure. Empty also for a gang whose
+    owner would restart all of it.
+    """
     made_by_job = workload.job is not None or (workload.podsets is not None and workload.group is not None)
     if made_by_job or workload.planned_minimum is None:
         return []
@@ -45,18 +48,18 @@ def surplus_of(workload: Workload, going: Collection[str]) -> list[Pod]:
 
 
 def runs_without(workload: Workload, going: Collection[str]) -> bool:
-    """Whether it runs as a whole when these pods have gone."""
+    """Whether the workload still has enough members once these pods are gone."""
     return all(margin >= 0 for margin in _margins(workload, going).values())
 
 
 def gang_of(pods: Mapping[str, Pod], victim: Victim) -> GroupKey:
-    """Whose pod it is, or all of it; of a pod of no gang, its own name."""
+    """The gang of a victim, or of the pod that it names; for a pod without a gang the pod's own name."""
     pod = pods.get(victim.pod) if victim.pod else None
     return victim.key if pod is None or pod.group_key is None else pod.group_key
 
 
 def _margins(workload: Workload, going: Collection[str]) -> Counter[str]:
-    """How many more are there than have to be, when these have gone; of all, and of each role that has a minimum."""
+    """How many members are bound beyond the minimum, without ``going``: in all, and of each role that has a minimum."""
     slots = workload.members.slots
     left = Counter({_ALL: slots.reached(Stage.BOUND) - (workload.planned_minimum or 0)})
     left.update({role: slots.of_role(Stage.BOUND, role) - least for role, least in workload.minima})
@@ -72,11 +75,11 @@ def _parts_of(workload: Workload, pod: Pod) -> list[str]:
 
 
 SYSTEM_CRITICAL = 2_000_000_000
-"""The priority of system-cluster-critical, from which on Kubernetes itself evicts nobody for room."""
+"""The priority of system-cluster-critical, from which on Kubernetes itself evicts no pod for room."""
 
 
 Concerns = Callable[[int, str], bool]
-"""Whether somebody of that priority, in the ClusterQueue of that name or in none, may have to give way at all."""
+"""Whether a candidate of that priority, in the ClusterQueue of that name or in none, may be evicted at all."""
 
 
 @dataclass(eq=False)
@@ -93,8 +96,11 @@ class Candidates:
     _budgets: DisruptionBudgets
 
     def find(self, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
-        """All whom that concerns, as the search wants them, and as a reservation names them. ``related``: the preemptor
-        demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
+        """The candidates that ``concerns`` admits: each as the search takes it, and as a reservation names it.
+
+        ``related``: the preemptor has affinity to other pods, or anti-affinity. ``wall``: now, in seconds since the
+        epoch; the clocks of replicas differ.
+        """
         queue_of, going = self._quotas.members.queue_of, self._preemptions.pods
         for workload in self._workloads.values():
             if concerns(workload.priority, queue_of(workload.key) or "") and self.is_evictable(workload):
@@ -108,18 +114,18 @@ class Candidates:
                 yield self._alone(pod, wall, related=related), named_alone(pod)
 
     def kept(self, wall: float) -> Iterator[Candidate]:
-        """Whole workloads with room that may not give way whoever asks, each with the reason."""
+        """Whole workloads with room that no preemptor may evict, each with the reason."""
         going = self._preemptions.pods
         for workload in self._workloads.values():
             if workload.members.bound and (why := self.keeps(workload)):
                 yield replace(self._whole(workload, wall, going, related=False), protected=why)
 
     def is_evictable(self, workload: Workload) -> bool:
-        """It runs as a whole, by our Bindings, nothing is on its way, and it neither evicts nor is evicted."""
+        """Whether it runs as a whole by Muster's Bindings, no write is under way, and it is in no eviction."""
         return not self.keeps(workload)
 
     def keeps(self, workload: Workload) -> str:
-        """Why it may not give way whoever asks; empty if it may."""
+        """Why no preemptor may evict the workload; empty if one may."""
         members, job = workload.members, workload.job
         preemptions = self._preemptions
         if workload.priority >= SYSTEM_CRITICAL:
@@ -136,7 +142,7 @@ class Candidates:
         return "" if job is None or _stops(workload) else "has a job that cannot be suspended now"
 
     def is_evictable_alone(self, pod: Pod) -> bool:
-        """A pod in no gang that runs, has a scheduler of ours, and is not made again on the same node by its maker."""
+        """Whether the pod runs without a gang, has a scheduler of Muster, and is not made again on the same node."""
         if pod.group_key is not None or pod.native_group or not (pod.node and pod.live):
             return False
         if pod.priority >= SYSTEM_CRITICAL or pod.stays or pod.scheduler not in self._schedulers:
@@ -144,14 +150,14 @@ class Candidates:
         return pod.uid not in self._preemptions.pods
 
     def budgets_left(self) -> Mapping[str, int]:
-        """How many more pods each PodDisruptionBudget lets go beside those who give way already and have yet to go."""
+        """How many more pods each PodDisruptionBudget lets be evicted, beside victims that have yet to go."""
         left = self._budgets.left
         for victim in (one for each in self._preemptions.under_way.values() for one in each.left) if left else ():
             left.subtract(dict(self._budgets.counts(self.going(victim))))
         return left
 
     def going(self, victim: Victim) -> Collection[Pod]:
-        """Its pods that are to be evicted. A surplus whose gang goes, too, is one of that."""
+        """The pods of a victim that are to be evicted; none for a surplus pod whose gang is evicted as a whole."""
         if victim.pod:
             pod = self._pods.get(victim.pod)
             return () if pod is None or pod.group_key in self._preemptions.leaving else [pod]
@@ -159,7 +165,7 @@ class Candidates:
         return () if workload is None else evicted(workload)
 
     def _whole(self, workload: Workload, wall: float, apart: Collection[str], *, related: bool) -> Candidate:
-        """All of it but those with these UIDs: its surplus, each pod of which is a candidate, and who goes already."""
+        """The workload as one candidate, without the pods ``apart``: its surplus, and pods that are being evicted."""
         slots, uses = workload.members.slots, self._quotas.uses.of(workload.key)
         owners: list[Owner] = [member.uid for member in workload.members if member.uid not in apart]
         owners += [SlotOf(workload.key, slot) for slot in slots.planned]
@@ -208,7 +214,10 @@ class Candidates:
         )
 
     def _unclear(self, workload: Workload) -> str:
-        """What such a queue has borrowed nobody can tell until it is corrected."""
+        """Why the workload is protected if its queue contradicts itself; else empty.
+
+        What it borrows is unknown then.
+        """
         queue = self._quotas.queue_of(workload.key)
         return (
             f"is in {queue.title}, which contradicts itself" if queue and self._quotas.queues.is_unclear(queue) else ""
@@ -240,28 +249,28 @@ class Candidates:
         )
 
     def evictions_of(self, workload: Workload, wall: float) -> int:
-        """How often it was evicted in the last hour."""
+        """How often the workload was evicted in the last hour."""
         job = None if workload.job is None else workload.job.seen
         return len(self._preemptions.evictions.recent(Victim(workload.key), job, wall))
 
     def terms_of(self, workload: Workload) -> EvictionTerms:
-        """What it says of its eviction itself: its job, and its pods."""
+        """The declared terms of its eviction, by its job and its pods."""
         said = [pod.eviction for pod in workload.bound]
         return self._within(together(said if workload.job is None else [workload.job.seen.eviction, *said]))
 
     def _within(self, terms: EvictionTerms) -> EvictionTerms:
-        """Nobody keeps his room for ever by his own word."""
+        """Cap the user's minimum runtime at the configured limit."""
         most = self._limits.most_min_runtime_s
         return terms if terms.min_runtime_s is None else terms._replace(min_runtime_s=min(terms.min_runtime_s, most))
 
 
 def evicted(workload: Workload) -> list[Pod]:
-    """Its pods that go through the Eviction API: those of a job do not, for it is suspended."""
+    """Pods that are evicted through the Eviction API; none of a job, which is suspended instead."""
     return [] if workload.job is not None else [pod for pod in workload.bound if pod.stamp is not None]
 
 
 def _stops(workload: Workload) -> bool:
-    """Its job can be suspended now."""
+    """Whether the workload's job can be suspended now."""
     job = workload.job
     if job is None or job.plan is None or job.seen.bare:
         return False
@@ -269,10 +278,10 @@ def _stops(workload: Workload) -> bool:
 
 
 def named(workload: Workload) -> Victim:
-    """As a reservation names it."""
+    """The workload as a reservation names it."""
     return Victim(workload.key, "", tuple(sorted(filter(None, workload.members.said.releases))))
 
 
 def named_alone(pod: Pod) -> Victim:
-    """Name a pod that is evicted alone, as a reservation does."""
+    """A pod that is evicted alone, as a reservation names it."""
     return Victim(GroupKey(pod.namespace, pod.name), pod.uid)

@@ -1,9 +1,9 @@
-"""kube-scheduler's own preemption, for single pods: it breaks no gang in part.
+"""kube-scheduler's own preemption, for single pods: it never evicts a part of a gang.
 
-kube-scheduler would delete only the gang's pods on the node that it chooses, at once, and to a job each of them is a
-failure. So no member is offered to it. Where no other victim would do, gangs are evicted as for a workload
-(``reservations.py``): their surplus where that is enough, else whole gangs. The reservation is written on the pod
-first, then the victims are evicted, and the room is kept for the pod.
+kube-scheduler would delete only the gang's pods on the node that it chooses, at once, and a job would count each as a
+failure. So no member is offered to it. If no other victim will do, gangs are evicted as for a workload
+(``reservations.py``): their surplus if that is enough, else whole gangs. The reservation is written on the pod first.
+Then the victims are evicted, and the room is kept for the pod.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from policies.preemption.allowed import Why
 from policies.words import listed
 
 Victims = Mapping[str, tuple[str, ...]]
-"""Node -> the UIDs of those that kube-scheduler would delete there."""
+"""Node -> UIDs of the pods that kube-scheduler would delete there."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Victims on one node. ``whole``: they are whole gangs. ``priority``: the highest of theirs. ``pods``: how many
-    pods are evicted."""
+    """Victims on one node.
+
+    ``whole``: whether they are whole gangs.
+    ``priority``: their highest priority.
+    ``pods``: how many pods are evicted.
+    """
 
     victims: tuple[Victim, ...]
     whole: bool
@@ -43,15 +47,15 @@ class _Choice:
 
 
 _REST_S = 1.0
-"""Those to whom nobody could give way are looked at so often."""
+"""Seconds between looks at pods for which no gang could be evicted."""
 _UNSEEN_S = 30.0
-"""For so long the watch may have yet to show a pod that kube-scheduler asks for."""
+"""How long the watch may have yet to show a pod that kube-scheduler asks for."""
 _LOOKS = 8
-"""So many of them at a time."""
+"""Pods that are looked at each time."""
 
 
 class KubePreemption:
-    """What is answered where a pod of no gang preempts."""
+    """Answers kube-scheduler's preempt calls, which are for pods without a gang."""
 
     def __init__(
         self,
@@ -83,15 +87,15 @@ class KubePreemption:
         self._reservations = reservations
         self._giving_way = giving_way
         self._later: dict[str, tuple[Victims, float]] = {}
-        """What kube-scheduler asked for pods that gangs may give way to another time, by UID, and when."""
+        """Calls for pods that may evict gangs at another time: by UID, the victims offered and the time of the call."""
         self._look_at = inf
 
     def answer(self, pod: Pod, asked: Victims, now: float) -> Victims:
-        """The candidates without members of gangs; if there is none, nothing, and gangs may give way."""
+        """The candidates without members of gangs. If there are none, the answer is empty and gangs may be evicted."""
         offered = self._offered(pod, asked)
         self._later.pop(pod.uid, None)
         if (preemption := self._preemptions.of_pod(pod)) is not None:
-            # Room is on its way there: nobody else goes elsewhere.
+            # Room is already kept for the pod there, so no pod is evicted on other nodes.
             return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
         if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
             self._later[pod.uid] = asked, now
@@ -99,7 +103,10 @@ class KubePreemption:
         return offered
 
     def review(self, now: float) -> None:
-        """Called after every event. Gangs that could not go may do so by now, of which kube-scheduler hears nothing."""
+        """Try again to evict gangs for earlier calls, without a new call of kube-scheduler.
+
+        Called after every event.
+        """
         if now < self._look_at:
             return
         for uid in list(self._later)[:_LOOKS]:
@@ -113,13 +120,16 @@ class KubePreemption:
         self._look_at = now + _REST_S if self._later else inf
 
     def _gives_way_now(self, pod: Pod, asked: Victims, now: float) -> bool:
-        """While there is room for it, or others may go, it is for kube-scheduler to try it again."""
+        """Evict gangs for the pod, if it has no room and kube-scheduler finds no victims itself.
+
+        Returns whether any are.
+        """
         if self._has_room(pod) or self._offered(pod, asked):
             return False
         return self._have_gangs_give_way(pod, asked, now)
 
     def next_look(self) -> float | None:
-        """When ``review`` has something to do."""
+        """When ``review`` is due."""
         return self._look_at if self._later else None
 
     def without_gangs(self, asked: Victims) -> Victims:
@@ -134,7 +144,10 @@ class KubePreemption:
         return {node: uids for node, uids in there.items() if uids}
 
     def restore(self, now: float) -> None:
-        """After a restart: what is written on those who wait goes on, where it can be believed."""
+        """Continue the reservations that are written on waiting pods, as far as they are valid.
+
+        Called after a restart.
+        """
         for pod in list(self._store.pods.values()):
             if pod.reservation is None or pod.group_key is not None:
                 continue
@@ -155,8 +168,10 @@ class KubePreemption:
         return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
 
     def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
-        """Those that matter least, if any may go. Nobody does while it is not known who a victim is, maybe a pod of
-        no gang, or the pod itself is yet to be shown."""
+        """Evict the gangs that matter least, if any may be evicted. Returns whether any are.
+
+        None is while a victim is unknown, since it may be a pod without a gang, or while the pod itself is unknown.
+        """
         known = all(uid in self._store.pods for uids in asked.values() for uid in (pod.uid, *uids))
         if not known or len(self._preemptions.under_way) >= MOST:
             return False
@@ -177,14 +192,16 @@ class KubePreemption:
         return True
 
     def _may(self, pod: Pod) -> bool:
-        """One of ours that waits, and whose PriorityClass lets it."""
+        """Whether it is a waiting pod of Muster's schedulers whose PriorityClass allows preemption."""
         waits = pod.live and not pod.node and self._claims.get(pod.uid) is None
         waits = waits and self._namespaces.ending(pod.namespace) is None
         return self._limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in self._schedulers
 
     def _choice_on(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> _Choice | None:
-        """Choose surplus of the gangs of these victims, else these gangs; None if one of them may not be evicted.
-        kube-scheduler evicts the pods without a gang once the gangs have gone."""
+        """Victims on a node: surplus of the gangs of these pods, else these gangs; None if one may not be evicted.
+
+        kube-scheduler evicts the pods without a gang once the gangs have gone.
+        """
         gangs: dict[GroupKey, Workload] = {}
         for uid in uids:
             victim = self._store.pods.get(uid)
@@ -212,8 +229,11 @@ class KubePreemption:
     def _surplus_on(
         self, pod: Pod, node: str, uids: tuple[str, ...], gangs: Sequence[Workload], now: float
     ) -> list[Pod]:
-        """Choose surplus of these gangs on that node, no more than is needed, the highest ranks first. Returns nothing
-        if all of it makes too little room. Where more than room is asked for, kube-scheduler's own choice counts."""
+        """Surplus of these gangs on that node, no more than is needed, the highest ranks first.
+
+        Empty if all of it makes too little room. If the pod asks for more than room, kube-scheduler's own choice
+        counts.
+        """
         going = self._preemptions.pods
         spare = [
             one
@@ -231,7 +251,7 @@ class KubePreemption:
         return chosen if fits and not self._budgets.forbids(chosen, self._candidates.budgets_left()) else []
 
     def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
-        """Choose the first of these that make room, and drop each that the others make needless."""
+        """The first of these pods that make room, without pods that the others make needless."""
         chosen: list[Pod] = []
         for one in spare:
             if self._fits_without(pod, node, [*alone, *(victim.uid for victim in chosen)]):
@@ -244,7 +264,7 @@ class KubePreemption:
         return chosen
 
     def _fits_without(self, pod: Pod, node: str, leaving: Sequence[Owner]) -> bool:
-        """Say whether it fits. kube-scheduler may know more than Muster, or less if it has asked some time ago."""
+        """Whether the pod fits then. kube-scheduler may know more than Muster, or less if it asked some time ago."""
         return self._single_pods.may_preempt(pod, node, leaving, surely=True)
 
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
@@ -256,14 +276,17 @@ class KubePreemption:
         return self._has_run(workload, workload.bound, now)
 
     def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
-        """Say whether the first of these pods of it has run for its minimum."""
+        """Whether these pods of the workload have run for its minimum runtime, counted from the first start."""
         began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
         ran = now - self._process.epoch - min(began, default=workload.created)
         least = self._candidates.terms_of(workload).min_runtime_s
         return ran >= (self._limits.min_runtime_s if least is None else least)
 
     def _believed(self, pod: Pod, written: Reservation, now: float) -> Preemption | None:
-        """Anybody can write it on a pod of his own: it may be for no more than the pod asks for, on one node."""
+        """The preemption by a written reservation; None if it is not valid.
+
+        Any user can write one on a pod, so it may be for no more than the pod asks for, on one node.
+        """
         until = min(written.until + self._process.epoch, now + self._limits.preemption_s)
         if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in self._preemptions.under_way:
             return None
@@ -275,8 +298,10 @@ class KubePreemption:
         return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None
 
     def _goes_on(self, victim: Victim, below: int, node: str) -> bool:
-        """Say whether the victim is still to be evicted. Of a gang that is broken in part, pods on that node may have
-        gone before. A pod without a gang is kube-scheduler's to evict."""
+        """Whether the victim is still to be evicted. kube-scheduler evicts pods without a gang itself.
+
+        If some pods of a gang were evicted already, pods on that node may have gone before.
+        """
         if victim.pod and ((pod := self._store.pods.get(victim.pod)) is None or pod.group_key is None):
             return False
         nodes, workload = {node}, self._store.workloads.get(victim.key)
@@ -285,7 +310,7 @@ class KubePreemption:
         return self._giving_way.may(victim, below, nodes)
 
     def _may_be_on(self, uid: str, node: str) -> bool:
-        """A pod that is being bound has a node in kube-scheduler before the watch shows it."""
+        """Whether the pod may be on that node: kube-scheduler places a pod before the watch shows its node."""
         return self._store.pods[uid].node in (None, "", node)
 
     def _is_single(self, uid: str) -> bool:

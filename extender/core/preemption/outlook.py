@@ -1,4 +1,4 @@
-"""What preemption would do for a workload that waits, told before it happens: nobody is evicted for the answer."""
+"""Preview of preemption: which victims a waiting workload would evict. The preview itself evicts none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """``text``: for people. ``victims``: by name, with what each of them is told, or would be."""
+    """A preview.
+
+    ``text``: a sentence for people.
+    ``victims``: pairs of a victim's name and the text of its eviction.
+    """
 
     text: str
     victims: tuple[tuple[str, str], ...] = ()
@@ -35,7 +39,7 @@ class Outlook:
 
 @dataclass(eq=False)
 class Foresight:
-    """``of`` takes as long as a search for victims, and leaves everything as it is."""
+    """Makes previews. ``of`` takes as long as a victim search, and changes nothing."""
 
     _limits: Limits
     _process: Process
@@ -45,7 +49,7 @@ class Foresight:
     _victims: VictimSearch
 
     def of(self, workload: Workload, now: float) -> Outlook | None:
-        """None where preemption has nothing to do with it: it lacks neither room nor quota."""
+        """The preview for a workload; None if it lacks neither room nor quota."""
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
             told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
             return Outlook("others give way to it already, and it starts when they have gone", tuple(told))

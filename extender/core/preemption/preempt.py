@@ -1,7 +1,7 @@
-"""A workload that lacks room has others give way, where they have a lower priority and the whole of it fits then.
+"""Preemption in the cycle: a workload that lacks room evicts others, if rules and priorities allow it and it fits then.
 
-First what it is to have is written on it, then its victims are told, all of each; when the last of them has gone it is
-planned like any other. What is written lets a restart go on.
+First the reservation is written on the preemptor. Then its victims are evicted, each as a whole. When the last of them
+has gone, the preemptor is planned like any other workload. A restart continues from the written reservation.
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ from policies.preemption.victims import Choice
 from policies.steps import Steps
 
 _Asks = tuple[Shape, str, float]
-"""What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
+"""Cache key of a victim search: shape, ClusterQueue, and creation time if the queue may evict newer workloads."""
 _Stamp = tuple[tuple[int, ...], tuple[GroupKey, ...]]
-"""As of what victims were found: what has changed so often, and to whom others gave way."""
+"""The versions of everything that a victim search depends on, and the preemptions that were under way."""
 _SEARCHES = 4
-"""In one pass: each may take tens of milliseconds."""
+"""Victim searches in one pass. Each may take tens of milliseconds."""
 _REST_S = 1.0
-"""Whoever has begun to run may give way: that is looked at so often."""
+"""Seconds between looks for new candidates that have begun to run."""
 
 
 def may_not_preempt(workload: Workload, demand: Demand) -> str:
-    """Why others are evicted for it under no circumstances; empty if they may be: it has yet to start or has lost
-    members since, its PriorityClass lets it, and a reservation can be written on it."""
+    """Why no victim may be evicted for the workload under any circumstances; empty if some may.
+
+    It must not have started, or have lost members since. Its PriorityClass has to allow it, and its job or a pod must
+    exist to carry the reservation.
+    """
     if workload.seated or workload.release.partial_since is not None:
         return "a part of it has started"
     if workload.members.bound and not workload.incomplete:
@@ -68,7 +71,7 @@ def may_not_preempt(workload: Workload, demand: Demand) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Others are to give way to the workload: the victims of this choice."""
+    """An outcome of a turn: evict the victims of this choice."""
 
     found: Found
     choice: Choice
@@ -76,11 +79,11 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The turn of the workload comes later in the line: with that room it would borrow from farther away."""
+    """An outcome of a turn: push the workload back in the line, since it would borrow from farther away."""
 
 
 class Preempting:
-    """What the cycle asks about preemption."""
+    """The preemption steps of the cycle."""
 
     def __init__(
         self,
@@ -106,18 +109,18 @@ class Preempting:
         self._reservations = reservations
         self._mode = limits.preemption
         self._vain: dict[_Asks, Beside | None] = {}
-        """What was found for workloads that ask for the same, as of this epoch."""
+        """Failed searches, by cache key, as of the epoch ``_as_of``."""
         self._as_of = -1
         self._postponed: dict[GroupKey, tuple[_Stamp, Found]] = {}
-        """What was found in this pass for those whose turn comes later by that."""
+        """Results of this pass for workloads that were pushed back in the line because of them."""
         self._looked_at = 0
         self._searches = 0
         self._rest_until = 0.0
         self._ripe_at = math.inf
-        """When the next one has run for long enough to give way to somebody who was refused."""
+        """When the next candidate has run for the minimum that protected it."""
 
     def due(self, at: float) -> float | None:
-        """When somebody is to be looked at who may give way by then, no sooner than ``at``; None for nobody."""
+        """When new candidates are to be looked for, no sooner than ``at``; None if there is no need."""
         if self._mode is Preempts.OFF:
             return None
         if self._looked_at == self._preemptions.epoch:
@@ -125,7 +128,10 @@ class Preempting:
         return None if at == math.inf else max(at, self._rest_until)
 
     def review(self, now: float) -> bool:
-        """A pass begins. Returns whether everybody who waits is to be looked at because of it."""
+        """Begin a pass.
+
+        Returns whether every waiting workload is to be looked at because there may be new candidates.
+        """
         self._searches = 0
         self._postponed.clear()
         if (due := self.due(now)) is None or now < due:
@@ -138,14 +144,14 @@ class Preempting:
 
     @property
     def helps_above(self) -> float:
-        """The priority above which others may be evicted for a workload, as far as the rules of all queues tell."""
+        """The priority above which a workload may have victims, as far as the rules of all queues tell."""
         if self._mode is Preempts.OFF:
             return math.inf
         by_rules = any(map(evicts, self._quotas.queues.picture.queues.values()))
         return -math.inf if by_rules else self._preemptions.lowest
 
     def wants(self, workload: Workload, shape: Shape) -> bool:
-        """Whether somebody may give way to it, as far as is known."""
+        """Whether the workload may have victims, as far as is known."""
         if self._mode is Preempts.OFF:
             return False
         preemptions, queue = self._preemptions, self._quotas.queue_of(workload.key)
@@ -157,13 +163,13 @@ class Preempting:
         return self._as_of != preemptions.epoch or self._asks(workload, shape) not in self._vain
 
     def is_ready(self, key: GroupKey) -> bool:
-        """Whether its victims have gone."""
+        """Whether the victims of the workload have gone."""
         return self._preemptions.is_ready(key)
 
     def instead(
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
     ) -> Steps[Evict | Later | Cause]:
-        """It cannot be admitted: whether others give way, or what else is to be said."""
+        """Look for victims of a workload that cannot be admitted. Returns the outcome, or the cause why it waits."""
         if self._mode is Preempts.OFF or not isinstance(why, Lacks):
             return why
         demand, known = workload.asked, self._without_search(workload, shape, why, now)
@@ -184,7 +190,7 @@ class Preempting:
     def _without_search(
         self, workload: Workload, shape: Shape, why: Lacks, now: float
     ) -> Lacks | causes.Preempting | None:
-        """What is to be said where nobody is looked for who gives way; None if somebody is to be."""
+        """The cause why the workload waits, if no search is made for it; None if one is to be made."""
         demand, key = workload.asked, workload.key
         if (preemption := self._preemptions.under_way.get(key)) is not None:
             if preemption.ready:
@@ -202,7 +208,7 @@ class Preempting:
         return None
 
     def _creation_doubt(self, workload: Workload) -> Uncreated | None:
-        """Why its pods may never be created, so that nobody is evicted for them; None if nothing says so."""
+        """Why its pods may never be created, so that no victim is evicted for them; None if nothing suggests that."""
         failed, key = self._failed_creation, workload.key
         if failed.has_failed(key):
             return Uncreated(of_others=False)
@@ -210,13 +216,13 @@ class Preempting:
         return None if may else Uncreated(of_others=True)
 
     def _awaits_own_room(self, workload: Workload) -> bool:
-        """Whether a member that is to be replaced terminates on an open node: its room is about to be free."""
+        """Whether a lost member still terminates on an open node, so that its room will soon be free."""
         pods = (member.pod for member in workload.members) if workload.incomplete else ()
         going = (pod for pod in pods if pod.deleting and pod.node and not pod.terminal)
         return any(self._claims.admits(pod.node or "", pod.selection) for pod in going)
 
     def _find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
-        """What was found before its turn stands if nothing has changed since."""
+        """Search for victims, or return the result from earlier in the pass if nothing has changed since."""
         stamp, found = self._postponed.get(workload.key, (None, None))
         if stamp == self._stamp(demand):
             return found
@@ -227,7 +233,7 @@ class Preempting:
         return counts, tuple(self._preemptions.under_way)
 
     def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | Beside | None:
-        """Whether others are to give way; or why not, to be said beside why it waits."""
+        """Cache the result. Returns the eviction, or else why there is none; None if there is nothing to add."""
         chosen = found.chosen
         if not isinstance(chosen, Choice):
             self._vain[asks] = None if chosen is None else NoVictims(chosen.beside or chosen.text)
@@ -242,14 +248,14 @@ class Preempting:
         return self._vain[asks]
 
     def _spares(self, workload: Workload, now: float) -> Untried | None:
-        """Why nobody is evicted yet for a job whose pods do not exist: the API server might refuse them."""
+        """Why no victim is evicted yet for a job without pods, which the API server might refuse."""
         job = workload.job
         if job is None or not job.seen.suspended:
             return None
         return self._trials.spares(workload.key, job.seen.podsets, now)
 
     def _asks(self, workload: Workload, shape: Shape) -> _Asks:
-        """In a queue that lets newer ones of the same priority be evicted, its age counts."""
+        """The cache key of a search. Age counts only in a queue that may evict newer workloads of the same priority."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None:
             return shape, "", 0.0

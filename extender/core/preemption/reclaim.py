@@ -1,4 +1,4 @@
-"""Who gives way to a workload of a ClusterQueue, by the rules of its queue: quota and nodes are taken back together."""
+"""Victims for a workload of a ClusterQueue, by the rules of its queue: quota and nodes are freed together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from policies.statement import Statement
 from policies.steps import Steps
 
 _FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
-"""Those that Kueue takes by default, in its order."""
+"""The fair-sharing strategies that Kueue takes by default, in its order."""
 
 
 ByQuota = Callable[[Usage, Statement, Queues], Choice | Refusal]
@@ -39,8 +39,13 @@ ByQuota = Callable[[Usage, Statement, Queues], Choice | Refusal]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Flavors for which others may give way. ``pods``: those that may start, held to the nodes of these flavors, of
-    which so many are ``needed``; ``shape``: theirs. ``usage``: the quota that they would use."""
+    """Flavors for which victims may be evicted.
+
+    ``pods``: the pods that may start, restricted to nodes of these flavors.
+    ``shape``: their shape.
+    ``usage``: the quota that they would use.
+    ``needed``: how many of them have to start.
+    """
 
     pods: Sequence[Pod]
     shape: Shape
@@ -49,7 +54,7 @@ class Option:
 
 
 class Reclaiming:
-    """The options of one workload, from the one that is tried first on. ``by_quota``: who would go for that quota."""
+    """The options of one workload, in the order of trial. ``by_quota``: finds victims for quota alone."""
 
     def __init__(
         self,
@@ -85,7 +90,7 @@ class Reclaiming:
         self._tried: Assignment | None = None
 
     def prepare(self, statement: Statement) -> None:
-        """Try the quota as it is for this workload: its own is free, and other preemptions have come to their end."""
+        """Change the statement to the quota that this workload can try: its own is free, preemptions have ended."""
         end_preemptions(self._pods, self._quotas, self._preemptions, statement)
         if self._requested is not None:
             deserve(statement, self._queue.name, self._requested)
@@ -100,14 +105,16 @@ class Reclaiming:
 
     @property
     def queues(self) -> Queues:
-        """What the search for victims has to know."""
+        """The facts about queues that the victim search needs."""
         known, saturation = self._quotas.queues.picture.queues, self._limits.saturation
         queues = {name: known[name] for name in self._tree.around(self._queue.name)}
         return Queues(queues, _FAIR if self._fair else (), saturation)
 
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
-        """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
-        when the workload has become another one."""
+        """The best option not tried yet; None when none is left, or the workload has changed.
+
+        ``why``: why the last option did not do.
+        """
         workload = self._workload
         if workload.version != self._demand.version:
             return None
@@ -123,8 +130,7 @@ class Reclaiming:
         return Option(pods, flavored, found.usage, len(pods)) if workload.version == self._demand.version else None
 
     def reach(self, usage: Usage) -> Collection[str]:
-        """The queues whose workloads may be evicted for it, as far as that shows without a look at anybody or at any
-        node."""
+        """The queues whose workloads may be evicted for that quota, as far as their rules and usage tell."""
         queues, own, pods = self.queues, self._queue, self._demand.pods
         request = Request(str(self._workload.key), pods, 0, self._workload.priority, queue=own.name, usage=usage)
         alone = not self._may_evict_in_queue(own.preemption.within)
@@ -133,8 +139,11 @@ class Reclaiming:
             return {name for name in queues.queues if reclaim.reaches(name, alone=alone)}
 
     def hopeless(self, usage: Usage, reach: Collection[str]) -> str:
-        """Why nobody's eviction gives it the quota that it lacks, as far as that shows without a look at anybody: it
-        would borrow, and nobody in its own queue may go. Empty if somebody may, or if it lacks none."""
+        """Why no eviction gives the workload the quota that it lacks; empty if one may, or if it lacks none.
+
+        Only rules and usage of queues are compared. For example, it would borrow, and no workload of its own queue may
+        be evicted.
+        """
         rules, own = self._queue.preemption, self._tree.queues[self._queue.name]
         with self._statement() as statement:
             lacks = statement.tree.lacks(own.name, usage)
@@ -149,19 +158,21 @@ class Reclaiming:
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
 
     def level(self, usage: Usage, found: Choice) -> int:
-        """From how far away its queue borrows that when the victims have gone."""
+        """The distance from which its queue borrows that quota once the victims have gone."""
         with self._statement() as statement:
             return offered(statement, self._queue.name, usage, found)[1]
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
-        """Whether somebody in its queue has such a priority."""
+        """Whether a workload in its own queue has a priority that the policy lets it evict."""
         least = self._workload.priority + (policy is Evicts.LOWER_OR_NEWER)
         workloads, members = self._workloads, self._quotas.members.of(self._queue.name)
         return policy is not Evicts.NEVER and any(workloads[key].priority < least for key in members)
 
     def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
-        """Where there is another flavor, by who would go for that quota alone; it comes last if nobody may. Else all
-        that counts is whether somebody may be evicted at all."""
+        """Rank a flavor that lacks quota, by the victims for that quota alone; it comes last if there are none.
+
+        With one flavor only, all that counts is whether the queue may evict at all.
+        """
         if not evicts(queue):
             return Fit.NO_CANDIDATES, 0
         if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
@@ -173,13 +184,13 @@ class Reclaiming:
 
 
 def evicts(queue: ClusterQueue) -> bool:
-    """Whether its rules let its workloads evict anybody of a queue."""
+    """Whether its rules let the queue evict any workload of a queue."""
     rules = queue.preemption
     return any(one is not Evicts.NEVER for one in (rules.within, rules.reclaim, rules.borrow))
 
 
 def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
-    """Why the rules forbid it whatever quota there is; empty if they do not."""
+    """Why the rules forbid the eviction whatever quota there is; empty if they allow it."""
     ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
     request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
     candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
@@ -194,8 +205,10 @@ def end_preemptions(
     statement: Statement,
     besides: GroupKey | None = None,
 ) -> None:
-    """Try the quota as it will be when all victims have gone, and their preemptors have started. ``besides``: but for
-    that preemptor, which may start before that."""
+    """Change the statement to the quota after all preemptions: victims have gone and preemptors have started.
+
+    ``besides``: a preemptor to leave out, since it may start earlier.
+    """
     for key, preemption in preemptions.under_way.items():
         if key == besides:
             continue
@@ -208,7 +221,7 @@ def end_preemptions(
 
 
 def to_keep(pods: Mapping[str, Pod], quotas: Quotas, preemption: Preemption) -> Usage:
-    """Of the quota that a preemptor is to have, what its victims do not use any more."""
+    """The part of a preemptor's quota that its victims no longer use."""
     left = Counter(preemption.usage)
     for victim in preemption.left:
         for use in _used_by(pods, quotas, victim):
@@ -222,7 +235,7 @@ def _used_by(pods: Mapping[str, Pod], quotas: Quotas, victim: Victim) -> list[Us
 
 
 def told_by_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
-    """After a restart: the quota of the room that is kept for a workload, by the flavors of the nodes."""
+    """The quota of the room kept for a workload, by the flavors of its nodes. Used after a restart."""
     queue, picture, usage = quotas.queue_of(key), quotas.queues.picture, Counter[FlavorResource]()
     for name, requests in rooms if queue is not None else ():
         if queue is not None and (node := claims.nodes.get(name)) is not None:

@@ -1,8 +1,8 @@
-"""Room that is kept for a preemptor until its victims have gone: written down, told, followed, ended.
+"""Reservations of preemptors: written, then their victims are evicted, and the room is kept until the start.
 
-First the reservation is written on the preemptor, so that it outlives the process. Then the victims are told, each as
-a whole: a job is suspended, pods without one are evicted together. When the last one has gone the preemptor is planned
-like any other workload.
+First the reservation is written on the preemptor, so that it outlives the process. Then the victims are evicted, each
+as a whole: a job is suspended, pods without one are evicted together. When the last one has gone, the preemptor is
+planned like any other workload.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from policies.words import without_devices
 
 @dataclass(eq=False)
 class GivingWay:
-    """Nothing of it counts as a failure: a suspended job goes back into its queue with the age that it has."""
+    """Evicts victims. An eviction is not a failure: a suspended job returns to its queue with the age that it has."""
 
     _store: Store
     _room: Room
@@ -57,9 +57,11 @@ class GivingWay:
     _revocations: Revocations
 
     def may(self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None) -> bool:
-        """After a restart: whether it is the one that was chosen, may be evicted for somebody of that priority, and has
-        room on one of these nodes, or quota that the queue of the ``preemptor`` may take back. One that has started
-        again since is another one."""
+        """Whether a victim in a written reservation may still be evicted, after a restart.
+
+        It has to be the chosen one, of a lower priority, and to have room on one of these nodes. Or it uses quota that
+        the queue of the ``preemptor`` may reclaim. A victim that has started again since is another one.
+        """
         pod = self._store.pods.get(victim.pod)
         if pod is not None and pod.group_key is None:
             lower = pod.node in nodes and pod.priority < priority
@@ -79,7 +81,7 @@ class GivingWay:
         return ours and (self._candidates.is_evictable(workload) or not workload.whole or workload.paused)
 
     def rule(self, victim: Victim, preemptor: Workload) -> Why:
-        """By which rule it may be evicted, as far as the queues of both tell."""
+        """The rule that allows the eviction, as far as the queues of both tell."""
         keys = preemptor.key, gang_of(self._store.pods, victim)
         ours, theirs = map(self._quotas.members.queue_of, keys)
         if ours is None or theirs is None:
@@ -87,7 +89,7 @@ class GivingWay:
         return Why.IN_QUEUE if ours == theirs else Why.RECLAIM
 
     def has_room(self, victim: Victim) -> bool:
-        """Whether it has yet to go, with the devices that its claims have."""
+        """Whether the victim still has room, including devices of its claims."""
         claims = self._claims
         if self._devices.linger(victim):
             return True
@@ -101,7 +103,7 @@ class GivingWay:
         return any(claims.get(owner) is not None for owner in owners)
 
     def tell(self, victim: Victim, preemptor: GroupKey, why: str, now: float) -> None:
-        """Once more if it was told already."""
+        """Evict the victim, or evict it again if that was asked before."""
         if victim.pod:
             for pod in self._candidates.going(victim):
                 if pod.live and not self.needs(victim):
@@ -110,7 +112,7 @@ class GivingWay:
             self._tell_whole(workload, preemptor, why, now)
 
     def needs(self, victim: Victim) -> str:
-        """Why a surplus may not go alone any more; empty if it may, or is none."""
+        """Why a surplus victim may not be evicted alone any more; empty if it may, or is no surplus."""
         pod = self._store.pods.get(victim.pod)
         workload = None if pod is None else self._store.workload_of(pod)
         if workload is None or workload.key in self._preemptions.leaving:
@@ -120,7 +122,7 @@ class GivingWay:
         return f"{victim.mention} is no surplus any more: its gang has too few members without it"
 
     def spare(self, victim: Victim, preemptor: GroupKey) -> None:
-        """It need not go for that workload any more: a job that was not suspended yet runs on."""
+        """Cancel the eviction for that workload: a job that was not suspended yet runs on."""
         workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
             workload.job.withdraw_stop(preemptor)
@@ -140,7 +142,7 @@ class GivingWay:
 
 
 def preempted_by(pods: Mapping[str, Pod], quotas: Quotas, workload: Workload, victim: Victim, rule: Why) -> str:
-    """What a victim is told: for whom it goes, and by which rule of whose queue."""
+    """The text of an eviction: the preemptor, and the rule of whose queue allows it."""
     return f"preempted by {workload.key.mention}, {_why(pods, quotas, workload, victim, rule)}"
 
 
@@ -166,25 +168,25 @@ def _lacked(quotas: Quotas, ours: ClusterQueue, theirs: ClusterQueue) -> str:
         return f"whose {ours.title} deserves what {theirs.title} uses beyond what that deserves"
     if ours.cohort == theirs.cohort:
         return f"whose ClusterQueue {ours.name} needs what {theirs.name} has borrowed in cohort {theirs.cohort}"
-    # Of cohorts in each other: where both borrow.
+    # The cohorts contain each other: both queues borrow in the common one.
     paths = (_path(quotas, one) for one in (ours, theirs))
     return "whose ClusterQueue {} needs what {} has borrowed".format(*paths)
 
 
 def _path(quotas: Quotas, queue: ClusterQueue) -> str:
-    """Its cohorts from the root down, and itself."""
+    """The cohorts of a queue from the root down, and the queue itself."""
     node = quotas.queues.picture.tree.queues[queue.name]
     return "/".join(reversed([one.name for one in node.path()]))
 
 
 _NAMED = 5
 _UNTOLD_S, _LATE_S, _LATEST_S = 1.0, 600.0, 3600.0
-"""How long a preemption rests whose victims could not be told; and at first and at most if they did not go in time."""
+"""Pauses after a failed preemption: if victims could not be evicted; the first and the longest if they were late."""
 
 
 @dataclass(eq=False)
 class Reservations:
-    """``follow`` is called after every event."""
+    """The reservations of preemptors, from the decision to the start. ``follow`` is called after every event."""
 
     _limits: Limits
     _process: Process
@@ -205,7 +207,7 @@ class Reservations:
     _repeats: Repeats
 
     def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Preempting:
-        """Keep the room of these pods, and write it down. Returns what the workload waits for."""
+        """Reserve the room of these pods, and write it down. Returns the cause that the workload waits for."""
         rooms = dict[str, Counter[str]]()
         for pod in found.pods:
             if (node := chosen.nodes.get(pod.uid)) is not None:
@@ -229,13 +231,16 @@ class Reservations:
         return self._preemptions.under_way[workload.key].cause
 
     def keep(self, key: GroupKey, preemption: Preemption) -> None:
-        """Keep that room, and write it down."""
+        """Reserve that room, and write the reservation."""
         self._keep(key, preemption)
         self.write(key, preemption.written_on, preemption.reservation)
 
     def written(self, event: Reserved, now: float) -> None:
-        """Only when it is written down anybody is told. One that ended before that was to be taken off then, unless its
-        job was being started; what is written of the next one stays."""
+        """Handle the outcome of a write. Victims are evicted only once the reservation is written.
+
+        The write that removes a reservation is repeated if it failed, unless the job was being started. A newer
+        reservation stays.
+        """
         if event.reservation is None:
             if event.detail:
                 self._repeats.put(Reserve(event.key, event.pod, event.job, None), now)
@@ -251,7 +256,7 @@ class Reservations:
             self._tell_first(event.key, preemption, now)
 
     def follow(self, now: float) -> None:
-        """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
+        """Keep freed room for its preemptors, and end preemptions that are late or no longer needed."""
         preemptions = self._preemptions
         for key, uid in preemptions.take_rested(now):
             self._go_on(key, uid)
@@ -272,7 +277,7 @@ class Reservations:
         preemptions.keep()
 
     def _go_on(self, key: GroupKey, uid: str) -> None:
-        """Look again at a workload whose rest is over. A pod of no gang is woken, so that kube-scheduler tries it."""
+        """Try a workload again whose pause is over. A pod without a gang is woken, so that kube-scheduler tries it."""
         pod = self._pods.get(uid)
         if pod is not None and pod.live and not pod.node:
             self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
@@ -282,21 +287,24 @@ class Reservations:
             self._preemptions.stop_resting(key)
 
     def _late(self, preemption: Preemption) -> Late:
-        """Who is still there, and of a job what has kept it from being suspended."""
+        """The victims that are still there, and what kept a job from being suspended."""
         left = tuple(preemption.left)[:_NAMED]
         gangs = [gang for one in left if not one.pod and (gang := self._workloads.get(one.key)) is not None]
         refused = ((gang.key, gang.job.refused) for gang in gangs if gang.job is not None and gang.job.refused)
         return Late(round(self._limits.preemption_s), left, next(refused, None))
 
     def next_end(self) -> float | None:
-        """When the next one ends, or its victims are told again, or another one is tried."""
+        """When the next preemption ends, evicts again, or is tried again."""
         under_way, rested = self._preemptions.under_way.values(), self._preemptions.next_rest()
         ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
         return min([*ends, *([] if rested is None else [rested])], default=None)
 
     def fail(self, workload: Workload, why: Lacks, now: float) -> Lacks:
-        """End it. If its victims have gone, no pod is evicted again for that workload until something has changed: it
-        asks for something else, or the nodes are others. If they have not gone, it is tried again after a rest."""
+        """End a preemption that failed. Returns the cause why the workload waits.
+
+        If its victims have gone, no victim is evicted again for it until it asks for something else, or nodes change.
+        If they have not, it is tried again after a pause.
+        """
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return why
@@ -309,7 +317,10 @@ class Reservations:
         return type(why)(ended)
 
     def restore(self, now: float) -> None:
-        """After a restart: what is written on those who wait goes on, where it can be believed."""
+        """Continue the reservations that are written on waiting workloads, as far as they are valid.
+
+        Called after a restart.
+        """
         for key in list(self._pending.keys):
             for written_on, reservation in written_on_it(self._workloads[key], "reservation"):
                 preemption = self._believed(self._workloads[key], written_on, reservation, now)
@@ -319,19 +330,22 @@ class Reservations:
                     self.resume(key, preemption, now)
 
     def resume(self, key: GroupKey, preemption: Preemption, now: float) -> None:
-        """What was written down before a restart goes on, unless there is room for it by now."""
+        """Continue a preemption that was written down before a restart.
+
+        Victims are evicted again unless room is free.
+        """
         self._keep(key, preemption)
         self._see_off(key, preemption)
         self._preemptions.tell_later(key, now)
 
     def write(self, key: GroupKey, written_on: str, reservation: Reservation | None) -> None:
-        """Write the reservation on the job of the workload, or on its pod ``written_on``; None takes it off."""
+        """Write the reservation on the job of the workload, or on its pod ``written_on``; None removes it."""
         workload, pod = self._workloads.get(key), self._pods.get(written_on)
         for effect in writes_of(key, workload, pod, written_on, reservation):
             self._outbox.append(effect)
 
     def _believed(self, workload: Workload, written_on: str, reservation: Reservation, now: float) -> Preemption | None:
-        """Return what can be believed of a reservation: any user can write one on a pod.
+        """The preemption by a written reservation; None if it is not valid, since any user can write one on a pod.
 
         It may be for no more than the workload asks for. A victim has a lower priority, and room on these nodes.
         Devices of claims are not counted yet, and none are kept.
@@ -354,7 +368,7 @@ class Reservations:
         return Preemption(found, until, why, Preempting(victims), written_on, usage=usage)
 
     def _keep(self, key: GroupKey, preemption: Preemption) -> None:
-        """Room and quota, as they come free."""
+        """Keep room and quota for the preemptor, as they become free."""
         self._preemptions.begin(key, preemption)
         self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
 
@@ -369,7 +383,7 @@ class Reservations:
             self._giving_way.tell(victim, key, preemption.why[victim], now)
 
     def _tell_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
-        """What a PodDisruptionBudget lets go may have changed since it was decided: no gang is to go in part."""
+        """Evict the victims, if their surplus and the PodDisruptionBudgets still allow all of them."""
         pods = [pod for victim in preemption.left for pod in self._candidates.going(victim)]
         needed = next(filter(None, map(self._giving_way.needs, preemption.left)), "")
         if why := needed or self._budgets.forbids(pods, self._budgets.left):
@@ -377,7 +391,7 @@ class Reservations:
         return self._tell(key, preemption, now)
 
     def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
-        """Who has gone by now; when that is all of them, their preemptor is planned."""
+        """Take note of victims that have gone. When all have, the preemptor is planned."""
         for victim in [one for one in preemption.left if not self._giving_way.has_room(one)]:
             self._preemptions.gone(key, victim)
             self._pending.wake(Own(victim.key))
@@ -385,12 +399,12 @@ class Reservations:
             self._preemptions.make_ready(key)
             self._pending.wake(Own(key))
             if (pod := self._kept_out.pods.get(preemption.written_on)) is not None:
-                # kube-scheduler had seen them go before we did, and was told that others have room there.
+                # kube-scheduler saw the victims go before Muster did, and was refused because others have room there.
                 self._kept_out.drop(pod.uid)
                 self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
 
     def _end(self, key: GroupKey) -> Preemption | None:
-        """Its room is for everybody."""
+        """End the preemption. Its room becomes free, and victims that are left are not evicted."""
         if (preemption := self._preemptions.end(key)) is None:
             return None
         self._quotas.keep(key, {})
@@ -403,7 +417,7 @@ class Reservations:
         return preemption
 
     def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
-        """Whether it is there, and has yet to get its room."""
+        """Whether the preemptor exists and still lacks its room."""
         if self._namespaces.ending(key.namespace) is not None:
             return False
         if not preemption.alone:
@@ -414,7 +428,7 @@ class Reservations:
     def _spared(
         self, key: GroupKey, preemption: Preemption, shape: object, why: EvictionEnded | None, now: float
     ) -> Spared:
-        """Victims that were told and did not go in time are left alone longer than those that could not be told."""
+        """The record of a failed preemption. The pause is longer if victims were evicted and did not go in time."""
         preemptions, pod = self._preemptions, preemption.written_on if preemption.alone else ""
         if preemption.ready:
             return Spared(shape, preemptions.freed, why, pod=pod)
@@ -425,11 +439,11 @@ class Reservations:
         return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
 
     def _give_up(self, key: GroupKey, preemption: Preemption, what: Unwritten | Protected | Late, now: float) -> None:
-        """End it as ``fail`` does."""
+        """End a preemption that failed, and report why."""
         workload = self._workloads.get(key)
         if workload is not None:
             why, demand = self.fail(workload, NoRoom(what), now), workload.asked
-            # Whatever keeps it from being planned stays what it waits for.
+            # The cause that keeps it from being planned stays the one that it waits for.
             return self._reporter.explain(workload, why if demand is None else demand.trouble or why, now)
         self._end(key)
         self._preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, None, now))
@@ -447,9 +461,9 @@ def writes_of(
     *,
     backfill: bool = False,
 ) -> list[Reserve]:
-    """Return the write of a reservation on the pod, or on the job where the UID ``written_on`` is empty.
+    """The write of a reservation on the pod, or on the job if the UID ``written_on`` is empty.
 
-    There is none where the pod or the job is gone. The write that starts a job takes its reservations off.
+    There is none if the pod or the job is gone. The write that starts a job removes its reservations.
     """
     record = None if workload is None else workload.job
     if pod is not None:
@@ -460,7 +474,7 @@ def writes_of(
 
 
 def written_on_it(workload: Workload, field: str) -> list[tuple[str, Reservation]]:
-    """List the reservations on the job of the workload, or on its pods, with the UID of the pod; empty for a job.
+    """The reservations on the job of the workload, or on its pods, each with the UID of the pod; empty for a job.
 
     ``field``: that of a pod or job that has them, as ``Reserve.fields`` names it.
     """
@@ -470,7 +484,10 @@ def written_on_it(workload: Workload, field: str) -> list[tuple[str, Reservation
 
 
 def asks_for(workload: Workload, reservation: Reservation) -> bool:
-    """Whether the workload asks for as much as a reservation has that any user may have written. Devices apart."""
+    """Whether the workload asks for at least what a reservation has, which any user may have written.
+
+    Devices are not compared.
+    """
     asked, kept = Counter[str](), Counter[str]()
     for slot in workload.members.slots.lacking:
         asked.update(dict(workload.members.stands_for(slot).requests))

@@ -1,4 +1,4 @@
-"""Victims for one workload: who may give way to it is gathered, and the search asked, in a queue flavor by flavor."""
+"""The victim search for one workload: gathers candidates and asks the search, in a queue flavor by flavor."""
 
 from __future__ import annotations
 
@@ -33,10 +33,16 @@ _OPTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``chosen``: the victims, or why there are none; None where no flavor could be had by evicting. ``pods``: those
-    that start then. ``usage``: the quota that they use. ``victims``: as a reservation names them. ``ripe_at``: when the
-    next candidate has run for long enough, in seconds since the epoch. ``lowest``: the lowest priority of all whom it
-    may evict; None in a queue. ``level``: from how far away its queue borrows then."""
+    """The result of a victim search.
+
+    ``chosen``: the victims, or why there are none; None if no flavor can be had by evicting.
+    ``pods``: the pods that start then.
+    ``usage``: the quota that they use.
+    ``victims``: the victims as a reservation names them.
+    ``ripe_at``: when the next candidate has run for its minimum, in seconds since the epoch.
+    ``lowest``: the lowest priority of all candidates; None in a queue.
+    ``level``: the distance from which its queue borrows then.
+    """
 
     chosen: Choice | Refusal | None = None
     pods: Sequence[Pod] = ()
@@ -49,8 +55,10 @@ class Found:
 
 @dataclass(eq=False)
 class VictimSearch:
-    """``find`` takes up to tens of milliseconds for each set of flavors. It evicts nobody, and nothing is noted.
-    ``tells``: a refusal counts those, too, who may not be evicted at all."""
+    """Searches victims. ``find`` takes up to tens of milliseconds for each set of flavors, and changes nothing.
+
+    ``tells``: a refusal counts protected workloads as well, for people.
+    """
 
     _limits: Limits
     _process: Process
@@ -66,13 +74,15 @@ class VictimSearch:
     _tells: bool = field(default=False, kw_only=True)
 
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
-        """None if something has changed meanwhile. Victims are as of now: others are let in before they are looked for,
-        and not after."""
+        """Search victims for a workload; None if it has changed meanwhile.
+
+        Candidates are as of now: events are handled before they are gathered, and not after.
+        """
         beside, asked = (yield from siblings(workload)), demand
         if workload.asked is not asked:
             return None
         if workload.incomplete:
-            # Nobody is evicted for a member that does not make it whole, nor for members beyond that.
+            # Victims are evicted only for members that complete the quorum, and for none beyond it.
             demand = demand.among({pod.identity for pod in to_complete(workload, demand.pods)})
             shape = replace(shape, needed=len(demand.pods))
         if (queue := self._quotas.queue_of(workload.key)) is None:
@@ -90,7 +100,7 @@ class VictimSearch:
             return found
         if len(demand.pods) <= shape.needed or len(shape.roles) < 2:
             return found
-        # Those that come first find no nodes, whoever goes: maybe others do.
+        # The first pods find no nodes, whatever victims go. Others may.
         every = Option(demand.pods, shape, found.usage, shape.needed)
         chosen = self._search(workload, every, beside, reclaiming, now, reclaiming.reach(found.usage)).chosen
         if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
@@ -125,7 +135,7 @@ class VictimSearch:
         beside: Sequence[Sibling],
         now: float,
     ) -> Steps[Found | None]:
-        """For the first of these pods that can start together, by one assignment of flavors after the other."""
+        """Search victims for the first pods that can start together, by one assignment of flavors after the other."""
         found, why, version = Found(), "", self._quotas.version
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
@@ -191,8 +201,7 @@ class VictimSearch:
 
 @dataclass(eq=False)
 class _ByQuota:
-    """Who would give way to one workload for quota alone, wherever their nodes are. Who is in a queue is gathered
-    when it is first asked."""
+    """Finds victims of one workload for quota alone, on whatever nodes. Candidates are gathered at the first call."""
 
     _quotas: Quotas
     _candidates: Candidates
@@ -214,7 +223,7 @@ class _ByQuota:
 
 
 def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:
-    """In a queue the priority of whoever is in one counts by its rules."""
+    """The test whether a candidate matters. In a queue its rules decide, else the priority."""
     return lambda of, queue: of < priority if queues is None or not queue else queue in reach
 
 
