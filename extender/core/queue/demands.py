@@ -1,8 +1,7 @@
-"""What a workload asks for: of the planner, the slots that lack a node and the shape they make; of quota, part by
-part.
+"""Demands of workloads: the slots that lack a node, the shape that they make, and the quota of each part.
 
-It is worked out in steps. Where there is no room or quota for all, it is asked how few have to start together: of each
-podset of a job, and of each role of a gang of pods.
+A demand is worked out in steps. If there is no room or quota for all of it, the fewest pods that
+have to start together are tried. Each podset of a job, and each role of a gang of pods, may state how many those are.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from policies.steps import AT_ONCE, Steps, grouped, ordered
 
 
 def minima_of_podsets(workload: Workload) -> tuple[object, ...] | None:
-    """How many of each podset have to start together, where that is less than all and there are several."""
+    """The size and minimum of each podset, if there are several and not all pods have to start together; else None."""
     job = workload.job
     podsets = workload.podsets.podsets if workload.podsets is not None and (job is None or job.plannable) else ()
     if len(podsets) < 2 or all(one.least == one.size for one in podsets):
@@ -47,7 +46,10 @@ def minima_of_podsets(workload: Workload) -> tuple[object, ...] | None:
 
 
 def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
-    """If these nodes, by UID, leave some podset or role with less than it needs: the least that has to start."""
+    """The fewest pods that have to start, if a plan with ``nodes`` (by pod UID) gives too few to a podset or role.
+
+    Empty if the plan gives each one enough.
+    """
     if workload.podsets is None:
         return _left_short_of_role(workload, pods, nodes)
     if minima_of_podsets(workload) is None:
@@ -60,12 +62,12 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         first += ours[: podset.minimum]
         others += ours[podset.minimum :]
         short = short or sum(pod.uid in nodes for pod in ours) < podset.least
-    # Its PodGroup may ask for more than its podsets do together.
+    # The PodGroup may ask for more than the podsets do together.
     return _filled_up(workload, first, others) if short else []
 
 
 def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
-    """The first of each role that lacks some, and the first of all others up to its minMember."""
+    """The fewest pods that have to start: first those of roles that lack some, then others up to the minMember."""
     minima = () if workload.release.complete else workload.minima
     needed = dict(lacking_roles(minima, workload.members.slots))
     found = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
@@ -82,7 +84,7 @@ def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collecti
 
 
 def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
-    """The first of these that a running gang needs to be whole again: of each role that lacks some, then of all."""
+    """The pods that complete a running gang again: first those of roles that lack some, then others in order."""
     left = Counter(dict(lacking_roles(workload.minima, workload.members.slots)))
     first: list[Pod] = []
     others: list[Pod] = []
@@ -93,12 +95,12 @@ def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def _filled_up(workload: Workload, first: Sequence[Pod], others: Sequence[Pod]) -> list[Pod]:
-    """These, and as many of the others as have to be placed with them at once."""
+    """The pods ``first``, and as many of the others as have to be placed together with them."""
     return [*first, *others[: max(0, workload.lacking - len(first))]]
 
 
 def role_of(pod: Pod) -> str:
-    """Return the role that a pod names for itself, or an empty text."""
+    """The role that a pod declares; empty without one."""
     return "" if pod.group is None else pod.group.role
 
 
@@ -113,7 +115,7 @@ class _Part:
 
 
 class Asked:
-    """By the pods that stand for those of its slots that lack a node."""
+    """The quota request of a workload: the requests of its pods without a node, part by part."""
 
     def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, picture: Picture) -> None:
         self._workload = workload
@@ -132,7 +134,7 @@ class Asked:
         self._parts = tuple(by_part.values())
 
     def podsets(self, pods: Sequence[Pod]) -> list[PodSetRequest]:
-        """For these of them."""
+        """The requests of these pods, by part."""
         total: dict[str, dict[str, int]] = {}
         covered = self._queue.covered
         for pod in pods:
@@ -146,7 +148,7 @@ class Asked:
         ]
 
     def flavorings(self, found: Assignment) -> dict[PartKey, Flavoring]:
-        """What those flavors demand of the nodes of each part, beside what is demanded of the others already."""
+        """The node demands of the flavors of an assignment, beside those of parts that have their flavors already."""
         chosen = ((one.part, found.flavors.get(one.name, {})) for one in self._parts)
         if self._workload.job is not None:
             made = {part: of_job(self._flavors, some) for part, some in chosen}
@@ -155,7 +157,7 @@ class Asked:
         return dict(self._workload.flavoring) | made
 
     def closed(self) -> dict[tuple[str, str], NotThisFlavor]:
-        """Flavors that a part cannot have, whatever quota there is of them."""
+        """Flavors that a part cannot have, whatever quota of them is free, and why."""
         closed: dict[tuple[str, str], NotThisFlavor] = {}
         queue, flavors = self._queue, self._flavors
         of_job = self._workload.job is not None
@@ -172,13 +174,15 @@ class Asked:
 
 
 def must_of(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
-    """Those that have to start together."""
+    """The pods that have to start together."""
     return left_short(workload, pods, ()) or pods[: shape.needed]
 
 
 def in_whole_slices(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
-    """Those that have to start together, where there is quota for all. Of a workload whose parts have no minimum of
-    their own these are whole slices: no plan for it cuts one then."""
+    """The pods that have to start together, given quota for all.
+
+    If the parts of the workload have no minimum of their own, these are whole slices, since no plan cuts one then.
+    """
     if least := left_short(workload, pods, ()):
         return least
     begun = set(map(_slice_of, pods[: shape.needed]))
@@ -186,14 +190,14 @@ def in_whole_slices(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Se
 
 
 def _slice_of(pod: Pod) -> object:
-    """The largest that it is in; itself where it asks for none."""
+    """The largest slice that the pod is in; the pod itself if it asks for none."""
     sizes = [pod.topology.slice_size, *(size for size, _ in pod.topology.around)]
     return pod.uid if sizes[-1] is None else pod.slice_of(sizes[-1])
 
 
 @dataclass(eq=False)
 class Demands:
-    """Workloads that ask for the same have the same shape, as one object."""
+    """Works out demands. Workloads with the same demand have the same shape, as one object."""
 
     _limits: Limits
     _store: Store
@@ -208,7 +212,10 @@ class Demands:
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
 
     def review(self) -> None:
-        """To be called before a pass: who waits in a namespace whose pods others keep away by now has to ask anew."""
+        """Have workloads ask again if other pods repel those of their namespace since the last pass.
+
+        Called before a pass.
+        """
         for tenants in (self._claims.tenants, self._singles.coming):
             if (repelled := tenants.take_repelled()) is None:
                 continue
@@ -216,7 +223,7 @@ class Demands:
                 self._pending.wake(Own(key, anew=True))
 
     def ask(self, workload: Workload) -> Steps[None]:
-        """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
+        """Work out the workload's demand. ``workload.asked`` is None afterwards if the workload changed meanwhile."""
         self._flavor(workload)
         members, version = workload.members, workload.version
         lacking, trouble = to_be_planned(workload, self._problems)
@@ -242,7 +249,7 @@ class Demands:
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, firsts)):
             beside = yield from ordered((yield from siblings(workload)), lambda one: (one[0].rank, one[1]))
-            # The reason names others as they are called in its namespace.
+            # The reason names other pods as they are called in its namespace.
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
@@ -259,8 +266,11 @@ class Demands:
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
 
     def _flavor(self, workload: Workload) -> None:
-        """A gang that is half released is completed with the flavors of what is bound, which a restart knows, too. Who
-        uses no quota is held to no flavor, but for a job that runs: what its pods are made of has that of its start."""
+        """Set the flavors that the workload is held to.
+
+        A partly started gang keeps the flavors of its bound pods, which survive a restart. Without quota there is no
+        flavor, except for a running job: its template has the flavor of its start.
+        """
         quotas = self._quotas
         if workload.job is None and workload.release.partial_since is not None:
             workload.flavor(quotas.as_bound(workload))
@@ -270,12 +280,12 @@ class Demands:
     def flavored(
         self, workload: Workload, pods: Sequence[Pod], shape: Shape, made: Mapping[PartKey, Flavoring]
     ) -> Steps[tuple[tuple[Pod, ...], Shape]]:
-        """These pods of its demand, which has that shape, as they ask with the flavors in ``made``."""
+        """The pods of a demand with the flavors in ``made``, and their shape. ``shape``: that of the demand."""
         stands_for = workload.members.stands_for
         asked = tuple((yield from asking(workload, [stands_for(pod.identity) for pod in pods], made)))
         roles = yield from grouped(asked, shape_of)
         counts = tuple((role, len(some)) for role, some in roles.items())
-        # Its demand may have flavors, too, and is refused only when all that it may have were tried.
+        # The demand may have flavors, too. It is refused only when all of them were tried.
         content = (shape.caps, shape.kept, (*shape.tied, "flavored"), shape.related, shape.priority)
         return asked, self._shape(shape.needed, counts, *content)
 
@@ -285,19 +295,24 @@ class Demands:
         return shape
 
     def _parts(self, workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...]:
-        """In a queue: how many get their flavors together, and which of them the same ones. That its pods are the same
-        does not make it alike to one that needs no quota."""
+        """The counts of pods that get their flavors together; empty without a queue.
+
+        They keep apart workloads with equal pods that differ in their parts, or of which one needs no quota.
+        """
         if self._quotas.queue_of(workload.key) is None:
             return ()
         of_job = workload.job is not None
         groups = Counter((part_of(pod, of_job=of_job), pod.podset_group) for pod in pods if of_job or pod.podset_group)
-        broken = workload.release.partial_since is not None  # it is held to the flavors of what is bound
+        broken = workload.release.partial_since is not None  # it is held to the flavors of its bound pods
         return ("queue", broken, *groups.items())
 
 
 def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey], Cause | None]:
-    """The slots that need a node, and what keeps them from being planned. Pods that others have brought into the gang
-    of a started job may wait for something, or contradict its own: then those go on alone."""
+    """The slots that need a node, and what keeps them from being planned.
+
+    Other owners may have brought pods into the gang of a started job that cannot be planned. Then only the job's own
+    slots are.
+    """
     lacking, trouble = list(workload.members.slots.lacking), problems.problem(workload)
     if trouble is None or not (maker := workload.maker):
         return lacking, trouble
@@ -306,14 +321,14 @@ def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey]
 
 
 def _ties(workload: Workload, asked: Sequence[Pod], related: Sequence[Pod]) -> tuple[object, ...]:
-    """What else counts: how many of each podset have to start, and the labels by which other pods are concerned."""
+    """Other facts that decide about a fit: minima of podsets or roles, and labels that other pods' rules look at."""
     least = minima_of_podsets(workload) or _minima_of_roles(workload, asked)
     labels = (workload.key.namespace, *((pod.labels, pod.wave) for pod in related)) if related else ()
     return labels if least is None else (least, *labels)
 
 
 def _minima_of_roles(workload: Workload, asked: Sequence[Pod]) -> tuple[object, ...] | None:
-    """How many of each role lack a node, and which of those that ask are of which role."""
+    """How many of each role lack a node, and the role of each pod that asks; None if roles do not matter."""
     if not workload.minima or workload.release.complete:
         return None
     return lacking_roles(workload.minima, workload.members.slots), tuple((role_of(pod), shape_of(pod)) for pod in asked)
@@ -332,7 +347,7 @@ def asking(
 
 
 def siblings(workload: Workload, made: Mapping[PartKey, Flavoring] | None = None) -> Steps[list[Sibling]]:
-    """The members that have a node or are promised one, with what they ask for. ``made``: as in ``Workload.asking``."""
+    """The members on nodes or with the promise of one, with what they ask for. ``made``: as in ``Workload.asking``."""
     members = workload.members
     if not (members.placed or members.bound or members.slots.planned):
         return []

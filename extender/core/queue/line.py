@@ -1,11 +1,11 @@
-"""The line: whose turn is next, given what has been admitted by then.
+"""The line: which workload is next, given what has been admitted so far.
 
-Workloads of queues stand in it by the queue policy in each queue, and between queues by who need not borrow, or by an
-order of shares. The order is worked out anew after each admission, as far as that could have changed it. In a queue
-that is StrictFIFO nobody passes the first workload that was refused.
+Workloads of a ClusterQueue stand in it by the queue policy. Between queues the one that borrows least goes first, or an
+order of shares decides. The order is worked out again after each admission, as far as that could have changed it. In a
+queue that is StrictFIFO no workload passes the first one that was refused.
 
-Pods of no gang are kube-scheduler's to place. They stand in the same line where they come before a gang, and their
-room is kept; elsewhere they are kept out of room that is promised to gangs.
+Pods without a gang are placed by kube-scheduler. If they come before a gang they stand in the same line, and their room
+is kept. Other pods are kept out of room that is promised to gangs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ from policies.steps import AT_ONCE, Steps, finish
 
 
 class Line:
-    """In the order of ``Turns``. A half-released gang goes first: it holds room, and only being completed ends
-    that. Whoever came first goes first among equals. Those of queues are chosen among by ``queues``.
+    """All waiting workloads and single pods, in the order of ``Turns``.
+
+    A partly released gang goes first: it holds room until it is completed. Among equals the first to come goes first.
+    ``queues`` decides between workloads of ClusterQueues.
     """
 
     def __init__(self, turns: Turns, queues: QueueLines) -> None:
@@ -56,8 +58,10 @@ class Line:
         self.gangs = 0
 
     def come(self, workload: Workload, number: int, queue: str = "") -> None:
-        """It waits for its turn, in that ClusterQueue if any. ``number``: no other one has it, the lower the sooner.
-        Raises PolicyError where the policy cannot say when its turn is."""
+        """Add a workload, in its ClusterQueue if it has one. ``number``: unique, the lower the sooner.
+
+        Raises PolicyError if the policy cannot say when its turn is.
+        """
         if queue and workload.release.partial_since is None:
             place, turn = self._turns.both(workload, self._queues.object_of(queue))
             self._queues.come(queue, (place, number, turn, workload))
@@ -66,16 +70,16 @@ class Line:
         self.gangs += 1
 
     def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
-        """All of these wait for their turn in that ClusterQueue, for so much of its quota as far as is known."""
+        """Add workloads of one ClusterQueue. ``waits_for``: the quota that they lack, as far as is known."""
         self._queues.take(queue, entries, waits_for)
         self.gangs += len(entries)
 
     def join(self, single: WaitingSingle) -> None:
-        """So does a pod of no gang."""
+        """Add a pod without a gang."""
         self._put(single, whole=True)
 
     def next(self) -> Workload | WaitingSingle | None:
-        """Whose turn it is now; None when no gang is left."""
+        """Remove and return the workload or single pod whose turn it is; None when no gang is left."""
         if not self.gangs:
             return None
         queued = self._queues.first()
@@ -87,23 +91,23 @@ class Line:
         return found
 
     def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
-        """As ``QueueLines.postpone``."""
+        """Push a workload back, as ``QueueLines.postpone`` does."""
         postponed = self._queues.postpone(workload, usage, level)
         self.gangs += postponed
         return postponed
 
     def has_postponed(self, workload: Workload) -> bool:
-        """Whether its turn has come, and comes again."""
+        """Whether the workload was pushed back and has another turn."""
         return workload.key in self._queues.postponed
 
     def rest_of(self, queue: str) -> Iterator[Workload]:
-        """All others of that queue leave the line."""
+        """Remove all other workloads of that queue, in their order."""
         for workload in self._queues.drain(queue):
             self.gangs -= 1
             yield workload
 
     def leave(self, queue: str, waits_for: Amounts | None) -> None:
-        """All others of that queue that wait for the same quota leave the line: it is not there."""
+        """Remove all other workloads of that queue that wait for the same quota, which is not there."""
         self.gangs -= self._queues.leave(queue, waits_for)
 
     def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
@@ -112,14 +116,19 @@ class Line:
 
 
 Assign = Callable[[Workload], Assignment | None]
-"""What a workload would get by quota alone; None where that is of no use."""
+"""The assignment that a workload would get by quota alone; None if it is of no use."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """``line``: those of it that wait. ``after``: the lower the sooner, whatever others have. As of ``version``:
-    ``level``: from how far away its first one borrows; ``head``: what that one would use, None where its quota is not
-    there."""
+    """The workloads of one ClusterQueue.
+
+    ``line``: the workloads, in their order.
+    ``after``: the fixed part of the queue's place, the lower the sooner.
+    ``version``: the version of the quota that the next two fields are right for.
+    ``level``: the distance from which its first workload borrows.
+    ``head``: the quota that this one would use; None if there is not enough.
+    """
 
     name: str
     line: LocalTurns
@@ -130,14 +139,17 @@ class _Queue:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Whatever others have: a queue whose first one is put off comes after all others."""
+        """The queue's place whatever quota is used. A queue whose first workload is put off comes after all others."""
         return self.line.first[0][0], self.after
 
 
 @dataclass(eq=False)
 class QueueLines:
-    """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``. ``rank_of``: the order of shares
-    between queues, asked for when all have come; None where there is none."""
+    """The waiting workloads of all ClusterQueues, for one pass.
+
+    ``pop`` takes the workload that ``first`` has found.
+    ``_rank_of``: the order of shares between queues, asked for once all have come; None if shares do not count.
+    """
 
     _quotas: Quotas
     _assign: Assign
@@ -147,33 +159,33 @@ class QueueLines:
         self._rank: Rank | None = None
         self._queues: dict[str, _Queue] = {}
         self._renewed: dict[str, _Queue] = {}
-        """Those whose first one may be another."""
+        """Queues whose first workload may have changed."""
         self._next: list[tuple[int, int, int, Turn, int, str]] = []
         self._came = 0
         self._taken: tuple[_Queue, Entry, bool] | None = None
-        """Whose turn it was last, and whether that had been postponed."""
+        """The last turn: its queue, its entry, and whether it had been pushed back."""
         self.postponed: dict[GroupKey, Head] = {}
-        """Those whose turn comes later than it came: what they will use."""
+        """Workloads that were pushed back, with the quota that they will use."""
 
     def object_of(self, queue: str) -> ClusterQueue:
         """The ClusterQueue of that name."""
         return self._quotas.queues.picture.queues[queue]
 
     def come(self, queue: str, entry: Entry) -> None:
-        """It waits for its turn in that ClusterQueue."""
+        """Add a workload to that ClusterQueue."""
         self._line_of(queue).push(entry, None)
 
     def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
-        """So do all of these, for so much of its quota."""
+        """Add workloads that lack the same quota to that ClusterQueue."""
         self._line_of(queue).take(entries, waits_for)
 
     def first(self) -> Turn | None:
-        """The turn of the one whose turn it is; None if nobody is left."""
+        """The turn of the next workload; None if no workload is left."""
         queue = self._best()
         return None if queue is None else queue.line.first[2]
 
     def pop(self) -> Workload:
-        """Its turn has come."""
+        """Remove and return the next workload. Raises LookupError if there is none."""
         queue = self._best()
         if queue is None:
             raise LookupError("nobody waits in a queue")
@@ -183,9 +195,11 @@ class QueueLines:
         return queue.line.pop()
 
     def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
-        """It is its turn by what it would get by quota alone. It would use this instead, borrowed from so far away,
-        because others give way to it, or its first flavors have no nodes: it waits for the turn that it has by that,
-        unless this one is it."""
+        """Push a workload back after its turn, unless it would be next again. Returns whether it was pushed back.
+
+        It was next by the assignment that it would get by quota alone. It would really use ``usage`` and borrow from
+        ``level``, since it evicts others, or its first flavors have no nodes. That usage decides when it is next.
+        """
         if self._taken is None or self._taken[1][-1] is not workload:
             return False
         queue, entry, again = self._taken
@@ -198,19 +212,19 @@ class QueueLines:
         return True
 
     def drain(self, queue: str) -> Iterator[Workload]:
-        """All others of that queue, in their order: it is not their turn."""
+        """Remove all other workloads of that queue, in their order."""
         if queue in self._queues:
             yield from self._queues[queue].line.drain()
 
     def leave(self, queue: str, waits_for: Amounts | None) -> int:
-        """All others of that queue that wait for the same quota: it is not there. Returns how many."""
+        """Remove all other workloads of that queue that wait for the same quota. Returns how many."""
         if (known := self._queues.get(queue)) is None:
             return 0
         self._renewed[queue] = known
         return known.line.leave(waits_for)
 
     def _line_of(self, queue: str) -> LocalTurns:
-        """For whoever comes: the first one of the queue may be another by then."""
+        """The line of a queue to add workloads to. Its first one may change by that."""
         if (known := self._queues.get(queue)) is None:
             said = self.object_of(queue)
             line = LocalTurns(self._quotas if said.by_past_usage else None)
@@ -226,8 +240,11 @@ class QueueLines:
         return self._nearest() if self._rank_of is None else self._fairest(self._rank_of)
 
     def _nearest(self) -> _Queue | None:
-        """What others were admitted with makes nobody borrow from less far away: who is first by what was known of it,
-        and is by what is known now, is first."""
+        """The queue whose first workload borrows least.
+
+        Admissions only raise a queue's level, so stored levels are lower bounds. A queue whose level has not risen when
+        it is worked out again is the minimum.
+        """
         while self._next:
             *_, level, turn, _, name = self._next[0]
             queue = self._queues[name]
@@ -242,7 +259,7 @@ class QueueLines:
         return None
 
     def _fairest(self, rank_of: Callable[[], Rank]) -> _Queue | None:
-        """Those whose quota is not there are told so first: they are in nobody's way."""
+        """The queue that is next by shares. Workloads without quota go first: they are refused and block no other."""
         waiting = [one for one in self._queues.values() if one.line]
         soonest = min((one.place for one in waiting), default=None)
         some = [one for one in waiting if one.place == soonest]
@@ -280,7 +297,7 @@ def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
 
 
 def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: Pending) -> Requested:
-    """Who is not known to be plannable asks for nothing."""
+    """The requests of each queue by resource: what it uses, and what its plannable waiting workloads ask for."""
     found: dict[str, Counter[str]] = {}
     for name, node in quotas.queues.picture.tree.queues.items():
         total = found[name] = Counter[str]()
@@ -295,12 +312,15 @@ def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: P
 
 
 Part = tuple[str, str, Amounts | None]
-"""Namespace and name of a LocalQueue, both empty where past usage does not count, and the quota that is waited for."""
+"""Namespace and name of a LocalQueue, both empty if past usage does not count, and the quota that is waited for."""
 
 
 class LocalTurns:
-    """``quotas`` tell what LocalQueues have used; None where that does not count. The first one stays the first until
-    somebody comes or it is taken, whatever is used meanwhile."""
+    """The workloads of one ClusterQueue, by LocalQueue and by the quota that they lack.
+
+    ``quotas``: tell the past usage of LocalQueues; None if it does not count. The first workload stays first until
+    another comes or it is taken, whatever is used meanwhile.
+    """
 
     def __init__(self, quotas: Quotas | None) -> None:
         self._quotas = quotas
@@ -311,7 +331,7 @@ class LocalTurns:
         return bool(self._lines)
 
     def push(self, entry: Entry, waits_for: Amounts | None) -> None:
-        """``waits_for``: for how much quota, as far as is known."""
+        """Add a workload. ``waits_for``: the quota that it lacks, as far as is known."""
         part: Part = "", "", waits_for
         if self._quotas is not None:
             key = entry[-1].key
@@ -320,7 +340,7 @@ class LocalTurns:
         self._chosen = None
 
     def take(self, entries: Sequence[Entry], waits_for: Amounts) -> None:
-        """All of them come, and wait for so much quota."""
+        """Add workloads that lack the same quota."""
         if self._quotas is not None:
             for entry in entries:
                 self.push(entry, waits_for)
@@ -332,11 +352,11 @@ class LocalTurns:
 
     @property
     def first(self) -> Entry:
-        """Raises LookupError if nobody waits."""
+        """The first workload. Raises LookupError if there is none."""
         return self._lines[self._first()][0]
 
     def pop(self) -> Workload:
-        """The first one leaves."""
+        """Remove and return the first workload."""
         part = self._first()
         workload = heapq.heappop(self._lines[part])[-1]
         if not self._lines[part]:
@@ -345,7 +365,7 @@ class LocalTurns:
         return workload
 
     def leave(self, waits_for: Amounts | None) -> int:
-        """Those that wait for that quota leave, if it is known. Returns how many."""
+        """Remove the workloads that wait for that quota, if it is known. Returns how many."""
         self._chosen = None
         gone = [part for part in self._lines if part[-1] == waits_for is not None]
         return sum(len(self._lines.pop(part)) for part in gone)
@@ -368,7 +388,7 @@ class LocalTurns:
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """Why the others of a queue wait: the first one of it does."""
+    """The reason why the other workloads of a queue wait: its first one does."""
 
     queue: str
     first: GroupKey
@@ -377,7 +397,7 @@ class HeldUp:
 
 @dataclass(eq=False)
 class StrictOrder:
-    """``first``: of each such queue, whom the others wait for."""
+    """StrictFIFO queues. ``first``: for each of them the workload that the others wait for."""
 
     _workloads: Mapping[GroupKey, Workload]
     _quotas: Quotas
@@ -389,7 +409,7 @@ class StrictOrder:
         self.first: dict[str, HeldUp] = {}
 
     def see(self, workload: Workload, now: float) -> HeldUp | None:
-        """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""
+        """Record that a workload had its turn. Returns the new order if it still waits and its queue is StrictFIFO."""
         queue, demand = self._quotas.queue_of(workload.key), workload.asked
         if queue is None or queue.strategy is not Strategy.STRICT:
             return None
@@ -405,7 +425,7 @@ class StrictOrder:
         return known
 
     def held_up(self, queue: str, workload: Workload) -> QueueOrder | None:
-        """Somebody before it waits, and its queue is StrictFIFO."""
+        """Why the workload waits if an earlier one waits and its queue is StrictFIFO; else None."""
         known = self.first.get(queue)
         first = self._workloads.get(known.first) if known is not None else None
         if known is None or first is None or first is workload or known.first not in self._pending.keys:
@@ -416,18 +436,21 @@ class StrictOrder:
             return None
 
     def waits_behind(self, queue: str, workload: Workload) -> QueueOrder | None:
-        """The same. A workload has had its turn if others are evicted for it, or room is kept for its lost members."""
+        """Why the workload waits behind the first of its queue; None if it need not.
+
+        It need not if victims are evicted for it, or room is kept for its lost members: then it has had its turn.
+        """
         had_turn = workload.resumes or workload.key in self._preemptions.under_way
         return None if had_turn else self.held_up(queue, workload)
 
     def begin_anew(self, queue: str) -> None:
-        """Forget whom the others of a queue wait for: each is looked at."""
+        """Forget which workload the others of a queue wait for. Each of them is looked at again."""
         self.first.pop(queue, None)
         for key in self._quotas.members.of(queue):
             self._pending.wake(Own(key))
 
     def _take_place_of(self, before: HeldUp | None, key: GroupKey) -> None:
-        """Look again at all others of the queue, the one that was first too: each has to name the new first one."""
+        """Have all other workloads of the queue looked at, since each has to name the new first one."""
         for other in self._quotas.members.of(before.queue) if before is not None else ():
             if other != key:
                 self._pending.wake(Own(other))
@@ -445,7 +468,7 @@ def others_wait(
     workload: Workload,
     now: float,
 ) -> bool:
-    """Whether somebody of another namespace waits whose turn is before that of those that are put off."""
+    """Whether a workload or single pod of another namespace waits whose turn is before that of put-off workloads."""
     return any(
         namespace != workload.key.namespace for namespace in in_need(workloads, failed_creation, pending, kept_out, now)
     )
@@ -458,8 +481,7 @@ def in_need(
     kept_out: KeptOut,
     now: float,
 ) -> Iterator[str]:
-    """The namespace of each workload that is not put off and waits for room or quota, and of each pod of no gang that
-    promised room keeps out."""
+    """The namespaces of waiting workloads that are not put off, and of single pods that promised room keeps out."""
     for pod in kept_out.pods.values():
         yield pod.namespace
     for key in pending.keys:
@@ -476,7 +498,7 @@ _LOOK = 2
 
 @dataclass(eq=False)
 class Singles:
-    """Keeps them out of promised room, and wakes those who were kept out when a promise of such room ends."""
+    """Keeps single pods out of promised room, and wakes them when a promise of such room ends."""
 
     _pods: Mapping[str, Pod]
     _outbox: Outbox
@@ -488,9 +510,9 @@ class Singles:
     _kept_out: KeptOut
 
     def filter(self, event: FilterCalled, pod: Pod, now: float) -> None:
-        """Every node that has room beside what is promised; whatever else is to be said is kube-scheduler's to say.
+        """Answer a filter call: accept each node with room beside what is promised. kube-scheduler checks all else.
 
-        Of what is reserved kube-scheduler may see something come free earlier than Muster does.
+        kube-scheduler may see reserved room become free earlier than Muster does.
         """
         promised, reserved = self._claims.promised_nodes, self._backfills.closed_to_pod(pod, now)
         if not (promised or reserved):
@@ -517,10 +539,10 @@ class Singles:
         self._outbox.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
     def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner], *, surely: bool = False) -> bool:
-        """Say whether the pod fits on the node, beside what is promised, once the victims are gone.
+        """Whether the pod fits on the node, beside what is promised, once the victims are gone.
 
-        Evicting them is useless where ``filter`` rejects the pod, or where another preemptor gets their room. Where
-        nothing is promised to others, kube-scheduler decides about room, unless the pod has to fit ``surely``.
+        Evicting them is useless if ``filter`` rejects the pod, or if another preemptor gets their room. If nothing is
+        promised to others, kube-scheduler decides about room, unless the pod has to fit ``surely``.
         """
         claims, preemptions = self._claims, self._preemptions
         if not preemptions.pods.isdisjoint(uids := (pod.uid, *victims)):
@@ -538,8 +560,10 @@ class Singles:
         return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
 
     def _is_hindered(self, pod: Pod, node: str) -> bool:
-        """Say whether a pod that stays keeps it away, by ports or anti-affinity. Only this check sees promised members:
-        kube-scheduler sees them once they are bound."""
+        """Whether ports or anti-affinity of a pod that stays keep the pod away.
+
+        Only this check sees promised members: kube-scheduler sees them once they are bound.
+        """
         claims = self._claims
         if not claims.promised_nodes:
             return False
@@ -548,7 +572,7 @@ class Singles:
         return row is not None and any(one.rows[row] for one in finish(hindrances_of(pod, view)))
 
     def wake(self) -> None:
-        """Touch, once, each that was kept out and that some room would take whose promise has ended."""
+        """Wake each pod, once, that was kept out and that fits into room whose promise has ended."""
         reopened = self._kept_out.take_reopened()
         takes: dict[tuple[Requests, Selection], bool] = {}
         for uid, shown in list(self._kept_out.pods.items()) if reopened else ():
@@ -569,9 +593,10 @@ class Singles:
 
 @dataclass(eq=False)
 class Ahead:
-    """kube-scheduler chooses their nodes and binds them as ever. Room is kept for ``plan_s`` at most, and on while it
-    takes others that were before them in its queue: whoever has not taken it by then is refused for a reason that
-    Muster does not know, and is left aside for a while.
+    """Keeps room for single pods that come before a gang. kube-scheduler chooses their nodes and binds them.
+
+    Room is kept for ``plan_s``, and longer while kube-scheduler takes earlier pods of its queue. A pod that has not
+    taken it in that time is refused for a reason that Muster does not know, and is ignored for a while.
     """
 
     _limits: Limits
@@ -584,10 +609,10 @@ class Ahead:
 
     def __post_init__(self) -> None:
         self._short: dict[Role, None] = {}
-        """Those that the walk has found no room for: none comes free while it lasts."""
+        """Roles that this walk has found no room for: none becomes free while it lasts."""
 
     def join(self, line: Line, now: float) -> Steps[None]:
-        """Those that there may be room for stand in the line. Where no gang does they are no concern of ours."""
+        """Add the single pods that there may be room for to the line. Without a gang in it they need no room kept."""
         self._short = {}
         self._singles.line_up()
         if not line.gangs:
@@ -610,12 +635,13 @@ class Ahead:
             self._counts.blame(error.policy)
 
     def keep(self, uid: str, now: float) -> Steps[None]:
-        """Its turn has come: the room that is kept for it, or that it finds now, is for nobody behind it. Those behind
-        it lose what an earlier walk has kept for them there, if that leaves too little.
+        """Keep room for the single pod whose turn it is: what was kept for it, or what it finds now.
+
+        Pods behind it lose what an earlier walk kept for them there, if that leaves too little.
         """
         pod = self._singles.get(uid)
         if pod is None or self._claims.get(uid) is not None:
-            yield _LOOK  # it is bound, or is being bound
+            yield _LOOK  # the pod is bound, or is being bound
             return
         self._singles.take_turn(uid)
         role = shape_of(pod)
@@ -635,7 +661,7 @@ class Ahead:
             self._room.crowd_out(node)
 
     def lapse(self, now: float) -> None:
-        """Give back what was kept for too long."""
+        """Give up room that was kept for too long."""
         plan_s, queue = self._limits.plan_s, self._kube_queue
         for uid in self._singles.late(now):
             pod = self._singles.get(uid)

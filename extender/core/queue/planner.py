@@ -1,7 +1,7 @@
-"""The plan of one workload: found in steps, without any effect; checked; and only then committed.
+"""The plan of one workload: found in steps, without any effect, then checked, and only then committed.
 
-Others may be let in after each step. What they change is seen by the check. Plans are made in a statement on the
-ledger as it is for that workload: what is kept for it is its own to use.
+Other events may be handled after each step, and the check sees what they change. A plan is made in a statement on the
+ledger as it is for that workload, which may use what is kept for it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Statements:
 
     @contextmanager
     def of(self, workload: Workload, tree: QuotaTree | None = None) -> Iterator[Statement]:
-        """Open one for a workload: on what is free and not kept for single pods, and the room that is kept for it.
+        """Open a statement for a workload: on room that is free and not kept for single pods, and on room kept for it.
 
         Pods that kube-scheduler has nominated, or evicts others for, count as tenants of their node. ``tree``: as in
         ``Claims.statement``.
@@ -69,26 +69,30 @@ class Statements:
             yield statement
 
     def _room_of_victims(self, workload: Workload) -> list[SlotOf]:
-        """The claims that keep room for it, once all of its victims have gone. A plan that used their room before that
-        would take the nodes that come free first, in more domains than it needs."""
+        """The claims that keep room for the workload, once all of its victims have gone.
+
+        Earlier the plan would take the nodes that become free first, in more domains than needed.
+        """
         return self._preemptions.rooms(workload.key) if self._preemptions.is_ready(workload.key) else []
 
     @contextmanager
     def of_next_single(self) -> Iterator[Statement]:
-        """Open one for the single pod whose turn it is: on what is free beside the room of those before it."""
+        """Open a statement for the single pod whose turn it is: on free room, beside that of the pods before it."""
         with self._claims.statement() as statement:
             self._try_singles(statement, self._singles.before().values())
             yield statement
 
     def expected_before(self, workload: Workload) -> list[tuple[Pod, str]]:
-        """List single pods of no lower priority, and where they are to go."""
+        """Single pods of no lower priority, with the nodes that they will get."""
         nominated = self._singles.nominated_before(workload)
         preempting = self._preemptions.preempting(workload.pods_priority, self._pods)
         return nominated + [one for one in preempting if one not in nominated]
 
     def _try_singles(self, statement: Statement, ahead: Iterable[Claim]) -> None:
-        """Take the room that is kept for the single pods ``ahead``. Leave out single pods whose turn has yet to come:
-        they keep no pod away from the nodes where room is kept for them."""
+        """Take the room that is kept for the single pods ``ahead``, and leave out those behind.
+
+        Single pods behind repel no pod from the nodes where room is kept for them.
+        """
         for claim in ahead:
             statement.claim(claim.node, claim.requests)
         if behind := self._singles.behind():
@@ -101,9 +105,11 @@ _BROKEN = "the placement that it led to breaks a rule of the gang"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A node for each of these slots. ``pods``: who is to fill them, or what they will ask for, in the same order.
+    """A node for each of these slots.
 
-    ``turns``: the rounds of those of whom kube-scheduler is told later than of the others. ``flavors``: as in Demand.
+    ``pods``: the pods that will fill the slots, or their templates, in the same order.
+    ``turns``: the rounds of pods that are steered later than others.
+    ``flavors``: as in Demand.
     """
 
     pods: Sequence[Pod]
@@ -114,12 +120,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What was asked for is of the past: it has to be asked again."""
+    """The outcome of a plan whose workload or ledger changed meanwhile: it has to be asked for again."""
 
 
 @dataclass(eq=False)
 class Planner:
-    """Asks the policies. What one raises, or a plan that breaks a rule, is a ``PolicyError``: it costs the attempt."""
+    """Asks the policies for plans.
+
+    An exception of a policy or a broken rule is a ``PolicyError``, which costs one try.
+    """
 
     _limits: Limits
     _pods: Mapping[str, Pod]
@@ -136,7 +145,7 @@ class Planner:
         self._holders = Holders(self._claims, self._pods)
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | causes.Unplaced | Changed]:
-        """A plan that can be committed now, or why there is none."""
+        """Find a plan that can be committed now, or the cause why there is none."""
         beside = yield from siblings(workload, demand.flavors)
         if workload.version != demand.version:
             return Changed()
@@ -150,7 +159,7 @@ class Planner:
     def preview(
         self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot
     ) -> Steps[Plan | causes.Unplaced | Changed]:
-        """A plan on the nodes as ``view`` shows them: as they may be later, say. It is not for committing."""
+        """Find a plan on the nodes as ``view`` shows them, for example later ones. It is not for committing."""
         beside = yield from siblings(workload, demand.flavors)
         return (yield from self._plan(workload, demand, shape, view, beside))
 
@@ -181,12 +190,12 @@ class Planner:
     def _search(
         self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot, beside: Sequence[Sibling]
     ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | causes.NoRoom]]:
-        """What the policies find for these pods, or for the least of them that can start."""
+        """Ask the policies for these pods, or for the fewest of them that can start."""
         search = placing if len(shape.roles) <= self._limits.shapes else placing_pinned
         pods, needed = demand.pods, shape.needed
         found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
         least = left_short(workload, pods, found.nodes if isinstance(found, Placed) else ())
-        # In whole slices there may be no room for as many, and yet for the least.
+        # There may be no room for whole slices, but for the fewest.
         if least and len(least) < len(pods):
             pods, needed = tuple(least), len(least)
             demand = replace(demand, pods=pods)
@@ -211,8 +220,10 @@ class Planner:
         return [] if accepted(together, before) else list(dict.fromkeys(node for _, node in later))
 
     def seat(self, pod: Pod) -> Steps[str | None]:
-        """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
-        if there is room by now, for it looks there first."""
+        """Find a node for a single pod beside the room of earlier pods; None if there is none.
+
+        If kube-scheduler has nominated a node with room, it is that one, since kube-scheduler looks there first.
+        """
         with self._statements.of_next_single() as statement:
             yield 1 + len(self._singles.kept) // 4
             if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], statement.snapshot):
@@ -221,10 +232,10 @@ class Planner:
         return found.nodes[pod.uid] if isinstance(found, Placed) else None
 
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
-        """After a restart: the nominations of its members as a plan, where they fit and break no rule."""
+        """The nominations of its members as a plan, if they fit and break no rule. Used after a restart."""
         demand = workload.asked
         if demand is None or demand.shape is None or demand.shape.related:
-            # Nominations of several rounds would be in each other's way.
+            # Nominations of several rounds would block each other.
             return None
         wanted = {pod.identity: pod.nominated_node for pod in demand.pods if pod.nominated_node}
         beside = yield from siblings(workload)
@@ -235,7 +246,7 @@ class Planner:
             return None if self._breaks(plan, statement.snapshot, beside) else plan
 
     def holds(self, workload: Workload, plan: Plan) -> bool:
-        """Whether every slot of the plan can have its node now, and nothing that is required is broken."""
+        """Whether every slot of the plan can have its node now, and no required rule is broken."""
         with self._statements.of(workload) as statement:
             return not self._breaks(plan, statement.snapshot)
 
@@ -249,8 +260,10 @@ class Planner:
     def _in_rounds(
         self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot, first: int
     ) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
-        """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once,
-        because the ``first`` one does or because others go before. Raises PolicyError if there is no such order."""
+        """Order the pods as kube-scheduler lets them in. Returns them, and the rounds of those that are steered later.
+
+        ``first``: the round of the first ones. Raises PolicyError if there is no such order.
+        """
         by_uid = {pod.uid: pod for pod in pods}
         some = [by_uid[uid] for uid in nodes]
         found = yield from letting_in([(pod, nodes[pod.uid]) for pod in some], view)
@@ -260,7 +273,7 @@ class Planner:
         return tuple(some[number] for those in found for number in those), later
 
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
-        """What tells whether its view has changed."""
+        """The versions that tell whether the workload's view has changed."""
         return self._claims.changes, self._statements.expected_before(workload)
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[causes.Unplaced]:
@@ -290,7 +303,10 @@ class Planner:
         )
 
     def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, causes.ByDra | None]:
-        """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
+        """Whether nodes list all that the workload asks for, and which part DeviceClasses offer.
+
+        A part that no node lists comes first.
+        """
         devices = self._devices.classes
         found: tuple[bool, causes.ByDra | None] = True, None
         asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
@@ -303,23 +319,23 @@ class Planner:
 
 
 def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:
-    """Whether kube-scheduler may let these in only after those of their gang that are planned by now."""
+    """Whether kube-scheduler may let these pods in only after planned members of their gang."""
     placed = (member.pod for member in workload.members.placed.values())
     promised = (pod for pod, _ in workload.members.slots.promises())
     return any(pod.constraints.affinity or pod.constraints.spread for pod in (*pods, *placed, *promised))
 
 
 def _next_turn(members: Members) -> int:
-    """The turn of those who are planned beside members that are planned by now: at once, if these are at bind."""
+    """The round of pods that are planned beside other members: 0 if those are at bind, else the next one."""
     if not members.slots.planned and len(members.placed) <= len(members.holds) + len(members.binding):
         return 0
     return 1 + max([*(one.turn for one in members.placed.values()), *members.slots.turns.values()], default=0)
 
 
 def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:
-    """After a refusal the members of a node are tried one after the other: that shows how many of them it takes.
+    """The rounds that try the members of a node one after the other, which shows how many of them the node takes.
 
-    Those that are nominated for it count, as far as kube-scheduler's plugins are concerned, as if they were there.
+    Used after a refusal. Members that are nominated for the node count for kube-scheduler's plugins as present.
     """
     told: Counter[str] = Counter()
     turns: dict[SlotKey, int] = {}

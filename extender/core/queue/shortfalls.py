@@ -1,6 +1,6 @@
-"""Why workloads of a shape could not be admitted: what was found stands until something changes that it rests on.
+"""Cached shortfalls: why workloads of a shape could not be admitted. Each stands until something it rests on changes.
 
-Each cause has its own scope: what one queue lacks says nothing about another.
+Each has a scope: a shortfall of one queue says nothing about another.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from policies.steps import Steps
 
 
 class Lack(Enum):
-    """What a workload of that shape lacked."""
+    """The resource that a workload of that shape lacked."""
 
     ROOM = "room"
     QUOTA = "quota"
 
 
 Scope = str
-"""Whom it concerns: everybody, or the queue of that name."""
+"""The workloads that a shortfall concerns: all of them, or those of the queue of that name."""
 EVERYBODY: Scope = ""
 IsThere = Callable[[FlavorResource, int], bool]
-"""Whether the queue has so much left of that flavor and resource."""
+"""Whether the queue has that amount left of that flavor and resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """``waits_for``: quota that would have to be given back for another verdict; None where any might do."""
+    """A cached shortfall.
+
+    ``cause``: why the workload waits.
+    ``waits_for``: quota of which some has to be freed for another verdict; None if any might do.
+    """
 
     cause: Unplaced
     waits_for: Amounts | None = None
@@ -44,24 +48,22 @@ _NOTHING: dict[Shape, Shortfall] = {}
 
 
 class Shortfalls:
-    """Causes by lack, scope and shape. ``wake`` is called for each shape that may have room
-    by now.
-    """
+    """The cached shortfalls, by lack, scope and shape. ``wake`` is called for each shape that may have room now."""
 
     def __init__(self, wake: Callable[[WakeCause], None]) -> None:
         self._wake = wake
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
         self._doubted: dict[Scope, set[Amounts]] = {}
-        """Quota that was given back, and that others may have before it is the turn of those who wait for it."""
+        """Quota freed since the shortfall was cached: may suffice, unless a workload earlier in line takes it."""
         self._shapes: dict[Shape, int] = {}
         self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
-        """What rests on the shortfall of a shape that was tried: in a queue there is one for each flavor."""
+        """Shapes whose shortfall rests on that of a tried shape. In a queue a shape is tried once for each flavor."""
 
     def __len__(self) -> int:
         return len(self._shapes)
 
     def get(self, shape: Shape, scope: Scope = EVERYBODY) -> Unplaced | None:
-        """Why such a workload of that queue cannot be admitted, as far as is known."""
+        """Why such a workload of that queue cannot be admitted; None if nothing is cached."""
         if shape not in self._shapes:
             return None
         for lack in self._known:
@@ -74,7 +76,7 @@ class Shortfalls:
         return self._standing(lack, shape, scope) is not None
 
     def names(self, lack: Lack, shape: Shape, scope: Scope, ended: Container[str]) -> bool:
-        """Whether the cause names one of those."""
+        """Whether the cached cause names one of the workloads or pods in ``ended``."""
         found = self._known[lack].get(scope, _NOTHING).get(shape)
         return found is not None and any(name in ended for name in names_of(found.cause))
 
@@ -87,7 +89,7 @@ class Shortfalls:
         rests_on: Iterable[Shape] = (),
         waits_for: Amounts | None = None,
     ) -> None:
-        """``rests_on``: shapes that lack room. Where one of them may have it, so may this one."""
+        """Cache a shortfall. ``rests_on``: shapes that lack room. If one of them may have room, so may this one."""
         for one in rests_on:
             self._above.setdefault(one, {})[scope, shape] = None
         some = self._known[lack].setdefault(scope, {})
@@ -98,11 +100,11 @@ class Shortfalls:
             self._doubted.get(scope, set()).discard(waits_for)
 
     def shapes(self, lack: Lack) -> Iterator[tuple[Scope, Shape]]:
-        """Those that lack it."""
+        """The shapes that have that lack, with their scopes."""
         return iter([(scope, shape) for scope, some in self._known[lack].items() for shape in some])
 
     def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
-        """It may be there by now."""
+        """Drop a shortfall that may be wrong now, and all shortfalls that rest on it."""
         if lack is Lack.ROOM:
             self._wake(RoomFor(scope, shape))
         self._take(lack, scope, shape)
@@ -110,9 +112,11 @@ class Shortfalls:
             self.drop(lack, resting, above)
 
     def reopen(self, scope: Scope, is_there: IsThere | None = None) -> dict[Shape, Amounts | None]:
-        """Quota of that queue was given back: whatever was found for want of it may be wrong. Returns of which shapes,
-        and how much quota these wait for if that is all they wait for. Without ``is_there`` all of it is found out
-        anew."""
+        """Handle freed quota of a queue, which may end its shortfalls. Returns the shapes that may have quota now.
+
+        With each shape comes the quota that it waits for, if it waits for nothing else. ``is_there``: whether quota is
+        free; None: unknown, so all shortfalls of the queue are dropped.
+        """
         self._doubted.pop(scope, None)
         reopened: dict[Shape, Amounts | None] = {}
         for lack in self._known:
@@ -130,8 +134,10 @@ class Shortfalls:
         return reopened
 
     def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> Unplaced | None:
-        """It is the turn of that shape: why it lacks quota. What was found stands for all who wait for the same if
-        others have the quota that was given back."""
+        """Check the shortfall of quota of a shape at its turn. Returns the cause if it stands; else None.
+
+        If others have taken the freed quota, the shortfall stands for all shapes that wait for the same quota.
+        """
         found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
         if found is None:
             return None
@@ -142,17 +148,17 @@ class Shortfalls:
         return found.cause
 
     def waits_for(self, shape: Shape, scope: Scope) -> Amounts | None:
-        """What such a workload of that queue lacks of its quota."""
+        """The quota that such a workload of that queue lacks; None if unknown."""
         found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
         return None if found is None else found.waits_for
 
     def clear(self, lack: Lack) -> None:
-        """Whatever was found of this cause may be wrong. To wake those that lack it is for the caller."""
+        """Drop all shortfalls of that lack. The caller wakes the workloads."""
         for scope, shape in self.shapes(lack):
             self._take(lack, scope, shape)
 
     def forget(self, waiting: Collection[GroupKey], workloads: Mapping[GroupKey, Workload]) -> Steps[None]:
-        """Shapes that no waiting workload has any more."""
+        """Forget shapes that no waiting workload has any more."""
         if len(self) <= len(waiting):
             return
         yield len(waiting) // 8
@@ -160,7 +166,7 @@ class Shortfalls:
         self.keep(demand.shape for demand in demands if demand is not None and demand.shape is not None)
 
     def keep(self, shapes: Iterable[Shape]) -> None:
-        """Nobody asks for others any more."""
+        """Forget all shortfalls but those of these shapes."""
         wanted = dict.fromkeys(shapes)
         resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}
         self._above, wanted = resting, wanted | dict.fromkeys(resting)
@@ -170,7 +176,7 @@ class Shortfalls:
                     self._take(lack, scope, shape)
 
     def _standing(self, lack: Lack, shape: Shape, scope: Scope) -> Shortfall | None:
-        """What was found, unless it is in doubt."""
+        """The cached shortfall, unless freed quota makes it doubtful."""
         found = self._known[lack].get(scope, _NOTHING).get(shape)
         if found is None or lack is not Lack.QUOTA or found.waits_for not in self._doubted.get(scope, ()):
             return found
@@ -189,5 +195,5 @@ class Shortfalls:
 
 
 def _may_end(waits_for: Amounts | None, is_there: IsThere | None) -> bool:
-    """Whether the quota may do by now. ``is_there`` is None where that is not known."""
+    """Whether the quota may suffice now. ``is_there``: None if unknown."""
     return waits_for is None or is_there is None or any(is_there(what, amount) for what, amount in waits_for)
