@@ -164,7 +164,6 @@ class Engine:
         self._backfilling = backfilling = make(
             Backfilling, reporter=reporter, queued=queued, endings=endings, repeats=repeats
         )
-        self.forecast = make(Forecast, endings=endings, turns=queued.turns)
         self._cycle = make(
             Cycle,
             reporter=reporter,
@@ -177,7 +176,7 @@ class Engine:
             commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),
             reservations=reservations,
             backfilling=backfilling,
-            forecast=self.forecast,
+            forecast=make(Forecast, endings=endings, turns=queued.turns),
             elastic=elastic,
             allocations=allocations,
         )
@@ -317,7 +316,7 @@ class Engine:
         self._kube_preemption.review(now)
         self._reservations.follow(now)
         self._backfilling.follow(now)
-        self.forecast.follow(now)
+        self.state.expectations.follow(now)
 
     def _tell_stories(self, error: IllegalTransitionError) -> None:
         """Add the stories of the dirty workloads, for the reader of the failure."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
@@ -136,6 +136,19 @@ class QuotaTree:
         for name in self.queues:
             self.roots.setdefault(self.root_of(name), []).append(name)
 
+    def copy(self) -> QuotaTree:
+        """The same tree, for what is only tried: use that changes in the copy does not change here."""
+        made = QuotaTree(())
+        made.problems, made.roots = self.problems, self.roots
+        made.queues = {name: _copied(node) for name, node in self.queues.items()}
+        made.cohorts = {name: _copied(node) for name, node in self.cohorts.items()}
+        for name, node in (*self.queues.items(), *self.cohorts.items()):
+            if node.parent is not None:
+                copied = (made.cohorts if node.is_cohort else made.queues)[name]
+                copied.parent = made.cohorts[node.parent.name]
+                copied.parent.children.append(copied)
+        return made
+
     def root_of(self, queue: str) -> str:
         """What tells apart the trees in which quota is lent; empty for a queue that is not there."""
         node = self.queues.get(queue)
@@ -183,6 +196,10 @@ class QuotaTree:
         parent = self.cohorts.setdefault(cohort, QuotaNode(cohort, Fraction(1), {}, is_cohort=True))
         node.parent = parent
         parent.children.append(node)
+
+
+def _copied(node: QuotaNode) -> QuotaNode:
+    return replace(node, parent=None, children=[], used=node.used.copy())
 
 
 def quotas_of(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:

@@ -211,7 +211,7 @@ def test_each_that_waits_has_an_expected_start() -> None:
     script.wait("endless", 2)
     script.wait("last", 1, 100)
     script.advance(200)
-    of = script.core.forecast.of
+    of = script.core.state.expectations.of
     assert of[key("big")].start == pytest.approx(began + 3000, abs=10)
     assert of[key("big")].after == key("second")
     assert of[key("last")].start == pytest.approx(began + 1000, abs=10)

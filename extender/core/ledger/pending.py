@@ -467,6 +467,7 @@ class Pending:
         self._store = store
         self._changes = changes
         self._came = 0
+        self._left: dict[GroupKey, None] = {}
         self._wake_on: dict[GroupKey, tuple[WakeOn, ...]] = {}
         self._parked: dict[type[WakeOn], dict[WakeOn, dict[GroupKey, None]]] = {RoomFor: {}, QuotaFor: {}, Time: {}}
         """The parked workloads, by kind of cause, then by cause. So waking all that wait for room skips the ones that
@@ -493,9 +494,15 @@ class Pending:
     def leave(self, key: GroupKey) -> GroupKey | None:
         """Record that a workload waits no longer. Returns the one that the namespace's limit lets in for it, if any."""
         self._unpark(key)
-        self.keys.pop(key, None)
+        if self.keys.pop(key, None) is not None:
+            self._left[key] = None
         self.due.pop(key, None)
         return self._limit.leave(key)
+
+    def take_left(self) -> Iterable[GroupKey]:
+        """Return the workloads that ceased to wait since the last call. Some may wait again."""
+        left, self._left = self._left, {}
+        return left
 
     def wake(self, cause: WakeCause) -> None:
         """Have the next cycle consider all pending workloads that wait for this cause."""

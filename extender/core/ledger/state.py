@@ -20,6 +20,7 @@ from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.durations import Durations
+from extender.core.ledger.expectations import Expectations
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
 from extender.core.ledger.pending import Changes, Nodes, Own, Pending, Starting, Timers
 from extender.core.ledger.preemptions import Preemptions
@@ -295,6 +296,7 @@ class State:
         self.singles, self.kept_out = WaitingSingles(), KeptOut()
         self.kube_queue, self.refusing, self.changes = KubeQueue(), Refusing(), Changes()
         self.pending = self.make(Pending)
+        self.expectations = self.make(Expectations)
         self.binds = BindCalls()
         self.outbox = Outbox(store, self.binds)
         self.room = self.make(Room)

@@ -6,9 +6,10 @@ finds the fewest of them, from the first on, after whose end the whole workload 
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -36,9 +37,9 @@ _EVALUATE = 40
 """What it costs to add up what running workloads give back, in units of ``policies.steps``."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Ending:
-    """What one running workload, or one single pod, gives back at its end.
+    """The end of one running workload, or of one single pod.
 
     ``at``: by the core's clock; infinite where nobody knows it.
     ``began``: orders those whose end nobody knows.
@@ -47,34 +48,73 @@ class Ending:
     at: float
     began: float
     key: GroupKey | None
-    rooms: list[tuple[str, Requests]] = field(default_factory=list)
+
+
+class Rooms:
+    """What is given back on the nodes of a snapshot, as arrays: an entry for each claim.
+
+    Claims of equal pods ask for the same, so what they ask for stands in a list, and is looked up once.
+    """
+
+    def __init__(self, view: Snapshot) -> None:
+        self.view = view
+        self._kinds: dict[Requests, int] = {}
+        self._of, self._rows, self._kind_of = array("q"), array("q"), array("q")
+        """By entry: the number of the ending, the row of the node, and the kind of requests."""
+
+    def add(self, number: int, node: str, requests: Requests) -> None:
+        """Add what the ending of that number gives back on the node."""
+        if (row := self.view.rows.get(node)) is not None:
+            self._of.append(number)
+            self._rows.append(row)
+            self._kind_of.append(self._kinds.setdefault(requests, len(self._kinds)))
+
+    def in_order(self, numbers: Sequence[int]) -> tuple[Sequence[int], NDArray[np.int64]]:
+        """Return all that is given back, by the endings of these numbers one after the other.
+
+        First where the part of each ending begins, and where the last one ends. Then the line, row and amount of each
+        part. Shape ``(3, parts)``.
+        """
+        of, rows, kinds = (np.array(some, dtype=np.int64) for some in (self._of, self._rows, self._kind_of))
+        place = np.empty(len(numbers), dtype=np.int64)
+        place[list(numbers)] = np.arange(len(numbers))
+        order = np.argsort(place[of], kind="stable")
+        parts = [self._lines(requests) for requests in self._kinds]
+        counts = np.array([len(part) for part in parts], dtype=np.int64)
+        flat = np.array([one for part in parts for one in part], dtype=np.int64).reshape(-1, 2)
+        begins = np.cumsum(counts) - counts
+        of, rows, kinds = place[of[order]], rows[order], kinds[order]
+        each = counts[kinds]
+        ends = np.cumsum(each)
+        which = np.arange(int(each.sum())) - np.repeat(ends - each, each) + np.repeat(begins[kinds], each)
+        bounds = np.searchsorted(np.repeat(of, each), np.arange(len(numbers) + 1)).tolist()
+        return bounds, np.stack((flat[which, 0], np.repeat(rows, each), flat[which, 1]))
+
+    def _lines(self, requests: Requests) -> list[tuple[int, int]]:
+        found = ((self.view.resources.get(name), amount) for name, amount in requests)
+        return [(line, amount) for line, amount in found if line is not None]
 
 
 class InOrder:
-    """Endings in their order. ``given_back`` adds up what the first of them give back.
+    """Endings in their order, on the nodes of a snapshot. ``given_back`` adds up what the first of them give back."""
 
-    ``shape``: that of the amounts, ``(resources, nodes)``; it changes when nodes come or go.
-    """
-
-    def __init__(self, endings: Sequence[Ending], view: Snapshot) -> None:
-        self.endings = endings
-        self.shape = view.free.shape
-        entries: list[tuple[int, int, int]] = []
-        self._ends = [0]
-        for ending in endings:
-            for node, requests in ending.rooms:
-                if (row := view.rows.get(node)) is not None:
-                    lines = ((view.resources.get(name), amount) for name, amount in requests)
-                    entries += [(line, row, amount) for line, amount in lines if line is not None]
-            self._ends.append(len(entries))
-        self._entries = np.array(entries, dtype=np.int64).reshape(-1, 3)
+    def __init__(self, endings: Sequence[Ending], rooms: Rooms) -> None:
+        numbers = sorted(range(len(endings)), key=lambda number: _place(endings[number]))
+        self.endings = [endings[number] for number in numbers]
+        self.view = rooms.view
+        self._bounds, self._parts = rooms.in_order(numbers)
 
     def given_back(self, count: int, begin: int = 0) -> NDArray[np.int64]:
         """By the first ``count`` of them, without those before ``begin``. Shape ``(resources, nodes)``."""
-        amounts = np.zeros(self.shape, dtype=np.int64)
-        lines, rows, much = self._entries[self._ends[begin] : self._ends[count]].T
-        np.add.at(amounts, (lines, rows), much)
-        return amounts
+        lines, nodes = self.view.free.shape
+        rows, places, amounts = self._parts[:, self._bounds[begin] : self._bounds[count]]
+        given = np.zeros(lines * nodes, dtype=np.int64)
+        np.add.at(given, rows * nodes + places, amounts)
+        return given.reshape(lines, nodes)
+
+
+def _place(ending: Ending) -> tuple[float, float, str]:
+    return ending.at, ending.began, str(ending.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,31 +168,33 @@ class Endings:
 
     def in_order(self, before: Workload | None, now: float) -> Steps[InOrder]:
         """Sort what runs, and what starts in reserved room ``before`` that workload if one is given, by the ends."""
-        found: dict[object, Ending] = {}
+        rooms, endings, numbers = Rooms(self._claims.snapshot()), list[Ending](), dict[object, int]()
         for count, (owner, claim) in enumerate(self._claims.all().items(), 1):
             if not count % AT_ONCE:
-                yield AT_ONCE
+                yield AT_ONCE // 2
             if claim.state is ClaimState.AWAITED:
                 continue
             of = claim.workload or owner
-            if (ending := found.get(of)) is None:
+            if (number := numbers.get(of)) is None:
+                number = numbers[of] = len(endings)
                 workload = None if claim.workload is None else self._workloads.get(claim.workload)
                 began = inf if workload is None or workload.began is None else workload.began
-                at = self._backfills.ends_at(owner, claim, now)
-                ending = found[of] = Ending(at, began, claim.workload)
-            ending.rooms.append((claim.node, claim.requests))
-        endings = [*found.values(), *(() if before is None else self._reserved(before))]
-        endings.sort(key=lambda ending: (ending.at, ending.began, str(ending.key)))
-        yield len(found)
-        return InOrder(endings, self._claims.snapshot())
+                endings.append(Ending(self._backfills.ends_at(owner, claim, now), began, claim.workload))
+            rooms.add(number, claim.node, claim.requests)
+        if before is not None:
+            self._add_reserved(before, endings, rooms)
+        yield len(endings) // 2
+        return InOrder(endings, rooms)
 
-    def _reserved(self, workload: Workload) -> Iterator[Ending]:
-        """The ends of what starts in reserved room before the workload."""
+    def _add_reserved(self, workload: Workload, endings: list[Ending], rooms: Rooms) -> None:
+        """Add the ends of what starts in reserved room before the workload."""
         for key, reservation in self._before(workload):
             other = self._workloads.get(key)
             duration = None if other is None else self._durations.of(other)
             at = inf if duration is None else reservation.start_by + duration.seconds
-            yield Ending(at, inf, key, [(node, tuple(wanted.items())) for node, wanted in reservation.rooms.items()])
+            for node, wanted in reservation.rooms.items():
+                rooms.add(len(endings), node, tuple(wanted.items()))
+            endings.append(Ending(at, inf, key))
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, ordered: InOrder, count: int
@@ -161,7 +203,7 @@ class Endings:
         for flavored in (yield from self._flavored(workload, demand, shape, ordered.endings[:count])):
             with self._statements.of(workload) as statement:
                 view = statement.snapshot
-                if view.free.shape != ordered.shape:
+                if view.free.shape != ordered.view.free.shape:
                     return None  # nodes have come or gone meanwhile: the next review finds out anew
                 self._hold_reserved(statement, workload)
                 statement.add(np.arange(len(view.names)), ordered.given_back(count))

@@ -8,20 +8,18 @@ spread between pods are left out. What rests on an end that nobody knows has no 
 from __future__ import annotations
 
 import heapq
-import math
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
-from extender.core.causes import Lacks
+from extender.core.causes import Lacks, QueueOrder
 from extender.core.ledger.backfill import Backfill, Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.durations import Durations
-from extender.core.ledger.pending import Pending, Turns
+from extender.core.ledger.expectations import Expectation, Expectations
+from extender.core.ledger.pending import Pending, Turn, Turns
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
@@ -29,61 +27,56 @@ from extender.core.queue.endings import Endings, InOrder
 from extender.core.workload.shape import Shape, part_of
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
-from policies.model import GroupKey, Pod, Requests
-from policies.model.queues import Usage
+from policies.model import GroupKey, Pod, Selection
+from policies.model.queues import ClusterQueue, Strategy, Usage
+from policies.placement.columns import Mask
 from policies.placement.request import shape_of
-from policies.placement.snapshot import Amounts, Counts, Snapshot, slots
+from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot, slots
 from policies.quota.flavors import Choices, Fit
-from policies.steps import AT_ONCE, Steps, grouped
+from policies.quota.parts import PodSetRequest
+from policies.steps import Steps, grouped, ordered
 
 MOST_OF_TREE = 200
 """Workloads of one queue tree for which a start is expected, the first in their order."""
 _STEPS = 48
 """Instants at which ends are looked at: those between two of them count at the later one."""
-_SEAT, _STEP = 12, 60
-"""What it costs to look for room once, and to add up what ends, in units of ``policies.steps``."""
-_UNSURE = 2.0
-"""By which factor a wait may be shorter or longer, as long as few starts tell how good expectations are."""
-_REMEMBERED, _FEW = 100, 10
-"""Starts of one queue that tell how good its expectations are: at most, and before any of them counts."""
+_AT_ONCE = 64
+_LOOK, _QUOTA, _COUNT, _STEP = 2, 16, 24, 80
+"""What it costs to come to a workload, to look for quota, to count what fits on all nodes, and to add up what ends, in
+units of ``policies.steps``."""
+
+
+Roles = Sequence[tuple[Pod, int]]
+"""One pod of each role, and how many of it start together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """What workloads of one shape and queue ask for: of nodes role by role, and of quota.
+
+    ``asked``: None without a queue.
+    """
+
+    shape: Shape
+    roles: Roles
+    queue: ClusterQueue | None
+    asked: Asked | None
+    podsets: Sequence[PodSetRequest]
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
-    """The expected start of a workload. Instants are by the core's clock.
-
-    ``as_of``: when it was found.
-    ``after``: the workload after whose end the start comes; None where it waits for no end.
-    ``rests_on``: how the duration of that one is known, for people.
-    ``spread``: by which factor the wait from ``as_of`` on may be shorter or longer.
-    """
-
-    start: float
-    as_of: float
-    after: GroupKey | None = None
-    rests_on: str = ""
-    spread: float = _UNSURE
-
-    @property
-    def earliest(self) -> float:
-        """The beginning of the span in which the start is likely."""
-        return self.as_of + (self.start - self.as_of) / self.spread
-
-    @property
-    def latest(self) -> float:
-        """The end of that span."""
-        return self.as_of + (self.start - self.as_of) * self.spread
-
-
-@dataclass(slots=True)
 class _Waiting:
-    """A workload that waits in the play, and what it asks for."""
+    """A workload that waits in the play. ``place``: it starts before those with a higher one."""
 
     workload: Workload
-    shape: Shape
-    roles: Sequence[tuple[Pod, int]]
+    place: tuple[Turn, int]
     queue: str
     runs_s: float
+
+
+_Queued = tuple[_Waiting, _Kind]
+Taken = list[tuple[Sequence[tuple[int, int]], Rows, Counts]]
+"""Room: lines and amounts of a member, the rows of nodes, and how many members are on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,169 +84,151 @@ class _Start:
     """What started in the play."""
 
     key: GroupKey
-    rooms: list[tuple[str, Requests]]
+    taken: Taken
     queue: str
     usage: Usage
 
 
+@dataclass(eq=False)
 class Forecast:
-    """``review`` plays the queue once every ``forecast_s``, in steps. ``of``: the last expectation of each workload."""
+    """``review`` plays the queue once every ``forecast_s``, in steps."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        workloads: Mapping[GroupKey, Workload],
-        claims: Claims,
-        quotas: Quotas,
-        durations: Durations,
-        backfills: Backfills,
-        pending: Pending,
-        endings: Endings,
-        turns: Turns,
-    ) -> None:
-        self._limits = limits
-        self._workloads = workloads
-        self._claims = claims
-        self._quotas = quotas
-        self._durations = durations
-        self._backfills = backfills
-        self._pending = pending
-        self._endings = endings
-        self._turns = turns
+    _limits: Limits
+    _workloads: Mapping[GroupKey, Workload]
+    _claims: Claims
+    _quotas: Quotas
+    _durations: Durations
+    _backfills: Backfills
+    _pending: Pending
+    _expectations: Expectations
+    _endings: Endings
+    _turns: Turns
+
+    def __post_init__(self) -> None:
         self._due = 0.0
-        self._first: dict[GroupKey, Expectation] = {}
-        """The first expectation of each workload: the one that its start is compared with."""
-        self.of: dict[GroupKey, Expectation] = {}
-        self.errors: dict[str, deque[float]] = {}
-        """By ClusterQueue: the wait that came over the wait that was expected, of the last starts."""
 
     def due(self) -> float | None:
         """When the queue is played next, if ever."""
         return self._due if self._limits.forecast_s < inf else None
-
-    def follow(self, now: float) -> None:
-        """After an event: forget the expectations of workloads that wait no more, and learn from those that started."""
-        for key in [key for key in self._first if key not in self._pending.keys]:
-            expected, workload = self._first.pop(key), self._workloads.get(key)
-            self.of.pop(key, None)
-            if workload is not None and workload.seated and expected.start > expected.as_of:
-                queue = self._quotas.members.queue_of(key) or ""
-                ratio = (now - expected.as_of) / (expected.start - expected.as_of)
-                self.errors.setdefault(queue, deque(maxlen=_REMEMBERED)).append(max(ratio, 1e-3))
 
     def review(self, now: float) -> Steps[None]:
         """Play the queue if it is time. Each waiting workload has its expectation then, or none."""
         if (due := self.due()) is None or now < due:
             return
         self._due = now + self._limits.forecast_s
-        waiting = yield from self._in_line()
-        self.of = {} if not waiting else (yield from self._play(waiting, now))
-        for key, expected in self.of.items():
-            self._first.setdefault(key, expected)
+        try:
+            waiting = yield from self._in_line()
+        except PolicyError:
+            waiting = []  # the turns of the workloads say so
+        found, unknown = (yield from self._play(waiting, now)) if waiting else ({}, {})
+        self._expectations.renew(found, unknown)
 
     def _in_line(self) -> Steps[list[_Waiting]]:
-        """Those that lack room or quota, in their order, of each tree the first."""
-        found: dict[str, list[_Waiting]] = {}
+        """Those that lack room or quota, or wait behind such a one, in their order, of each tree the first."""
+        trees: dict[str, list[_Waiting]] = {}
         tree = self._quotas.queues.picture.tree
-        for count, key in enumerate(list(self._pending.keys), 1):
-            if not count % AT_ONCE:
-                yield AT_ONCE // 2
+        for key, number in list(self._pending.keys.items()):
+            yield _LOOK
             workload = self._workloads.get(key)
-            demand = None if workload is None else workload.asked
-            if workload is None or demand is None or demand.shape is None:
+            if workload is None or workload.asked is None or not isinstance(workload.telling.cause, Lacks | QueueOrder):
                 continue
-            if isinstance(workload.telling.cause, Lacks):
-                queue = self._quotas.members.queue_of(key) or ""
-                duration = self._durations.of(workload)
-                runs_s = inf if duration is None else duration.seconds
+            queue = self._quotas.members.queue_of(key) or ""
+            duration = self._durations.of(workload)
+            runs_s = inf if duration is None else duration.seconds
+            waiting = _Waiting(workload, (self._turns.of(workload), number), queue, runs_s)
+            trees.setdefault(tree.root_of(queue), []).append(waiting)
+        first: list[_Waiting] = []
+        for some in trees.values():
+            first += (yield from ordered(some, _place))[:MOST_OF_TREE]
+        return (yield from ordered(first, _place))
+
+    def _kinds(self, waiting: Sequence[_Waiting]) -> Steps[list[_Queued]]:
+        """The workloads with what they ask for. Those that have changed meanwhile are left out."""
+        known: dict[tuple[Shape, str], _Kind] = {}
+        found: list[_Queued] = []
+        for one in waiting:
+            yield _LOOK
+            demand = one.workload.asked
+            if demand is None or demand.shape is None:
+                continue
+            if (kind := known.get((demand.shape, one.queue))) is None:
                 roles = yield from _roles(demand.pods, demand.shape)
-                one = _Waiting(workload, demand.shape, roles, queue, runs_s)
-                found.setdefault(tree.root_of(queue), []).append(one)
-        numbers = self._pending.keys
+                queue = self._quotas.queue_of(one.workload.key)
+                asked, podsets = None, list[PodSetRequest]()
+                if queue is not None:
+                    yield len(demand.pods)
+                    asked = Asked(one.workload, demand.pods, queue, self._quotas.queues.picture)
+                    podsets = asked.podsets(demand.pods)
+                kind = known[demand.shape, one.queue] = _Kind(demand.shape, roles, queue, asked, podsets)
+            found.append((one, kind))
+        return found
 
-        def place(one: _Waiting) -> tuple[object, ...]:
-            return self._turns.of(one.workload), numbers.get(one.workload.key, 0)
-
-        try:
-            first = [one for some in found.values() for one in sorted(some, key=place)[:MOST_OF_TREE]]
-            yield len(first)
-            return sorted(first, key=place)
-        except PolicyError:
-            return []  # the turns of the workloads say so
-
-    def _play(self, waiting: list[_Waiting], now: float) -> Steps[dict[GroupKey, Expectation]]:
-        ordered = yield from self._endings.in_order(None, now)
-        course = _Course(self._claims.snapshot(), ordered, self._quotas, self._backfills, self._claims)
+    def _play(
+        self, waiting: list[_Waiting], now: float
+    ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
+        """Return the expectations, and the workloads whose start rests on an end that nobody knows."""
+        left = yield from self._kinds(waiting)
+        course = _Course((yield from self._endings.in_order(None, now)), self._quotas, self._backfills, self._claims)
         found: dict[GroupKey, Expectation] = {}
         for instant, last in course.instants(now):
             yield _STEP
-            if course.shape != self._claims.snapshot().free.shape:
-                return self.of  # nodes have come or gone: the play is of the past
-            short: set[tuple[Shape, str]] = set()
-            for one in list(waiting):
-                reservation = self._backfills.of.get(one.workload.key)
-                if reservation is None and (one.shape, one.queue) in short:
-                    continue
-                yield _SEAT
-                if reservation is None:
-                    starts = course.try_start(one, instant)
+            rest: list[_Queued] = []
+            for one, _ in (yield from course.start_some(left, instant, rest)):
+                if (reservation := self._backfills.of.get(one.workload.key)) is not None:
+                    start, after = reservation.start_by, reservation.after
                 else:
-                    starts = instant >= reservation.start_by and course.start_reserved(one, reservation)
-                if not starts:
-                    short.add((one.shape, one.queue))
-                    continue
-                waiting.remove(one)
-                start, after = (instant, last) if reservation is None else (reservation.start_by, reservation.after)
-                spread = self._spread(one.queue)
-                found[one.workload.key] = Expectation(max(now, start), now, after, self._rests_on(after), spread)
-            if not waiting:
+                    start, after = instant, last
+                # What would start at once lacks something that is not counted here.
+                if start > now:
+                    spread = self._expectations.spread(one.queue)
+                    found[one.workload.key] = Expectation(start, now, after, self._rests_on(after), spread)
+            if not (left := rest):
                 break
-        return found
+        unknown = (one.workload.key for one, _ in left) if course.has_unknown_ends else ()
+        return found, dict.fromkeys(unknown)
 
     def _rests_on(self, key: GroupKey | None) -> str:
         workload = None if key is None else self._workloads.get(key)
         duration = None if workload is None else self._durations.of(workload)
         return "" if duration is None else str(duration)
 
-    def _spread(self, queue: str) -> float:
-        """The factor within which nine of ten starts of the queue came."""
-        errors = self.errors.get(queue, ())
-        if len(errors) < _FEW:
-            return _UNSURE
-        sizes = sorted(abs(math.log(error)) for error in errors)
-        return max(1.05, math.exp(sizes[int(0.9 * (len(sizes) - 1))]))
+
+def _place(one: _Waiting) -> tuple[Turn, int]:
+    return one.place
 
 
 def _roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, int]]]:
     """The first pod of each role, and how many of it start together. Of one role these are as few as have to."""
-    roles = yield from grouped(pods, shape_of)
-    if len(roles) == 1:
+    if len(shape.roles) == 1:
         return [(pods[0], min(len(pods), shape.needed))]
+    roles = yield from grouped(pods, shape_of)
     return [(some[0], len(some)) for some in roles.values()]
 
 
 class _Course:
     """The cluster in the play: what is free of nodes and quota at its present instant, and what ends later."""
 
-    def __init__(self, view: Snapshot, ordered: InOrder, quotas: Quotas, backfills: Backfills, claims: Claims) -> None:
-        self.shape = view.free.shape
-        self._view = view
+    def __init__(self, ordered: InOrder, quotas: Quotas, backfills: Backfills, claims: Claims) -> None:
+        self._view = view = ordered.view
         self._ordered = ordered
         self._quotas = quotas
-        self._tree = deepcopy(quotas.queues.picture.tree)
         self._backfills = backfills
-        self._free = view.free.copy()
-        self._reserved = np.zeros_like(self._free)
+        self._tree = quotas.queues.picture.tree.copy()
+        free = _Free(view, view.free.copy())
+        for key in backfills.of:
+            for claim in filter(None, map(claims.get, backfills.rooms(key))):
+                free.change(self._room(claim.node, dict(claim.requests)), 1)
+        self._all = self._unreserved = free
+        """What is free, and what of it is not reserved."""
+        if backfills.of:
+            self._unreserved = _Free(view, free.amounts.copy())
+        for reservation in backfills.of.values():
+            self._unreserved.change(self._rooms_of(reservation), -1)
         self._soonest = min((one.start_by for one in backfills.of.values()), default=inf)
-        for key, reservation in backfills.of.items():
-            for owner in backfills.rooms(key):
-                if (claim := claims.get(owner)) is not None:
-                    self._change(self._free, claim.node, claim.requests, 1)
-            for node, wanted in reservation.rooms.items():
-                self._change(self._reserved, node, tuple(wanted.items()), 1)
         self._ends: list[tuple[float, int, _Start]] = []
         """A heap of the ends of what started in the play."""
         self._started = 0
+        self.has_unknown_ends = any(ending.at == inf for ending in ordered.endings)
 
     def instants(self, now: float) -> Iterator[tuple[float, GroupKey | None]]:
         """The present, then each instant at which something has ended by then, with what ended last."""
@@ -276,8 +251,9 @@ class _Course:
     def _end(self, done: int, until: int, instant: float) -> GroupKey | None:
         """End what runs from ``done`` on up to ``until``, and what started in the play and ends by the instant."""
         endings = self._ordered.endings[done:until]
-        if endings:
-            self._free += self._ordered.given_back(until, done)
+        given = self._ordered.given_back(until, done)
+        for free in dict.fromkeys((self._all, self._unreserved)):
+            free.add(given)
         ends = [(ending.at, ending.key) for ending in endings[-1:]]
         for ending in endings:
             for use in () if ending.key is None else self._quotas.uses.of(ending.key).values():
@@ -286,101 +262,192 @@ class _Course:
         while self._ends and self._ends[0][0] <= instant:
             at, _, start = heapq.heappop(self._ends)
             ends.append((at, start.key))
-            for node, requests in start.rooms:
-                self._change(self._free, node, requests, 1)
+            self._take(start.taken, 1)
             if start.queue in self._tree.queues:
                 self._tree.free(start.queue, start.usage)
         return max(ends, key=lambda end: end[0], default=(0.0, None))[1]
 
-    def try_start(self, one: _Waiting, instant: float) -> bool:
+    def start_some(self, waiting: Sequence[_Queued], instant: float, rest: list[_Queued]) -> Steps[list[_Queued]]:
+        """Start the workloads that have quota and room, in their order, and return them. ``rest`` gets the others."""
+        started: list[_Queued] = []
+        short: dict[tuple[_Kind, bool], None] = {}
+        held_up: dict[str, None] = {}
+        for count, (one, kind) in enumerate(waiting):
+            if not count % _AT_ONCE:
+                yield _AT_ONCE // 2
+            like = kind, self._ends_in_time(one, instant)
+            if (reservation := self._backfills.of.get(one.workload.key)) is not None:
+                if starts := instant >= reservation.start_by:
+                    self._start_reserved(one, reservation)
+            else:
+                tried = like not in short and one.queue not in held_up
+                if not (starts := tried and (yield from self._try_start(one, kind, instant))):
+                    short[like] = None
+            (started if starts else rest).append((one, kind))
+            if not starts and kind.queue is not None and kind.queue.strategy is Strategy.STRICT:
+                held_up[one.queue] = None
+        return started
+
+    def _ends_in_time(self, one: _Waiting, instant: float) -> bool:
+        """Whether the workload may use reserved room: it ends before any reservation begins."""
+        return instant + one.runs_s <= self._soonest
+
+    def _try_start(self, one: _Waiting, kind: _Kind, instant: float) -> Steps[bool]:
         """Start the workload if it has quota and room. Returns whether it has."""
-        assigned = self._assign(one) if one.queue else (one.roles, {})
-        if assigned is None:
-            return False
-        roles, usage = assigned
-        in_time = instant + one.runs_s <= self._soonest
-        free = self._free if in_time or self._soonest == inf == one.runs_s else self._free - self._reserved
-        rooms = self._rooms(roles, free)
-        if rooms is None:
-            return False
-        self._begin(one, rooms, usage, instant)
+        roles: Roles = kind.roles
+        usage: Usage = {}
+        if kind.asked is not None:
+            yield _QUOTA
+            if (assigned := self._assign(one, kind)) is None:
+                return False
+            roles, usage = assigned
+        free = self._all if self._ends_in_time(one, instant) else self._unreserved
+        taken: Taken = []
+        for pod, count in roles:
+            room = yield from free.room(pod, count)
+            if room is None:
+                self._take(taken, 1)
+                return False
+            self._take([room], -1)
+            taken.append(room)
+        self._begin(one, taken, usage, instant)
         return True
 
-    def start_reserved(self, one: _Waiting, reservation: Backfill) -> bool:
+    def _start_reserved(self, one: _Waiting, reservation: Backfill) -> None:
         """Start a workload in the room that is reserved for it, whose instant has come."""
-        rooms = [(node, tuple(wanted.items())) for node, wanted in reservation.rooms.items()]
-        for node, requests in rooms:
-            self._change(self._reserved, node, requests, -1)
-        self._begin(one, rooms, {}, reservation.start_by)
-        return True
+        taken = self._rooms_of(reservation)
+        self._all.change(taken, -1)
+        self._begin(one, taken, {}, reservation.start_by)
 
-    def _begin(self, one: _Waiting, rooms: list[tuple[str, Requests]], usage: Usage, instant: float) -> None:
-        for node, requests in rooms:
-            self._change(self._free, node, requests, -1)
+    def _begin(self, one: _Waiting, taken: Taken, usage: Usage, instant: float) -> None:
         if one.queue in self._tree.queues:
             self._tree.use(one.queue, usage)
-        if one.runs_s < inf:
-            self._started += 1
-            start = _Start(one.workload.key, rooms, one.queue, usage)
-            heapq.heappush(self._ends, (instant + one.runs_s, self._started, start))
+        if one.runs_s == inf:
+            self.has_unknown_ends = True
+            return
+        self._started += 1
+        start = _Start(one.workload.key, taken, one.queue, usage)
+        heapq.heappush(self._ends, (instant + one.runs_s, self._started, start))
 
-    def _assign(self, one: _Waiting) -> tuple[Sequence[tuple[Pod, int]], Usage] | None:
+    def _take(self, taken: Taken, sign: int) -> None:
+        for free in dict.fromkeys((self._all, self._unreserved)):
+            free.change(taken, sign)
+
+    def _assign(self, one: _Waiting, kind: _Kind) -> tuple[Roles, Usage] | None:
         """The roles as they are held to nodes of the first flavors that there is quota of, and that quota."""
-        picture, queue = self._quotas.queues.picture, self._quotas.queue_of(one.workload.key)
-        demand = one.workload.asked
-        if queue is None or demand is None or one.queue not in self._tree.queues:
+        if kind.queue is None or kind.asked is None or one.queue not in self._tree.queues:
             return None
-        asked = Asked(one.workload, demand.pods, queue, picture)
-        choices: Choices[str] = Choices(self._tree, picture.flavors, queue, {})
-        found = choices.first(asked.podsets(demand.pods))
+        choices: Choices[str] = Choices(self._tree, self._quotas.queues.picture.flavors, kind.queue, {})
+        found = choices.first(kind.podsets)
         if found.fit is not Fit.FITS:
             return None
-        made, of_job = asked.flavorings(found), one.workload.job is not None
+        made, of_job = kind.asked.flavorings(found), one.workload.job is not None
         stands_for = one.workload.members.stands_for
         roles = []
-        for pod, count in one.roles:
+        for pod, count in kind.roles:
             flavoring = made.get(part_of(stands_for(pod.identity), of_job=of_job))
             roles.append((pod if flavoring is None else flavoring.confined(pod), count))
         return roles, found.usage
 
-    def _rooms(self, roles: Sequence[tuple[Pod, int]], free: Amounts) -> list[tuple[str, Requests]] | None:
-        """The nodes of each member, with what it has of them; None where there is too little room."""
-        view, rooms = self._view, list[tuple[str, Requests]]()
-        left = free.copy() if len(roles) > 1 else free
-        for pod, count in roles:
-            demand = view.demand(pod.requests)
-            if demand is None:
-                return None
-            counts = self._in_one_domain(pod, slots(left, demand) * view.eligible(pod.selection), count)
-            if counts is None:
-                return None
-            order = np.argsort(-counts, kind="stable")
-            taken = np.minimum(counts[order], np.maximum(count - (np.cumsum(counts[order]) - counts[order]), 0))
-            for row, much in zip(order[taken > 0].tolist(), taken[taken > 0].tolist(), strict=True):
-                if len(roles) > 1:
-                    for line, amount in demand:
-                        left[line, row] -= amount * much
-                rooms.append((view.names[row], tuple((name, amount * much) for name, amount in pod.requests)))
-        return rooms
+    def _rooms_of(self, reservation: Backfill) -> Taken:
+        return [room for node, wanted in reservation.rooms.items() for room in self._room(node, wanted)]
 
-    def _in_one_domain(self, pod: Pod, counts: Counts, count: int) -> Counts | None:
-        """The room that the role may use: that of the smallest domain that takes all of it, the nearest level first.
+    def _room(self, node: str, wanted: Mapping[str, int]) -> Taken:
+        if (row := self._view.rows.get(node)) is None:
+            return []
+        found = ((self._view.resources.get(name), amount) for name, amount in wanted.items())
+        lines = [(line, amount) for line, amount in found if line is not None]
+        return [(lines, np.array([row], dtype=np.intp), np.ones(1, dtype=np.int64))]
+
+
+class _Fits:
+    """How many members of one role fit on each node, and in the domains of each level. ``seen``: as of that change."""
+
+    def __init__(self, view: Snapshot, demand: Sequence[tuple[int, int]], mask: Mask) -> None:
+        self._levels = view.levels
+        self._demand = demand
+        self._mask = mask
+        self.seen = -1
+        self.counts: Counts
+        self.sums: list[Counts]
+        """By level: for the nodes outside all domains, then for each domain."""
+
+    def count(self, amounts: Amounts) -> None:
+        """Count on all nodes."""
+        self.counts = slots(amounts, self._demand) * self._mask
+        self.sums = [level.sums(self.counts) for level in self._levels]
+
+    def count_on(self, rows: Rows, amounts: Amounts) -> None:
+        """Count again on these nodes, where what is free has changed."""
+        fresh = slots(amounts[:, rows], self._demand) * self._mask[rows]
+        more, self.counts[rows] = fresh - self.counts[rows], fresh
+        for level, sums in zip(self._levels, self.sums, strict=True):
+            np.add.at(sums, level.codes[rows] + 1, more)
+
+
+class _Free:
+    """What is free on each node in the play, and how many members of each role fit."""
+
+    def __init__(self, view: Snapshot, amounts: Amounts) -> None:
+        self.amounts = amounts
+        self._view = view
+        self._fits: dict[tuple[object, Selection], _Fits] = {}
+        self._changed: list[Rows] = []
+        """Nodes that were changed one by one, since those of ``_all_changed``."""
+        self._all_changed = 0
+
+    def add(self, given: Amounts) -> None:
+        """Add so much on all nodes."""
+        self.amounts += given
+        self._all_changed += len(self._changed) + 1
+        self._changed = []
+
+    def change(self, taken: Taken, sign: int) -> None:
+        """Give the room back, or with -1 take it."""
+        for lines, rows, counts in taken:
+            for line, amount in lines:
+                self.amounts[line, rows] += sign * amount * counts
+            self._changed.append(rows)
+
+    def room(self, pod: Pod, count: int) -> Steps[tuple[Sequence[tuple[int, int]], Rows, Counts] | None]:
+        """The nodes for so many of such pods, and how many are on each; None where there is too little room."""
+        if (demand := self._view.demand(pod.requests)) is None:
+            return None
+        fits = yield from self._up_to_date(pod, demand)
+        if (rows := self._in_one_domain(pod, fits, count)) is None:
+            return None
+        there = fits.counts[rows]
+        order = np.argsort(-there, kind="stable")
+        rows, there = rows[order], there[order]
+        taken = np.minimum(there, np.maximum(count - (np.cumsum(there) - there), 0))
+        return demand, rows[taken > 0], taken[taken > 0]
+
+    def _up_to_date(self, pod: Pod, demand: Sequence[tuple[int, int]]) -> Steps[_Fits]:
+        key = pod.requests, pod.selection
+        if (fits := self._fits.get(key)) is None:
+            yield from self._view.evaluated(pod.selection)
+            fits = self._fits[key] = _Fits(self._view, demand, self._view.eligible(pod.selection))
+        if fits.seen < self._all_changed:
+            yield _COUNT
+            fits.count(self.amounts)
+        elif behind := self._changed[fits.seen - self._all_changed :]:
+            yield _LOOK
+            fits.count_on(np.unique(np.concatenate(behind)), self.amounts)
+        fits.seen = self._all_changed + len(self._changed)
+        return fits
+
+    def _in_one_domain(self, pod: Pod, fits: _Fits, count: int) -> Rows | None:
+        """The nodes that the role may use: those of the smallest domain that takes all of it, the nearest level first.
 
         None where the required level has no such domain, or all nodes together have too little room.
         """
         required = self._view.level_called(pod.topology.required) if pod.topology.required else None
         for at, level in enumerate(self._view.levels):
-            sums, _ = level.tally(counts)
+            sums = fits.sums[at][1:]
             enough = np.flatnonzero(sums >= count)
             if len(enough):
-                best = enough[np.argmin(sums[enough])]
-                return np.where(level.codes == best, counts, 0)
+                return level.domain(int(enough[np.argmin(sums[enough])])).rows
             if at == required:
                 return None
-        return counts if counts.sum() >= count else None
-
-    def _change(self, amounts: Amounts, node: str, requests: Requests, sign: int) -> None:
-        if (row := self._view.rows.get(node)) is not None:
-            for name, amount in requests:
-                if (line := self._view.resources.get(name)) is not None:
-                    amounts[line, row] += sign * amount
+        rows = np.flatnonzero(fits.counts)
+        return rows if fits.counts.sum() >= count else None

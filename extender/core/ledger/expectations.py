@@ -1,0 +1,110 @@
+"""Expected starts of waiting workloads: the last one of each, what objects say of it, and how good they were."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from extender.core.ledger.pending import Pending
+from extender.core.ledger.quotas import Quotas
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey
+
+UNSURE = 2.0
+"""By which factor a wait may be shorter or longer, as long as few starts tell how good expectations are."""
+_REMEMBERED, _FEW = 100, 10
+"""Starts of one queue that tell how good its expectations are: at most, and before any of them counts."""
+_SURE = 1.05
+"""The least of such factors: ends are seen some seconds after they come."""
+_MOVES_S, _MOVES_BY = 60.0, 0.1
+"""Objects say another start when it moves by more than so many seconds and this part of the wait, and that seldom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The expected start of a workload. Instants are by the core's clock.
+
+    ``as_of``: when it was found.
+    ``after``: the workload after whose end the start comes; None where that is unknown, or the end of a single pod.
+    ``rests_on``: how the duration of that workload is known, for people.
+    ``spread``: by which factor the wait from ``as_of`` on may be shorter or longer.
+    """
+
+    start: float
+    as_of: float
+    after: GroupKey | None = None
+    rests_on: str = ""
+    spread: float = UNSURE
+
+    @property
+    def earliest(self) -> float:
+        """The beginning of the span in which the start is likely."""
+        return self.as_of + (self.start - self.as_of) / self.spread
+
+    @property
+    def latest(self) -> float:
+        """The end of that span."""
+        return self.as_of + (self.start - self.as_of) * self.spread
+
+
+class Expectations:
+    """Expected starts by workload.
+
+    ``of``: as found last.
+    ``stated``: what objects in the cluster say, which changes seldom.
+    ``unknown``: workloads that start after ends that nobody knows.
+    ``errors``: by ClusterQueue, the wait that came over the wait that was expected at first, of the last starts.
+    """
+
+    def __init__(self, workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: Pending) -> None:
+        self._workloads = workloads
+        self._quotas = quotas
+        self._pending = pending
+        self._first: dict[GroupKey, Expectation] = {}
+        """The first expectation of each workload: the one that its start is compared with."""
+        self.of: dict[GroupKey, Expectation] = {}
+        self.stated: dict[GroupKey, Expectation] = {}
+        self.unknown: dict[GroupKey, None] = {}
+        self.errors: dict[str, deque[float]] = {}
+
+    def renew(self, found: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
+        """Take these in place of all that was found before."""
+        keys = self._pending.keys
+        self.of = {key: expected for key, expected in found.items() if key in keys}
+        self.unknown = {key: None for key in unknown if key in keys}
+        self.stated = {key: _stated(self.stated.get(key), expected) for key, expected in self.of.items()}
+        for key, expected in self.of.items():
+            self._first.setdefault(key, expected)
+
+    def follow(self, now: float) -> None:
+        """Forget the expectations of workloads that wait no more, and learn from those that start."""
+        for key in self._pending.take_left():
+            if key in self._pending.keys:
+                continue
+            self.of.pop(key, None)
+            self.stated.pop(key, None)
+            self.unknown.pop(key, None)
+            expected, workload = self._first.pop(key, None), self._workloads.get(key)
+            if expected is None or workload is None or not workload.seated:
+                continue
+            if (wait := expected.start - expected.as_of) > 0:
+                queue = self._quotas.members.queue_of(key) or ""
+                self.errors.setdefault(queue, deque(maxlen=_REMEMBERED)).append((now - expected.as_of) / wait)
+
+    def spread(self, queue: str) -> float:
+        """The factor within which nine of ten starts of the ClusterQueue came."""
+        errors = self.errors.get(queue, ())
+        if len(errors) < _FEW:
+            return UNSURE
+        sizes = sorted(abs(math.log(max(error, 1e-3))) for error in errors)
+        return max(_SURE, math.exp(sizes[int(0.9 * (len(sizes) - 1))]))
+
+
+def _stated(before: Expectation | None, now: Expectation) -> Expectation:
+    """Return what is said from now on, where ``before`` was said until now."""
+    if before is None or now.as_of - before.as_of < _MOVES_S:
+        return before or now
+    moved = abs(now.start - before.start)
+    return now if moved > max(_MOVES_S, (now.start - now.as_of) * _MOVES_BY) else before
