@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from policies.words import lasting, many
@@ -73,6 +74,7 @@ class Duration:
                 return f"{span}, which {which} of {self.runs} {size} in its queue took at most"
 
 
+@lru_cache(maxsize=4096)
 def expected(run: RunTerms, limit_s: float | None) -> Duration | None:
     """Return the author's estimate, no longer than a bound; else the nearest bound; else None.
 

@@ -29,80 +29,33 @@ from policies.model import GroupKey, Requests
 from policies.placement.snapshot import Snapshot
 from policies.quota.flavors import Assignment, Choices, Fit
 from policies.statement import Statement
-from policies.steps import AT_ONCE, Steps
+from policies.steps import Steps
 
 _ASSIGNMENTS = 4
 """Assignments of flavors that are tried for one workload at one instant."""
+_CLAIMS = 64
+"""Claims that are looked at in one step."""
+_SORTED = 64
+"""Endings, or what they give back, that are put in order for one unit of ``policies.steps``."""
 _EVALUATE = 40
 """What it costs to add up what running workloads give back, in units of ``policies.steps``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """The end of one running workload, or of one single pod.
-
-    ``at``: by the core's clock; infinite where nobody knows it.
-    ``began``: orders those whose end nobody knows.
-    """
-
-    at: float
-    began: float
-    key: GroupKey | None
-
-
-class Rooms:
-    """What is given back on the nodes of a snapshot, as arrays: an entry for each claim.
-
-    Claims of equal pods ask for the same, so what they ask for stands in a list, and is looked up once.
-    """
-
-    def __init__(self, view: Snapshot) -> None:
-        self.view = view
-        self._kinds: dict[Requests, int] = {}
-        self._of, self._rows, self._kind_of = array("q"), array("q"), array("q")
-        """By entry: the number of the ending, the row of the node, and the kind of requests."""
-
-    def add(self, number: int, node: str, requests: Requests) -> None:
-        """Add what the ending of that number gives back on the node."""
-        if (row := self.view.rows.get(node)) is not None:
-            self._of.append(number)
-            self._rows.append(row)
-            self._kind_of.append(self._kinds.setdefault(requests, len(self._kinds)))
-
-    def in_order(self, numbers: Sequence[int]) -> tuple[Sequence[int], NDArray[np.int64]]:
-        """Return all that is given back, by the endings of these numbers one after the other.
-
-        First where the part of each ending begins, and where the last one ends. Then the line, row and amount of each
-        part. Shape ``(3, parts)``.
-        """
-        of, rows, kinds = (np.array(some, dtype=np.int64) for some in (self._of, self._rows, self._kind_of))
-        place = np.empty(len(numbers), dtype=np.int64)
-        place[list(numbers)] = np.arange(len(numbers))
-        order = np.argsort(place[of], kind="stable")
-        parts = [self._lines(requests) for requests in self._kinds]
-        counts = np.array([len(part) for part in parts], dtype=np.int64)
-        flat = np.array([one for part in parts for one in part], dtype=np.int64).reshape(-1, 2)
-        begins = np.cumsum(counts) - counts
-        of, rows, kinds = place[of[order]], rows[order], kinds[order]
-        each = counts[kinds]
-        ends = np.cumsum(each)
-        which = np.arange(int(each.sum())) - np.repeat(ends - each, each) + np.repeat(begins[kinds], each)
-        bounds = np.searchsorted(np.repeat(of, each), np.arange(len(numbers) + 1)).tolist()
-        return bounds, np.stack((flat[which, 0], np.repeat(rows, each), flat[which, 1]))
-
-    def _lines(self, requests: Requests) -> list[tuple[int, int]]:
-        found = ((self.view.resources.get(name), amount) for name, amount in requests)
-        return [(line, amount) for line, amount in found if line is not None]
-
-
 class InOrder:
-    """Endings in their order, on the nodes of a snapshot. ``given_back`` adds up what the first of them give back."""
+    """The ends of running workloads and of single pods in their order, on the nodes of a snapshot.
 
-    def __init__(self, endings: Sequence[Ending], rooms: Rooms) -> None:
-        numbers = sorted(range(len(endings)), key=lambda number: _place(endings[number]))
-        self.endings = [endings[number] for number in numbers]
-        self.view = rooms.view
-        self._bounds, self._parts = rooms.in_order(numbers)
+    ``at``: the instants, by the core's clock; infinite where nobody knows.
+    ``keys``: the workloads; None for single pods.
+    ``known``: how many ends come at an instant that is known; these are the first ones.
+    """
+
+    at: NDArray[np.float64]
+    keys: Sequence[GroupKey | None]
+    known: int
+    view: Snapshot
+    _bounds: Sequence[int]
+    _parts: NDArray[np.int64]
 
     def given_back(self, count: int, begin: int = 0) -> NDArray[np.int64]:
         """By the first ``count`` of them, without those before ``begin``. Shape ``(resources, nodes)``."""
@@ -113,8 +66,77 @@ class InOrder:
         return given.reshape(lines, nodes)
 
 
-def _place(ending: Ending) -> tuple[float, float, str]:
-    return ending.at, ending.began, str(ending.key)
+class _Ends:
+    """Ends as they are found, and what each gives back on the nodes of a snapshot.
+
+    All of it stands in arrays, with an entry for each claim: a cluster has tens of thousands of them. Claims of equal
+    pods ask for the same, so what they ask for is looked up once.
+    """
+
+    def __init__(self, view: Snapshot) -> None:
+        self._view = view
+        self._at, self._began = array("d"), array("d")
+        self._keys: list[GroupKey | None] = []
+        self._kinds: dict[Requests, int] = {}
+        self._of, self._rows, self._kind_of = array("q"), array("q"), array("q")
+        """By entry: the number of the end, the row of the node, and the kind of requests."""
+
+    def end(self, at: float, began: float, key: GroupKey | None) -> int:
+        """Add an end, and return its number. ``began``: orders those whose instant nobody knows."""
+        self._at.append(at)
+        self._began.append(began)
+        self._keys.append(key)
+        return len(self._keys) - 1
+
+    def give_back(self, number: int, node: str, requests: Requests) -> None:
+        """Add what the end of that number gives back on the node."""
+        if (row := self._view.rows.get(node)) is not None:
+            self._of.append(number)
+            self._rows.append(row)
+            self._kind_of.append(self._kinds.setdefault(requests, len(self._kinds)))
+
+    def in_order(self) -> Steps[InOrder]:
+        """By their instants, then by when they began, then by name."""
+        ranks = {key: rank for rank, key in enumerate(sorted(filter(None, self._keys)))}
+        yield len(ranks)
+        at, named = np.array(self._at), np.array([-1 if key is None else ranks[key] for key in self._keys])
+        yield len(at) // _SORTED
+        order = np.lexsort((named, np.array(self._began), at))
+        place = np.empty(len(at), dtype=np.intp)
+        place[order] = np.arange(len(at))
+        keys = [self._keys[number] for number in order.tolist()]
+        yield len(at) // _SORTED
+        bounds, parts = yield from self._parts(place)
+        return InOrder(at[order], keys, int(np.isfinite(at).sum()), self._view, bounds, parts)
+
+    def _parts(self, place: NDArray[np.intp]) -> Steps[tuple[Sequence[int], NDArray[np.int64]]]:
+        """Return what is given back, by one end after the other. ``place``: that of each end, by its number.
+
+        First where the part of each end begins, and where the last one ends. Then the line, row and amount of each
+        part. Shape ``(3, parts)``.
+        """
+        of, rows, kinds = (np.array(some, dtype=np.int64) for some in (self._of, self._rows, self._kind_of))
+        of = place[of]
+        order = np.argsort(of, kind="stable")
+        of, rows, kinds = of[order], rows[order], kinds[order]
+        yield len(of) // _SORTED
+        by_kind = [self._lines(requests) for requests in self._kinds]
+        counts = np.array([len(lines) for lines in by_kind], dtype=np.int64)
+        flat = np.array([one for lines in by_kind for one in lines], dtype=np.int64).reshape(-1, 2)
+        begins, each = np.cumsum(counts) - counts, counts[kinds]
+        yield len(by_kind)
+        # The first part of each entry, counted on from where its kind begins.
+        firsts = np.cumsum(each) - each
+        which = np.arange(int(each.sum())) + np.repeat(begins[kinds] - firsts, each)
+        yield len(which) // _SORTED
+        parts = np.stack((flat[which, 0], np.repeat(rows, each), flat[which, 1]))
+        yield len(which) // _SORTED
+        bounds = np.searchsorted(of, np.arange(len(place) + 1))
+        return np.append(firsts, each.sum())[bounds].tolist(), parts
+
+    def _lines(self, requests: Requests) -> list[tuple[int, int]]:
+        found = ((self._view.resources.get(name), amount) for name, amount in requests)
+        return [(line, amount) for line, amount in found if line is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +169,7 @@ class Endings:
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Opening | None]:
         """Return the earliest room for the workload; None if all ends would not help, or the workload has changed."""
         ordered = yield from self.in_order(workload, now)
-        endings = ordered.endings
-        low, high = 0, len(endings)
+        low, high = 0, len(ordered.keys)
         plan = yield from self._plan(workload, demand, shape, ordered, high)
         if plan is None:
             return None
@@ -164,43 +185,40 @@ class Endings:
         rooms: dict[str, Counter[str]] = {}
         for pod, node in zip(plan.pods, plan.nodes.values(), strict=True):
             rooms.setdefault(node, Counter()).update(dict(pod.requests))
-        return Opening(rooms, *((endings[high - 1].at, endings[high - 1].key) if high else (now, None)))
+        return Opening(rooms, *((float(ordered.at[high - 1]), ordered.keys[high - 1]) if high else (now, None)))
 
     def in_order(self, before: Workload | None, now: float) -> Steps[InOrder]:
         """Sort what runs, and what starts in reserved room ``before`` that workload if one is given, by the ends."""
-        rooms, endings, numbers = Rooms(self._claims.snapshot()), list[Ending](), dict[object, int]()
+        ends, numbers = _Ends(self._claims.snapshot()), dict[object, int]()
         for count, (owner, claim) in enumerate(self._claims.all().items(), 1):
-            if not count % AT_ONCE:
-                yield AT_ONCE // 2
+            if not count % _CLAIMS:
+                yield 2 * _CLAIMS
             if claim.state is ClaimState.AWAITED:
                 continue
             of = claim.workload or owner
             if (number := numbers.get(of)) is None:
-                number = numbers[of] = len(endings)
                 workload = None if claim.workload is None else self._workloads.get(claim.workload)
                 began = inf if workload is None or workload.began is None else workload.began
-                endings.append(Ending(self._backfills.ends_at(owner, claim, now), began, claim.workload))
-            rooms.add(number, claim.node, claim.requests)
+                number = numbers[of] = ends.end(self._backfills.ends_at(owner, claim, now), began, claim.workload)
+            ends.give_back(number, claim.node, claim.requests)
         if before is not None:
-            self._add_reserved(before, endings, rooms)
-        yield len(endings) // 2
-        return InOrder(endings, rooms)
+            self._add_reserved(before, ends)
+        return (yield from ends.in_order())
 
-    def _add_reserved(self, workload: Workload, endings: list[Ending], rooms: Rooms) -> None:
+    def _add_reserved(self, workload: Workload, ends: _Ends) -> None:
         """Add the ends of what starts in reserved room before the workload."""
         for key, reservation in self._before(workload):
             other = self._workloads.get(key)
             duration = None if other is None else self._durations.of(other)
-            at = inf if duration is None else reservation.start_by + duration.seconds
+            number = ends.end(inf if duration is None else reservation.start_by + duration.seconds, inf, key)
             for node, wanted in reservation.rooms.items():
-                rooms.add(len(endings), node, tuple(wanted.items()))
-            endings.append(Ending(at, inf, key))
+                ends.give_back(number, node, tuple(wanted.items()))
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, ordered: InOrder, count: int
     ) -> Steps[Plan | None]:
         """A plan for the workload after the first ``count`` have ended; None if there is none."""
-        for flavored in (yield from self._flavored(workload, demand, shape, ordered.endings[:count])):
+        for flavored in (yield from self._flavored(workload, demand, shape, ordered.keys[:count])):
             with self._statements.of(workload) as statement:
                 view = statement.snapshot
                 if view.free.shape != ordered.view.free.shape:
@@ -234,7 +252,7 @@ class Endings:
         return [(key, one) for key, one in of if key != workload.key and one.priority >= workload.priority]
 
     def _flavored(
-        self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[Ending]
+        self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[GroupKey | None]
     ) -> Steps[list[tuple[Demand, Shape]]]:
         """What the workload asks of nodes with each assignment of flavors that there is quota for by then.
 
@@ -249,8 +267,8 @@ class Endings:
         choices: Choices[str] = Choices(picture.tree, picture.flavors, queue, {})
         assignments: list[Assignment] = []
         with self._quotas.statement(workload.key) as statement:
-            for ending in ended:
-                for use in () if ending.key is None else self._quotas.uses.of(ending.key).values():
+            for key in filter(None, ended):
+                for use in self._quotas.uses.of(key).values():
                     statement.give_back(use.queue, use.usage)
             found = choices.first(podsets)
             while found.fit is Fit.FITS and len(assignments) < _ASSIGNMENTS:

@@ -41,6 +41,8 @@ MOST_OF_TREE = 200
 _STEPS = 48
 """Instants at which ends are looked at: those between two of them count at the later one."""
 _AT_ONCE = 64
+_PODS = 8
+"""Pods whose durations, and what they ask for, are looked at for one unit of ``policies.steps``."""
 _LOOK, _QUOTA, _COUNT, _STEP = 2, 16, 24, 80
 """What it costs to come to a workload, to look for quota, to count what fits on all nodes, and to add up what ends, in
 units of ``policies.steps``."""
@@ -132,6 +134,7 @@ class Forecast:
             workload = self._workloads.get(key)
             if workload is None or workload.asked is None or not isinstance(workload.telling.cause, Lacks | QueueOrder):
                 continue
+            yield len(workload.asked.pods) // _PODS
             queue = self._quotas.members.queue_of(key) or ""
             duration = self._durations.of(workload)
             runs_s = inf if duration is None else duration.seconds
@@ -168,7 +171,9 @@ class Forecast:
     ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
         """Return the expectations, and the workloads whose start rests on an end that nobody knows."""
         left = yield from self._kinds(waiting)
-        course = _Course((yield from self._endings.in_order(None, now)), self._quotas, self._backfills, self._claims)
+        endings = yield from self._endings.in_order(None, now)
+        yield _STEP
+        course = _Course(endings, self._quotas, self._backfills, self._claims)
         found: dict[GroupKey, Expectation] = {}
         for instant, last in course.instants(now):
             yield _STEP
@@ -228,18 +233,17 @@ class _Course:
         self._ends: list[tuple[float, int, _Start]] = []
         """A heap of the ends of what started in the play."""
         self._started = 0
-        self.has_unknown_ends = any(ending.at == inf for ending in ordered.endings)
+        self.has_unknown_ends = ordered.known < len(ordered.keys)
 
     def instants(self, now: float) -> Iterator[tuple[float, GroupKey | None]]:
         """The present, then each instant at which something has ended by then, with what ended last."""
         yield now, None
-        endings = self._ordered.endings
-        known = sum(ending.at < inf for ending in endings)
+        known = self._ordered.known
         done = 0
         for step in range(2 * _STEPS):
             if done < known:
                 until = min(known, max(done + 1, known * (step + 1) // _STEPS))
-                instant = max(now, endings[until - 1].at)
+                instant = max(now, float(self._ordered.at[until - 1]))
             elif self._ends:
                 until, instant = done, self._ends[min(len(self._ends) - 1, len(self._ends) // _STEPS)][0]
             else:
@@ -250,13 +254,14 @@ class _Course:
 
     def _end(self, done: int, until: int, instant: float) -> GroupKey | None:
         """End what runs from ``done`` on up to ``until``, and what started in the play and ends by the instant."""
-        endings = self._ordered.endings[done:until]
-        given = self._ordered.given_back(until, done)
-        for free in dict.fromkeys((self._all, self._unreserved)):
-            free.add(given)
-        ends = [(ending.at, ending.key) for ending in endings[-1:]]
-        for ending in endings:
-            for use in () if ending.key is None else self._quotas.uses.of(ending.key).values():
+        ends = list[tuple[float, GroupKey | None]]()
+        if until > done:
+            given = self._ordered.given_back(until, done)
+            for free in dict.fromkeys((self._all, self._unreserved)):
+                free.add(given)
+            ends.append((float(self._ordered.at[until - 1]), self._ordered.keys[until - 1]))
+        for key in filter(None, self._ordered.keys[done:until]):
+            for use in self._quotas.uses.of(key).values():
                 if use.queue in self._tree.queues:
                     self._tree.free(use.queue, use.usage)
         while self._ends and self._ends[0][0] <= instant:
