@@ -95,7 +95,7 @@ def test_a_gang_is_known_by_what_makes_its_pods() -> None:
     core.handle(GroupSeen(group), 1.0)
     for pod in (*pods, *(replace(one, controller=maker) for one in gang("web", 2))):
         core.handle(PodSeen(pod), 1.0)
-    found = {key.name: view(one, 2.0).objects for key, one in core.state.workloads.items()}
+    found = {key.name: view(core.state, one, 2.0).objects for key, one in core.state.workloads.items()}
     assert found == {"train": ["podgroup/train"], "web": ["replicaset/web-5d9"]}
 
 

@@ -6,6 +6,7 @@ removes and renames none.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import BaseModel, Field, WithJsonSchema
@@ -19,6 +20,27 @@ BY_STATUS, NO_SUCH_GANG = "about:blank", "urn:muster:no-such-gang"
 STATUSES = ("PENDING", "PLANNED", "STARTING", "HOLDING", "RELEASING", "PARTIAL", "RUNNING", "STOPPING", "ENDED")
 Status = Annotated[str, WithJsonSchema({"type": "string", "enum": [*STATUSES]})]
 """The client takes any text: a later Muster may have more of them, and one of before has none."""
+
+
+class ExpectedStart(BaseModel):
+    """When a waiting gang is expected to start, by what is known of how long running workloads take."""
+
+    start: datetime = Field(description="The start.", examples=["2026-11-21T14:20:00Z"])
+    earliest: datetime = Field(
+        description="Begin of the span in which nine of ten such starts came.", examples=["2026-11-21T14:05:00Z"]
+    )
+    latest: datetime = Field(description="End of that span.", examples=["2026-11-21T16:40:00Z"])
+    as_of: datetime = Field(description="When this was worked out.", examples=["2026-11-21T12:00:00Z"])
+    after: str = Field(
+        default="",
+        description="Workload after whose end it starts, as NAMESPACE/NAME; else empty.",
+        examples=["team-a/llm-3"],
+    )
+    rests_on: str = Field(
+        default="",
+        description="How the duration of that workload is known, in words.",
+        examples=["its author's estimate of 6 h"],
+    )
 
 
 class MemberView(BaseModel):
@@ -79,6 +101,9 @@ class GangView(BaseModel):
         default=[],
         description="What makes its pods, and its PodGroup, each as KIND/NAME in lower case.",
         examples=[["job/train"]],
+    )
+    expected: ExpectedStart | None = Field(
+        default=None, description="When it is expected to start; null unless it waits for room or quota, or if unknown."
     )
 
 
@@ -141,6 +166,12 @@ class Explanation(BaseModel):
         examples=["preemption is off; on, 1 workload would be evicted for it"],
     )
     victims: list[VictimView] = Field(default=[], description="Those workloads.")
+    expected_start: str = Field(
+        default="",
+        description="When it is expected to start and what that rests on, in words; empty unless it waits for room or "
+        "quota.",
+        examples=["expected 14:20 UTC (between 14:05 and 16:40), after team-a/llm-3 ends"],
+    )
 
 
 class QuotaView(BaseModel):

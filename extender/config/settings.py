@@ -208,6 +208,10 @@ class Settings(BaseSettings):
         description="Where nobody knows when running workloads end, reserved nodes are drained: one workload of a "
         "queue tree at a time, and of all GPUs no larger share than this, unless one workload alone needs more.",
     )
+    forecast_s: SecondsOrOff = Field(
+        60.0,
+        description="How often the expected start of each waiting workload is worked out. off: never.",
+    )
     pod_trials: bool = Field(
         default=True,
         description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape. "
@@ -363,6 +367,7 @@ class Settings(BaseSettings):
             reserve_after_s=inf if self.backfill is Reserving.OFF else self.reserve_after_s,
             reservations=inf if self.backfill is Reserving.CONSERVATIVE else self.reservations,
             drain_share=self.drain_share,
+            forecast_s=_number(self.forecast_s),
             clique_of_domains=self.compute_domains_require_clique,
         )
 

@@ -388,7 +388,8 @@ class Engine:
 
     def workload_report(self, key: GroupKey) -> WorkloadReport | None:
         """How that one stands, if it is a job."""
-        return workload_report(self.state.limits, self.state.store.workloads, self.state.quotas, key)
+        state = self.state
+        return workload_report(state.limits, state.process, state.workloads, state.quotas, state.expectations, key)
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
         """The victims that are or would be evicted for it, for an operator. A question, not an event."""

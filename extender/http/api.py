@@ -110,11 +110,11 @@ def _routes(runner: Runner) -> APIRouter:
     @router.get("/gangs", summary="List all gangs, by namespace and name")
     async def list_gangs() -> list[GangView]:
         now = runner.clock()
-        return [view(gang, now) for _, gang in sorted(runner.core.state.workloads.items())]
+        return [view(runner.core.state, gang, now) for _, gang in sorted(runner.core.state.workloads.items())]
 
     @router.get("/gangs/{namespace}/{name:path}", summary="Show one gang", responses=unknown)
     async def get_gang(namespace: Namespace, name: Name) -> GangView:
-        return view(workload(namespace, name), runner.clock())
+        return view(runner.core.state, workload(namespace, name), runner.clock())
 
     @router.get(
         "/explain/{namespace}/{name:path}",

@@ -53,6 +53,7 @@ _AMOUNTS = {
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
 _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
+_QUANTILES = (0.1, 0.5, 0.9)
 _SIZES = ((1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))
 _LARGEST = "513+"
 _PREEMPTIONS = {Milestone.PREEMPTING: "begun", Milestone.WOULD_PREEMPT: "dry-run", Milestone.UNRESERVED: "failed"}
@@ -268,6 +269,17 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
         "Time since the first pod without a node, or the job, was created in any gang that waits for its start; of a "
         "job that was stopped since then, and not of one on hold or with the reason InvalidJob. 0: none waits.",
         _longest_wait_s(state, now),
+    )
+    yield gauges(
+        "expected_start_ratio",
+        "Quantiles of the last 100 starts in a ClusterQueue, or in none: the wait that came, over the wait that was "
+        "expected at first. 1: as expected.",
+        "cluster_queue quantile",
+        {
+            (queue, f"{quantile}"): float(np.quantile(errors, quantile))
+            for queue, errors in sorted(state.expectations.errors.items())
+            for quantile in _QUANTILES
+        },
     )
     yield gauge("nodes", "Nodes of the cluster.", len(state.claims.nodes))
     yield gauge("pods", "Pods of the cluster.", len(state.pods))

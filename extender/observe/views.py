@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from extender.api.models import GangView, MemberView
+from datetime import UTC, datetime
+
+from extender.api.models import ExpectedStart, GangView, MemberView
 from extender.core.explain.reasons import reason_of, turn_text
+from extender.core.ledger.state import State
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
@@ -12,7 +15,7 @@ from policies.model.mentions import full
 from policies.words import natural
 
 
-def view(gang: Workload, now: float) -> GangView:
+def view(state: State, gang: Workload, now: float) -> GangView:
     """The gang as of ``now``; ``waiting_on_nodes``: nodes that were refused -> seconds until they are tried again."""
     telling, reason = gang.telling, reason_of(gang.telling.cause)
     return GangView(
@@ -33,6 +36,21 @@ def view(gang: Workload, now: float) -> GangView:
         status_for_s=round(now - gang.status.since, 3),
         statuses=[(round(now - at, 3), status) for at, status in gang.status.steps],
         objects=_objects(gang),
+        expected=_expected(state, gang),
+    )
+
+
+def _expected(state: State, gang: Workload) -> ExpectedStart | None:
+    """To the second: nothing is known more exactly."""
+    if (found := state.expectations.of.get(gang.key)) is None:
+        return None
+    start, earliest, latest, as_of = (
+        datetime.fromtimestamp(round(instant - state.process.epoch), UTC)
+        for instant in (found.start, found.earliest, found.latest, found.as_of)
+    )
+    after = "" if found.after is None else str(found.after)
+    return ExpectedStart(
+        start=start, earliest=earliest, latest=latest, as_of=as_of, after=after, rests_on=found.rests_on
     )
 
 

@@ -37,7 +37,7 @@ def test_members_beyond_the_quorum_that_wait_have_a_reason() -> None:
         "2 members are bound; 2 more members wait: 0 of 1 members fit at once: "
         "0 of 2 nodes have room for 8 nvidia.com/gpu"
     )
-    assert view(script.gang("train"), script.now).waiting == 2
+    assert view(script.core.state, script.gang("train"), script.now).waiting == 2
     told = explain(script.core.state, script.gang("train"), script.now)
     assert told.remedies[0] == "2 more nodes with 8 GPUs free in the cluster"
     script.advance(100)
@@ -55,7 +55,7 @@ def test_the_reason_of_surplus_members_ends_with_them() -> None:
     assert "2 members are bound; 1 more member waits: " in script.message("train")
     script.gone(waiting[1])
     assert script.message("train") == "2 members are bound"
-    assert view(script.gang("train"), script.now).waiting == 0
+    assert view(script.core.state, script.gang("train"), script.now).waiting == 0
 
 
 def test_surplus_members_that_somebody_else_gates_say_so() -> None:

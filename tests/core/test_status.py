@@ -188,7 +188,7 @@ def test_the_api_has_it_with_its_changes() -> None:
     script = Script(*cluster("a: 2x8"), *(pods := gang("train", 2)))
     script.run(pods)
     script.advance(60)
-    seen = view(script.gang("train"), script.now)
+    seen = view(script.core.state, script.gang("train"), script.now)
     assert seen.status == RUNNING
     assert 60 <= seen.status_for_s == seen.statuses[-1][0] < seen.statuses[0][0]
     assert [status for _, status in seen.statuses] == [PENDING, PLANNED, HOLDING, RELEASING, RUNNING]

@@ -162,8 +162,10 @@ class VirtualStage:
         return list(self._api.pods.values())
 
     def gangs(self) -> dict[str, GangView]:
-        gangs = {} if self.core is None else self.core.state.workloads
-        return {key.name: view(gang, self._clock.now) for key, gang in gangs.items()}
+        if self.core is None:
+            return {}
+        state = self.core.state
+        return {key.name: view(state, gang, self._clock.now) for key, gang in state.workloads.items()}
 
     def held(self) -> int:
         assert self.core is not None

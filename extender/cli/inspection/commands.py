@@ -252,8 +252,8 @@ def _follow(
                 pause(EVERY_S)
 
 
-_PASSES = ("for_s", "status_for_s", "story", "statuses", "waiting_on_nodes")
-"""Fields that are others after every second."""
+_PASSES = ("for_s", "status_for_s", "story", "statuses", "waiting_on_nodes", "as_of", "earliest", "latest")
+"""Fields that are others after every second, or whenever starts are worked out."""
 
 
 def _lasting(told: Any) -> Any:

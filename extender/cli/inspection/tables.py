@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
@@ -25,6 +26,8 @@ def show_explanation(told: Explanation, out: Console) -> None:
     head = plain(f"{gang.namespace}/{gang.name}  ", "bold")
     out.print(head.append_text(_state(gang.state)).append(f" for {span(gang.for_s)}"))
     out.print(plain(gang.message))
+    if told.expected_start:
+        out.print(plain(told.expected_start))
     if gang.status:
         out.print(plain(f"status: {gang.status} for {span(gang.status_for_s)}"))
     least = "unknown" if gang.min_member is None else gang.min_member
@@ -64,15 +67,24 @@ def _show_preemption(told: Explanation, out: Console) -> None:
 
 
 def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
-    """All gangs, one to a line."""
-    rows = [
-        (one.namespace, one.name, _state(one.state), f"{one.bound}", f"{one.held}", f"{one.members}",
-         "?" if one.min_member is None else f"{one.min_member}", span(one.for_s), one.message)
+    """All gangs, one to a line. The expected start has a column where any of them has one."""
+    heads = ["NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE"]
+    rows: list[list[str | Text]] = [
+        [one.namespace, one.name, _state(one.state), f"{one.bound}", f"{one.held}", f"{one.members}",
+         "?" if one.min_member is None else f"{one.min_member}", span(one.for_s), one.message]
         for one in gangs
     ]  # fmt: skip
-    heads = ("NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE")
+    if any(one.expected is not None for one in gangs):
+        heads.insert(-1, "STARTS")
+        for row, one in zip(rows, gangs, strict=True):
+            row.insert(-1, "" if one.expected is None else _instant(one.expected.start))
     drop = ("HELD", "BOUND", "MIN", "FOR")
     out.print(grid(heads, rows, drop=drop, below="MESSAGE") if rows else "no gangs found")
+
+
+def _instant(start: datetime) -> str:
+    """As reasons have it: ``2026-11-21 14:20 UTC``."""
+    return f"{start:%Y-%m-%d %H:%M} UTC"
 
 
 def show_domains(domains: Sequence[DomainStock], of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:

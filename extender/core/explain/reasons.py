@@ -13,6 +13,7 @@ from math import inf
 from typing import NamedTuple, assert_never, get_args
 
 from extender.core import causes
+from extender.core.ledger.expectations import Expectation
 from policies.model import Victim
 from policies.model.mentions import Mention, mentioned
 from policies.model.queues import VOLCANO, Strategy
@@ -632,6 +633,32 @@ def _reserved(fact: causes.RoomReserved) -> str:
         return text
     ended = f"after {mentioned([Mention(fact.after.namespace, str(fact.after))])} has ended"
     return f"{text}, {ended}; that rests on {fact.rests_on}" if fact.rests_on else f"{text}, {ended}"
+
+
+@lru_cache(maxsize=1024)
+def expectation_text(expected: Expectation, epoch: float) -> str:
+    """``"expected 14:20 UTC (between 14:05 and 16:40), after team-a/llm-3 ends; rests on its author's ..."``.
+
+    Instants on another day than that of the expectation have their date. ``epoch``: the core's clock at 1970.
+    """
+    begin, start, earliest, latest = (
+        datetime.fromtimestamp(instant - epoch, UTC)
+        for instant in (expected.as_of, expected.start, expected.earliest, expected.latest)
+    )
+
+    def on(instant: datetime, day: datetime) -> str:
+        return f"{instant:%H:%M}" if instant.date() == day.date() else f"{instant:%Y-%m-%d %H:%M}"
+
+    text = f"expected {on(start, begin)} UTC (between {on(earliest, begin)} and {on(latest, begin)})"
+    if (key := expected.after) is None:
+        return text
+    ends = Mention(key.namespace, f"after {key} ends", other="after a workload of another namespace ends")
+    rests_on = f"; rests on {expected.rests_on}" if expected.rests_on else ""
+    return f"{text}, {mentioned([ends])}{rests_on}"
+
+
+NO_EXPECTATION = "expected start unknown: nobody knows when what runs ends"
+"""Said where a start rests on ends for which no duration is known."""
 
 
 def instant_text(wall: float) -> str:

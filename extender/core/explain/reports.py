@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from extender.core.explain.reasons import Reason, reason_of, text_of
+from extender.core.explain.reasons import Reason, expectation_text, reason_of, text_of
 from extender.core.explain.telling import for_namespace
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.durations import Durations
+from extender.core.ledger.expectations import Expectations
 from extender.core.ledger.pending import Pending, QueueView, put_off
 from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Process
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
@@ -242,6 +244,7 @@ class WorkloadReport:
     ``reserved``: whether it has quota.
     ``admitted``: whether the job was started with that quota, on nodes.
     ``reason``: why it is in this state.
+    ``expected``: when it is expected to start, in words; empty where that is not known.
     """
 
     key: GroupKey
@@ -254,10 +257,16 @@ class WorkloadReport:
     admitted: bool
     finished: bool
     reason: Reason
+    expected: str = ""
 
 
 def workload_report(
-    limits: Limits, workloads: Mapping[GroupKey, Workload], quotas: Quotas, key: GroupKey
+    limits: Limits,
+    process: Process,
+    workloads: Mapping[GroupKey, Workload],
+    quotas: Quotas,
+    expectations: Expectations,
+    key: GroupKey,
 ) -> WorkloadReport | None:
     """The report of the workload; None if it is unknown, is no job, or names no LocalQueue.
 
@@ -269,6 +278,8 @@ def workload_report(
     if workload is None or job is None or not local or local.startswith(VOLCANO) or not job.seen.managed:
         return None
     queue, reserved = quotas.queue_of(key), key in quotas.uses
+    expected = expectations.stated.get(key)
+    text = "" if expected is None else expectation_text(expected, process.epoch)
     now, told = workload.telling.cause, workload.telling.told.cause
     return WorkloadReport(
         key,
@@ -281,6 +292,7 @@ def workload_report(
         reserved and not job.seen.suspended and not job.awaits_nodes,
         job.seen.finished,
         _for_readers(limits, key, reason_of(told if told is not None and type(told) is type(now) else now)),
+        for_namespace(text, key.namespace, limits),
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from extender.core import causes
 from extender.core.answers import Untold
 from extender.core.effects import AnswerBind, Cause, Effect, Evict, Hint, Milestone, Reached, Report, SuspendJob
-from extender.core.explain.reasons import reason_of, turn_text
+from extender.core.explain.reasons import expectation_text, reason_of, turn_text
+from extender.core.ledger.expectations import Expectations
 from extender.core.ledger.store import Counts, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
@@ -30,7 +31,9 @@ class Reporter:
     """Keeps the one current reason of each workload, and reports it."""
 
     _limits: Limits
+    _process: Process
     _store: Store
+    _expectations: Expectations
     _outbox: Outbox
 
     def explain(self, workload: Workload, cause: causes.Cause, now: float, *, noted: bool = False) -> None:
@@ -59,6 +62,8 @@ class Reporter:
             # Users look at the job, and an Event costs the API server half as much as a Binding.
             member, owner = None, workload.job.seen.owner
         said = reason_of(telling.cause)
+        if (expected := self._expectations.of.get(workload.key)) is not None:
+            said = said._replace(message=f"{said.message}; {expectation_text(expected, self._process.epoch)}")
         counts = len(members.live), len(members.bound)
         if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
             report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)

@@ -100,7 +100,8 @@ def _conditions(report: WorkloadReport, former: dict[str, Condition]) -> Iterato
     if report.reserved:
         yield condition(RESERVED, "True", RESERVED, f"Quota reserved in ClusterQueue {report.queue}")
     else:
-        yield condition(RESERVED, "False", why, report.reason.message)
+        message = f"{report.reason.message}; {report.expected}" if report.expected else report.reason.message
+        yield condition(RESERVED, "False", why, message)
     if report.admitted:
         yield condition(ADMITTED, "True", ADMITTED, f"Started with quota of ClusterQueue {report.queue}")
     else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
 from extender.core.causes import NoRoom, Partial
+from extender.core.explain.reasons import NO_EXPECTATION, expectation_text
 from extender.core.ledger.state import State
 from extender.core.preemption.outlook import Outlook
 from extender.core.queue.planner import Statements
@@ -18,6 +19,7 @@ from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.topology import in_order
 from extender.observe.views import view
 from policies.model import Pod
+from policies.model.mentions import full
 from policies.statement import Statement
 from policies.words import devices, listed, many, natural
 
@@ -36,7 +38,7 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
     question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(
-        gang=view(gang, now),
+        gang=view(state, gang, now),
         asks=_asks(gang),
         to_be_made=_to_be_made(gang),
         places=_places(state, gang),
@@ -46,8 +48,15 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
         domains_in_all=question.level.inhabited() if question is not None and question.level is not None else 0,
         remedies=remedies(state, gang, statement, questions, now),
         preemption="" if outlook is None else outlook.text,
+        expected_start=_expected_start(state, gang),
         victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
     )
+
+
+def _expected_start(state: State, gang: Workload) -> str:
+    if (expected := state.expectations.of.get(gang.key)) is not None:
+        return full(expectation_text(expected, state.process.epoch), gang.key.namespace)
+    return NO_EXPECTATION if gang.key in state.expectations.unknown else ""
 
 
 def _asks(gang: Workload) -> list[str]:
