@@ -208,9 +208,11 @@ class Settings(BaseSettings):
         description="Where nobody knows when running workloads end, reserved nodes are drained: one workload of a "
         "queue tree at a time, and of all GPUs no larger share than this, unless one workload alone needs more.",
     )
-    forecast_s: SecondsOrOff = Field(
+    forecast_s: float = Field(
         60.0,
-        description="How often the expected start of each waiting workload is worked out. off: never.",
+        ge=0,
+        le=86_400,
+        description="How often it is worked out when the waiting workloads are expected to start. 0: never.",
     )
     pod_trials: bool = Field(
         default=True,
@@ -367,7 +369,7 @@ class Settings(BaseSettings):
             reserve_after_s=inf if self.backfill is Reserving.OFF else self.reserve_after_s,
             reservations=inf if self.backfill is Reserving.CONSERVATIVE else self.reservations,
             drain_share=self.drain_share,
-            forecast_s=_number(self.forecast_s),
+            forecast_s=self.forecast_s or inf,
             clique_of_domains=self.compute_domains_require_clique,
         )
 

@@ -204,7 +204,14 @@ WRITTEN_ON_JOBS = {
 }
 """The annotations that Muster writes on a job that it starts, and removes when the job is suspended again."""
 
-_TYPES = {"bool": "true or false", "int": "whole number", "float": "number", "str": "text", "Path": "file"}
+_TYPES = {
+    "bool": "true or false",
+    "int": "whole number",
+    "float": "number",
+    "str": "text",
+    "datetime": "instant",
+    "Path": "file",
+}
 _LIMITS = {annotated_types.Ge: "from", annotated_types.Gt: "above", annotated_types.Le: "to"}
 
 

@@ -39,7 +39,9 @@ from policies.steps import Steps, grouped, ordered
 MOST_OF_TREE = 200
 """Workloads of one queue tree for which a start is expected, the first in their order."""
 _STEPS = 48
-"""Instants at which ends are looked at: those between two of them count at the later one."""
+"""About so many times are ends of running workloads looked at: those in between count at the next one."""
+_MOST_STEPS = 4 * _STEPS
+"""As many as there are at most, with the ends of workloads that start in the play."""
 _AT_ONCE = 64
 _PODS = 8
 """Pods whose durations, and what they ask for, are looked at for one unit of ``policies.steps``."""
@@ -108,6 +110,8 @@ class Forecast:
 
     def __post_init__(self) -> None:
         self._due = 0.0
+        self._idle = True
+        """Whether nothing waited the last time. What comes first then gets its expectation in the same cycle."""
 
     def due(self) -> float | None:
         """When the queue is played next, if ever."""
@@ -115,13 +119,14 @@ class Forecast:
 
     def review(self, now: float) -> Steps[None]:
         """Play the queue if it is time. Each waiting workload has its expectation then, or none."""
-        if (due := self.due()) is None or now < due:
+        if (due := self.due()) is None or (now < due and not self._idle):
             return
         self._due = now + self._limits.forecast_s
         try:
             waiting = yield from self._in_line()
         except PolicyError:
             waiting = []  # the turns of the workloads say so
+        self._idle = not waiting
         found, unknown = (yield from self._play(waiting, now)) if waiting else ({}, {})
         self._expectations.renew(found, unknown)
 
@@ -238,16 +243,18 @@ class _Course:
     def instants(self, now: float) -> Iterator[tuple[float, GroupKey | None]]:
         """The present, then each instant at which something has ended by then, with what ended last."""
         yield now, None
-        known = self._ordered.known
+        known, at = self._ordered.known, self._ordered.at
         done = 0
-        for step in range(2 * _STEPS):
-            if done < known:
-                until = min(known, max(done + 1, known * (step + 1) // _STEPS))
-                instant = max(now, float(self._ordered.at[until - 1]))
-            elif self._ends:
-                until, instant = done, self._ends[min(len(self._ends) - 1, len(self._ends) // _STEPS)][0]
-            else:
+        for _ in range(_MOST_STEPS):
+            if done == known and not self._ends:
                 return
+            # Of those that run, and of those that started in the play, a part ends at a time: whatever comes sooner.
+            until = min(known, done + 1 + known // _STEPS)
+            instant = float(at[until - 1]) if until > done else inf
+            if self._ends:
+                instant = min(instant, heapq.nsmallest(1 + len(self._ends) // _STEPS, self._ends)[-1][0])
+            until = done + int(np.searchsorted(at[done:known], instant, side="right"))
+            instant = max(now, instant)
             last = self._end(done, until, instant)
             done = until
             yield instant, last

@@ -1,0 +1,180 @@
+"""When waiting workloads are expected to start, and where that is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.core.effects import Report
+from extender.core.limits import Limits
+from extender.observe.explain.explanation import explain
+from extender.observe.views import view
+from policies.model import RunTerms, Topology
+from policies.model.queues import Strategy
+from tests.builders import cluster, key
+from tests.core.backfilling import Backlog
+from tests.core.queues import cluster_queue, flavor, in_queue, show
+from tests.core.script import Script
+
+ON = Limits(forecast_s=60)
+QUEUE = "team"
+
+
+def expected(script: Script, name: str) -> float | None:
+    """Seconds from now to the expected start."""
+    found = script.core.state.expectations.of.get(key(name))
+    return None if found is None else found.start - script.now
+
+
+def reported(script: Script, name: str) -> list[str]:
+    """What was reported of it."""
+    return [one.message for one in script.effects if isinstance(one, Report) and one.key == key(name)]
+
+
+def test_a_start_follows_the_ends_that_make_room() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=ON)
+    script.start("first", 1, 1000)
+    script.start("second", 1, 3000)
+    script.wait("big", 2, 500)
+    script.wait("small", 1, 100)
+    script.advance(61)
+    assert expected(script, "big") == pytest.approx(3000 - 61, abs=10)
+    assert expected(script, "small") == pytest.approx(1000 - 61, abs=10)
+    shown = view(script.core.state, script.gang("big"), script.now).expected
+    assert shown is not None
+    assert (shown.after, shown.rests_on) == ("default/second", "its author's estimate of 50 min")
+    assert shown.earliest < shown.start < shown.latest
+    assert (
+        "ends; rests on its author's estimate of 50 min"
+        in explain(script.core.state, script.gang("big"), script.now).expected_start
+    )
+
+
+def test_what_rests_on_an_unknown_end_is_said_to_be_unknown() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    script.start("first", 1)
+    script.wait("next", 1, 100)
+    script.advance(61)
+    assert expected(script, "next") is None
+    said = explain(script.core.state, script.gang("next"), script.now).expected_start
+    assert said == "expected start unknown: nobody knows when what runs ends"
+
+
+def test_a_required_clique_waits_for_one_clique() -> None:
+    script = Backlog(*cluster("a: 2x8", "b: 2x8"), limits=ON)
+    ends: dict[str, float] = {}
+    for number, runs_s in enumerate((1000.0, 2000.0, 3000.0, 4000.0)):
+        pods = script.start(f"run-{number}", 1, runs_s)
+        clique = script.pods[pods[0].uid].node or ""
+        ends[clique[0]] = max(ends.get(clique[0], 0.0), runs_s)
+    script.wait("pair", 2, 500, topology=Topology("clique"))
+    script.advance(61)
+    assert expected(script, "pair") == pytest.approx(min(ends.values()) - 61, abs=10)
+
+
+def test_the_order_of_priorities_decides_who_gets_the_room() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    script.start("first", 1, 1000)
+    script.wait("low", 1, 500)
+    script.wait("high", 1, 700, priority=10)
+    script.advance(61)
+    assert expected(script, "high") == pytest.approx(1000 - 61, abs=10)
+    assert expected(script, "low") == pytest.approx(1700 - 61, abs=10)
+
+
+def _queued(strategy: Strategy) -> Backlog:
+    script = Backlog(*cluster("-: 4x8"), limits=ON)
+    queue = replace(cluster_queue(QUEUE, {"gpus": 16}), strategy=strategy)
+    show(script, flavor("gpus"), queue)
+    for name, size, runs_s in (("first", 1, 1000), ("second", 1, 3000), ("head", 2, 500), ("behind", 1, 100)):
+        pods = [replace(pod, run=RunTerms(runs_s), created=script.now) for pod in in_queue(name, size, gpus=8)]
+        script.see(pods)
+        script.run(pods)
+    script.advance(61)
+    return script
+
+
+def test_quota_is_waited_for_as_room_is() -> None:
+    script = _queued(Strategy.BEST_EFFORT)
+    assert expected(script, "head") == pytest.approx(3000 - 61, abs=10)
+    assert expected(script, "behind") == pytest.approx(1000 - 61, abs=10)
+
+
+def test_nothing_passes_the_head_of_a_strict_queue() -> None:
+    script = _queued(Strategy.STRICT)
+    assert expected(script, "head") == pytest.approx(3000 - 61, abs=10)
+    assert expected(script, "behind") == pytest.approx(3500 - 61, abs=10)
+
+
+def test_a_restart_expects_the_same() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=ON)
+    script.start("first", 2, 1000)
+    script.wait("next", 2, 500)
+    script.advance(61)
+    again = Backlog(*cluster("a: 2x8"), *script.pods.values(), now=script.now, limits=ON)
+    again.advance(61)
+    before, after = expected(script, "next"), expected(again, "next")
+    assert before is not None
+    assert after == pytest.approx(before - 61, abs=10)
+
+
+def test_past_starts_tell_the_span() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    running = script.start("run", 1, 1000)
+    for number in range(12):
+        name = f"next-{number}"
+        pods = script.wait(name, 1, 1000)
+        script.advance(700)
+        script.end(running)
+        script.run(pods)
+        running = pods
+    errors = script.core.state.expectations.errors[""]
+    assert len(errors) == 12
+    assert all(error == pytest.approx(0.7, abs=0.05) for error in errors)
+    script.wait("last", 1, 1000)
+    script.advance(61)
+    assert script.core.state.expectations.of[key("last")].spread == pytest.approx(1 / 0.7, abs=0.1)
+
+
+def test_a_report_names_the_expected_start_and_none_is_made_for_it() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    script.start("first", 1, 10_000)
+    script.wait("next", 1, 100)
+    script.advance(3000)
+    reports = reported(script, "next")
+    assert "; expected " in reports[-1]
+    script.advance(6000)
+    assert reported(script, "next") == reports
+
+
+@given(
+    st.lists(st.integers(2, 40), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 20)), min_size=1, max_size=6),
+)
+@settings(max_examples=40, deadline=None)
+def test_with_exact_durations_starts_come_when_they_are_expected(
+    running: list[int], waiting: list[tuple[int, int]]
+) -> None:
+    """The referee tries each hundredth second in turn: who is next and has room starts, and then who is behind."""
+    script = Backlog(*cluster(f"a: {len(running)}x8"), limits=ON)
+    ends: list[tuple[float, int]] = []
+    for number, hundreds in enumerate(running):
+        script.start(f"run-{number}", 1, 100.0 * hundreds)
+        ends.append((hundreds, 1))
+    left = {f"wait-{number}": min(size, len(running)) for number, (size, _) in enumerate(waiting)}
+    runs = {f"wait-{number}": hundreds for number, (_, hundreds) in enumerate(waiting)}
+    for name, size in left.items():
+        script.wait(name, size, 100.0 * runs[name])
+    script.advance(61)
+    found = {name: script.core.state.expectations.of[key(name)].start for name in left}
+    began = script.now - 61
+    for at in range(2, 200):
+        for name, size in list(left.items()):
+            if sum(nodes for end, nodes in ends if end > at) + size <= len(running):
+                assert found[name] == pytest.approx(began + 100.0 * at, abs=30), name
+                ends.append((at + runs[name], size))
+                del left[name]
+    assert not left
