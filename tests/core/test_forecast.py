@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.core.effects import Report
+from extender.core.ledger.expectations import Expectation
 from extender.core.limits import Limits
 from extender.observe.explain.explanation import explain
 from extender.observe.views import view
@@ -150,31 +151,49 @@ def test_a_report_names_the_expected_start_and_none_is_made_for_it() -> None:
     assert reported(script, "next") == reports
 
 
+@pytest.mark.parametrize(
+    ("later_s", "start", "changes"), [(30, 5000, False), (60, 1050, False), (60, 1090, False), (60, 1200, True)]
+)
+def test_objects_name_another_start_seldom(later_s: float, start: float, *, changes: bool) -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    script.start("first", 1, 10_000)
+    script.wait("next", 1, 100)
+    expectations = script.core.state.expectations
+    before, now = Expectation(1000, 0), Expectation(start, later_s)
+    expectations.stated = {key("next"): before}
+    expectations.renew({key("next"): now}, {})
+    assert expectations.of[key("next")] is now
+    assert expectations.stated[key("next")] is (now if changes else before)
+
+
 @given(
     st.lists(st.integers(2, 40), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 20)), min_size=1, max_size=6),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_with_exact_durations_starts_come_when_they_are_expected(
     running: list[int], waiting: list[tuple[int, int]]
 ) -> None:
-    """The referee tries each hundredth second in turn: who is next and has room starts, and then who is behind."""
-    script = Backlog(*cluster(f"a: {len(running)}x8"), limits=ON)
-    ends: list[tuple[float, int]] = []
+    """The referee goes from end to end: who is next in line and has room starts, and then who is behind."""
+    nodes = len(running)
+    script = Backlog(*cluster(f"a: {nodes}x8"), limits=ON)
+    durations, ends = script.core.state.durations, list[tuple[float, int]]()
     for number, hundreds in enumerate(running):
         script.start(f"run-{number}", 1, 100.0 * hundreds)
-        ends.append((hundreds, 1))
-    left = {f"wait-{number}": min(size, len(running)) for number, (size, _) in enumerate(waiting)}
-    runs = {f"wait-{number}": hundreds for number, (_, hundreds) in enumerate(waiting)}
-    for name, size in left.items():
-        script.wait(name, size, 100.0 * runs[name])
+    for number, (size, hundreds) in enumerate(waiting):
+        script.wait(f"wait-{number}", min(size, nodes), 100.0 * hundreds)
     script.advance(61)
+    for number in range(nodes):
+        end = durations.end(script.gang(f"run-{number}"), script.now)
+        assert end is not None
+        ends.append((end.at, 1))
+    left = {f"wait-{number}": (min(size, nodes), 100.0 * hundreds) for number, (size, hundreds) in enumerate(waiting)}
     found = {name: script.core.state.expectations.of[key(name)].start for name in left}
-    began = script.now - 61
-    for at in range(2, 200):
-        for name, size in list(left.items()):
-            if sum(nodes for end, nodes in ends if end > at) + size <= len(running):
-                assert found[name] == pytest.approx(began + 100.0 * at, abs=30), name
-                ends.append((at + runs[name], size))
+    while left:
+        now = min(end for end, _ in ends)
+        ends = [(end, size) for end, size in ends if end > now]
+        for name, (size, runs_s) in list(left.items()):
+            if sum(used for _, used in ends) + size <= nodes:
+                assert found[name] == now, name
+                ends.append((now + runs_s, size))
                 del left[name]
-    assert not left
