@@ -69,7 +69,9 @@ def test_members_and_domains_are_in_the_order_in_which_people_count() -> None:
     assert [one.name for one in domains(script.core.state)] == [f"c{at}" for at in range(11)]
     named = [replace(pod, index=None, name=f"web-{at}-x") for at, pod in enumerate(gang("web", 11))]
     script.see(reversed(named))
-    assert [one.name for one in view(script.core.state, script.gang("web"), script.now).pods] == [f"web-{at}-x" for at in range(11)]
+    assert [one.name for one in view(script.core.state, script.gang("web"), script.now).pods] == [
+        f"web-{at}-x" for at in range(11)
+    ]
 
 
 def test_its_status_is_shown_with_its_changes_among_the_history() -> None:

@@ -38,9 +38,9 @@ from policies.steps import Steps, grouped, ordered
 
 MOST_OF_TREE = 200
 """Workloads of one queue tree for which a start is expected, the first in their order."""
-_STEPS = 48
+_STEPS = 32
 """About so many times are ends of running workloads looked at: those in between count at the next one."""
-_MOST_STEPS = 4 * _STEPS
+_MOST_STEPS = 3 * _STEPS
 """As many as there are at most, with the ends of workloads that start in the play."""
 _AT_ONCE = 64
 _PODS = 8
