@@ -252,8 +252,11 @@ def _follow(
                 pause(EVERY_S)
 
 
-_PASSES = ("for_s", "status_for_s", "story", "statuses", "waiting_on_nodes", "as_of", "earliest", "latest")
-"""Fields that are others after every second, or whenever starts are worked out."""
+_PASSES = (
+    *("for_s", "status_for_s", "story", "statuses", "waiting_on_nodes"),
+    *("as_of", "earliest", "latest", "expected_start"),
+)
+"""Fields that change every second, or whenever expected starts are worked out."""
 
 
 def _lasting(told: Any) -> Any:

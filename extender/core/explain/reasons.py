@@ -657,8 +657,8 @@ def expectation_text(expected: Expectation, epoch: float) -> str:
     return f"{text}, {mentioned([ends])}{rests_on}"
 
 
-NO_EXPECTATION = "expected start unknown: nobody knows when what runs ends"
-"""Said where a start rests on ends for which no duration is known."""
+NO_EXPECTATION = "expected start unknown: how long running workloads take is not known"
+"""The text where a start rests on an end for which no duration is known."""
 
 
 def instant_text(wall: float) -> str:
