@@ -212,7 +212,7 @@ class Settings(BaseSettings):
         60.0,
         ge=0,
         le=86_400,
-        description="How often the expected starts of waiting workloads are worked out, once in so many seconds. 0: never.",
+        description="How often the expected starts of waiting workloads are worked out. 0: never.",
     )
     pod_trials: bool = Field(
         default=True,
