@@ -1,4 +1,4 @@
-"""Answers: the events that report how an effect (``extender.core.effects``) has ended."""
+"""Answers: the events that report the outcome of an effect (``extender.core.effects``)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Outcome(Enum):
 
     DONE = auto()
     REFUSED = auto()
-    """The API server said no, or the call was given up before anything was sent: nothing was written."""
+    """The API server refused the write, or the call was given up before it was sent: nothing was written."""
     UNKNOWN = auto()
-    """It may have been written: the watch will tell."""
+    """The write may have been carried out: the watch shows it then."""
     UNSENT = auto()
-    """Of a job: the API server did not answer when it was to be read first, so nothing was written."""
+    """The API server did not answer the read of a job before the write, so nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class BindingPosted:
 
 @dataclass(frozen=True, slots=True)
 class Nominated:
-    """A nomination has ended; ``detail`` says why it could not be written although it was retried."""
+    """A nomination has ended; ``detail`` says why it could not be written, retries included."""
 
     uid: str
     node: str
@@ -41,7 +41,7 @@ class Nominated:
 
 @dataclass(frozen=True, slots=True)
 class Ungated:
-    """A member's gate is off, or it could not be taken off although it was retried: then ``detail`` says why."""
+    """The gate of a member was removed; ``detail`` says why it could not be, retries included."""
 
     uid: str
     detail: str = ""
@@ -59,7 +59,7 @@ class JobWritten:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """``Reserve`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+    """``Reserve`` has ended; ``detail`` says why it could not be carried out, retries included."""
 
     key: GroupKey
     pod: Pod | None
@@ -71,7 +71,7 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """``Enqueue`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+    """``Enqueue`` has ended; ``detail`` says why it could not be carried out, retries included."""
 
     key: GroupKey
     detail: str = ""
@@ -79,7 +79,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Deallocated:
-    """``Deallocate`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+    """``Deallocate`` has ended; ``detail`` says why it could not be carried out, retries included."""
 
     effect: Deallocate
     detail: str = ""
@@ -87,7 +87,7 @@ class Deallocated:
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """A write that nothing waits for could not be carried out although it was retried."""
+    """A write that nothing waits for could not be carried out, retries included."""
 
     effect: Wake | Confirm | Hint | Nominate
 
@@ -101,7 +101,7 @@ class Untold:
 
 @dataclass(frozen=True, slots=True)
 class CapacityAnswered:
-    """What has become of the nodes that were asked for, in that attempt; ``detail`` says why there are none."""
+    """The outcome of a request for nodes. ``attempt``: which request of the job; ``detail``: why there are no nodes."""
 
     key: GroupKey
     attempt: int
@@ -110,22 +110,22 @@ class CapacityAnswered:
 
 
 class Verdict(Enum):
-    """Answer of the API server to the dry-run creation of a pod."""
+    """The answer of the API server to the dry-run creation of a pod."""
 
     PASSED = auto()
     REFUSED = auto()
     """The API server refuses every pod of that shape, as far as is known."""
     NOT_NOW = auto()
-    """A ResourceQuota has no room for it, or an admission webhook does not answer: that may pass at any moment."""
+    """A ResourceQuota has no room for it, or an admission webhook does not answer: that may change at any moment."""
     UNANSWERED = auto()
-    """No answer came that says anything of the pod."""
+    """No answer came, or none that concerns the pod."""
     UNAVAILABLE = auto()
-    """No pod may be tried: the component pod-trials is not installed as it should be."""
+    """No pod can be tried: the component pod-trials is not installed correctly."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTried:
-    """``TryPod`` has ended. ``pod``: what the API server would have made; ``detail``: why it would make none."""
+    """``TryPod`` has ended. ``pod``: the pod that the API server would create; ``detail``: why it would create none."""
 
     key: GroupKey
     shape: str
@@ -147,4 +147,4 @@ Answer = (
     | CapacityAnswered
     | PodTried
 )
-"""How something that the core has asked for ended."""
+"""The outcome of something that the core has asked for."""

@@ -71,7 +71,7 @@ from policies.model import GANG_GATE, GroupKey, Pod, PodGroup, stamped_group
 
 @dataclass(eq=False)
 class Apply:
-    """Hands each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and marks it dirty."""
+    """Passes each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and marks it dirty."""
 
     _limits: Limits
     _store: Store
@@ -100,11 +100,11 @@ class Apply:
 
     def __post_init__(self) -> None:
         self._successors: dict[GroupKey, GroupSeen] = {}
-        """PodGroups that were made anew before a start of an earlier one of their name has ended."""
+        """PodGroups that were created again before the start of an earlier one of their name has ended."""
 
     @property
     def handlers(self) -> Handlers:
-        """By the type of the fact."""
+        """The handlers by the type of the event."""
         return {
             NodeSeen: self.node_seen,
             NodeGone: self.node_gone,
@@ -146,11 +146,11 @@ class Apply:
         group = event.group
         self._recovery.find_out(group.key, now)
         if self._store.groups.get((group.key, group.dialect)) == group:
-            return  # what we report is written on it, too
+            return  # Muster's own reports change the object, too
         workload = self._meant_by(group)
         if workload is not None and _is_another(workload, group) and self._is_starting(workload):
             self._successors[group.key] = event
-            if (release := workload.release).partial_since is not None:  # nobody completes it any more
+            if (release := workload.release).partial_since is not None:  # no replacement completes it any more
                 release.break_off(now - self._limits.partial_s, release.partial_count)
                 self._store.mark_dirty(workload)
             return
@@ -168,21 +168,21 @@ class Apply:
             self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
 
     def _meant_by(self, group: PodGroup) -> Workload | None:
-        """Whose PodGroup it is."""
+        """The workload that the PodGroup belongs to; None if there is none."""
         if (workload := self._store.workloads.get(group.key)) is None:
             return None
         meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
         return workload if meant else None
 
     def follow_successors(self, now: float) -> None:
-        """Go on with PodGroups that were made anew, where the start of an earlier one is over."""
+        """Follow PodGroups that were created again, where the start of the earlier one is over."""
         workloads = self._store.workloads
         over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]
         for key in over:
             self.group_seen(self._successors.pop(key), now)
 
     def _is_starting(self, workload: Workload) -> bool:
-        """Its members are being bound, or some of them are, which give way unless the others come."""
+        """Whether members are being bound, or are bound in part and evicted unless the others come."""
         broken = workload.release.partial_since is not None and self._limits.evict_partial
         return workload.releasing or broken
 
@@ -203,7 +203,7 @@ class Apply:
                 self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
 
     def native_gang_seen(self, event: NativeGangSeen, now: float) -> None:
-        """The Job controller makes the PodGroup before its pods, which the watch may show first all the same."""
+        """Handle a gang's PodGroup, made by the Job controller. The watch may show its pods before."""
         natives = self._singles.natives
         if natives.gang_seen(event.key, event.uid):
             for uid in natives.uids(event.key):
@@ -226,8 +226,10 @@ class Apply:
         self._owners.gone(event.key, event.uid)
 
     def namespace_noted(self, event: NamespaceSeen | NamespaceGone, now: float) -> None:
-        """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean. Nothing starts in
-        one that is being deleted."""
+        """Record the namespace. ClusterQueues and pod affinity terms choose namespaces by their labels.
+
+        Nothing starts in a namespace that is being deleted.
+        """
         labels = event.labels if isinstance(event, NamespaceSeen) else ()
         if isinstance(event, NamespaceSeen) and self._namespaces.labels.get(event.name) != labels:
             self._quotas.queues.relabelled()
@@ -240,11 +242,11 @@ class Apply:
             self._failed_creation.namespace_gone(event.name)
         changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.coming)]
         if any(changed) and self._changes.wary:
-            # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
+            # Workloads that wait may have affinity to other pods now, be kept away by others, or be so no longer.
             self._pending.wake(Nodes())
 
     def volume_noted(self, event: VolumeEvent, now: float) -> None:
-        """See the pods again whose claims have changed, and wake what waits for volumes if some came free."""
+        """Update pods whose claims have changed, and wake workloads that wait for volumes if some came free."""
         changed = self._volumes.note(event)
         for claim in changed:
             uids = list(self._volumes.users.get(claim, ()))
@@ -260,7 +262,7 @@ class Apply:
         self._device_users.wake_for_grown(self._volumes)
 
     def _see_again(self, uid: str, now: float) -> Workload | None:
-        """See a pod again whose claims have changed, and wake its workload if that waits. Returns the workload."""
+        """Update a pod whose claims have changed, and wake its workload if it waits. Returns the workload."""
         self._pods_seen.see(self._store.pods[uid], now)
         member = self._store.member(uid)
         workload = None if member is None else member[0]
@@ -273,15 +275,15 @@ class Apply:
             self._preemptions.redrawn()
 
     def device_noted(self, event: DeviceEvent, now: float) -> None:
-        """See the pods again whose claims have changed, and wake what waits for room if devices came free."""
+        """Update pods whose claims have changed, and wake workloads that wait for room if devices came free."""
         may_concern_jobs = self._devices.may_concern_jobs(event)
         uids = [uid for uid in self._devices.note(event) if uid in self._store.pods]
         if isinstance(event, DeviceClaimSeen | DeviceClaimGone):
             self._allocations.note(event)
-            # Devices of a lost member are free by now that are to be kept for its replacement.
+            # Devices of a lost member may be free now, to be kept for its replacement.
             self._store.mark_keys_dirty(self._devices.take_relieved())
         if isinstance(event, DeviceClassSeen):
-            # It may offer a resource that pods have asked for before.
+            # The class may offer a resource that pods have asked for before.
             uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]
         for uid in uids:
             self._see_again(uid, now)
@@ -292,12 +294,13 @@ class Apply:
             self._pending.wake(Nodes())
 
     def follow_cliques(self, now: float) -> None:
-        """Take nodes out of their last clique if no pod uses GPUs there since their label vanished."""
+        """Remove nodes from their last clique if no pod uses GPUs there since their label vanished."""
         for node in self._cliques.take_left():
             self.node_seen(NodeSeen(node), now)
 
     def follow_devices(self, now: float) -> None:
-        """See pods again that may ask for other devices, and give up promises where devices or volumes went."""
+        """Update pods whose requests for devices may have changed, and revoke promises where devices or volumes
+        went."""
         for node in self._volumes.offers.take_shrunk():
             self._revocations.give_way(node, now, "has fewer volumes")
         if not self._devices.has_news:
@@ -311,21 +314,23 @@ class Apply:
 
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:
-    """It was known by an earlier PodGroup of that name."""
+    """Whether the workload belonged to an earlier PodGroup of that name."""
     before = workload.group.uid if workload.group is not None else workload.former
     return bool(before) and before != group.uid
 
 
 def _followed(workload: Workload, group: PodGroup) -> bool:
-    """It is known by that PodGroup, or one before it of the same name, before it has any pod."""
+    """Whether the workload belongs to that PodGroup, or an earlier one of its name, even without pods."""
     return workload.group is not None and workload.group.dialect is group.dialect
 
 
 @dataclass(frozen=True, slots=True)
 class PodShown:
-    """A pod as it is recorded. ``old``: as it was before, in the same gang. ``known``: as it was before, in any gang.
+    """A pod as it is recorded, with what is known from before.
 
-    ``had``: its room before. ``moved``: it has left another gang, whose Binding may be in ``doubt``.
+    ``old``: the pod before, in the same gang. ``known``: the pod before, in any gang.
+    ``had``: its room before.
+    ``moved``: whether it has left another gang. ``doubt``: the Binding of that gang, if its outcome is unknown.
     """
 
     pod: Pod
@@ -344,7 +349,7 @@ class PodShown:
 
 @dataclass(eq=False)
 class PodFacts:
-    """Takes over what the watch shows of pods, whatever gang they are in."""
+    """Records what the watch shows of pods, in whatever gang they are."""
 
     _schedulers: tuple[str, ...]
     _process: Process
@@ -364,21 +369,21 @@ class PodFacts:
 
     def __post_init__(self) -> None:
         self._followers = (
-            # Its gang first: the Binding that is under way for it, then the member, then the room of a lost one.
+            # Its gang first: the Binding that is under way for the pod, then the member, then the room of a lost one.
             self._take_over,
             self._tell_member,
             self._keep_room,
             self._follow_release,
-            # Others after its gang: a member that is bound as planned has the room that was promised to it.
+            # Other workloads after its gang: a member that is bound as planned has the room that was promised to it.
             self._make_way,
-            # Calls and hints last: their answers rest on all of that.
+            # Calls and hints last: their answers depend on all of that.
             self._bind_unseen,
             self._hint,
         )
 
     @property
     def handlers(self) -> Handlers:
-        """By the type of the fact."""
+        """The handlers by the type of the event."""
         return {
             PodSeen: lambda event, now: self.seen(event.pod, now),
             PodsSeen: self.seen_together,
@@ -393,25 +398,26 @@ class PodFacts:
         self._process.subject = None
 
     def seen(self, pod: Pod, now: float) -> None:
-        """As the watch shows it."""
+        """Record a pod as the watch shows it."""
         if pod.node:
             self._kube_queue.shown(pod, self._store.pods.get(pod.uid), self._schedulers, now)
             self._store.confirm_bound(pod.uid)
         self.take_up(self._owners.claimed(pod), now)
 
     def take_up(self, pod: Pod, now: float) -> None:
-        """Take it over, as one of a native group where its Job asks for a native gang."""
+        """Record a pod; one whose Job asks for a native gang is in its native group."""
         known = self._store.pods.get(pod.uid)
         pod = self._singles.natives.claimed(pod)
         if pod.native_group and GANG_GATE in pod.gates and not (known and known.native_group):
-            # The admission policy cannot know what its Job asks for.
+            # The admission policy cannot know what the pod's Job asks for.
             self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name))
         self.see(pod, now)
 
     def see(self, pod: Pod, now: float) -> None:
-        """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
+        """Record a pod as the watch shows it, or as it is known with a changed fact."""
         if not pod.node and (done := self._store.bound_by_us.get(pod.uid)):
-            # A watch event from before our own Binding must not unbind it, nor take it out of the gang that was bound.
+            # A watch event from before Muster's Binding must not unbind the pod, nor move it out of the gang that was
+            # bound.
             pod = pod.bound(done.node, done.stamp)
         self._recovery.find_out(pod.group_key, now)
         known = self._store.pods.get(pod.uid)
@@ -422,18 +428,19 @@ class PodFacts:
             self._show(pod, now, known)
 
     def _leave(self, pod: Pod, now: float) -> Doubt | None:
-        """Have the old gang lose it, as its labels or annotations were edited. Returns where it may have been bound."""
+        """Remove the pod from its old gang, after an edit of its labels. Returns its Binding of unknown outcome, if
+        any."""
         member, doubt = self._store.member(pod.uid), self._bindings.doubt_of(pod.uid)
         nominated = member is not None and member[1].nominated
         self._drop(pod.uid, now)
         if nominated and pod.live and not pod.node:
-            # Nobody else takes it back: it may be yet to be written.
+            # No other code clears the nomination: its write may not be out yet.
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None))
         return doubt
 
     def posted(self, event: BindingPosted, now: float) -> None:
-        """Take over how a Binding has ended. A pod that an edit has moved meanwhile is bound as a member of the gang
-        that its Binding names: it goes back there first."""
+        """Handle the outcome of a Binding. A pod that an edit has moved goes back to the gang that its Binding
+        names."""
         pod, binding = self._store.pods.get(event.uid), self._binds.writing.get(event.uid)
         if event.outcome is Outcome.DONE and pod is not None and binding is not None and not pod.node:
             bound_in = stamped_group(pod.group, binding.stamp)
@@ -449,7 +456,7 @@ class PodFacts:
             self._revocations.keep_room(found[0], pod, had, now)
 
     def _drop(self, uid: str, now: float) -> None:
-        """Forget the pod, which is lost to its gang first; but whether it was bound by us stays known."""
+        """Forget the pod, after its gang has lost it. Whether Muster has bound it stays known."""
         if (pod := self._store.pods.get(uid)) is None:
             return
         self._recovery.find_out(pod.group_key, now)
@@ -463,7 +470,7 @@ class PodFacts:
     def _show(
         self, pod: Pod, now: float, known: Pod | None, *, moved: bool = False, doubt: Doubt | None = None
     ) -> None:
-        """Record it, with all that follows for the ledger, then do what follows for its gang and for others."""
+        """Record the pod with the consequences in the ledger, then those for its gang and for others."""
         had = self._claims.get(pod.uid)
         old = self._store.put_pod(pod)
         pod = self._store.pods[pod.uid]
@@ -472,46 +479,46 @@ class PodFacts:
             follow(shown)
 
     def _take_over(self, shown: PodShown) -> None:
-        """Go on with a Binding that the gang had asked for which the pod has left."""
+        """Continue the Binding of the gang that the pod has left."""
         if shown.moved and shown.member is not None:
             self._bindings.taken_over(*shown.member, shown.now, shown.doubt)
         elif shown.moved:
             self._bindings.taken_over_alone(shown.pod, shown.doubt)
 
     def _tell_member(self, shown: PodShown) -> None:
-        """Hand it to the member that it is."""
+        """Pass the pod to its member."""
         if shown.member is not None:
             self._members.seen(*shown.member, shown.old, shown.now)
 
     def _keep_room(self, shown: PodShown) -> None:
-        """Keep the room of a member that has ended for its replacement."""
+        """Keep the room of an ended member for its replacement."""
         if shown.member is not None and shown.pod.terminal and shown.had is not None and not shown.had.promised:
             self._revocations.keep_room(shown.member[0], shown.pod, shown.had, shown.now)
 
     def _follow_release(self, shown: PodShown) -> None:
-        """Go on with a release of an earlier life whose Binding is shown."""
+        """Continue a release of an earlier process, whose Binding is shown."""
         if shown.member is not None and shown.newly_bound:
             _take_up_release(*shown.member, shown.now)
 
     def _make_way(self, shown: PodShown) -> None:
-        """Revoke promises on its node whose room it has taken."""
+        """Revoke promises on the pod's node whose room it has taken."""
         if shown.pod.node and (shown.old is None or shown.old.node != shown.pod.node):
             self._revocations.give_way(shown.pod.node, shown.now)
 
     def _bind_unseen(self, shown: PodShown) -> None:
-        """Take up the bind call that came before the watch has shown the pod."""
+        """Handle the bind call that came before the watch has shown the pod."""
         if shown.old is None and (unseen := self._binds.stop_awaiting(shown.pod.uid)) is not None:
             self._calls.bind(unseen, shown.now)
 
     def _hint(self, shown: PodShown) -> None:
-        """Tell its owner of mistakes in what the pod says."""
+        """Report mistakes in the pod's annotations to its owner."""
         if shown.known is None or shown.known.hint != shown.pod.hint:
             self._hints.see(shown.pod, shown.now, changed=shown.known is not None)
 
 
 @dataclass(eq=False)
 class MemberFacts:
-    """Hands what a pod shows to the member that it is: the slot that it fills, its Binding, its end, its refusals."""
+    """Passes what a pod shows to its member: the slot that it fills, its Binding, its end, its refusals."""
 
     _room: Room
     _claims: Claims
@@ -549,8 +556,11 @@ class MemberFacts:
         self._steering.shown(workload, member)
 
     def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
-        """The pod has come that its slot was planned for: it gets the node, unless it is bound or asks for something
-        else, or others have taken the room. A pod of a job goes there all the same: it was made for that node."""
+        """Give the pod the node that its slot is planned for.
+
+        Not if the pod is bound or asks for something else, or other pods have taken the room. A pod of a job gets its
+        node even then: it was created for that node.
+        """
         slots, slot = workload.members.slots, member.pod.identity
         node, template = slots.planned.get(slot), slots.templates.get(slot)
         if node is None or template is None or not member.pod.live:
@@ -569,7 +579,7 @@ class MemberFacts:
     def _nomination_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
         if pod.nominated_node and not member.placed and (old is None or not old.nominated_node):
-            # An earlier life of ours may have asked for it, and the write came late: nobody else takes it back.
+            # An earlier process may have written the nomination late: no other code clears it.
             self._steering.sweep_later(workload, now)
         if old is not None and old.nominated_node and not pod.nominated_node:
             workload.members.expect_clearing(member, clears=False)
@@ -578,7 +588,7 @@ class MemberFacts:
 
 
 def _take_up_release(workload: Workload, member: Member, now: float) -> None:
-    """Bindings of an earlier life may be shown only when this one has read the cluster: what they began goes on."""
+    """Continue a release of an earlier process whose Binding is shown only after recovery."""
     stamp = member.pod.stamp
     if stamp is not None and not workload.release.name and workload.members.is_ours(member.pod):
         workload.release.begin(stamp.release, now)
@@ -586,7 +596,7 @@ def _take_up_release(workload: Workload, member: Member, now: float) -> None:
 
 @dataclass(eq=False)
 class SteeringAnswers:
-    """Takes over how the writes ended that steer members."""
+    """Handles the outcomes of the writes that steer members."""
 
     _store: Store
     _steering: Steering
@@ -596,7 +606,7 @@ class SteeringAnswers:
 
     @property
     def handlers(self) -> Handlers:
-        """By the type of the answer."""
+        """The handlers by the type of the answer."""
         return {Nominated: self.nominated, Ungated: self.ungated}
 
     def nominated(self, event: Nominated, now: float) -> None:
@@ -610,11 +620,11 @@ class SteeringAnswers:
             self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
 
     def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
-        """``failed``: the workload that cannot be led any further without this write."""
+        """Handle an outcome. ``failed``: the workload that cannot be steered any further without this write."""
         if failed is not None and failed.releasing:
             self._steering.failed(failed, failed.members[event.uid])
         elif failed is not None and failed.admitted:
-            # Its job would be suspended as a whole for one write.
+            # A revocation would suspend the whole job because of one write.
             pod = failed.members[event.uid].pod
             named, node = (pod.uid, pod.namespace, pod.name), None if isinstance(event, Ungated) else event.node
             again = Ungate(*named, failed.key) if node is None else Nominate(*named, node, group=failed.key)

@@ -1,7 +1,7 @@
 """The bare facts of objects that the core has failed on, and the names of such objects.
 
-Room and quota that are in use stay counted, and nothing that runs is stopped. All that an author may write freely and
-that is not needed for this is left out: it may be what the core has failed on.
+Room and quota in use stay counted, and nothing that runs is stopped. All other fields that users may write freely are
+left out: the core may have failed on one of them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from policies.model import (
 from policies.model.queues import LocalQueue, VolcanoQueue
 
 Named = tuple[str, Controller]
-"""The namespace of an object, empty where it has none, and the object as an owner reference names it."""
+"""The namespace of an object (empty if it has none), and the object as an owner reference names it."""
 
 _PODGROUPS = {
     Dialect.VOLCANO: "scheduling.volcano.sh/v1beta1",
@@ -57,9 +57,9 @@ _PODGROUPS = {
 
 
 def bare(event: Event) -> tuple[Event, ...]:
-    """Return what may be shown in place of the event, the fullest first; nothing of what has held no room or quota.
+    """Return the events that may replace this one, the fullest first; none for an object without room or quota.
 
-    What has ended is shown, too: the core may know it as it was before.
+    Ended objects are included: the core may know them as they were before.
     """
     match event:
         case PodSeen(pod) if pod.node:
@@ -74,7 +74,7 @@ def bare(event: Event) -> tuple[Event, ...]:
 
 
 def _bare_pod(pod: Pod) -> Pod:
-    """Keep who it is, where it is, what it takes, and what gang it was bound for."""
+    """Keep the identity of the pod, its node, its requests, and the gang that it was bound for."""
     group = pod.group
     if group is not None:
         group = GroupRef(
@@ -105,7 +105,8 @@ def _bare_pod(pod: Pod) -> Pod:
 
 
 def _bare_job(job: Job) -> Job:
-    """Keep the room of its pods, its quota and its plan. One that is ``bare`` is neither suspended nor evicted."""
+    """Keep the room of the job's pods, its quota and its plan. A job that is ``bare`` is neither suspended nor
+    evicted."""
     podsets = tuple(_bare_podset(one) for one in job.podsets.podsets)
     return Job(
         PodSets(job.key, podsets),
@@ -133,7 +134,7 @@ def _bare_podset(podset: PodSet) -> PodSet:
 
 
 def named(event: Event) -> Named | None:
-    """Return which object the event shows; None for what is no object that is there."""
+    """Return the object that the event shows; None for an event about no object, or about a deleted one."""
     name = _NAMES.get(type(event))
     return None if name is None else name(event)
 

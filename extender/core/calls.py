@@ -26,7 +26,10 @@ from policies.model import Pod
 
 @dataclass(eq=False)
 class Calls:
-    """``advisory``: where kube-scheduler does as it likes, and is only watched."""
+    """Answers kube-scheduler's calls.
+
+    ``_advisory``: set in advisory mode, where kube-scheduler decides and is only watched.
+    """
 
     _schedulers: tuple[str, ...]
     _limits: Limits
@@ -44,7 +47,7 @@ class Calls:
     _advisory: Advisory | None
 
     def filter(self, event: FilterCalled, now: float) -> None:
-        """O(1) for a gang's pod: the node planned for it, or nothing."""
+        """Answer with the node planned for a gang's pod, or with none; takes constant time."""
         pod = self._store.pods.get(event.pod.uid, event.pod)
         if self._advisory is not None:
             return self._advisory.filter(event, pod)
@@ -66,13 +69,13 @@ class Calls:
         return self._outbox.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
 
     def _node_of_slot(self, pod: Pod) -> str:
-        """For a pod that our watch has yet to show: the node of the slot that it will fill."""
+        """The planned node of the slot that the pod will fill, for a pod that the watch has yet to show; else empty."""
         workload = self._store.workload_of(pod)
         slots = None if workload is None else workload.members.slots
         return "" if slots is None or pod.identity in slots.turns else slots.planned.get(pod.identity, "")
 
     def preempt(self, event: PreemptCalled, now: float) -> None:
-        """A gang's pod preempts nobody by itself, and nobody preempts a gang's pod alone.
+        """Answer which victims kube-scheduler may evict: none for a gang's pod, and no single pod of a gang.
 
         In advisory mode a gang's pod may preempt as any other.
         """
@@ -90,19 +93,21 @@ class Calls:
             self._clear_nomination(pod)
 
     def _clear_nomination(self, pod: Pod) -> None:
-        """It waits for no victim, or this would not be asked. kube-scheduler would leave the nomination standing when
-        all candidates are taken from it, and keep the room from whoever has no higher priority.
+        """Clear the nomination of a pod that waits for no victim.
+
+        When all candidates are refused, kube-scheduler keeps the nomination, and with it the room from pods without a
+        higher priority.
         """
         if pod.nominated_node and not pod.node and pod.live and pod.scheduler in self._schedulers:
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None))
 
     def bind(self, event: BindArrived, now: float) -> None:
-        """kube-scheduler asks for a Binding: answer, post, or hold."""
+        """Answer, post or hold a Binding that kube-scheduler asks for."""
         pod = self._store.pods.get(event.uid)
         if not self._process.recovered:
             return self._outbox.answer(event.call, "Muster is starting; try again")
         if pod is None:
-            # kube-scheduler's watch can be ahead of ours: wait for the pod a moment instead of failing its bind.
+            # kube-scheduler's watch can be ahead of Muster's: wait a moment for the pod, and do not fail its bind.
             if (earlier := self._binds.stop_awaiting(event.uid)) is not None:
                 self._outbox.answer(earlier.call, "superseded by a newer bind request")
             return self._binds.await_pod(event, now + self._limits.unseen_s)
@@ -119,14 +124,14 @@ class Calls:
         return self._bindings.arrived(event, now)
 
     def disconnected(self, event: BindDisconnected, now: float) -> None:
-        """kube-scheduler waits no longer for this answer."""
+        """Forget a call whose answer kube-scheduler no longer waits for."""
         call, unseen = event.call, self._binds.unseen
         for uid in [uid for uid, (waiting, _) in unseen.items() if waiting.call == call]:
             self._binds.stop_awaiting(uid)
         self._bindings.disconnected(call, now)
 
     def expire(self, now: float) -> None:
-        """What the watch has not shown in time: pods, and Bindings of pods in no gang."""
+        """End what the watch has not shown in time: pods that calls asked about, and Bindings of single pods."""
         binds = self._binds
         for uid, (event, until) in list(binds.unseen.items()):
             if now >= until:

@@ -1,8 +1,8 @@
-"""Why a workload is where it is, as facts: what the core acts on, compares and remembers.
+"""Why a workload is in its state, as facts: what the core acts on, compares and remembers.
 
-A cause has numbers, names and keys, and no sentence. ``extender/core/explain/reasons.py`` alone makes the reason that
-people read: a code, a text, and whether it is a warning. The name of a class of ``Cause`` is the public code of its
-reason. Equal causes have equal reasons, so an equal cause is nothing new to tell.
+A cause has numbers, names and keys, and no sentence. Only ``extender/core/explain/reasons.py`` makes the reason for
+users: a code, a text, and whether it is a warning. The name of a class of ``Cause`` is the public code of its reason.
+Equal causes have equal reasons, so an equal cause needs no new report.
 
 A field named ``detail`` passes on a text that the core does not read. It comes from the API server, kube-scheduler, a
 policy, an object that contradicts itself, or a revocation.
@@ -21,7 +21,10 @@ from policies.model.queues import FlavorResource
 
 
 class Share(NamedTuple):
-    """How many members have come so far. ``part``: the podset or role that is counted; empty for all."""
+    """How many members have come so far.
+
+    ``part``: the podset or role that is counted; empty for all.
+    """
 
     there: int
     needed: int | None
@@ -39,7 +42,7 @@ class KeptRoom(NamedTuple):
     until: float
 
 
-# On the way to a start: each has a deadline, and none is reported.
+# Steps of a start: each has a deadline, and none is reported.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class Trying:
-    """The API server is asked what it makes of the pods."""
+    """The API server is asked which pods it would create."""
 
 
 class Carrier(Enum):
@@ -83,15 +86,20 @@ class Releasing:
 
 
 PASSING = New, Trying, Placed, Holding, Releasing
-"""Steps of a start: never reported. Each has a deadline, and an Event costs the API server half of a Binding."""
+"""Steps of a start, which are never reported. Each has a deadline, and an Event costs the API server half of a
+Binding."""
 
 
-# It runs, in part or as a whole, or has ended.
+# The workload runs, in part or as a whole, or has ended.
 
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Lost members are yet to be replaced. ``missing``: some of them have no node. ``kept``: the room for them."""
+    """Lost members have yet to be replaced.
+
+    ``missing``: whether some of them have no node.
+    ``kept``: the room that is kept for them.
+    """
 
     bound: Share
     missing: bool
@@ -100,7 +108,12 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """A part of an elastic gang runs. ``surplus``: why the others wait. ``unmade``: pods that do not exist yet."""
+    """A part of an elastic gang runs.
+
+    ``size``: the members that it is to have.
+    ``surplus``: why the ``waiting`` ones wait.
+    ``unmade``: pods that do not exist yet.
+    """
 
     bound: int
     size: int | None
@@ -112,8 +125,11 @@ class Growing:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Enough members are bound. ``surplus``: why ``waiting`` more wait. ``led``: pods of these name nodes of the
-    plan."""
+    """Enough members are bound.
+
+    ``surplus``: why ``waiting`` more wait.
+    ``led``: whether pods of these name nodes of the plan.
+    """
 
     bound: int
     uncreated: int
@@ -138,7 +154,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The pods have ended, or are ``deleting``, which is nothing to report; without any of these the job has ended.
+    """The pods have ended, or are being deleted, which is not reported; without any of these the job has ended.
 
     ``kept``: room for replacements of lost pods.
     """
@@ -154,12 +170,12 @@ class NotPlanned:
     """The job was started without a plan of Muster's."""
 
 
-# What its pods, its PodGroup or its job say keeps it from being planned.
+# The pods, the PodGroup or the job keep the workload from being planned.
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTerminating:
-    """No pod can be created in its namespace, which is being deleted, or is ``gone``."""
+    """The namespace of the workload is being deleted, or is ``gone``, so no pod can be created in it."""
 
     namespace: str
     gone: bool
@@ -167,7 +183,7 @@ class NamespaceTerminating:
 
 @dataclass(frozen=True, slots=True)
 class OtherScheduler:
-    """The pods have schedulers that Muster does not serve. ``on_purpose``: as far as can be told."""
+    """The pods have schedulers that Muster does not serve. ``on_purpose``: whether that may be intended."""
 
     schedulers: tuple[str, ...]
     ours: str
@@ -184,7 +200,7 @@ class TwoQueues:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """The members say different things of one ``subject``."""
+    """The members declare different values of one ``subject``."""
 
     subject: str
     values: tuple[str, ...]
@@ -199,7 +215,7 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class InvalidPodGroup:
-    """The PodGroup, or what ``pod`` says of it, cannot be used; a number is the minMember."""
+    """The PodGroup, or its description by ``pod``, cannot be used. A number as ``problem`` is the minMember."""
 
     problem: str | int
     pod: str = ""
@@ -212,7 +228,7 @@ class PodGroupDeleted:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupMissing:
-    """The members name a PodGroup that does not exist. ``koordinator``: they might have done without one."""
+    """The members name a PodGroup that does not exist. ``koordinator``: whether they might have done without one."""
 
     group: GroupKey
     koordinator: bool
@@ -220,7 +236,11 @@ class PodGroupMissing:
 
 @dataclass(frozen=True, slots=True)
 class MinMemberMissing:
-    """No object says how many members it has. ``owner``: what makes its pods; ``yunikorn``: they speak its dialect."""
+    """No object has the number of members.
+
+    ``owner``: the object that creates the pods.
+    ``yunikorn``: whether the pods use YuniKorn's annotations.
+    """
 
     owner: str = ""
     yunikorn: bool = False
@@ -228,10 +248,12 @@ class MinMemberMissing:
 
 @dataclass(frozen=True, slots=True)
 class MembersMissing:
-    """Fewer members exist than it needs.
+    """Fewer members exist than the gang needs.
 
-    ``earlier``: pods that belong to an earlier PodGroup of its name. ``none_left``: no pod of it waits or runs.
-    ``placeholders``: it counts on some, which Muster does not make. ``stateful_set``: what creates its pods one by one.
+    ``earlier``: pods that belong to an earlier PodGroup of its name.
+    ``none_left``: whether no pod of it waits or runs.
+    ``placeholders``: whether it expects placeholder pods, which Muster does not create.
+    ``stateful_set``: the StatefulSet that creates its pods one by one.
     """
 
     there: Share
@@ -252,7 +274,7 @@ class TooManyMembers:
 
 @dataclass(frozen=True, slots=True)
 class TooManyGangs:
-    """The workload is not looked at: ``waiting`` earlier ones of its namespace are the most that are."""
+    """The gang is beyond the limit of its namespace: ``waiting`` earlier ones are considered, and no more."""
 
     waiting: int
     namespace: str
@@ -268,11 +290,12 @@ class TooManyShapes:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaims:
-    """An object does not exist that the claims of a pod need: a claim, its template, a class of devices, or a
-    ComputeDomain, by its UID.
+    """An object that the claims of a pod need does not exist.
 
-    ``domain``: the ComputeDomain that is to have the template. ``named_by``: what names the domain that is missing, or
-    with ``elsewhere`` is in another namespace.
+    ``kind``: a claim, its template, a DeviceClass, or a ComputeDomain (by its UID).
+    ``domain``: the ComputeDomain that is to have the template.
+    ``named_by``: the object that names the missing domain.
+    ``elsewhere``: whether the domain is in another namespace.
     """
 
     kind: str
@@ -285,8 +308,11 @@ class ResourceClaims:
 
 @dataclass(frozen=True, slots=True)
 class VolumeNotBound:
-    """A volume claim of a pod has no volume that waits for a node, or does not exist. ``storage_class``: that of the
-    claim, empty without one. ``trouble``: what else keeps the pod from the claim."""
+    """A volume claim of a pod does not exist, or has no volume and does not wait for a node.
+
+    ``storage_class``: the class of the claim; empty without one.
+    ``trouble``: another reason why the pod cannot use the claim.
+    """
 
     claim: str
     pod: str
@@ -298,7 +324,7 @@ class VolumeNotBound:
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """Members have gates that are not ours."""
+    """Members have scheduling gates of other owners."""
 
     gated: int
     members: int
@@ -312,8 +338,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class NameTaken:
-    """The gang name of the job is in use by ``pods``, or else by the object ``holder``. ``own``: the name is that
-    of the job, and not one that its pod template names."""
+    """The gang name of the job is in use, by ``pods`` or by the object ``holder``.
+
+    ``own``: whether it is the name of the job, and not one that its pod template names.
+    """
 
     name: str
     holder: str
@@ -330,8 +358,11 @@ class InvalidJob:
 
 @dataclass(frozen=True, slots=True)
 class PodsLeft:
-    """Pods of the last start are yet to go: ``pods`` of an earlier one, or all where that is None. ``silent``: the node
-    that keeps them indefinitely."""
+    """Pods of the last start have yet to terminate.
+
+    ``pods``: how many, of an earlier start; None for all of the last one.
+    ``silent``: the silent node that keeps them.
+    """
 
     pods: int | None
     silent: str
@@ -339,21 +370,22 @@ class PodsLeft:
 
 @dataclass(frozen=True, slots=True)
 class TakingOff:
-    """The plan that Muster wrote on the job is being taken off. ``detail``: why that was refused."""
+    """The plan that Muster wrote on the job is being removed. ``detail``: why that was refused."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartedOver:
-    """The job was started with a plan that does not hold. ``detail``: why; empty where slots have nodes of another."""
+    """The job was started with a plan that does not hold. ``detail``: why; empty where slots have nodes of another
+    plan."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotSuspended:
-    """The job is to be suspended because of ``detail``, and that was ``refused``."""
+    """The job is to be suspended because of ``detail``, and the API server ``refused`` that."""
 
     detail: str
     refused: str
@@ -361,7 +393,7 @@ class NotSuspended:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The job is being suspended, or has yet to be clean of its last start."""
+    """The job is being suspended, or has yet to be cleaned of its last start."""
 
     what: PodsLeft | TakingOff | StartedOver | NotSuspended
 
@@ -380,11 +412,11 @@ class PolicyFailed:
     detail: str
 
 
-# It waits for its turn.
+# The workload waits for its turn.
 
 
 class Missing(Enum):
-    """The missing link on the way to a ClusterQueue."""
+    """The missing link between a workload and its ClusterQueue."""
 
     NAME = "it names no queue, and has to"
     LOCAL = "its LocalQueue"
@@ -394,7 +426,7 @@ class Missing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueMissing:
-    """The workload leads to no queue. ``name``: what it names. ``place``: the namespace of that, or its target."""
+    """The workload leads to no queue. ``name``: the name it gives. ``place``: the namespace of that, or its target."""
 
     what: Missing
     name: str = ""
@@ -402,7 +434,7 @@ class QueueMissing:
 
 
 class Unusable(Enum):
-    """The sort of problem for which a queue admits no workload."""
+    """The kind of problem for which a queue admits no workload."""
 
     BROKEN = "it contradicts itself"
     NOT_SELECTED = "it does not select the namespace"
@@ -411,7 +443,7 @@ class Unusable(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueInactive:
-    """The queue admits no workload of the namespace. ``detail``: what is wrong with it, or the namespace."""
+    """The queue admits no workload of the namespace. ``detail``: its fault, or the namespace."""
 
     queue: str
     what: Unusable
@@ -428,7 +460,7 @@ class QueueStopped:
 
 @dataclass(frozen=True, slots=True)
 class RunTooLong:
-    """It is to run for longer than its queue allows. ``deadline``: by its deadline, and not its author's estimate."""
+    """The workload would run for longer than its queue allows. ``deadline``: by its deadline, and not its estimate."""
 
     queue: str
     limit_s: float
@@ -438,7 +470,7 @@ class RunTooLong:
 
 @dataclass(frozen=True, slots=True)
 class QueueOrder:
-    """Another one is before it in a StrictFIFO queue."""
+    """Another workload is before it in a StrictFIFO queue."""
 
     first: GroupKey
     queue: str
@@ -446,8 +478,11 @@ class QueueOrder:
 
 @dataclass(frozen=True, slots=True)
 class Creating:
-    """Pods of jobs that were started before it are yet to be created, at ``rate`` a second. None: others wait for room,
-    and pods of another job may never come."""
+    """Pods of jobs that were started earlier have yet to be created, at ``rate`` a second.
+
+    ``awaited``: how many; None if the job waits because other workloads lack room, and pods of another job may never
+    come.
+    """
 
     awaited: int | None = None
     rate: int = 0
@@ -462,7 +497,7 @@ class SharedSpread:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """The workload is evicted for another one, and its pods have yet to go."""
+    """The workload is a victim, and its pods have yet to go."""
 
     preemptor: GroupKey
 
@@ -475,7 +510,7 @@ class Preempting:
 
 
 class Call(Enum):
-    """The way in which nodes are asked for."""
+    """The way in which nodes are requested."""
 
     SHOWN = "its pods are shown to an autoscaler"
     REQUESTED = "a ProvisioningRequest"
@@ -484,7 +519,7 @@ class Call(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AwaitingNodes:
-    """The workload has quota, and nodes are asked for."""
+    """The workload has quota, and nodes are requested for it."""
 
     queue: str
     flavors: tuple[str, ...]
@@ -492,7 +527,7 @@ class AwaitingNodes:
     call: Call
 
 
-# Its plan is gone.
+# The plan of the workload was revoked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,7 +546,7 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class TurnedDown:
-    """kube-scheduler did not take the plan up, that many ``times`` in a row. ``words``: what it says."""
+    """kube-scheduler did not take the plan up, ``times`` in a row. ``words``: its message."""
 
     detail: str
     words: str
@@ -520,13 +555,13 @@ class TurnedDown:
 
 @dataclass(frozen=True, slots=True)
 class OtherNodes:
-    """kube-scheduler refused some nodes. ``words``: what it says. ``without``: what it lacks without those nodes."""
+    """kube-scheduler refused some nodes. ``words``: its message. ``without``: what is lacking without those nodes."""
 
     words: str
     without: NoRoom
 
 
-# It lacks room or quota.
+# The workload lacks room or quota.
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,7 +581,7 @@ NOBODY = Holders()
 
 @dataclass(frozen=True, slots=True)
 class ByDra:
-    """DeviceClasses offer a resource that it asks for."""
+    """DeviceClasses offer a resource that the workload asks for."""
 
     resource: str
     classes: str
@@ -554,10 +589,14 @@ class ByDra:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """The nodes lack room. ``grows``: its members are placed one by one. ``near`` and ``detail`` are the policies'.
+    """The nodes lack room.
 
-    ``near``: which domain comes nearest; ``holders``: what has room there. ``ahead``: pods of no gang that come first.
-    ``kept``: pods and end of room that is kept for replacements of other gangs. ``by_dra``: what nodes list as well.
+    ``grows``: whether members are placed one by one.
+    ``near``: the nearest domain, in the policy's words; ``holders``: the owners of room there.
+    ``detail``: the policy's text.
+    ``ahead``: single pods that come first.
+    ``kept``: pods and end of room that is kept for replacements of other gangs.
+    ``by_dra``: a resource that is offered by DRA as well as listed by nodes.
     """
 
     placed: int
@@ -592,21 +631,23 @@ class CountedAs:
 
 @dataclass(frozen=True, slots=True)
 class Unsuited:
-    """The pods do not go to nodes of the flavor. ``detail`` is the policies'."""
+    """The pods do not go to nodes of the flavor. ``detail``: the policy's text."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorRefused:
-    """A flavor that it cannot have, whatever quota there is. ``why``: what it lacks on its nodes, or what else."""
+    """A flavor that the workload cannot have, whatever quota there is. ``why``: what its nodes lack, or another
+    reason."""
 
     flavor: str
     why: NotThisFlavor
 
 
 class LeavingPod(NamedTuple):
-    """A pod that terminates, and how many ``more`` do. ``ready``: whether the node tells of it; None: it is deleted."""
+    """A pod that terminates, and how many ``more`` do. ``ready``: whether its node is ready; None if that is
+    deleted."""
 
     pod: str
     node: str | None
@@ -616,10 +657,12 @@ class LeavingPod(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlavorShort:
-    """Quota of a flavor that is short. ``most``: what the queue can have; None: it has no quota of it.
+    """A flavor with too little quota.
 
-    ``left``: what of that is left; None where even all of it is too little. ``users``: the workloads that use most
-    of it, with how much, how many ``more`` do. ``own``: what its own pods use that stay; ``of_leaving``: the others.
+    ``most``: how much the queue can have; None if it has no quota of it.
+    ``left``: how much of that is left; None where even ``most`` is too little.
+    ``users``: the workloads that use most of it, with their amounts; ``more``: how many others use it.
+    ``own``: how much its own pods use that stay; ``of_leaving``: how much its terminating pods use.
     """
 
     what: FlavorResource
@@ -637,8 +680,8 @@ class FlavorShort:
 class ByFlavor:
     """The lack of each flavor of the queue.
 
-    ``last``: the lack of those that were tried last, where each podset alone finds one. ``promised``: no flavor was
-    tried, because what is left is promised to others.
+    ``last``: the lack of the flavors that were tried last, where each podset alone finds one.
+    ``promised``: whether no flavor was tried, because the quota that is left is promised to others.
     """
 
     queue: str
@@ -657,7 +700,12 @@ class Uncovered:
 
 @dataclass(frozen=True, slots=True)
 class AskedInVain:
-    """Nodes were asked for without success. ``flavors``: of which; ``times``: in a row, as a restart knows it."""
+    """Nodes were requested without success.
+
+    ``flavors``: the flavors of the nodes.
+    ``pause_s``: seconds until the next request.
+    ``times``: how often in a row, after a restart.
+    """
 
     flavors: tuple[str, ...]
     detail: str
@@ -667,14 +715,18 @@ class AskedInVain:
 
 @dataclass(frozen=True, slots=True)
 class VictimsGone:
-    """The victims have gone, and yet the workload lacks room or quota."""
+    """The victims have gone, but the workload still lacks room or quota."""
 
     why: Lacks
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionEnded:
-    """The eviction of others for the workload failed. ``told``: they knew of it. ``again``: it is tried again."""
+    """The eviction of victims for the workload failed.
+
+    ``told``: whether they were evicted before.
+    ``again``: whether it is tried again.
+    """
 
     victims: tuple[Victim, ...]
     told: bool
@@ -684,33 +736,33 @@ class EvictionEnded:
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """The room that victims were to be evicted for could not be written down."""
+    """The reservation for the preemptor could not be written, so no victim was evicted."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """Victims may not be evicted by now, for what ``detail`` says."""
+    """Victims may not be evicted any more, because of ``detail``."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Victims had yet to go after so long. ``refused``: of which the suspension was refused, and for what."""
+    """Victims have not gone in time. ``refused``: one whose suspension was refused, and why."""
 
     after_s: int
     left: tuple[Victim, ...]
     refused: tuple[GroupKey, str] | None = None
 
 
-# What is told beside what it lacks.
+# Facts that a reason adds to a lack.
 
 
 @dataclass(frozen=True, slots=True)
 class Rises:
-    """Its age counts in its queue: ``points`` of priority a day, ``since`` then, in seconds since the epoch."""
+    """Age counts in the queue: by ``points`` of priority a day, ``since`` then, in seconds since the epoch."""
 
     queue: str
     points: int
@@ -724,7 +776,7 @@ class PutOff:
 
 @dataclass(frozen=True, slots=True)
 class LostPins:
-    """Pods of it may run on nodes alone that are gone."""
+    """Pods of the workload name only nodes that do not exist any more."""
 
     pods: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -739,7 +791,7 @@ class PreemptionOff:
 
 @dataclass(frozen=True, slots=True)
 class NoVictims:
-    """Evicting others would not help. ``detail`` is the policies'."""
+    """Evictions would not help. ``detail``: the policy's text."""
 
     detail: str
 
@@ -760,14 +812,14 @@ class Uncreated:
 
 @dataclass(frozen=True, slots=True)
 class Untried:
-    """No victim is evicted: the API server refuses the pods, for what ``detail`` says, or has yet to be asked."""
+    """No victim is evicted: the API server refuses the pods because of ``detail``, or has yet to be asked."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class NoNodesAsked:
-    """No nodes are asked for. ``detail``: what its pods lack for that."""
+    """No nodes are requested. ``detail``: what the pods lack for that."""
 
     detail: str
 
@@ -776,8 +828,8 @@ class NoNodesAsked:
 class RoomReserved:
     """Room on these nodes is reserved for the workload.
 
-    ``start_by``: when it is expected to start, in seconds since the epoch; None where nobody knows.
-    ``after``: the workload whose end it waits for last; ``rests_on``: what the duration of that one rests on.
+    ``start_by``: when it is expected to start, in seconds since the epoch; None where that is not known.
+    ``after``: the workload whose end it waits for last; ``rests_on``: the source of that workload's duration.
     """
 
     nodes: tuple[str, ...]
@@ -824,7 +876,7 @@ Beside = (
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """No nodes have room for it."""
+    """No nodes have room for the workload."""
 
     what: Short | LaterWave | ByFlavor | AskedInVain | VictimsGone | EvictionEnded | Unwritten | Protected | Late
     beside: tuple[Beside, ...] = ()
@@ -840,7 +892,7 @@ class NoQuota:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """kube-scheduler refuses it."""
+    """kube-scheduler refuses the workload."""
 
     what: OtherNodes | TurnedDown | Rests
     beside: tuple[Beside, ...] = ()
@@ -848,34 +900,34 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A demand is not understood, or is not kept by members that have a node. ``detail`` is the policies'."""
+    """A demand is not understood, or not met by members that have a node. ``detail``: the policy's text."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownTopology:
-    """The topology that it asks for is not understood."""
+    """The topology that the workload asks for is not understood."""
 
     what: Misfit | ByFlavor
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Members that have a node break what it requires."""
+    """Members with a node break what the workload requires."""
 
     what: Misfit | ByFlavor
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedByDra:
-    """No node lists what it asks for, and DeviceClasses offer it."""
+    """No node lists what the workload asks for, but DeviceClasses offer it."""
 
     what: ByDra | ByFlavor
 
 
 Lacks = NoRoom | NoQuota
-"""Causes that evictions can cure."""
+"""Causes that evictions can end."""
 Unplaced = NoRoom | NoQuota | Split | UnknownTopology | OfferedByDra
 """Why a workload has no plan."""
 NotThisFlavor = Unplaced | StartedWith | CountedAs | Unsuited
@@ -885,7 +937,7 @@ L = TypeVar("L", bound="NoRoom | NoQuota | Refused")
 
 
 def with_facts(cause: L, *facts: Beside) -> L:
-    """Return the cause with what is known beside it, each once, in the order in which it was found."""
+    """Return the cause with these facts beside it, each once, in this order."""
     more = tuple(one for one in facts if one not in cause.beside)
     return replace(cause, beside=(*cause.beside, *more)) if more else cause
 
@@ -960,8 +1012,10 @@ Cause = (
 
 
 def is_quiet(cause: Cause) -> bool:
-    """Whether a cause is shown to those who ask and written nowhere: the gang is somebody else's, say, or the API
-    server takes no Event there."""
+    """Whether a cause is shown only on request and not written anywhere.
+
+    The gang may be another scheduler's, or the API server takes no Event there.
+    """
     match cause:
         case NamespaceTerminating():
             return True

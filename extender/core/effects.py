@@ -12,12 +12,18 @@ from policies.preemption.allowed import Why
 
 
 class Milestone(StrEnum):
-    """PLANNED: every member has a node. RELEASED: its Bindings go out. STARTED: it is whole for the first time.
+    """A step in the life of a workload.
 
-    FORGOTTEN: its placement was taken back, for a ``Cause``. BROKEN: a release broke off with part of it bound.
-    DELAYED: a policy failed when it was its turn. PREEMPTING: others are evicted for it. WOULD_PREEMPT: they would be,
-    were it no dry run. UNRESERVED: the room that was kept for it meanwhile is so no more.
-    RESERVED: room is reserved for it until others have ended.
+    PLANNED: every member has a node.
+    RELEASED: its Bindings are posted.
+    STARTED: its quorum is bound for the first time.
+    FORGOTTEN: its plan was revoked, for a ``Cause``.
+    BROKEN: a release broke off with part of the quorum bound.
+    DELAYED: a policy failed in its turn.
+    PREEMPTING: victims are evicted for it.
+    WOULD_PREEMPT: victims would be evicted, but preemption is a dry run.
+    UNRESERVED: the room for which victims were evicted is not kept any more.
+    RESERVED: room is reserved for it until running workloads have ended.
     """
 
     PLANNED = "planned"
@@ -33,22 +39,22 @@ class Milestone(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a placement was taken back: few values, for a label of a metric."""
+    """Why a plan was revoked: few values, for a label of a metric."""
 
     HOLD_DEADLINE = "hold-deadline"
-    """Members were missing at bind when those that were held could wait no longer."""
+    """Members were missing at bind when the held ones could wait no longer."""
     PLAN_DEADLINE = "plan-deadline"
-    """kube-scheduler did not take the placement up in time."""
+    """kube-scheduler did not take the plan up in time."""
     NODE_REFUSED = "node-refused"
-    """kube-scheduler would not have a member on its planned node."""
+    """kube-scheduler refused a member on its planned node."""
     NODE_CHANGED = "node-changed"
     """A planned node is gone, not ready, closed or full."""
     ROOM_TAKEN = "room-taken"
     """Another pod has been bound to planned room."""
     BOUND_ELSEWHERE = "bound-elsewhere"
-    """Somebody else, an earlier leader for one, has bound a member out of the domain that the others were promised."""
+    """Another client, or an earlier leader, has bound a member outside of the domain that the others were promised."""
     LAST_LOOK = "last-look"
-    """Something had changed when everything was looked at once more before the first Binding."""
+    """Facts had changed at the last check before the first Binding."""
     MEMBER_LOST = "member-lost"
     PODGROUP_CHANGED = "podgroup-changed"
     WRITE_FAILED = "write-failed"
@@ -60,12 +66,12 @@ class Cause(StrEnum):
 
 
 DEADLINES = (Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
-"""Causes that are told at once: they would be over before a reason has lasted long enough to be reported."""
+"""Causes that are reported at once: they would be over before a reason has lasted long enough to be reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFilter:
-    """``passed`` may be used; each node in ``refused`` may not, for the constant text ``reason``."""
+    """The answer to a filter call: ``passed`` may be used, ``refused`` may not, with the constant text ``reason``."""
 
     call: int
     passed: tuple[str, ...]
@@ -83,7 +89,7 @@ class AnswerPreempt:
 
 @dataclass(frozen=True, slots=True)
 class AnswerBind:
-    """An empty ``error`` means: the pod is bound."""
+    """The answer to a bind call. An empty ``error`` means that the pod is bound."""
 
     call: int
     error: str = ""
@@ -91,9 +97,9 @@ class AnswerBind:
 
 @dataclass(frozen=True, slots=True)
 class PostBinding:
-    """POST a Binding, unless every one of ``calls`` has been given up or ``deadline`` has passed by then.
+    """POST a Binding, unless all of ``calls`` have been given up or ``deadline`` has passed.
 
-    ``again``: an earlier one of the pod may have been written, and nobody has seen whether it was.
+    ``again``: an earlier Binding of the pod may have been written, and its outcome is unknown.
     """
 
     uid: str
@@ -109,10 +115,11 @@ class PostBinding:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """PATCH ``status.nominatedNodeName``; None clears it. ``renew``: it already reads so, but the pod must be woken.
+    """PATCH ``status.nominatedNodeName``; None clears it.
 
-    ``parked``: only plugins of kube-scheduler have refused the pod. To some a nomination that ends is news, as if a pod
-    had gone, and to pod affinity only labels of the pod that have changed; a nomination that begins is none to anybody.
+    ``renew``: it has this value already, but the pod must be woken.
+    ``parked``: only plugins of kube-scheduler have refused the pod. Some plugins are woken only by a cleared
+    nomination, and inter-pod affinity only by a changed label. Setting a nomination wakes none.
     """
 
     uid: str
@@ -126,7 +133,8 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class Ungate:
-    """PATCH our scheduling gate off the pod: kube-scheduler takes it up at once. ``pin``: the only nodes it may use."""
+    """PATCH Muster's scheduling gate off the pod: kube-scheduler takes it up at once. ``pin``: the only nodes it may
+    use."""
 
     uid: str
     namespace: str
@@ -137,7 +145,7 @@ class Ungate:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Change something harmless in the pod's status, so that kube-scheduler tries it again."""
+    """Change a harmless field of the pod's status, so that kube-scheduler tries it again."""
 
     uid: str
     namespace: str
@@ -146,7 +154,8 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """PATCH ``release-complete`` on a bound member: its release is whole, and too few others say so."""
+    """PATCH ``release-complete`` on a bound member: its release is complete, and too few other members are stamped
+    so."""
 
     uid: str
     namespace: str
@@ -156,7 +165,7 @@ class Confirm:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evict a bound member of a gang that never became whole, or a victim."""
+    """Evict a bound member of a gang whose start was not completed, or a victim."""
 
     uid: str
     namespace: str
@@ -166,7 +175,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Deallocate:
-    """Take the allocation off a ResourceClaim that is reserved for no pod, by its resourceVersion."""
+    """PATCH the allocation off a ResourceClaim that is reserved for no pod, by its resourceVersion."""
 
     uid: str
     namespace: str
@@ -175,13 +184,16 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """One PATCH of the job: unsuspend it, and write the plan on it and into what it makes its pods of.
+    """PATCH the job: unsuspend it, and write the plan on it and into its pod templates, in one request.
 
-    ``minimum``: what its pods say as their gang's minMember. ``job``: as it was planned; nothing is written if the
-    podsets of the object are others by now. ``flavors``: by podset, the flavor of each resource. ``tolerations``: by
-    podset, what its pods tolerate beyond what their template says. ``let_go``: it has no plan yet. Once it has one that
-    is written on the job alone, whose pods are there. ``labels``: by podset, what its pods ask of their nodes beyond
-    what their template says, while they have none; ``awaits_s``: so many seconds they may have none.
+    ``job``: the job as it was planned; nothing is written if the object has other podsets.
+    ``minimum``: the minMember of the gang, for its pods.
+    ``flavors``: by podset, the flavor of each resource.
+    ``tolerations``: by podset, tolerations of its pods beyond their template.
+    ``let_go``: the job starts without a plan. When nodes arrive the plan is written on the job only, since its pods
+    exist.
+    ``labels``: by podset, the node labels its pods require beyond their template, while they have no nodes.
+    ``awaits_s``: how long they may have none.
     """
 
     job: Job
@@ -196,9 +208,11 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class SuspendJob:
-    """PATCH the job: suspend it, because of ``reason``. Its controller then deletes its pods. ``evicted``: when it was
-    evicted in the last hour; ``in_vain``: how long it rests for nodes that did not come. Both are to be written on it,
-    if there are any."""
+    """PATCH the job: suspend it, because of ``reason``. Its controller then deletes its pods.
+
+    ``evicted``: when it was evicted in the last hour, to be written on it.
+    ``in_vain``: how long it rests after unsuccessful requests for nodes, to be written on it.
+    """
 
     job: Job
     reason: str
@@ -208,16 +222,16 @@ class SuspendJob:
 
 @dataclass(frozen=True, slots=True)
 class CleanJob:
-    """PATCH the job, which is suspended: take everything of ours off it."""
+    """PATCH the suspended job: remove everything that Muster wrote on it."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """PATCH the annotation of this pod, or of this job: the room that is kept for the workload; None takes it off.
+    """PATCH the annotation of this pod or job with the room that is kept for the workload; None removes it.
 
-    ``backfill``: the room is kept until others have ended by themselves; else until they have been evicted.
+    ``backfill``: the room is kept until running workloads have ended by themselves; else until victims have gone.
     """
 
     key: GroupKey
@@ -228,13 +242,13 @@ class Reserve:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the pod or the job shows once this is written, by the name of its field."""
+        """The field of the pod or job that shows this once it is written, with its value."""
         return {"backfill" if self.backfill else "reservation": self.reservation}
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
-    """Say on the PodGroup that its job may make its pods (Volcano's word)."""
+    """Write on the PodGroup that its job may create its pods (Volcano's Enqueue)."""
 
     key: GroupKey
     uid: str
@@ -242,11 +256,15 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang.
+    """A gang's current reason has changed: report it where users look.
 
-    ``members`` exist, and ``bound`` of them have a node. ``owner`` is the object that made that pod. ``dialect``: whose
-    kind of PodGroup ``group_uid`` is of; ``pending``: nothing is to be written on it, whose job makes no pods yet.
-    ``message`` is for readers of the namespace, ``full`` for an operator.
+    ``group_uid``: the PodGroup to write it on; None if there is none.
+    ``member``: one pod of the gang, by UID and name.
+    ``message``: for readers of the namespace; ``full``: for an operator.
+    ``members``: how many exist; ``bound``: how many of them have a node.
+    ``owner``: the object that created that pod.
+    ``dialect``: the dialect of the PodGroup.
+    ``pending``: the PodGroup is not to be written, because its job creates no pods yet.
     """
 
     key: GroupKey
@@ -265,9 +283,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Report by an Event on the pod, or on the object that made it, which of its annotations nothing reads. An empty
-    ``uid``: there is no pod yet. ``reason``: of the Event, where it reports something else. ``once``: an Event of that
-    reason that the pod has from before a restart is enough."""
+    """Report by an Event on the pod, or on its owner, which of its annotations nothing reads.
+
+    ``uid``: empty if there is no pod yet.
+    ``reason``: of the Event, where it reports something else.
+    ``once``: no new Event is needed if the pod has one of that reason from before a restart.
+    """
 
     uid: str
     namespace: str
@@ -280,10 +301,11 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A gang of ``size`` members has reached a milestone: for the log and the metrics, nothing is to be written.
+    """A gang of ``size`` members has reached a milestone. For the log and the metrics: nothing is written.
 
-    ``after_s``: since its first member was seen; for RELEASED since the first of its binds came. ``alone``: it is a pod
-    of no gang that others give way to. ``rules``: for PREEMPTING, that by which each of its victims may be evicted.
+    ``after_s``: since its first member was seen; for RELEASED, since its first bind call.
+    ``alone``: the preemptor is a single pod.
+    ``rules``: for PREEMPTING, the rule by which each victim may be evicted.
     """
 
     key: GroupKey
@@ -298,7 +320,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class TryPod:
-    """Create a pod of that podset by a dry run, to see what the API server makes of it. Nothing is written."""
+    """Create a pod of the podset by a dry run, to see the pod that the API server would make. Nothing is written."""
 
     job: Job
     podset: str
@@ -306,7 +328,7 @@ class TryPod:
 
 
 JobEffect = StartJob | SuspendJob | CleanJob
-"""What is written to a job."""
+"""Writes to a job."""
 Write = (
     PostBinding
     | Nominate
@@ -322,5 +344,5 @@ Write = (
     | Hint
     | TryPod
 )
-"""Writes at the API server, and trials."""
+"""Writes to the API server, and trials."""
 Effect = AnswerFilter | AnswerPreempt | AnswerBind | Reached | Write

@@ -1,8 +1,8 @@
 """handle(): the one way into the core, in three steps: apply the event, conclude what follows, schedule the cycle.
 
 An event and the time go in, effects come out, and nothing else ever changes the core. The event is applied to its
-member or workload. What follows is concluded for each dirty workload, then for what rests on all of them.
-The cycle sees whether there is anything for it.
+member or workload. What follows is concluded for each dirty workload, then for what depends on all of them. The cycle
+decides whether it has to run.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ from policies.strategies.together import Together
 
 
 class Engine:
-    """The core. ``handle`` mutates ``state`` and returns what is to be done about it, in order."""
+    """The core. ``handle`` changes ``state``, and returns the effects to carry out, in order."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Engine:
             limits = limits.for_advice()
         self.state = state = State(schedulers, limits, levels)
         make = state.make
-        # What others decide and say with.
+        # Parts that the others decide and report with.
         reporter, problems, facts = make(Reporter), make(Problems), make(Facts)
         expected, candidates = make(ExpectedPods), make(Candidates)
         books = make(Books, candidates=candidates)
@@ -111,7 +111,7 @@ class Engine:
         advisory = make(Advisory, revocations=revocations) if advising else None
         bindings = make(Bindings, reporter=reporter, steering=steers, revocations=revocations)
         refusals = make(Refusals, reporter=reporter, facts=facts, revocations=revocations)
-        # Jobs, and the nodes that are asked for them.
+        # Jobs, and the nodes that are requested for them.
         acts = make(JobActs, expected=expected)
         self._elastic = elastic = make(Elastic, reporter=reporter, acts=acts)
         unplanned = make(Unplanned, reporter=reporter, expected=expected, elastic=elastic)
@@ -262,17 +262,17 @@ class Engine:
             Tick: self._tick,
         }
         self._conclusions = (
-            # Room that was promised may have gone with devices.
+            # Promised room may have gone with devices.
             apply.follow_devices,
-            # Pods may have left a node that was taken to be in its last clique because of them.
+            # The last pods that kept a node in its last clique may have left it.
             apply.follow_cliques,
-            # A start may have ended just now: a PodGroup that was made anew meanwhile is followed.
+            # A start may have ended: a PodGroup that was created again meanwhile is followed.
             apply.follow_successors,
-            # What this event tells of victims is known by now: who has gone, and who may go.
+            # The effects of this event on victims are known now: which have gone, and which may be evicted.
             self._follow_preemptions,
-            # Workloads that have room by now ask for no nodes any more, and give back the quota that was kept.
+            # For workloads that have room now no nodes are requested, and their kept quota is given back.
             elastic.follow,
-            # As any of those may have ended what a pod is to be tried for.
+            # Any of those may have ended what a pod is to be tried for.
             jobs.follow_trials,
             # Last, when each workload has its plan, or waits for one.
             allocations.follow,
@@ -281,7 +281,7 @@ class Engine:
         self._reports = make(QueueReports, policy=policies.queue)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
+        """Apply one event at ``now`` (seconds, monotonic). Never raises for input from outside."""
         try:
             self._handlers[type(event)](event, now)
             self._conclude(now)
@@ -292,9 +292,9 @@ class Engine:
         return self._drain()
 
     def _conclude(self, now: float) -> None:
-        """Settle all dirty workloads, then take the conclusions that rest on that, in their order.
+        """Settle all dirty workloads, then draw the conclusions that depend on them, in order.
 
-        Each may mark others dirty: these are settled before the next one.
+        Each conclusion may make workloads dirty: these are settled before the next one.
         """
         self._settle(now)
         for conclude in self._conclusions:
@@ -302,7 +302,7 @@ class Engine:
             self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """Draw every conclusion for whoever something has happened to."""
+        """Settle each dirty workload."""
         while dirty := self.state.store.dirty:
             key = next(iter(dirty))
             if (workload := self.state.workloads.get(key)) is not None:
@@ -312,26 +312,26 @@ class Engine:
             self.state.store.settled(key)
 
     def _follow_preemptions(self, now: float) -> None:
-        """Look for victims of single pods that kube-scheduler has asked about in vain, then at whose room is kept."""
+        """Search victims for single pods that kube-scheduler found none for, then follow all reservations."""
         self._kube_preemption.review(now)
         self._reservations.follow(now)
         self._backfilling.follow(now)
         self.state.expectations.follow(now)
 
     def _tell_stories(self, error: IllegalTransitionError) -> None:
-        """Add the stories of the dirty workloads, for the reader of the failure."""
+        """Add the stories of the dirty workloads to the error."""
         for dirty in (self.state.workloads[key] for key in self.state.store.dirty if key in self.state.workloads):
             error.add_note(told(dirty))
 
     def _drain(self) -> list[Effect]:
-        """Return what is to be done, with texts as their readers may see them."""
+        """Return the effects, with texts rendered for their readers."""
         limits = self.state.limits
         return [
             readable(effect, limits) if type(effect) in WITH_TEXT else effect for effect in self.state.outbox.drain()
         ]
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
-        """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
+        """Return how good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
         state = self.state
         pod, view = state.pods.get(pod.uid, pod), state.claims.snapshot()
         workload = state.store.workload_of(pod)
@@ -348,7 +348,7 @@ class Engine:
 
     @property
     def passes(self) -> tuple[int, bool]:
-        """How many admission passes have ended, and whether one is under way."""
+        """How many admission cycles have ended, and whether one is under way."""
         return self._cycle.passes, self._cycle.walking
 
     def next_cycle(self) -> float | None:
@@ -357,29 +357,29 @@ class Engine:
 
     @property
     def queue_version(self) -> int:
-        """It is another one whenever a report of ``queue_reports`` may have changed."""
+        """A number that changes whenever a report of ``queue_reports`` may have changed."""
         return self.state.quotas.version + self.state.durations.version
 
     def queue_reports(self, _now: float) -> Mapping[ObjectKey, QueueReport]:
-        """How each queue object stands, by its kind, namespace and name."""
+        """The report of each queue object, by its kind, namespace and name."""
         return self._reports.all()
 
     @property
     def capacity_served(self) -> bool | None:
-        """Whether nodes can be asked for; None while nobody has said so."""
+        """Whether nodes can be requested; None until that is known."""
         return self._elastic.can_be_asked
 
     @property
     def asks_for_nodes(self) -> Collection[GroupKey]:
-        """Return the workloads for which nodes are asked for, or that are shown to those who make them."""
+        """Return the workloads for which nodes are requested, or whose pods are exposed to an autoscaler."""
         return self._elastic.asking
 
     def capacity_asks(self) -> Sequence[CapacityAsk]:
-        """The jobs for which nodes are asked for just now."""
+        """The jobs for which nodes are requested now."""
         return self._elastic.asks
 
     def capacity_rest(self, key: GroupKey) -> InVain | None:
-        """So long that job asks for no nodes, after it has done so in vain."""
+        """The rest of a job after unsuccessful requests for nodes; None if it does not rest."""
         return self._elastic.rest(key)
 
     def queued(self) -> Sequence[GroupKey]:
@@ -387,19 +387,19 @@ class Engine:
         return [*self.state.quotas.members.names]
 
     def workload_report(self, key: GroupKey) -> WorkloadReport | None:
-        """How that one stands, if it is a job."""
+        """The report of the workload; None if it is no job."""
         state = self.state
         return workload_report(state.limits, state.process, state.workloads, state.quotas, state.expectations, key)
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
-        """The victims that are or would be evicted for it, for an operator. A question, not an event."""
+        """The victims that are or would be evicted for the workload, for an operator. A question, not an event."""
         found = self._foresight.of(workload, now)
         return (
             None if found is None else Outlook(full(found.text), tuple((who, full(why)) for who, why in found.victims))
         )
 
     def next_wake(self) -> float | None:
-        """The instant by which a Tick is due, or None while nothing is pending."""
+        """The instant by which a Tick is due; None while nothing is pending."""
         instants = [
             self._cycle.wake(),
             self.state.pending.next_time(),

@@ -34,7 +34,7 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodsSeen:
-    """Different pods were added or changed, in this order. What follows from it is worked out once."""
+    """Different pods were added or changed, in this order. The consequences are drawn once, after all of them."""
 
     pods: tuple[Pod, ...]
 
@@ -89,14 +89,14 @@ class JobGone:
 
 @dataclass(frozen=True, slots=True)
 class GroupJobSeen:
-    """What makes the pods of a PodGroup was added or changed."""
+    """The object that creates the pods of a PodGroup was added or changed."""
 
     job: GroupJob
 
 
 @dataclass(frozen=True, slots=True)
 class GroupJobGone:
-    """Its object no longer exists, or its pods are another scheduler's."""
+    """The object no longer exists, or another scheduler has its pods."""
 
     key: GroupKey
     uid: str
@@ -111,7 +111,7 @@ class OwnerSeen:
 
 @dataclass(frozen=True, slots=True)
 class OwnerGone:
-    """The object no longer exists, or its pods are no gangs by its word any more."""
+    """The object no longer exists, or no longer makes gangs of its pods."""
 
     key: GroupKey
     uid: str
@@ -119,9 +119,12 @@ class OwnerGone:
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """A ClusterQueue, Cohort, LocalQueue, ResourceFlavor or Queue of Volcano was added or changed. ``problems``: why it
-    cannot be used as it is; ``warnings``: what its author may not have meant. ``unclear``: by these problems nobody can
-    tell what it has borrowed."""
+    """A ClusterQueue, Cohort, LocalQueue, ResourceFlavor or Queue of Volcano was added or changed.
+
+    ``problems``: why it cannot be used as it is.
+    ``warnings``: fields that its author may not have meant so.
+    ``unclear``: whether it is unknown what it has borrowed, because of its problems.
+    """
 
     object: QueueObject
     problems: tuple[str, ...] = ()
@@ -138,8 +141,11 @@ class QueueGone:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSeen:
-    """A namespace was added or changed; ClusterQueues and pod affinity terms choose by label, and what the API server
-    does to pods may go by labels and annotations. ``terminating``: it is being deleted."""
+    """A namespace was added or changed.
+
+    ClusterQueues and pod affinity terms choose namespaces by label. The API server's treatment of pods may depend on
+    labels and annotations. ``terminating``: it is being deleted.
+    """
 
     name: str
     labels: Labels
@@ -154,10 +160,13 @@ class NamespaceGone:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSeen:
-    """A PersistentVolumeClaim was added or changed; ``bound`` when it has a volume.
+    """A PersistentVolumeClaim was added or changed.
 
-    ``volume``: the one that it names. ``node``: the one that kube-scheduler has chosen for its first pod. ``owner``:
-    the UID of the pod that it was made for. ``trouble``: what keeps every pod from it; empty for most.
+    ``bound``: whether it has a volume.
+    ``volume``: the volume that it names.
+    ``node``: the node that kube-scheduler has chosen for its first pod.
+    ``owner``: the UID of the pod that it was made for.
+    ``trouble``: why no pod can use it; empty for most.
     """
 
     namespace: str
@@ -180,8 +189,10 @@ class ClaimGone:
 class VolumeSeen:
     """A PersistentVolume was added or changed that only some nodes reach, or that a claim may get.
 
-    ``nodes``: the nodes that reach it, None for all. It is ``bound`` to that claim, or kept for it; the name of the
-    claim is empty if there is none. ``offers``: what it is to a claim that waits for one.
+    ``claim``: the claim that it is bound to, or reserved for; empty if there is none.
+    ``nodes``: the nodes that reach it; None for all.
+    ``bound``: whether it is bound to the claim.
+    ``offers``: its properties for a claim that waits for a volume.
     """
 
     name: str
@@ -195,7 +206,7 @@ class VolumeSeen:
 
 @dataclass(frozen=True, slots=True)
 class VolumeGone:
-    """A PersistentVolume exists no more, or is of no concern any more."""
+    """A PersistentVolume no longer exists, or is no longer relevant."""
 
     name: str
     namespace: str
@@ -216,7 +227,7 @@ class StorageClassGone:
 
 @dataclass(frozen=True, slots=True)
 class StorageDriverSeen:
-    """A CSIDriver was added or changed. ``counts``: it publishes how much it can provision."""
+    """A CSIDriver was added or changed. ``counts``: whether it publishes how much it can provision."""
 
     name: str
     counts: bool
@@ -269,7 +280,7 @@ class BudgetGone:
 
 @dataclass(frozen=True, slots=True)
 class NativeGangSeen:
-    """A PodGroup of Kubernetes was added or changed that the Job controller has made for a Job, and that is a gang."""
+    """A PodGroup of Kubernetes that the Job controller made for a Job that is a gang was added or changed."""
 
     key: GroupKey
     uid: str
@@ -283,7 +294,8 @@ class NativeGangGone:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClassSeen:
-    """A DeviceClass was added or changed. ``resource``: the extended resource that asks for its devices, or empty."""
+    """A DeviceClass was added or changed. ``resource``: the extended resource for its devices; empty if there is
+    none."""
 
     name: str
     resource: str
@@ -383,16 +395,16 @@ DeviceEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The core has failed too often: before ``until`` it plans nothing new. Answers, holds and releases go on."""
+    """The core has failed too often: until ``until`` it makes no new plan. Answers, holds and releases go on."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Every list has been read once: what the core knows is the cluster, and it may act.
+    """Every list has been read once: the core knows the cluster, and may act.
 
-    ``wall``: the present in seconds since the epoch, to read and write the instants that stand on objects.
+    ``wall``: the present in seconds since the epoch, to read and write the instants of annotations.
     """
 
     wall: float = 0.0
@@ -442,13 +454,13 @@ class BindDisconnected:
 
 @dataclass(frozen=True, slots=True)
 class CapacityServed:
-    """Whether the cluster has what nodes are asked for by."""
+    """Whether the cluster serves ProvisioningRequests."""
 
     served: bool
 
 
 Call = FilterCalled | PreemptCalled | BindArrived | BindDisconnected
-"""What kube-scheduler asks, or does not ask any more."""
+"""The calls of kube-scheduler, and the end of its wait for one."""
 Event = (
     PodSeen
     | PodsSeen
@@ -482,4 +494,4 @@ Event = (
 )
 
 Handlers = Mapping[type[Event], Callable[[Any, float], None]]
-"""What takes up an event, with the time, by its type."""
+"""The handlers of events by type; each gets the event and the instant."""

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
-"""Whatever lies between them can be written again in UTC. A time zone moves an instant of the year 9999 out of it."""
+"""The earliest and the latest instant that can be written in UTC. A time zone can move one of the year 9999 out of
+that."""
 
 
 def instant_of(text: str) -> float | None:
@@ -22,7 +23,7 @@ def instant_of(text: str) -> float | None:
 
 
 _MOST_DOUBLINGS = 62
-"""Beyond this the power is no number that a float can hold; every bound is reached long before."""
+"""Doublings up to which the power is a finite float. Every bound is reached long before."""
 
 
 def pause_s(times: int, first_s: float, most_s: float) -> float:

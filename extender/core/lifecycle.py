@@ -1,11 +1,11 @@
-"""settle(): see what state a workload is in after all that has happened to it, and call the act that follows.
+"""Settle a workload: determine its state after all that has happened, and call the act that follows.
 
-A start is completed, broken off, or lapses; a gang that stays incomplete is ended. Nothing stays bound in part: what
-broke off is completed in time, or evicted. All acts and who calls them: ``tests/core/acts.md``.
+A start is completed, broken off, or lapses; a gang that stays incomplete is ended. No gang stays bound in part: a start
+that broke off is completed in time, or its members are evicted. All acts and their callers: ``tests/core/acts.md``.
 
-After a restart, ``Recovery`` reads what bound pods and nominations tell of an earlier life, workload by workload. A
-nomination is a hint: it is taken where the whole gang still fits, else cleared. A gang whose release broke off is
-planned before all others and completed.
+After a restart, ``Recovery`` reads the stamps of bound pods and the nominations, workload by workload. A nomination is
+a hint: it is taken where the whole gang still fits, else cleared. A gang whose release broke off is planned before all
+others and completed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ from policies.steps import Steps
 
 @dataclass(eq=False)
 class Lifecycle:
-    """``settle`` is called once for each workload that an event made dirty, ``expire`` before it when time is up."""
+    """The state of workloads, and their deadlines.
+
+    ``settle`` is called once for each workload that an event made dirty; ``expire`` before it, when a deadline has
+    passed.
+    """
 
     _schedulers: tuple[str, ...]
     _limits: Limits
@@ -77,7 +81,7 @@ class Lifecycle:
         self._ours = frozenset(self._schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
-        """See what state it is in, and call the acts that follow. Nothing changes when it is done again."""
+        """Determine the state of the workload, and call the acts that follow. A second call changes nothing."""
         members = workload.members
         if self._process.synced:
             self._jobs.settle(workload, now)
@@ -103,12 +107,12 @@ class Lifecycle:
         self._allocations.settle(workload)
 
     def _go_on(self, workload: Workload, now: float) -> None:
-        """Go on with its start, or with what is left of it."""
+        """Continue its start, or what is left of it."""
         members, release = workload.members, workload.release
         if not workload.releasing:
             self._lapse(workload)
             self._revocations.drop_broken(workload, now)
-        whole = workload.whole and not workload.paused  # nobody knows the podsets of a job that is being suspended
+        whole = workload.whole and not workload.paused  # the podsets of a job that is being suspended are not known
         if not release.complete and (whole or _is_declared_whole(workload)) and not self._is_shared(workload):
             # Even if a member is lost before the last answer of its release has come.
             self._complete(workload, now)
@@ -121,11 +125,11 @@ class Lifecycle:
             self._steering.confirm(workload)
 
     def recover(self, workload: Workload, now: float) -> None:
-        """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
+        """Recover from the stamps of its members after a restart: it has started as a whole, or its start broke off."""
         self._jobs.adopt(workload, now)
         recover_release(self._process, self._store.pods, self._astray, workload, now)
         for pod in sorted((one.pod for one in workload.members if one.pod.terminal), key=lambda pod: -pod.created):
-            if pod.node:  # what ended before is known by the pods that are left of it
+            if pod.node:  # the pods that are left show what ended before
                 claim = Claim(pod.node, pod.requests, ClaimState.BOUND, workload.key)
                 self._revocations.keep_room(workload, pod, claim, now)
         if workload.members.started and not workload.release.complete:
@@ -136,7 +140,7 @@ class Lifecycle:
         self._store.mark_dirty(workload)
 
     def lost(self, workload: Workload, member: Member, now: float) -> None:
-        """A member is going or at its end: it can be held no longer, and the gang may not be able to start."""
+        """Handle a member that terminates or has ended: its hold ends, and the gang may not be able to start."""
         members, release = workload.members, workload.release
         self._outbox.answer_hold(workload, member, "the pod is being deleted or has ended")
         self._store.mark_dirty(workload)
@@ -149,7 +153,7 @@ class Lifecycle:
         self._steering.settle(workload, member)
 
     def expire(self, workload: Workload, now: float) -> None:
-        """Look at every deadline; called when one may have passed."""
+        """Check every deadline; called when one may have passed."""
         self._reporter.tell(workload, now)
         if workload.sweep_at and now >= workload.sweep_at:
             self._steering.sweep(workload, now)
@@ -171,7 +175,8 @@ class Lifecycle:
         late = is_late(workload, self._limits, now)
         over = [member for member in members.unknown.values() if now >= member.doubt_ends]
         if over or (workload.doubtful and late):
-            # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
+            # Whatever the outcome of those Bindings, the other members wait no longer. Their own room stays promised
+            # for a while.
             for member in over:
                 members.move(member, MemberState.ASSUMED if member.hold is None else MemberState.HELD)
                 workload.release.fail()
@@ -179,7 +184,7 @@ class Lifecycle:
         if not late or not members.holds:
             return
         if members.binding:
-            # What becomes of the Binding that hangs decides about the last one: its bind has to come again.
+            # The outcome of the Binding that hangs decides about the last one: its bind has to come again.
             self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
             lacking = uncreated(workload) if workload.admitted else 0
@@ -189,11 +194,11 @@ class Lifecycle:
                 return
             if self._revocations.run_out(workload, why, now) and lacking:
                 self._expected.fail_creation(workload, now, in_full=True)
-                # Every try makes all of its pods, and the next one ends no better before somebody does something.
+                # Every try creates all of its pods, and the next one ends no better before a user acts.
                 workload.retries.rest_long(now, self._limits.retry_max_s)
 
     def _set_timer(self, workload: Workload, now: float) -> None:
-        """Have it looked at again at the first of its deadlines."""
+        """Set the timer of the workload to the first of its deadlines."""
         members, release = workload.members, workload.release
         at = [workload.telling.when(self._limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
         at += workload.job.deadlines(self._limits.node_loss_s, now) if workload.job is not None else ()
@@ -201,7 +206,7 @@ class Lifecycle:
         if members.placed:
             awaited = awaits_uptake(workload)
             if not awaited:
-                # It is for others than kube-scheduler to go on: afterwards it has a moment at least.
+                # Other actors than kube-scheduler have to act first: afterwards it has a moment at least.
                 workload.wait_until(max(workload.plan_deadline, now + self._limits.report_s))
             if members.holds:
                 at.append(deadline(workload, self._limits))
@@ -219,11 +224,11 @@ class Lifecycle:
             self._timers.set(workload.key, first)
 
     def _is_shared(self, workload: Workload) -> bool:
-        """Not ours to judge: what another scheduler has bound is never evicted."""
+        """Whether members have another scheduler. Muster does not evict what another scheduler has bound."""
         return not self._ours.issuperset(workload.members.said.schedulers)
 
     def _lapse(self, workload: Workload) -> None:
-        """If nothing of ours is bound its start is over, unless what has finished of it makes it whole."""
+        """End the start of a gang without bound members, unless its finished members complete it."""
         if workload.members.started or (workload.whole and workload.members.continued):
             return
         workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
@@ -231,7 +236,7 @@ class Lifecycle:
             self._room.unreserve_all(workload)
 
     def _take_stock(self, workload: Workload, now: float) -> None:
-        """Find out how it stands while nothing of it is on its way, and say so."""
+        """Report the state of a workload while no Binding of it is under way."""
         if workload.paused:
             return
         if self._is_shared(workload):
@@ -254,7 +259,7 @@ class Lifecycle:
             self._say_none_lacks(workload, now)
 
     def _say_none_lacks(self, workload: Workload, now: float) -> None:
-        """Say of one without its quorum, of which no member lacks a node, that it runs, or that members are missing."""
+        """Report a workload without its quorum of which no member lacks a node: it runs, or members are missing."""
         if workload.release.complete:
             self._reporter.explain(workload, self._facts.running(workload), now)
         elif not workload.starting and (why := too_few(workload)) is not None:
@@ -262,43 +267,47 @@ class Lifecycle:
 
     @staticmethod
     def _note_missing(workload: Workload, now: float) -> None:
-        """Note since when a gang that has started lacks members."""
+        """Record since when a gang that has started lacks members."""
         if not workload.incomplete or _lacks_no_pod(workload):
             workload.release.miss(None)
         elif workload.release.incomplete_since is None and not workload.doubtful:
             workload.release.miss(now)
 
     def _complete(self, workload: Workload, now: float) -> None:
-        """Complete its start: the gang has its quorum of bound members, for the first time or again."""
+        """Complete the start: the gang has its quorum of bound members, for the first time or again."""
         if not workload.release.complete and workload.members.live:
             self._reporter.reached(workload, Milestone.STARTED, now)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
         if workload.release.partial_since is not None:
-            workload.bump_version()  # others of it are planned by other rules from now on
+            workload.bump_version()  # its other members are planned by other rules from now on
         workload.release.become_whole()
         workload.begin(None)
 
     def _break_off(self, workload: Workload, since: float, now: float) -> None:
-        """Break its start off: a part of the quorum is bound, and nothing is on its way. It is completed in time, or
-        its bound members are evicted."""
+        """Break off the start: a part of the quorum is bound, and no Binding is under way.
+
+        The gang is completed in time, or its bound members are evicted.
+        """
         if workload.min_member is None:
-            return  # nobody says what whole is, so nobody is evicted for not being it
+            return  # without a known quorum no member is evicted for lacking one
         count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
             if was_whole(self._store.pods, self._astray, workload, release.name):
-                return self._complete(workload, now)  # of what was needed when it began, as a restart would say
+                return self._complete(workload, now)  # by the quorum of its beginning, as after a restart
             self._reporter.reached(workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
-            workload.bump_version()  # whatever becomes of its queue it is to be completed now
+            workload.bump_version()  # it is to be completed now, whatever happens to its queue
         elif release.partial_count == count and (workload.starting or workload.members.slots.lacking):
-            return  # that was said; what has been said since is news about its replacements
+            return  # that was reported; a later report is about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)
         self._reporter.explain(workload, Partial(workload.share(Stage.BOUND)), now)
 
     def _end_incomplete(self, workload: Workload, now: float) -> None:
-        """End a gang that stayed incomplete for too long: its start broke off, or it has lost members since. Its job is
-        suspended, or its bound members are evicted."""
+        """End a gang that stayed incomplete for too long: its start broke off, or it has lost members since.
+
+        Its job is suspended, or its bound members are evicted.
+        """
         limits, release = self._limits, workload.release
         broken, lost = release.partial_since, release.incomplete_since
         if broken is not None and not release.complete and now >= broken + limits.partial_s:
@@ -311,7 +320,7 @@ class Lifecycle:
             release.miss(now)
             text = f"it has run with {workload.share(Stage.BOUND)} for {now - lost:.0f} s"
             if workload.job is not None:
-                # Its pods go with the job, or not at all: each that somebody else deletes counts as a failure.
+                # The pods end with the job: each pod that another client deletes counts as a failure.
                 return end_start(workload, text)
             if gives_back(workload, limits):
                 release.give_back()
@@ -320,13 +329,14 @@ class Lifecycle:
         return None
 
     def _evict(self, workload: Workload, why: str, now: float) -> None:
-        """Evict its bound members. While others of it are being bound that waits for as long again."""
+        """Evict the bound members. If others are being bound, that waits for the same time again."""
         if not workload.releasing:
             workload.telling.note(now, f"evicting the bound members: {why}")
             self._revocations.evict_bound(workload, why)
 
     def _say_over(self, workload: Workload, now: float) -> None:
-        """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""
+        """Report a workload without waiting or running pods: they have ended, or belong to an earlier PodGroup of its
+        name."""
         members = workload.members
         if workload.reserved:
             return self._reporter.explain(workload, Ended(kept=self._facts.kept_for_it(workload)), now)
@@ -346,29 +356,32 @@ class Lifecycle:
 
 
 def _has_begun(workload: Workload) -> bool:
-    """Whether something of it is held, on its way or bound, or was."""
+    """Whether members are held, being bound or bound, or have been."""
     members, release = workload.members, workload.release
     known = release.name or release.complete or release.partial_since is not None
     return bool(known or members.holds or members.binding or members.slots.reached(Stage.BOUND))
 
 
 def _lacks_no_pod(workload: Workload) -> bool:
-    """Whether its job is about to end, or has a pod on a node for each slot that it has not done with."""
+    """Whether its job is about to end, or has a pod on a node for each slot that is not done."""
     job, members = workload.job, workload.members
     waits = members.slots.lacking or members.slots.planned or members.placed
     return job is not None and (job.over or job.closed or not waits)
 
 
 def gives_back(workload: Workload, limits: Limits) -> bool:
-    """Whether its pods are evicted when it stays incomplete: as they say, else as the settings say. What a StatefulSet
-    or the like makes serves with fewer replicas, too: there the settings do not count."""
+    """Whether pods are evicted when the gang stays incomplete: as they declare, else by the settings.
+
+    Pods of a StatefulSet and the like serve with fewer replicas, too: for them the settings do not count.
+    """
     declared = together(pod.eviction for pod in workload.bound).when_incomplete
     owned = any(pod.group is not None and pod.group.owner for pod in workload.bound)
     return limits.evict_incomplete and not owned if declared is None else declared
 
 
 def _is_declared_whole(workload: Workload) -> bool:
-    """A bound member says so of this release: what was needed when it was posted counts, whatever is needed now."""
+    """Whether a bound member is stamped as complete for this release. The quorum of that time counts, whatever is
+    needed now."""
     stamps = (member.pod.stamp for member in workload.members.confirmed.values())
     return any(stamp is not None and stamp.release == workload.release.name for stamp in stamps)
 
@@ -378,7 +391,10 @@ _LOOK = 2
 
 @dataclass(eq=False)
 class Recovery:
-    """Walked through in slices. Events come in between: of their workloads everything is found out first."""
+    """Recovery after a restart, in slices.
+
+    Events come in between: their workloads are recovered first.
+    """
 
     _process: Process
     _workloads: Mapping[GroupKey, Workload]
@@ -393,12 +409,12 @@ class Recovery:
         self._unheard: dict[GroupKey, None] = {}
 
     def begin(self, epoch: float, now: float) -> None:
-        """Every list is in."""
+        """Begin when every list is in."""
         self._process.sync(epoch, now)
         self._unheard = dict.fromkeys(self._workloads)
 
     def find_out(self, key: GroupKey | None, now: float) -> None:
-        """Bound pods are the truth: what those of the workload tell of it, unless that is known."""
+        """Recover the workload from its bound pods, unless that was done."""
         if key is None or key not in self._unheard:
             return
         del self._unheard[key]
@@ -409,25 +425,27 @@ class Recovery:
         self._lifecycle.settle(workload, now)
         self._process.subject = subject
         if workload.release.complete or not (workload.members.live or workload.job is not None):
-            # It has started before: that was told then.
+            # It started before the restart, which was reported then.
             workload.begin(None)
             if workload.group is None or not workload.group.starting:
                 workload.telling.reported(now)
 
     def all(self, now: float) -> Steps[None]:
-        """Find out about every workload."""
+        """Recover every workload."""
         for key in list(self._unheard):
             workload = self._workloads.get(key)
             self.find_out(key, now)
             yield _LOOK + (len(workload.members) if workload is not None else 0)
 
     def end(self, now: float) -> Steps[None]:
-        """Calls are answered from now on. What plans of an earlier life leave is for pods of jobs that replace others
-        which are yet to go."""
+        """Have calls answered from now on.
+
+        Room that recovered plans leave over is offered to pods of jobs that replace terminating ones.
+        """
         self._kube_preemption.restore(now)
         self._process.recovered = True
         self._changes.take()
-        # Of jobs that cannot all have been started, the one whose turn came last was not: it is judged first.
+        # Of jobs that cannot all have been started, the last in order was not: it is judged first.
         jobs = [(key, one) for key, one in self._workloads.items() if one.job is not None]
         for key, workload in sorted(jobs, key=lambda one: (one[1].priority, -one[1].created)):
             job = workload.job
@@ -440,7 +458,7 @@ class Recovery:
                 yield _LOOK + len(workload.members)
 
     def clear(self, now: float) -> Steps[None]:
-        """Nominations are hints: whatever is left of them that nobody is promised is cleared."""
+        """Clear the nominations of pods that are promised no node."""
         for key in list(self._workloads):
             if (workload := self._workloads.get(key)) is not None:
                 self._steering.sweep(workload, now)

@@ -1,4 +1,4 @@
-"""Limits of the core: how long it waits, how much it does at once, and how much it looks at."""
+"""Limits of the core: how long it waits, and how much it does and considers at once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from math import inf
 from policies.quota.history import NO_HISTORY, Sampling
 
 STOOD_STILL_S = 2.0
-"""A deadline that is looked at so late: this process has stood still, and others may have, too."""
+"""Lateness of a deadline from which the process is taken to have stood still. Then other processes may have, too."""
 
 
 class Preempts(StrEnum):
-    """Whether anybody is evicted for a workload, or it is only said who would be."""
+    """Whether victims are evicted for a workload, or only named."""
 
     OFF = "off"
     DRY_RUN = "dry-run"
@@ -22,30 +22,30 @@ class Preempts(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Preempts | None:
-        """YAML 1.1 reads the words on and off as true and false."""
+        """Return the member for a bool: YAML 1.1 reads the words on and off as true and false."""
         if isinstance(value, bool):
             return cls.ON if value else cls.OFF
         return None
 
 
 class Reserving(StrEnum):
-    """Which of the workloads that lack room get a reservation."""
+    """The workloads that get a reservation while they lack room."""
 
     OFF = "off"
     EASY = "easy"
-    """The first ones of each queue tree."""
+    """The first workloads of each queue tree."""
     CONSERVATIVE = "conservative"
-    """All of them."""
+    """All workloads that lack room."""
 
     @classmethod
     def _missing_(cls, value: object) -> Reserving | None:
-        """YAML 1.1 reads the word off as false."""
+        """Return OFF for False: YAML 1.1 reads the word off as false."""
         return cls.OFF if value is False else None
 
 
 @dataclass(frozen=True, slots=True)
 class Elasticity:
-    """The flavors for whose nodes is asked, by name, and how long those may take to come."""
+    """The flavors for which nodes can be requested, by name, and the seconds that those may take to come."""
 
     flavors: frozenset[str] = frozenset()
     within_s: float = 900.0
@@ -58,38 +58,51 @@ NOT_ELASTIC = Elasticity()
 class Limits:
     """The core's durations, in seconds, and how much it does at once.
 
-    ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
-    first held request expires. ``hold_s``: how long the first held bind of a gang waits for the others, or for each
-    round of them. ``plan_s``: a placement none of whose members reaches bind by then is planned anew; ``again_s``: the
-    same for a gang that kube-scheduler's plugins have refused. ``unseen_s``: how long a bind may wait for its pod to
-    show up in the watch.
-    ``partial_s``: how long a half-released gang keeps room for replacements before its
-    bound members are evicted (``evict_partial``). ``replacement_s``: how long a running gang keeps the room of a lost
-    member, from its end on. ``incomplete_s``: how long a running workload may lack members before its job is suspended,
-    or its pods are evicted if that is wanted (``evict_incomplete``). ``report_s``: a reason is reported when it has
-    lasted that long.
-    ``refresh_s``: the numbers in the reasons of those who wait are at most that old. ``slice_units``: what one Tick
-    does of an admission pass, in units of about 5 microseconds (``policies.steps``). ``members``: that a gang may have.
-    ``shapes``: different ones that its members may have, of requests, node selector, affinity, tolerations and
-    topology. ``waiting``: gangs of one namespace that are looked at. ``creation_s``: so long may the next pod of an
-    admitted job take to be created, beside what those that are created before it take; the same bounds how many pods
-    are awaited at a time. ``node_loss_s``: how long a node may be silent before a job that runs on it is started over
-    elsewhere. ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of
-    them are left for the next pass, so that they hold up nobody else. ``default_queue``: the LocalQueue of a workload
-    that names none, where its namespace has one of that name. ``require_queue``: a workload without a queue waits.
-    ``fair_sharing``: between queues the least dominant resource share comes first. ``past_usage``: how the past usage
-    of LocalQueues is counted. ``preemption``: whether others are evicted for a workload that lacks room;
-    ``preemption_s``: for so long may they take to go. ``min_runtime_s``: nobody is evicted who has run for less.
-    ``most_min_runtime_s``: what a workload itself may ask for in its place. ``evictions_per_hour``: of one workload; 0
-    for no limit. ``saturation``: as in ``policies.preemption.reclaim.Queues``. ``pods_preempt_gangs``: gangs give way
-    to a pod of no gang, too, that kube-scheduler preempts for. ``elastic``: for whose nodes
-    is asked. ``names_others``: what is written in a namespace names workloads of others, which are only counted else.
-    ``trials``: a pod of a shape that nobody has seen is created by a dry run before its job is planned.
-    ``reserve_after_s``: the first workload of a queue tree that cannot start gets a reservation when it has waited for
-    so long; infinite for never. ``reservations``: of each tree at a time; infinite for no limit. ``drain_share``: part
-    of the GPUs that may be drained at a time for workloads, where nobody knows when those that run end.
-    ``forecast_s``: how often the expected starts of those that wait are worked out; infinite for never.
-    ``clique_of_domains``: pods of a ComputeDomain that say nothing of the topology require a clique.
+    ``coalesce_s``: from a change to the cycle that it calls for.
+    ``post_margin_s`` + ``post_member_s`` per member: reserved for posting a gang's Bindings before the first held
+    request expires.
+    ``hold_s``: how long the first held bind of a gang waits for the others, or for each round of them.
+    ``plan_s``: a placement is planned again if none of its members reaches bind in that time; ``again_s``: the same for
+    a gang that kube-scheduler's plugins have refused.
+    ``unseen_s``: how long a bind may wait for its pod to show up in the watch.
+    ``partial_s``: how long a half-released gang keeps room for replacements before its bound members are evicted
+    (``evict_partial``).
+    ``replacement_s``: how long a running gang keeps the room of a lost member, from the end of that member.
+    ``incomplete_s``: how long a running workload may lack members. Then its job is suspended, or its pods are evicted
+    if the settings say so (``evict_incomplete``).
+    ``retry_max_s``: the longest pause between retries.
+    ``report_s``: a reason is reported when it has lasted that long.
+    ``refresh_s``: the greatest age of the numbers in reasons.
+    ``slice_units``: what one Tick does of an admission cycle, in units of about 5 microseconds (``policies.steps``).
+    ``members``: how many a gang may have.
+    ``shapes``: how many different shapes they may have: requests, node selector, affinity, tolerations and topology.
+    ``waiting``: how many gangs of one namespace are considered.
+    ``creation_s``: how long the next pod of an admitted job may take to be created, beyond the pods before it. The same
+    limits how many pods are awaited at a time.
+    ``node_loss_s``: how long a node may be silent before a job that runs on it is started again elsewhere.
+    ``excess_units``: what the gangs of one namespace may cost a cycle beyond what plain gangs cost. The others of that
+    namespace are left for the next cycle, so that they delay no other namespace.
+    ``default_queue``: the LocalQueue of a workload that names none, where its namespace has one of that name.
+    ``require_queue``: whether a workload without a queue waits.
+    ``fair_sharing``: whether, between queues, the least dominant resource share comes first.
+    ``past_usage``: how the past usage of LocalQueues is counted.
+    ``preemption``: whether victims are evicted for a workload that lacks room.
+    ``preemption_s``: how long victims may take to go.
+    ``min_runtime_s``: workloads that have run for less are not evicted. ``most_min_runtime_s``: the longest such time
+    that a workload can declare for itself.
+    ``evictions_per_hour``: of one workload; 0 for no limit.
+    ``saturation``: as in ``policies.preemption.reclaim.Queues``.
+    ``pods_preempt_gangs``: whether gangs are victims of a single pod, too, that kube-scheduler preempts for.
+    ``elastic``: for which flavors nodes can be requested.
+    ``names_others``: whether texts in a namespace name workloads of other namespaces, which are only counted otherwise.
+    ``trials``: whether a pod of an unknown shape is created by a dry run before its job is planned.
+    ``reserve_after_s``: how long the first workload of a queue tree waits before it gets a reservation; infinite for
+    never.
+    ``reservations``: of each tree at a time; infinite for no limit.
+    ``drain_share``: the part of the GPUs that may be drained at a time, where the ends of running workloads are not
+    known.
+    ``forecast_s``: how often the expected starts of waiting workloads are computed; infinite for never.
+    ``clique_of_domains``: whether pods of a ComputeDomain that name no topology require a clique.
     """
 
     coalesce_s: float = 0.005
@@ -135,7 +148,7 @@ class Limits:
     forecast_s: float = inf
 
     def for_advice(self) -> Limits:
-        """Return these where kube-scheduler is only advised: nothing is evicted, kept or asked for."""
+        """Return the limits for advisory mode: nothing is evicted, kept or requested."""
         return replace(
             self,
             evict_partial=False,
