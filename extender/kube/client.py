@@ -1,6 +1,6 @@
-"""What Muster asks of the API server: paths and bodies, without the official client's typed models.
+"""Muster's requests to the API server: paths and bodies, without the official client's typed models.
 
-A typed pod costs 210 us and 48 KiB, and the typed bind call raises on success; only a few fields are ever needed.
+A typed pod costs 210 us and 48 KiB, and the typed bind call raises on success. Muster needs only a few fields.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from extender.kube.reading.objects import AnyObject, Meta, PodObject
 from policies.model import GANG_GATE
 
 GRACE_S = 10.0
-"""How much longer than was asked for a watch may last: what is still open then is dead, whatever it looks like."""
+"""Seconds that a watch may outlast what was asked for. A longer one is taken to be dead."""
 _SILENCE_S = 30.0
-"""A page of which no byte comes for so long does not come."""
+"""Seconds without a byte after which the read of a page fails."""
 EVICTED_BY = "muster.dev/evicted-by"
-"""The label that the policy in manifests/base/extender-policy.yaml demands of our evictions."""
+"""The label that the policy in manifests/base/extender-policy.yaml demands of Muster's evictions."""
 
 
 class CredentialsError(Exception):
-    """Nothing logs in at the API server; the message says why."""
+    """No credentials were found for the API server; the message says why."""
 
 
 class Kube:
-    """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time.
+    """Requests to one API server. Every method raises ApiError, or UnreachableError if there was no answer in time.
 
-    ``may_write`` is asked right before every write is sent; where it says no, StandbyError is raised and nothing is
-    sent. A pod is patched only as it was last seen (``saw``): if somebody else has written to it since, that is a 409.
+    ``may_write`` is asked right before each write is sent. If it returns False, nothing is sent and StandbyError is
+    raised. A pod is patched only at its last seen version (``saw``). If another client has written to it since, that is
+    a 409.
     """
 
     def __init__(self, connection: Connection, *, may_write: Callable[[], bool] = lambda: True) -> None:
@@ -52,7 +53,8 @@ class Kube:
         self._may_write = may_write
         self._versions: dict[str, str] = {}
         self.behind = False
-        """The watch has yet to show the pods as they were when this replica took over: nobody is evicted by that."""
+        """Whether the watch has yet to show the pods as they were when this replica took over. Nothing is evicted
+        meanwhile."""
 
     @classmethod
     async def connect(
@@ -74,31 +76,31 @@ class Kube:
         await self._connection.close()
 
     def was_away(self, lately_s: float) -> bool:
-        """Whether a request has met an outage of the API server in the last so many seconds."""
+        """Whether a request met an outage of the API server within the last ``lately_s`` seconds."""
         return self._connection.was_away(lately_s)
 
     async def clock(self) -> datetime | None:
-        """The present by the API server's clock, to a second; None when it does not tell."""
+        """The time by the API server's clock, to a second; None if its answer has none."""
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
         async with self._connection.answer("GET", "/version", limits) as answer:
             told = answer.headers.get("Date")
         return parsedate_to_datetime(told) if told else None
 
     def saw(self, uid: str, version: str | None) -> None:
-        """The pod with that UID was seen at that resource version, or (None) is gone."""
+        """Record that the pod with that UID was seen at that resource version, or (None) is gone."""
         if version is None:
             self._versions.pop(uid, None)
         elif not is_older(version, self._versions.get(uid)):
             self._versions[uid] = version
 
     async def call(self, method: str, path: str, **request: Any) -> bytes:
-        """One request, as ``Connection.call`` makes it."""
+        """Make one request, as ``Connection.call`` does."""
         if method != "GET":
             request["check"] = self._check_lead
         return await self._connection.call(method, path, **request)
 
     async def find(self, path: str, **request: Any) -> bytes | None:
-        """What is at that path; None where the API server knows nothing of it."""
+        """The object at that path; None if the API server answers 404."""
         try:
             return await self.call("GET", path, **request)
         except ApiError as error:
@@ -111,12 +113,12 @@ class Kube:
             raise StandbyError
 
     def list_pages(self, path: str, *, selector: str = "", labels: str = "") -> AsyncGenerator[Page, None]:
-        """The pages of one consistent list, of objects with these fields and labels alone. A 410 in the middle means:
+        """Yield the pages of one consistent list, of objects with these fields and labels. A 410 in the middle means:
         start again."""
         return pages(lambda query: self._page(path, {**query, **_selecting(selector, labels)}))
 
     async def newest(self, path: str) -> str:
-        """The version of a list that is as new as can be."""
+        """The version of the list as of now."""
         return (await self._page(path, {"limit": "1"})).metadata.resource_version or ""
 
     async def _page(self, path: str, query: Mapping[str, str]) -> Listed:
@@ -125,8 +127,10 @@ class Kube:
     async def watch(
         self, path: str, resource_version: str, *, lasts_s: int, selector: str = "", labels: str = ""
     ) -> AsyncGenerator[Change, None]:
-        """Changes after that version, until the server ends it after ``lasts_s``. ERROR lines raise, and so does a
-        watch that is open for GRACE_S more."""
+        """Yield the changes after that version, until the server ends the watch after ``lasts_s`` seconds.
+
+        Raises for ERROR lines, and for a watch that is still open GRACE_S later.
+        """
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -145,7 +149,7 @@ class Kube:
                 yield change
 
     async def post_binding(self, effect: PostBinding, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-        """Bind the pod, if it still has that UID, and write the annotations on it in the same step."""
+        """Bind the pod if it still has that UID, and write the annotations on it in the same step."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -169,9 +173,9 @@ class Kube:
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        """Strategic merge into a pod's status: conditions are merged by type. Another UID: 409 or 422.
+        """Merge strategically into a pod's status: conditions are merged by type. Another UID: 409 or 422.
 
-        ``labels`` change in the same write; None takes one off.
+        ``labels``: changed in the same write; None removes one.
         """
         change: dict[str, Any] = {"status": status} | ({"metadata": {"labels": labels}} if labels else {})
         await self._patch_pod(f"{_pod(namespace, name)}/status", uid, change, timeout_s)
@@ -179,10 +183,10 @@ class Kube:
     async def ungate(
         self, namespace: str, name: str, uid: str, pin: Sequence[str] = (), *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:
-        """Take our own scheduling gate off a pod, and no other; nothing changes if it is off. Another UID: 422.
+        """Remove Muster's scheduling gate from a pod, and no other; no change if it is off. Another UID: 422.
 
-        ``pin``: in the same write, let the pod run on these nodes alone. One term for each, by a field of the node and
-        not by its label: kube-scheduler then looks at no other node, as it does for the pods of a DaemonSet.
+        ``pin``: restrict the pod to these nodes in the same write. The affinity has a term for each node, by a field
+        and not by a label. kube-scheduler then looks at no other node, as it does for the pods of a DaemonSet.
         """
         spec: dict[str, Any] = {"schedulingGates": [{"name": GANG_GATE, "$patch": "delete"}]}
         if pin:
@@ -200,13 +204,13 @@ class Kube:
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        """Write annotations on a pod; None takes one off. Another UID: 409 or 422."""
+        """Write annotations on a pod; None removes one. Another UID: 409 or 422."""
         await self._patch_pod(_pod(namespace, name), uid, {"metadata": {"annotations": annotations}}, timeout_s)
 
     async def get_pod_node(
         self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> str | None:
-        """The node that the pod is bound to, "" while it is unbound, None if it is gone or has another UID."""
+        """The node that the pod is bound to; "" while it is unbound, None if it is gone or has another UID."""
         body = await self.find(_pod(namespace, name), timeout_s=timeout_s)
         pod = PodObject() if body is None else read_as(body, PodObject)
         meta = pod.metadata or Meta()
@@ -249,8 +253,8 @@ class Kube:
     ) -> None:
         """Write the phase of a ``scheduling.volcano.sh/v1beta1`` PodGroup whose metadata are still those ``seen``.
 
-        Its CRD has no status subresource (config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml). Should one
-        have it, a write to the object itself would silently change nothing: the subresource is tried first.
+        Its CRD has no status subresource (config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml). A CRD with
+        one would silently ignore a write of the status to the object itself, so the subresource is tried first.
         """
         path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups/{name}"
         body = {"metadata": seen, "status": {"phase": phase}}
@@ -266,8 +270,10 @@ class Kube:
     async def patch_job(
         self, path: str, seen: Mapping[str, Any], change: Mapping[str, Any], *, strict: bool = False, **request: Any
     ) -> bytes:
-        """Merge into an object if its metadata are still those that were ``seen``; lists are replaced as a whole.
-        ``strict``: the API server refuses a field that it does not know, and does not drop it. Returns the metadata."""
+        """Merge into an object if its metadata are still the ``seen`` ones; lists are replaced as a whole.
+
+        ``strict``: the API server refuses unknown fields instead of dropping them. Returns the metadata.
+        """
         meta = {"uid": seen.get("uid"), "resourceVersion": seen.get("resourceVersion")}
         body = {**change, "metadata": {**change.get("metadata", {}), **meta}}
         query = {"fieldValidation": "Strict"} if strict else None
@@ -281,7 +287,8 @@ class Kube:
         self._wrote(uid, (read_as(answer, AnyObject).metadata or Meta()).resource_version)
 
     def _wrote(self, uid: str, version: str | None) -> None:
-        """An answer may come after the watch has shown that the pod is gone: nothing is kept of it then."""
+        """Record the version of a write's answer. The watch may have shown meanwhile that the pod is gone; then
+        nothing is kept."""
         if version and uid in self._versions:
             self.saw(uid, version)
 

@@ -1,4 +1,4 @@
-"""Kubernetes objects, decoded, into the values that decisions are made of (policies.model)."""
+"""Convert decoded Kubernetes objects into the values that decisions are made of (policies.model)."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _API_VERSION = re.compile(r"[a-z0-9]([-a-z0-9./]{0,314}[a-z0-9])?", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 
 MOST_NAMES = 64
-"""Of resources, volume claims and scheduling gates that a pod may have: of each, what is beyond is not kept."""
+"""Most resources, volume claims and scheduling gates kept of a pod, of each."""
 KEPT_NODE = "muster.dev/kept-for-plan"
-"""The label that Muster writes on nodes that are to stay (queues/protection.py). It is no news of the node."""
+"""The label that Muster writes on nodes to keep them (queues/protection.py). Its change is no news of the node."""
 _LONGEST_REFUSAL = 4096
 _STAY = ("DaemonSet", "Node")
 
@@ -75,13 +75,13 @@ def readable(
 
 
 def pod_from(obj: PodObject) -> Pod:
-    """Raises UnreadableError without a UID, name or namespace, or for an amount or instant that cannot be read."""
+    """Convert a pod. Raises UnreadableError without a UID, name or namespace, or for a bad amount or instant."""
     meta = obj.metadata or Meta()
     return pod_of(said_by(meta), asked_by(meta, obj.spec or PodSpec()), obj)
 
 
 def said_by(meta: Meta) -> dict[str, Any]:
-    """The fields of a Pod that its metadata alone decide. ``stamp`` counts on a pod that has a node."""
+    """The fields of a Pod that its metadata alone decide. ``stamp`` counts only for a pod that has a node."""
     uid, namespace, name = identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
     maker = maker_of(meta)
@@ -115,8 +115,9 @@ def said_by(meta: Meta) -> dict[str, Any]:
 
 
 def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
-    """The fields of a Pod that its spec decides, with the labels that its selectors may name, whichever node it is
-    bound to, and what is wrong with them.
+    """The fields of a Pod that its spec decides, except its node, and what is wrong with them.
+
+    ``meta``: has the labels that the pod's own selectors may name.
     """
     selection, constraints, gates = selection_of(spec), constraints_of(meta, spec), spec.scheduling_gates or ()
     requests = _readable(f"pod {meta.namespace}/{meta.name}", spec)
@@ -140,20 +141,20 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
 
 
 def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
-    """The Pod of which that much has been read: the rest changes as it is bound and runs."""
+    """The Pod with these fields, and the others, which change as it is bound and runs."""
     spec, status = obj.spec or PodSpec(), obj.status
     fields = said | asked
     problem, group = fields.pop("problem"), said["group"]
     if (deadline_s := deadline_of(spec.active_deadline_seconds)) is not None:
         fields["run"] = said["run"]._replace(deadline_s=deadline_s)
     if is_of_job(fields["native_group"], fields["controller"]):
-        # Muster starts no Job that asks for a native gang: 1.36 makes gangs of Jobs that ask for nothing.
+        # Kubernetes 1.36 names a group for every Job. Muster starts no Job that asks for a native gang.
         started = bool(((obj.metadata or Meta()).annotations or {}).get(WORKLOAD))
         fields["job_group"], fields["native_group"] = "" if started else fields["native_group"], ""
     if problem is not None and group is not None:
         fields["group"] = group._replace(problem=problem)
     if not spec.node_name:
-        # Written by a Binding: whoever has no node has written it himself.
+        # Only a Binding's stamp counts, and a pod without a node has none.
         fields["stamp"] = None
     else:
         fields["group"] = stamped_group(fields["group"], fields["stamp"])
@@ -169,13 +170,13 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
 
 
 def _given_back(meta: Meta) -> Meta:
-    """The annotations that were taken off its job have no value where they could not be removed."""
+    """The metadata without Muster's empty annotations, which a cleaned template of some kinds leaves on pods."""
     said = {key: value for key, value in (meta.annotations or {}).items() if value or key not in MARKS}
     return Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels, annotations=said)
 
 
 def node_from(obj: NodeObject) -> Node:
-    """A node without a Ready condition is not ready. Raises UnreadableError as ``pod_from`` does."""
+    """Convert a node. Without a Ready condition it is not ready. Raises UnreadableError as ``pod_from`` does."""
     meta, status = obj.metadata or Meta(), obj.status
     if not meta.name:
         raise UnreadableError("the node has no name")
@@ -195,9 +196,9 @@ def node_from(obj: NodeObject) -> Node:
 
 
 def bare_pod_from(obj: PodObject) -> Pod | None:
-    """Read what a pod on a node takes there, and of what gang it is, as far as that can be read.
+    """A pod that is on a node, with only its room, gang and other facts that can be read; None without a node.
 
-    Raises UnreadableError if nobody can say which pod it is.
+    Raises UnreadableError if the metadata do not identify the pod.
     """
     meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
     uid, namespace, name = identity(meta, "pod")
@@ -224,19 +225,19 @@ def bare_pod_from(obj: PodObject) -> Pod | None:
 
 
 def bare_node_from(obj: NodeObject) -> Node | None:
-    """Read which node it is: nothing is planned there, and what is there stays counted."""
+    """The name and labels of a node that cannot be read: nothing is planned there, and its pods stay counted."""
     meta = obj.metadata or Meta()
     return Node(meta.name, (), _labels_of_node(meta), unschedulable=True, bare=True) if meta.name else None
 
 
 def _labels_of_node(meta: Meta) -> dict[str, str]:
-    """A node has fifty labels, and others have the same: each text is kept once."""
+    """The node's labels. A node has fifty, mostly equal to those of other nodes, so each text is kept once."""
     return {intern(key): intern(text) for key, text in (meta.labels or {}).items() if key != KEPT_NODE}
 
 
 @lru_cache(maxsize=4096)
 def _one_for_all_nodes(amounts: Requests) -> Requests:
-    """Return one object for all nodes that offer the same."""
+    """The same object for all nodes that offer the same amounts."""
     return amounts
 
 
@@ -248,7 +249,7 @@ def _if_readable(read: Callable[[], ValueT | None]) -> ValueT | None:
 
 
 def _uses(spec: PodSpec) -> tuple[ClaimUse, ...]:
-    """The claims of devices that the pod names, as far as they are kept."""
+    """The device claims that the pod names, up to the limit."""
     return tuple(
         ClaimUse(*(plain(text or "") for text in (one.name, one.resource_claim_name, one.resource_claim_template_name)))
         for one in (spec.resource_claims or ())[:MOST_NAMES]
@@ -267,7 +268,7 @@ def maker_of(meta: Meta) -> OwnerReference | None:
 
 
 def controller_of(maker: OwnerReference | None) -> Controller | None:
-    """None unless an Event can be about it: anybody can write any owner on his pod."""
+    """The controller of a pod, if an Event can be about it; None otherwise. Any user can write any owner on a pod."""
     if maker is None or maker.kind == "Node":
         return None
     said = maker.api_version or "", maker.kind or "", maker.name or "", maker.uid or ""
@@ -277,12 +278,12 @@ def controller_of(maker: OwnerReference | None) -> Controller | None:
 
 @lru_cache(maxsize=4096)
 def _one_for_all(version: str, kind: str, name: str, uid: str) -> Controller:
-    """One object for all pods of a job."""
+    """The same object for all pods of a job."""
     return Controller(version, kind, name, uid)
 
 
 def _end(spec: PodSpec, status: PodStatus | None) -> float | None:
-    """When its active deadline passes; the kubelet counts from the start of the pod."""
+    """The instant at which the active deadline passes. The kubelet counts it from the start of the pod."""
     began = _began(status)
     return None if began is None or spec.active_deadline_seconds is None else began + spec.active_deadline_seconds
 
@@ -292,7 +293,7 @@ def _began(status: PodStatus | None) -> float | None:
 
 
 def instant(text: str | None) -> float:
-    """RFC 3339 -> seconds since the epoch; 0 if absent. Raises UnreadableError."""
+    """Convert RFC 3339 into seconds since the epoch; 0 if absent. Raises UnreadableError."""
     if not text:
         return 0.0
     if (at := instant_of(text)) is None:
@@ -308,14 +309,16 @@ def _refusal(conditions: Iterable[Condition]) -> str | None:
 
 
 def _native_group(spec: PodSpec) -> str:
-    """The name of its native group; any, where there is one without a name."""
+    """The name of the pod's native group; a placeholder for a group without a name."""
     group = spec.scheduling_group
     return "" if group is None else plain(group.pod_group_name or "") or "unnamed"
 
 
 def is_of_job(group: str, maker: Controller | None) -> bool:
-    """Whether the Job controller names a PodGroup like this for its Job: ``JOB-HASH-JOB-pgt-0-HASH``. With the gate
-    WorkloadWithJob of Kubernetes every Job has one."""
+    """Whether the Job controller names a PodGroup like this for its Job: ``JOB-HASH-JOB-pgt-0-HASH``.
+
+    With Kubernetes' gate WorkloadWithJob every Job has one.
+    """
     if not group or maker is None or (maker.version, maker.kind) != ("batch/v1", "Job"):
         return False
     return (

@@ -1,4 +1,4 @@
-"""Which kinds the API server serves: one request for all."""
+"""The kinds that the API server serves, read by one request for all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Groups(msgspec.Struct):
 
 
 async def served(kube: Kube) -> dict[Served, str]:
-    """The name of each kind. None of an API server that cannot tell all of them at once. Raises ApiError."""
+    """The name of each kind; empty if the API server cannot list all kinds at once. Raises ApiError."""
     found = await kube.find("/apis", accept=_ACCEPT)
     return {} if found is None else dict(_kinds(found))
 

@@ -1,4 +1,4 @@
-"""Everything that the core is kept informed of; of jobs and owners, the kinds that the cluster has just now."""
+"""All resources that the core is kept informed of; of jobs and owners, the kinds that the cluster has now."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 
 _DEVICE_KINDS = frozenset(one.kind for one in DEVICES if one is not DEVICE_CLASSES)
 LOOK_AGAIN_S = 30.0
-"""How often to look whether a kind has come to exist, or exists no more."""
+"""Seconds between two looks whether a kind has come to exist, or no longer exists."""
 _TRY_AGAIN_S = 2.0
 
 
 class Follower(Protocol):
-    """``run()`` never ends by itself. ``synced`` is set when everything has been dispatched once."""
+    """Follows resources. ``run()`` never ends by itself. ``synced`` is set once everything has been dispatched."""
 
     synced: asyncio.Event
 
     async def run(self) -> None: ...
 
     def repeat(self) -> None:
-        """Dispatch everything that is known, as if it had just been listed."""
+        """Dispatch every known object again, in the way of a new list."""
 
     def replay(self) -> Iterator[tuple[Event, Source]]:
-        """Return everything that is known now, as if it had just been listed."""
+        """Every known object, in the way of a new list."""
 
 
 class Followers(NamedTuple):
-    """A follower for each resource of the core; those of jobs, of nodes and of pods by name."""
+    """A follower for each resource of the core. Those of jobs, nodes and pods are also fields of their own."""
 
     all: list[Follower]
     jobs: JobFollower
@@ -85,7 +85,7 @@ def followers(kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reade
 
 @dataclass(frozen=True, slots=True)
 class _Noticed:
-    """Passes every event on, and calls ``changed`` then."""
+    """Passes every event on, and then calls ``changed``."""
 
     receiver: Receiver[Event]
     changed: Callable[[], None]
@@ -100,11 +100,11 @@ class _Noticed:
 
 
 class JobFollower:
-    """Follows the jobs and the owners of gangs of every kind that the API server serves, the PodGroups and Queues of
-    other projects, and DeviceClasses; while there is one, also devices and their claims. The API server is asked which
-    kinds those are, by one request for all.
+    """Follows every kind of job and owner that the API server serves, and objects that they refer to.
 
-    They are read together with what completes their pods: when that changes, they are listed again.
+    Those are PodGroups and Queues of other projects, and DeviceClasses; while there is one, also devices and their
+    claims. One request asks the API server for all kinds. Jobs are read together with the objects that complete their
+    pods. When one of those changes, the jobs are listed again.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class JobFollower:
                 await lookup.synced.wait()
             while True:
                 await self._look(group)
-                # wait_for of Python 3.11 loses a cancellation that comes together with what it waits for.
+                # wait_for of Python 3.11 loses a cancellation that comes together with the awaited event.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_AGAIN_S):
                         await self._changed.wait()
@@ -175,11 +175,11 @@ class JobFollower:
 
     @property
     def _all(self) -> dict[Served, Reflector[Any, Event]]:
-        """Queues and PodGroups of other projects and devices first, which pods refer to."""
+        """Every reflector. Queues, PodGroups of other projects and devices come first, since pods refer to them."""
         return self._groups | self._jobs
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
-        """Follow what is served, and nothing else."""
+        """Follow the kinds that are served, and stop following the others."""
         self._changed.clear()
         there = await self._followed_queues(group)
         completion = self._completion()
@@ -206,7 +206,7 @@ class JobFollower:
             reflector.end()
 
     async def _has_device_classes(self) -> bool:
-        """Whether anything can be claimed: every request for devices names a class."""
+        """Whether any device can be claimed: every request for devices names a class."""
         classes = self._groups[DEVICE_CLASSES.kind]
         if DEVICE_CLASSES.kind in self._running:
             await classes.synced.wait()
@@ -218,7 +218,7 @@ class JobFollower:
         await asyncio.wait([task])
 
     async def _followed_queues(self, group: asyncio.TaskGroup) -> Collection[Served]:
-        """Which kinds there are. The queues that jobs and pods name are followed before those."""
+        """The kinds that the API server serves. Queues are followed before the jobs and pods that name them."""
         while True:
             try:
                 there = await served(self._kube)
@@ -238,6 +238,6 @@ class JobFollower:
 
 
 def _by_name(classes: Reflector[ClassT, None]) -> dict[str, ClassT] | None:
-    """None if Muster may not read them."""
+    """The objects by name; None if Muster may not read them."""
     known = {(one.metadata and one.metadata.name) or "": one for one in classes.known}
     return None if classes.denied else known

@@ -20,7 +20,7 @@ log = logging.getLogger("muster")
 
 _PAUSE_S = 1.0
 _WATCH_S = 10
-"""Short, for the Lease is renewed every two seconds: a watch that has died must not cost a leader more than a term."""
+"""Short, because the Lease is renewed every two seconds: a dead watch must not cost a leader more than a term."""
 _KIND = "leases"
 
 
@@ -42,10 +42,11 @@ async def follow(
     *,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Tell every change of the Lease, None while there is none, until cancelled; and ``sight`` of every sign of it.
+    """Report every change of the Lease until cancelled, with None while there is none; ``sight`` learns of every
+    answer.
 
-    A list and a watch of one name: a Role can allow just that. While the API server cannot be reached nothing is told,
-    and leadership runs out by itself.
+    A list and a watch of one name need no more rights than a Role can give. While the API server is unreachable nothing
+    is reported, and leadership expires by itself.
     """
     path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases"
     selector = f"metadata.name={election.name}"
@@ -74,12 +75,12 @@ async def follow(
             sight.heard(_KIND)
         except ApiError as error:
             log.warning("the Lease %s/%s cannot be followed: %s", election.namespace, election.name, error)
-        # Also after a watch that ended as it should: one that is always ended at once must not become a tight loop.
+        # A server that ends each watch at once must not cause a tight loop, so a normal end pauses, too.
         await pause(_PAUSE_S)
 
 
 def lease_from(raw: msgspec.Raw) -> Lease | None:
-    """None: nobody holds it, or it cannot be read, which is as good."""
+    """Parse the Lease; None if it has no holder or cannot be read, which counts the same."""
     try:
         spec = msgspec.json.decode(raw, type=_Lease).spec
     except UNDECODABLE as error:

@@ -1,4 +1,4 @@
-"""The latest pods as they were decoded: of one that is seen again, only what has changed is converted."""
+"""The latest pods as they were decoded: if a pod is seen again, only what has changed is converted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from extender.kube.reading.volumes import claims_of, own_claims_of
 from policies.model import Pod
 
 MOST_BYTES = 16 << 20
-"""Of the pods that are remembered, as JSON: some 5,000. Most changes of a pod follow each other within seconds,
-or minutes where thousands are on their way at once."""
+"""Most bytes of JSON of the remembered pods, some 5,000 of them.
+
+Most changes of a pod follow each other within seconds, or minutes while thousands are created at once.
+"""
 LARGEST = 16 << 10
-"""Bytes of a pod that is remembered: a user can write pods of a megabyte."""
+"""Most bytes of a remembered pod: a user can write pods of a megabyte."""
 
 _DECODER = msgspec.json.Decoder(PodObject)
-# Whatever is decoded counts, so that no field can be forgotten here.
+# Every decoded field is compared, so that none can be forgotten here.
 _metadata = attrgetter(*(name for name in Meta.__struct_fields__ if name not in ("resource_version", "annotations")))
 _spec = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _spec_of_many = attrgetter(*(name for name in PodSpec.__struct_fields__ if name not in ("node_name", "volumes")))
@@ -29,7 +31,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 MOST_ASKED = 1024
 LONGEST_ASKED = 4 << 10
 _asked: dict[bytes, dict[str, Any]] = {}
-"""What the specs of jobs ask for, by what it is read from: their pods ask for the same."""
+"""Converted specs, by the parts that they are read from: the pods of a job share one."""
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -45,7 +47,7 @@ _VERSIONED = msgspec.json.Decoder(_Versioned | None)
 
 
 class _Seen(NamedTuple):
-    """``stamped``: its annotations that are a Binding's; the others are part of the metadata."""
+    """A decoded and converted pod. ``stamped``: the annotations that a Binding wrote; others are in ``metadata``."""
 
     metadata: tuple[Any, ...]
     stamped: dict[str, str]
@@ -58,7 +60,7 @@ class _Seen(NamedTuple):
 
 
 class _Remembered:
-    """The pods that were seen last."""
+    """The pods that were seen last, limited by bytes."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[_Seen, int, str | None]] = {}  # by UID, the latest last
@@ -71,7 +73,7 @@ class _Remembered:
         return found[0] if (found := self._seen.get(uid)) is not None else None
 
     def at(self, uid: str, version: str) -> Pod | None:
-        """The pod as it was at that version, if that is the one that is remembered."""
+        """The pod as it was at that version, if that is the remembered one."""
         found = self._seen.get(uid)
         return found[0].pod if found is not None and found[2] == version else None
 
@@ -95,12 +97,12 @@ _seen = _Remembered()
 
 
 def read_pod(raw: msgspec.Raw) -> tuple[Meta, Pod]:
-    """A pod as the API server sends it. Raises UnreadableError, or one of ``UNDECODABLE``."""
+    """Convert a pod as the API server sends it. Raises UnreadableError, or one of ``UNDECODABLE``."""
     return _remembered(_DECODER.decode(raw), len(raw))
 
 
 def read_listed(raw: msgspec.Raw) -> tuple[Meta, Pod]:
-    """A pod of a list, the same way. One that runs is not remembered: most of those will not change for long."""
+    """Convert a pod of a list. A running pod is not remembered, because most of those do not change for long."""
     obj = _DECODER.decode(raw)
     if obj.status is None or obj.status.phase != "Running":
         return _remembered(obj, len(raw))
@@ -116,9 +118,9 @@ def _remembered(obj: PodObject, size: int) -> tuple[Meta, Pod]:
 
 
 def pod_sent(raw: msgspec.Raw) -> Pod | None:
-    """A pod from anybody else, None for null: mostly the one that was seen last, and then its version says all.
+    """Convert a pod that another client sends; None for null. Mostly it has the remembered version, and is not decoded.
 
-    It is not remembered. Raises UnreadableError, or one of ``UNDECODABLE``.
+    The pod is not remembered. Raises UnreadableError, or one of ``UNDECODABLE``.
     """
     named = _VERSIONED.decode(raw)
     if named is None:
@@ -131,7 +133,7 @@ def pod_sent(raw: msgspec.Raw) -> Pod | None:
 
 def _look_at(obj: PodObject) -> _Seen:
     meta, spec = obj.metadata or Meta(), obj.spec or PodSpec()
-    # What a spec asks for can bear the name of the pod, and the values of its labels.
+    # The fields of a spec can depend on the pod's name and labels.
     asks = (meta.name, meta.namespace, meta.labels, *_spec(spec))
     written = meta.annotations or {}
     stamped = {key: text for key, text in written.items() if key in WRITTEN}
@@ -148,13 +150,13 @@ def _look_at(obj: PodObject) -> _Seen:
     if last is not None and said is last.said and asked is last.asked:
         if last.node == spec.node_name and last.status == obj.status:
             return last
-        # Of one that runs, the strings that it has in common with the last are kept once.
+        # Equal strings of a pod and its last version are kept once.
         metadata, stamped, asks = last.metadata, last.stamped, last.spec
     return _Seen(metadata, stamped, asks, spec.node_name, obj.status, said, asked, pod_of(said, asked, obj))
 
 
 def _asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
-    """As ``asked_by`` reads it: of the pod itself it looks at the claims, and at labels that selectors may name."""
+    """The result of ``asked_by``, shared by pods with equal specs, claims and selectable labels."""
     labels = meta.labels if spec.affinity or spec.topology_spread_constraints else None
     known_as = _ENCODER.encode(
         (meta.namespace, labels, claims_of(meta, spec), own_claims_of(meta, spec), *_spec_of_many(spec))

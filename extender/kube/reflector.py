@@ -1,4 +1,4 @@
-"""Keeps the core informed about one resource: list, then watch, and again whenever that breaks."""
+"""Keep the core informed about one resource: list, then watch, and again whenever that breaks."""
 
 from __future__ import annotations
 
@@ -28,25 +28,27 @@ HeardT = TypeVar("HeardT")
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 3.0
-"""After an outage nobody should lead by an old picture for long; a few watches that ask so often burden nobody."""
+"""After an outage stale state must not last; a few watches that retry this often burden no API server."""
 WATCH_S = (20, 25)
-"""The server is asked to end each watch after so many seconds, between these two so that not all end at once: one that
-has died in silence is noticed soon after, and a watch that goes on from a version costs the server next to nothing."""
+"""Bounds of the seconds after which the server ends each watch, spread so that not all end at once.
+
+A dead watch is noticed soon after. A watch that continues from a version costs the server next to nothing.
+"""
 _AT_ONCE_S = 1.0
 _AT_ONCE = 50
-"""Objects of a list that are read in one go: 5 ms."""
+"""Objects of a list that are converted without a pause: 5 ms."""
 _ABSENT_PAUSE_S = 30.0
-"""How often to look whether an optional resource has come to exist."""
+"""Seconds between two looks whether an optional resource has come to exist."""
 
 
 class Receiver(Protocol[ToldT]):
-    """Takes what has become of each object, and from which version that was read."""
+    """Takes the state of each object, and the version from which it was read."""
 
     def show(self, event: ToldT, source: Source) -> None:
-        """Take an object that is there, or has changed."""
+        """Take an object that exists, or has changed."""
 
     def lose(self, event: ToldT, source: Source) -> None:
-        """Take an object that is there no more."""
+        """Take an object that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,18 @@ class Callback(Generic[HeardT]):
     call: Callable[[HeardT], None]
 
     def show(self, event: HeardT, _: Source) -> None:
-        """Pass it on."""
+        """Pass the event on."""
         self.call(event)
 
     def lose(self, event: HeardT, _: Source) -> None:
-        """Pass it on."""
+        """Pass the event on."""
         self.call(event)
 
 
 class Reflector(Generic[ValueT, EventT]):
-    """``run()`` never ends by itself. ``synced`` is set when the list has been dispatched once.
+    """Follows one resource. ``run()`` never ends by itself. ``synced`` is set once the list has been dispatched.
 
-    ``sight`` is told whenever the API server says something about the resource.
+    ``sight``: notified whenever the API server answers about the resource.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Reflector(Generic[ValueT, EventT]):
     ) -> None:
         self.synced = asyncio.Event()
         self.denied = False
-        """Muster does without it: it may not read it."""
+        """Whether Muster may not read the resource, and does without it."""
         self._listed = False
         self._kube = kube
         self._resource = resource
@@ -91,7 +93,7 @@ class Reflector(Generic[ValueT, EventT]):
         self._pause = pause
         self._known: dict[str, ValueT] = {}
         self._versions: dict[str, str] = {}
-        """The resourceVersion of each object that is known."""
+        """The resourceVersion of each known object."""
         self._version: str | None = None  # None: what is known may be wrong, list again
         self._moved = asyncio.Event()
         self._failures = 0
@@ -109,17 +111,19 @@ class Reflector(Generic[ValueT, EventT]):
 
     @property
     def known(self) -> Iterable[ValueT]:
-        """Everything that was last seen."""
+        """All objects as last seen."""
         return self._known.values()
 
     @property
     def known_by_uid(self) -> Mapping[str, ValueT]:
-        """Everything that was last seen, by UID: names are used again."""
+        """All objects as last seen, by UID, since names are used again."""
         return self._known
 
     async def catch_up(self) -> None:
-        """Until everything is known that is so now, or was later: a watch can lag for as long as it lasts. Each ends
-        with a bookmark at the latest. Raises ApiError when the API server cannot be asked what is newest.
+        """Return once the state as of now, or a later one, is known.
+
+        A watch can lag for as long as it lasts, and ends with a bookmark. Raises ApiError if the API server cannot be
+        asked for the newest version.
         """
         newest = await self._kube.newest(self._resource.path)
         while self._version is None or is_older(self._version, newest):
@@ -127,34 +131,35 @@ class Reflector(Generic[ValueT, EventT]):
             await self._moved.wait()
 
     def list_again(self) -> None:
-        """What is known was read in a way that holds no more: ``run()`` begins with a list."""
+        """Have ``run()`` list again, because the objects would now be read differently."""
         self._version = None
 
     def read_at(self, resource: Resource[ValueT, EventT]) -> None:
-        """The same objects are read in another version: ``run()`` begins with a list, and tells what differs."""
+        """Read the objects in another API version from now on: ``run()`` lists again, and dispatches what differs."""
         self._resource = resource
         self._version = None
 
     def end(self) -> None:
-        """After ``run()`` was cancelled: the resource is no longer there."""
+        """Report all objects as gone. Call it after ``run()`` was cancelled: the resource no longer exists."""
         self._version = None
         self._replace({})
         self._tell_listed(listed=False)
         self._sight.closed(self._kind)
 
     def repeat(self) -> None:
-        """Dispatch everything that is known, as if it had just been listed."""
+        """Dispatch every known object again, in the way of a new list."""
         for event, source in self.replay():
             self._receiver.show(event, source)
 
     def replay(self) -> Iterator[tuple[EventT, Source]]:
-        """Return everything that is known now, as if it had just been listed. What comes later is not in it."""
+        """Every object known now, in the way of a new list."""
         known, listed = list(self._known.items()), self._resource.listed
         told = [] if listed is None else [(listed(self._listed), self._source(""))]
         return chain(((self._resource.seen(value), self._source(uid)) for uid, value in known), told)
 
     async def _list(self) -> str:
-        """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""
+        """Read everything, then dispatch the difference. Vanished objects come first, since their names may be used
+        again."""
         found: dict[str, ValueT] = {}
         version = ""
         async with aclosing(self._kube.list_pages(self._resource.path, labels=self._resource.labels)) as pages:
@@ -163,7 +168,7 @@ class Reflector(Generic[ValueT, EventT]):
                 version = page.resource_version
                 for number, item in enumerate(page.items):
                     if not number % _AT_ONCE:
-                        await asyncio.sleep(0)  # others have their turn, among them the next page
+                        await asyncio.sleep(0)  # lets other tasks run, among them the request of the next page
                     meta, value = self._read(item, self._resource.read_listed)
                     if value is not None:
                         found[meta.uid or ""] = value
@@ -190,7 +195,7 @@ class Reflector(Generic[ValueT, EventT]):
                 self._apply(change)
         self._sight.heard(self._kind)
         if not heard and self._sight.clock() - began < _AT_ONCE_S:
-            # A server that ends every watch at once must not be asked in a tight loop.
+            # A server that ends each watch at once must not cause a tight loop.
             await self._back_off(None)
 
     def _apply(self, change: Change) -> None:
@@ -210,7 +215,8 @@ class Reflector(Generic[ValueT, EventT]):
         self._moved.set()
 
     def _see(self, uid: str, value: ValueT) -> None:
-        """Most changes are heartbeats and statuses that no decision uses: they end here."""
+        """Record the object, and dispatch it if it differs. Most changes are heartbeats and statuses that make no
+        difference."""
         last = self._known.get(uid)
         if last == value and self._resource.renewed:
             self._known[uid] = value
@@ -227,7 +233,7 @@ class Reflector(Generic[ValueT, EventT]):
         self._versions.pop(uid, None)
 
     def _tell_listed(self, *, listed: bool) -> None:
-        """Say whether every object is known, where that means anything."""
+        """Dispatch whether every object is known, for resources with such an event."""
         if self._resource.listed is not None and self._listed != listed:
             self._listed = listed
             self._receiver.show(self._resource.listed(listed), self._source(""))
@@ -238,11 +244,11 @@ class Reflector(Generic[ValueT, EventT]):
     def _read(
         self, raw: msgspec.Raw, read: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]] | None = None
     ) -> tuple[Meta, ValueT | None]:
-        """What cannot be read now is what it was last."""
+        """Read an object. If that fails, its last known value stands, or its bare facts."""
         try:
             meta, value = (read or self._resource.read)(raw)
         except Exception as error:
-            # Whatever is wrong with one object: all others go on.
+            # A fault in one object must not stop the others.
             foreseen = isinstance(error, (*UNDECODABLE, UnreadableError))
             meta = _meta(raw)
             where = self._resource.path, meta.namespace or "", meta.name
@@ -255,7 +261,7 @@ class Reflector(Generic[ValueT, EventT]):
         return meta, value
 
     def _read_bare(self, raw: msgspec.Raw) -> ValueT | None:
-        """Read of an object that cannot be read what it takes, if anything."""
+        """The room and other bare facts of an object that cannot be read; None if it has none."""
         try:
             return self._resource.read_bare(raw)
         except Exception:
@@ -286,7 +292,7 @@ class Reflector(Generic[ValueT, EventT]):
             self.denied = True
             self._tell_listed(listed=False)
             self.synced.set()
-            # An API server that has just started refuses everybody until it has read the roles.
+            # An API server that has just started refuses every client until it has read the roles.
             await self._back_off(error, _ABSENT_PAUSE_S)
         else:
             log.warning("%s: %s", self._resource.path, error)
@@ -302,7 +308,7 @@ class Reflector(Generic[ValueT, EventT]):
 
 
 def _meta(raw: msgspec.Raw) -> Meta:
-    """As much of the object as identifies it, whatever the rest is."""
+    """The metadata that identify the object; empty if even those cannot be read."""
     try:
         return msgspec.json.decode(raw, type=AnyObject).metadata or Meta()
     except UNDECODABLE:

@@ -20,14 +20,14 @@ CONDITION = "Scheduled"
 EVICTED = "Evicted"
 SUSPENDED = "Suspended"
 MISSPELT_KEY = "MisspeltKey"
-"""Reason of the Event on a key that is read although it is misspelt: UnreadKey would be untrue of it."""
+"""The reason of the Event about a misspelt key that is read all the same: UnreadKey would be wrong."""
 _PHASES = {
     "Running": "Scheduled",
     "Ended": "Finished",
     "Partial": "Scheduling",
 }
 _VOLCANOS_PHASES = {"Running": "Running", "Ended": "Completed"}
-"""In Volcano's words. A gang with any other reason is Inqueue: while one is Pending its pods are not replaced."""
+"""Volcano's words. Any other reason is Inqueue: Volcano does not replace pods of a group that is Pending."""
 _PODGROUPS = {
     Dialect.COSCHEDULING: "scheduling.x-k8s.io/v1alpha1",
     Dialect.KAI: "scheduling.run.ai/v2alpha2",
@@ -35,7 +35,7 @@ _PODGROUPS = {
 }
 _STARTED = ("Running", "Ended")
 _WAITS = "Pending"
-"""``status.phase``, in the words of the coscheduling plugin; gangs with any other reason are pending."""
+"""The default of ``status.phase`` in the coscheduling plugin's words."""
 CONTROLLER = "muster.dev/extender"
 _LONGEST_NOTE = 1024  # bytes, a limit of the API
 _REMEMBERED = 10_000
@@ -45,7 +45,7 @@ _REMEMBERED = 10_000
 class _Told:
     """The last report of a gang, and the objects that it is about.
 
-    ``since``: when the condition of its PodGroup became what it is.
+    ``since``: when the condition of the PodGroup got its present status.
     """
 
     regarding: tuple[str, ...]
@@ -60,7 +60,7 @@ class _Told:
 
 
 class Reporter:
-    """Remembers what was told last of each gang, and tells nothing twice in a row."""
+    """Writes reports of gangs, and skips one that repeats the last."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
@@ -68,7 +68,7 @@ class Reporter:
         self._told: dict[GroupKey, _Told] = {}
 
     async def tell(self, report: Report) -> None:
-        """Raises ApiError; a namespace or PodGroup that is gone is not an error."""
+        """Write the report. Raises ApiError; a namespace or PodGroup that is gone is no error."""
         regarding = list(_regarding(report))
         told = self._next(report, tuple(one["uid"] for one in regarding))
         if told is None or not regarding:
@@ -92,16 +92,16 @@ class Reporter:
         return await self._kube.patch_podgroup_status(path, uid, status)
 
     async def tell_evicted(self, pod: Evict) -> None:
-        """Say on the pod itself why it was evicted. Raises ApiError."""
+        """Write on the pod itself why it was evicted. Raises ApiError."""
         await self._post(_object("Pod", "v1", pod.namespace, pod.name, pod.uid), EVICTED, pod.reason)
 
     async def tell_suspended(self, effect: SuspendJob) -> None:
-        """Say on the job itself why it was suspended. Raises ApiError."""
+        """Write on the job itself why it was suspended. Raises ApiError."""
         version, kind, name, uid = effect.job.owner
         await self._post(_object(kind, version, effect.job.key.namespace, name, uid), SUSPENDED, effect.reason)
 
     async def hint(self, hint: Hint) -> None:
-        """Say on the pod and on the object that made it what the hint tells. Raises ApiError."""
+        """Write the hint on the pod and on the object that made it. Raises ApiError."""
         about = [_object("Pod", "v1", hint.namespace, hint.name, hint.uid)] if hint.uid else []
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
@@ -111,7 +111,7 @@ class Reporter:
             await self._post(one, reason, hint.message, name=name)
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
-        """What is to be remembered of it; None when just that was told last."""
+        """The report to remember; None if it repeats the last."""
         last = self._told.get(report.key)
         if last is not None and (last.regarding, last.code, last.message) == (uids, report.code, report.message):
             return None
@@ -129,8 +129,8 @@ class Reporter:
     async def _post(
         self, regarding: dict[str, str], reason: str, text: str, *, warning: bool = True, name: str = ""
     ) -> None:
-        """``name``: of the Event, where one is enough; it may be there already."""
-        namespace = regarding["namespace"] or "default"  # of a node, for one
+        """Create an Event. ``name``: makes it the only one of its kind; an existing one is no error."""
+        namespace = regarding["namespace"] or "default"  # for objects without a namespace, such as a node
         event = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -159,12 +159,12 @@ class Reporter:
 
 
 def instant(precision: str) -> str:
-    """The present as the API writes it; precision "seconds" or "microseconds"."""
+    """The time now as the API writes it. ``precision``: "seconds" or "microseconds"."""
     return datetime.now(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def _regarding(report: Report) -> Iterator[dict[str, str]]:
-    """The PodGroup object, a member, and the object that made it; a gang may have any of them or none."""
+    """Yield the PodGroup object, a member, and the object that made it; a gang may have any of them or none."""
     namespace, name = report.key.namespace, report.key.name
     if report.group_uid is not None:
         yield _object("PodGroup", _PODGROUPS[report.dialect], namespace, name, report.group_uid)
@@ -192,8 +192,10 @@ def _status(report: Report, since: str) -> dict[str, Any]:
 
 
 def _unschedulable(report: Report, since: str) -> dict[str, Any]:
-    """In KAI-Scheduler's words, whose scheduler writes neither phase nor counts: why no pod of it has a node yet
-    (markPodGroupUnschedulable in its pkg/scheduler/cache/status_updater)."""
+    """The status in KAI-Scheduler's words: why no pod of the group has a node yet, without phase or counts.
+
+    It follows markPodGroupUnschedulable in KAI's pkg/scheduler/cache/status_updater.
+    """
     if report.bound or report.code in _STARTED:
         return {"schedulingConditions": None}
     condition = {
@@ -210,7 +212,7 @@ def _unschedulable(report: Report, since: str) -> dict[str, Any]:
 
 
 def _event_name(name: str) -> str:
-    """Unique, and still an object name when the other one was as long as a name can be."""
+    """A unique name for an Event, short enough even if the object's name has the greatest length."""
     return f"{name[:230].rstrip('-.')}.{time.time_ns():x}"
 
 

@@ -1,4 +1,4 @@
-"""What Muster follows beside jobs: where each resource is, and how its objects become events."""
+"""The resources that Muster follows beside jobs: where each is, and how its objects become events."""
 
 from __future__ import annotations
 
@@ -110,16 +110,21 @@ EventT = TypeVar("EventT")
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[ValueT, EventT]):
-    """``read`` raises UnreadableError, or one of ``UNDECODABLE``; None is for an object that concerns nobody.
-    ``read_listed``: the same of an object in a list, where that is cheaper. ``read_bare``: what is in use by an object
-    that cannot be read, or None.
+    """A resource of the API server, and how its objects are read.
 
-    ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
-    in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
-    writes to these objects, and only to the version that it has seen last. ``title``: where another one has the same
-    plural. ``labels``: the API server sends only objects with these. ``renewed``: an equal object is kept instead of
-    the one before, because it says more than what makes two of them equal. ``listed``: the event that says whether
-    every object is known, where that one is missing means anything.
+    ``read``: converts an object; None for one that no decision needs. Raises UnreadableError, or one of
+    ``UNDECODABLE``.
+    ``seen``, ``gone``: make the events.
+    ``read_listed``: converts an object of a list, where that is cheaper.
+    ``read_bare``: the room that an unreadable object uses, or None.
+    ``known_as``: when its result changes, the object is reported as gone under the old one.
+    ``optional``: the kind may not exist in the cluster.
+    ``dispensable``: Muster may lack the right to read it, and then does without.
+    ``patched``: Muster writes to these objects, and only at their last seen version.
+    ``title``: a name for the resource if another one has the same plural.
+    ``labels``: the API server sends only objects with these.
+    ``renewed``: keep a new object that equals the old one, since it has fields that do not count for equality.
+    ``listed``: makes the event that says whether every object is known.
     """
 
     path: str
@@ -139,12 +144,12 @@ class Resource(Generic[ValueT, EventT]):
 
     @property
     def name(self) -> str:
-        """What is told of it under."""
+        """The name of the resource in metrics and logs."""
         return self.title or self.path.rpartition("/")[2]
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Its API version and plural, as the API server lists them."""
+        """The API version and plural, as the API server lists them."""
         version, _, plural = self.path.removeprefix("/apis/").rpartition("/")
         return version, plural
 
@@ -169,7 +174,7 @@ def _bare_reader(
 
 
 def namespace_from(obj: AnyObject) -> NamespaceSeen:
-    """Raises UnreadableError without a name."""
+    """Convert a namespace. Raises UnreadableError without a name."""
     meta = obj.metadata or Meta()
     annotations = tuple(sorted((meta.annotations or {}).items()))
     name = name_of(meta, "namespace")
@@ -209,7 +214,7 @@ GROUPS: Resource[PodGroup, Event] = Resource(
 
 
 def _groups_of(version: str, kind: type[ObjectT], convert: Callable[[ObjectT], PodGroup]) -> Resource[PodGroup, Event]:
-    """PodGroups of another project, which is not missed where it is not installed."""
+    """PodGroups of another project, which may not be installed."""
     return Resource(
         f"/apis/{version}/podgroups",
         _reader(kind, convert),
@@ -273,7 +278,7 @@ CAPACITIES: Resource[CapacitySeen, Event] = Resource(
     dispensable=True,
 )
 VOLUME_RESOURCES: tuple[Resource[Any, Event], ...] = (STORAGE_CLASSES, STORAGE_DRIVERS, CAPACITIES, VOLUMES, CLAIMS)
-"""Volume claims, and what provides for them: first what the others refer to."""
+"""Volume claims, and what provides volumes. Kinds that others refer to come first."""
 BUDGETS: Resource[DisruptionBudget, Event] = Resource(
     "/apis/policy/v1/poddisruptionbudgets",
     _reader(BudgetObject, budget_from),
@@ -333,4 +338,4 @@ COMPUTE_DOMAINS: Resource[ComputeDomain, Event] = Resource(
     listed=ComputeDomainsListed,
 )
 DEVICES = (DEVICE_CLASSES, TAINT_RULES, SLICES, COMPUTE_DOMAINS, CLAIM_TEMPLATES, DEVICE_CLAIMS)
-"""Devices, and what pods claim of them: classes and templates first, which the others refer to."""
+"""Devices, and pods' claims to them. Classes and templates come first, since the others refer to them."""

@@ -1,7 +1,7 @@
-"""Creates one pod of a job by a dry run: admission runs as for any pod, and the API server keeps nothing.
+"""Create one pod of a job by a dry run: admission runs as for any pod, and the API server keeps nothing.
 
 The dry run is made as a service account of its own, which may apply pods of one name and nothing else. An admission
-policy refuses pods of that name, to every account, unless it is a dry run; none is sent before policy and binding have
+policy refuses pods of that name to every account, unless it is a dry run. None is sent before policy and binding have
 been read back. The policy goes by the name: one that matched every pod would cost the API server a tenth of each
 creation.
 """
@@ -36,18 +36,18 @@ _OF_ACCOUNTS = "system:serviceaccount:"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _BELIEVED_S = 60.0
-"""The policy is taken to be as it was read for this long."""
+"""Seconds for which the policy is trusted to be as it was read."""
 _APPLY: dict[str, Any] = {
     "query": {"dryRun": "All", "fieldManager": "muster"},
     "content_type": "application/apply-patch+yaml",
 }
-"""In a POST RBAC would see no name."""
+"""An apply, because RBAC sees no name in a POST."""
 _OURS = ("muster.dev/", "kueue.x-k8s.io/")
 _NAMED = re.compile(r'( "[^"]*")? is (forbidden|invalid): ')
-"""The name of a pod that is tried says nothing."""
+"""Matches the name of the tried pod in an error; it is left out."""
 _NOT_NOW = re.compile("exceeded quota|status unknown for quota|failed calling webhook")
 _DENIED = re.compile(r"denied (the )?request: |tolerations .*conflict")
-"""Said by admission webhooks and policies, and by PodTolerationRestriction, with any status."""
+"""Matches errors of admission webhooks, policies and PodTolerationRestriction, with any status."""
 _MAY_NOT = re.compile(r'cannot (create|patch) resource "pods"')
 _LONGEST = 500
 
@@ -57,12 +57,12 @@ _GONE = Response(404, "the job is gone, or its pod templates are others")
 
 
 def account_in(namespace: str) -> str:
-    """Return the user as whom pods are tried where Muster is installed in this namespace."""
+    """The user that tries pods if Muster is installed in this namespace."""
     return f"{_OF_ACCOUNTS}{namespace}:muster-trials"
 
 
 class PodTrials:
-    """Remembers when the policy was read last."""
+    """Tries pods by dry runs, while the policy that makes them safe is in place."""
 
     def __init__(self, kube: Kube, reader: Reader) -> None:
         self._kube = kube
@@ -71,8 +71,11 @@ class PodTrials:
         self._account = ""
 
     async def send(self, effect: TryPod, timeout_s: float) -> Response:
-        """Try the pod once. 412: no pod may be tried; 429: such pods are refused for now; 503: nothing was said of the
-        pod; 403: what the API server says of such pods."""
+        """Try the pod once.
+
+        412: no pod may be tried. 429: such pods are refused for now. 503: no answer about the pod. 403: the API server
+        refuses such pods, and the text says why.
+        """
         until = time.monotonic() + timeout_s
         try:
             if not await self._is_guarded(timeout_s):
@@ -88,7 +91,7 @@ class PodTrials:
         try:
             answer = await self._kube.call("PATCH", path, **request, timeout_s=max(0.1, until - time.monotonic()))
             made = read_as(answer, PodObject)
-            # The version is that of a pod which is there.
+            # A pod of a dry run has no version; this one exists.
             there = made.metadata is not None and made.metadata.resource_version
             return _TAKEN if there else Response(201, pod=pod_from(made))
         except (UnreadableError, UnicodeEncodeError) as error:
@@ -97,7 +100,7 @@ class PodTrials:
             return _said(error)
 
     async def _is_guarded(self, timeout_s: float) -> bool:
-        """Whether the account can create nothing but by a dry run."""
+        """Whether the policy lets the account create nothing except by a dry run."""
         if time.monotonic() < self._guarded_until:
             return True
         try:
@@ -115,7 +118,7 @@ class PodTrials:
         return True
 
     async def _account_of_trials(self, timeout_s: float) -> str:
-        """Return the account beside that of Muster; where Muster runs as no service account, that of kube-system."""
+        """The account of trials in Muster's namespace; in kube-system if Muster runs as no service account."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         namespace = _USUAL_NAMESPACE
         try:
@@ -130,7 +133,7 @@ class PodTrials:
         return account_in(namespace)
 
     async def _template(self, effect: TryPod, until: float) -> Object | None:
-        """The template of the podset as its author wrote it; None where there is none such any more."""
+        """The template of the podset as its author wrote it; None if it is gone."""
         if (known := self._reader.template_of(effect.shape)) is not None:
             return known
         job = effect.job
@@ -150,11 +153,14 @@ class PodTrials:
 
 
 def copy_of(template: Object, job: Job) -> Object:
-    """The pod that is tried: without what Muster's own policies go by, so that they leave it alone. Without ``env``,
-    too: a template may name a variable twice, which no apply may, and jobs of one shape differ in it."""
+    """The pod to try, without the keys that Muster's own policies select by.
+
+    ``env`` is left out, too: a template may name a variable twice, which no apply may, and jobs of one shape differ in
+    it.
+    """
     meta, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
     for field in ("initContainers", "containers"):
-        # What a controller adds to them may lack what the API server demands.
+        # Containers that a controller adds may lack fields that the API server demands.
         if some := spec.pop(field, None):
             spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
             for one in spec[field]:
@@ -181,7 +187,7 @@ def _is_ours(key: str) -> bool:
 
 
 def _refuses_all_else(policy: Object) -> bool:
-    """Whether the policy, as it stands, refuses every pod that the account writes in earnest."""
+    """Whether the policy, as it stands, refuses every pod that the account writes without a dry run."""
     spec = policy.get("spec") or {}
     matched = spec.get("matchConstraints") or {}
     rules = matched.get("resourceRules") or []
@@ -213,7 +219,7 @@ def _binds(binding: Object) -> bool:
 
 
 def _said(error: ApiError) -> Response:
-    """What an error says of the pod, on one line and the same words each time."""
+    """The answer that an error gives about the pod, on one line and in the same words each time."""
     text = str(error)
     detail = " ".join(_NAMED.sub(r" is \2: ", text).encode("ascii", "replace").decode().split())[:_LONGEST]
     if "cannot impersonate" in text or _MAY_NOT.search(text):
@@ -225,7 +231,7 @@ def _said(error: ApiError) -> Response:
         return Response(503, detail)
     if _NOT_NOW.search(text):
         return Response(429, detail)
-    # What is merely invalid may be completed by the controller of the job.
+    # The job's controller may complete a pod that is merely invalid.
     if not (denied or _DENIED.search(text)):
         return Response(503, detail)
     return Response(403, detail)

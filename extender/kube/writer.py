@@ -1,4 +1,4 @@
-"""Carries out one request of the driver at the API server, and says how it ended."""
+"""Carry out one request of the driver at the API server, and report how it ended."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from extender.kube.reports import Reporter, instant
 from extender.runtime.requests import OK, Asked, LookAtPod, Response
 
 _RECOVERY_S = 20.0
-"""How long after an outage nobody is evicted: kube-scheduler's longest backoff (10 s as shipped), twice."""
+"""Seconds after an outage without evictions: twice kube-scheduler's longest backoff (10 s by default)."""
 
 
 class KubeApi:
-    """The runner's Api. What it remembers of the reports that it has written is worth a term of leadership."""
+    """The Api of the runner. Make a new one for each term of leadership, since it remembers the reports it has
+    written."""
 
     def __init__(self, kube: Kube, reader: Reader | None = None) -> None:
         self._kube = kube
@@ -44,7 +45,7 @@ class KubeApi:
         self._jobs = JobWriter(kube, reader or Reader(), self._reporter)
 
     async def send(self, asked: Asked, timeout_s: float) -> Response:
-        """One attempt, answered within ``timeout_s`` seconds; status 0 when there was no answer."""
+        """Make one attempt, answered within ``timeout_s`` seconds; status 0 without an answer."""
         try:
             return await self._send(asked, timeout_s)
         except ApiError as error:
@@ -79,17 +80,17 @@ class KubeApi:
         return OK
 
     async def _evict(self, pod: Evict, timeout_s: float) -> Response:
-        """With the grace period that the pod asks for, and say why.
+        """Evict the pod with its own grace period, and write on it why.
 
-        Not right after an outage: while the API server was away nobody could complete the gang. Nor by a picture that
-        is older than this replica's lead: the gang may be whole.
+        Refused right after an outage, since no gang could be completed meanwhile. Refused as well while the watch is
+        older than this replica's lead, since the gang may be complete.
         """
         if self._kube.behind:
             return Response(412, "the watch of pods lags behind, and the gang may be whole")
         if self._kube.was_away(_RECOVERY_S):
             return Response(412, "the API server was away a moment ago, and the gang may become whole yet")
         await self._kube.evict(pod.namespace, pod.name, pod.uid, timeout_s=timeout_s)
-        # What is done is done, whether or not somebody can be told.
+        # The eviction is done; the Event is optional.
         with suppress(ApiError):
             await self._reporter.tell_evicted(pod)
         return OK
@@ -101,6 +102,6 @@ def _woken() -> dict[str, str]:
         "status": "True",
         "lastTransitionTime": instant("seconds"),
         "reason": "RoomMayHaveChanged",
-        # Instants of conditions are in whole seconds; two wakes in one second must differ all the same.
+        # Conditions have whole seconds, and two wakes in one second must differ.
         "message": f"Woken at {instant('microseconds')}.",
     }

@@ -1,4 +1,4 @@
-"""The connection to the API server: credentials and a pool of a login, bytes in and out, one kind of error."""
+"""The connection to the API server: credentials, a pool of connections, bytes in and out, one kind of error."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from extender.runtime.requests import Ended
 ReadT = TypeVar("ReadT")
 REQUEST_TIMEOUT_S = 10.0
 LONGEST_RETRY_AFTER_S = 10.0
-"""What an answer may ask for; whatever it says, nobody waits longer. The API server itself says 1 s as a rule."""
+"""Most seconds to wait because an answer asks for it. The API server itself asks for 1 s as a rule."""
 LONGEST_LINE = 32 << 20
-"""Bytes of a line of a watch that are kept: three times the largest object that etcd takes, written as JSON."""
+"""Most bytes of a line of a watch: three times the largest object that etcd accepts, written as JSON."""
 _LONGEST_ERROR = 64 << 10
 _NO_ANSWER = (aiohttp.ClientError, TimeoutError, OSError)
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""For writes whose answer nobody reads: the API server need not encode the whole object."""
+"""The Accept header of writes whose answer is not read: the API server need not encode the whole object."""
 
 
 class ApiError(Ended, Exception):
-    """The API server said no. ``retry_after_s`` is what it asked for, if it did, up to LONGEST_RETRY_AFTER_S."""
+    """The API server refused a request. ``retry_after_s``: the pause it asked for, up to LONGEST_RETRY_AFTER_S."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{status} {reason}: {message}" if status else message)
@@ -44,14 +44,14 @@ class ApiError(Ended, Exception):
 
 
 class UnreachableError(ApiError):
-    """No answer: whether the request was carried out is not known."""
+    """No answer came, so the outcome of the request is unknown."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Unreachable", message)
 
 
 class TooLargeError(UnreachableError):
-    """The answer is larger than what is kept of one."""
+    """The answer is too large to be read."""
 
 
 class StandbyError(ApiError):
@@ -68,35 +68,35 @@ class _Status(msgspec.Struct):
 
 
 class Login(Protocol):
-    """The address of the API server, and the identity that asks it."""
+    """The address of the API server, and the identity of the client."""
 
     host: str
-    """The URL that paths are appended to."""
+    """The URL to which paths are appended."""
     server_name: str | None
-    """The name that the API server's certificate has to have, if not the host."""
+    """The name that the API server's certificate must have, if not the host."""
     direct: bool
-    """Whether the API server listens at ``host`` itself: Connection may then write to the socket on its own."""
+    """Whether the API server itself listens at ``host``. Connection may then write to its socket without aiohttp."""
     tls: ssl.SSLContext | None
 
     @property
     def authority(self) -> Path | None:
-        """The file with the certificate of who vouches for the API server, None if none is named.
+        """The file with the certificate authority of the API server; None if none is named.
 
-        Raises ValueError where it is not known.
+        Raises ValueError if it is not known.
         """
 
     async def authorization(self) -> str | None:
-        """The header that says who asks, before every request."""
+        """The Authorization header, made before every request."""
 
     def session(self) -> aiohttp.ClientSession:
-        """A new pool of connections, by which the whole of ``host`` is reached: the proxy is set."""
+        """A new pool of connections to ``host``, with the proxy set."""
 
     async def close(self) -> None:
-        """Stop what keeps the credentials fresh."""
+        """Stop what renews the credentials."""
 
 
 class Connection:
-    """One API server, as one identity. Every method raises ApiError, UnreachableError when there was no answer."""
+    """A connection to an API server as one identity. Methods raise ApiError; UnreachableError without an answer."""
 
     def __init__(self, login: Login, *, connections: int = 64) -> None:
         self._login = login
@@ -109,25 +109,26 @@ class Connection:
     async def open(
         cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, connections: int = 64
     ) -> Connection:
-        """Log in by a kubeconfig, else as the pod that this runs in. Raises ValueError or OSError.
+        """Log in by a kubeconfig, else as the pod of this process. Raises ValueError or OSError.
 
-        The official client reads it, and is half of a whole installation: kubectl does where it is not installed.
+        The official client reads the kubeconfig. It is half of a full installation, so kubectl does where it is
+        missing.
         """
         try:
             from extender.kube.api.login import log_in
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] != "kubernetes":  # one of before 36 has no kubernetes.aio
+            if (error.name or "").partition(".")[0] != "kubernetes":  # versions before 36 have no kubernetes.aio
                 raise
             from extender.kube.api.kubectl import log_in  # type: ignore[assignment]
         return cls(await log_in(kubeconfig, context), connections=connections)
 
     @property
     def authority(self) -> Path | None:
-        """The file that the login names. Raises ValueError."""
+        """The file with the certificate authority that the login names. Raises ValueError."""
         return self._login.authority
 
     def was_away(self, lately_s: float) -> bool:
-        """Whether a request has met an outage in the last so many seconds."""
+        """Whether a request met an outage within the last ``lately_s`` seconds."""
         return time.monotonic() - self._away_at < lately_s
 
     async def close(self) -> None:
@@ -151,11 +152,11 @@ class Connection:
         check: Callable[[], None] = lambda: None,
         impersonate: str = "",
     ) -> bytes:
-        """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``.
+        """Make one request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``.
 
-        ``impersonate``: the user as whom it is asked for. What such a request meets, an admission webhook that is down
-        for example, is no outage of the API server.
-        ``check`` is called right before it is sent, and stops it by raising; where a proxy is used, before connecting.
+        ``impersonate``: the user in whose name to ask. Failures of such a request, such as an admission webhook that is
+        down, are no outage of the API server.
+        ``check``: called right before the request is sent, and stops it by raising; behind a proxy, before connecting.
         """
         headers = await self._headers(accept, content_type)
         noted: Callable[[ApiError], ApiError] = self._noted
@@ -181,14 +182,14 @@ class Connection:
         return self._from_api_server(method, path, content)
 
     def _from_api_server(self, method: str, path: str, content: bytes) -> bytes:
-        """The API server answers a request with an object. Whatever else comes with status 200 is a page of a proxy in
-        between: whether the request was carried out is not known."""
+        """The content, if it is an object. Anything else with status 200 is a page of a proxy, and raises
+        UnreachableError."""
         if content and not content.lstrip().startswith(b"{"):
             raise self._noted(UnreachableError(f"{method} {path}: something else answers for the API server"))
         return content
 
     async def lines(self, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str]) -> AsyncGenerator[bytes]:
-        """The lines of an answer as they arrive, without their ends."""
+        """Yield the lines of an answer as they arrive, without their ends."""
         async with self.answer("GET", path, limits, query) as answer:
             begun = bytearray()
             while chunk := await answer.content.readany():
@@ -261,7 +262,7 @@ def _unreachable(method: str, path: str, error: BaseException) -> ApiError:
 
 
 async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """The content, or, if it has more than ``most`` bytes, more than so many of them."""
+    """The content; if it has more than ``most`` bytes, somewhat more than that many of them."""
     content = bytearray()
     while chunk := await answer.content.readany():
         content += chunk
@@ -271,7 +272,7 @@ async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
-    """From a ``v1.Status``, or from whatever a proxy in between said. Status 0: take the one in the body."""
+    """The error in a ``v1.Status``, or in the answer of a proxy. Status 0: take the one in the body."""
     try:
         said = msgspec.json.decode(body, type=_Status)
     except UNDECODABLE:
@@ -287,7 +288,7 @@ def _written(query: Mapping[str, str] | None) -> str:
 
 
 def _encoded(method: str, path: str, body: Mapping[str, Any]) -> bytes:
-    """Raises ApiError, as the API server does for an object that it does not take: nothing was sent."""
+    """The body as JSON. Raises ApiError with status 422 if it cannot be written; nothing was sent."""
     try:
         return msgspec.json.encode(body)
     except (*UNDECODABLE, TypeError, ValueError, OverflowError) as error:
@@ -295,16 +296,16 @@ def _encoded(method: str, path: str, body: Mapping[str, Any]) -> bytes:
 
 
 def read_as(answer: bytes, kind: type[ReadT]) -> ReadT:
-    """What is in an answer. Raises UnreachableError."""
+    """Decode an answer. Raises UnreachableError."""
     try:
         return msgspec.json.decode(answer, type=kind)
     except UNDECODABLE as error:
-        # A line cut short, or something in between that answers for the API server.
+        # The line was cut short, or a proxy answered.
         raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
 
 
 def decoded(answer: bytes) -> dict[str, Any]:
-    """The object of an answer; an empty one if there is none in it."""
+    """The object in an answer; empty if there is none."""
     try:
         return msgspec.json.decode(answer, type=dict[str, Any])
     except UNDECODABLE:

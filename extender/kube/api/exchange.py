@@ -1,7 +1,7 @@
-"""Requests with short answers, one after the other on connections that are kept: bytes out, bytes in.
+"""Requests with short answers, one after the other on kept connections: bytes out, bytes in.
 
-Muster makes three of them for a pod. On aiohttp's session, which carries lists, watches and whatever goes by a proxy,
-each takes 100 us more.
+Muster makes three of them for a pod. On aiohttp's session each takes 100 us more; lists, watches and requests by a
+proxy use that session.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from aiohappyeyeballs import start_connection
 from httptools import HttpParserError, HttpResponseParser
 
 IDLE_S = 15.0
-"""A connection that nobody has used for so long is not used again: whatever is in between may have forgotten it."""
+"""Seconds after which an idle connection is not used again, because a middlebox may have forgotten it."""
 LARGEST_ANSWER = 64 << 20
-"""Bytes of an answer that are kept. A page of 500 ordinary pods has five million."""
+"""Most bytes of an answer. A page of 500 ordinary pods has five million."""
 _NEXT_ADDRESS_S = 0.25
-"""When the next address of a server is tried while one has not answered, as RFC 8305 has it."""
+"""Seconds without an answer after which the next address of a server is tried, as in RFC 8305."""
 _WRITTEN = "/:@!$&'()*+,;=~?%"
-"""What may stand in the target of a request as it is; anything else could end it."""
+"""Characters that stay as they are in the target of a request; others could end it."""
 
 
 class Answer(NamedTuple):
@@ -34,7 +34,8 @@ class Answer(NamedTuple):
 
 
 class Exchanges:
-    """With the server at this URL, on ``most`` connections; without a context in plain text. Redirects are answers."""
+    """Requests to the server at this URL, on ``most`` connections. Without a context: plain text. Redirects are
+    answers."""
 
     def __init__(self, url: str, context: ssl.SSLContext | None, server_name: str | None, *, most: int) -> None:
         address = urlsplit(url)
@@ -44,7 +45,7 @@ class Exchanges:
         self._context = context
         self._server_name = (server_name or self._host) if context is not None else None
         self._turns = asyncio.Semaphore(most)
-        self._idle: list[_Exchange] = []  # the one that was used last at the end
+        self._idle: list[_Exchange] = []  # the one used last is at the end
 
     async def ask(
         self,
@@ -57,9 +58,9 @@ class Exchanges:
         timeout_s: float,
         check: Callable[[], None] = lambda: None,
     ) -> Answer:
-        """Raises OSError without an answer in time: nobody knows then what has become of the request.
+        """Send a request and return its answer. Raises OSError without an answer in time; the outcome is unknown then.
 
-        ``check`` is called when there is a connection, which may take seconds: if it raises, nothing is sent.
+        ``check``: called once there is a connection, which may take seconds. If it raises, nothing is sent.
         """
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         target = quote(self._base + path, safe=_WRITTEN) + query
@@ -99,7 +100,7 @@ class Exchanges:
 
 
 class _Exchange(asyncio.Protocol):
-    """One connection, on which one request is under way at a time."""
+    """A connection with at most one request under way."""
 
     _transport: asyncio.Transport
 

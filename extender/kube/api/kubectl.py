@@ -1,7 +1,7 @@
-"""The login of the client alone, which reads no kubeconfigs: by kubectl.
+"""The login of an installation without the official client: by kubectl, which reads the kubeconfig.
 
-kubectl has every way to log in that people use. Its proxy acts with the user's rights for everybody who reaches it.
-So it listens on a socket in a directory that only this user can open, and ends with the command, however that ends.
+kubectl has every way to log in that people use. Its proxy acts with the user's rights for everybody who reaches it. So
+it listens on a socket in a directory that only this user can open, and it ends with the command, however that ends.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import aiohttp
 _START_S = 20.0
 _SERVES = b"Starting to serve on"
 _GUARDED = 'exec 3<&0; { cat <&3; rm -rf "$0"; kill $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
-"""Runs a program until the standard input ends, then removes the directory $0. It ends with the process that holds it:
-one that is killed could not end the program itself."""
+"""Runs a program until the standard input ends, then removes the directory $0.
+
+The program so ends with the process that holds its input. A process that is killed could not end it otherwise.
+"""
 _LARGEST_EVENT = 2 << 20
-"""Bytes of a line that aiohttp buffers: as much as for the official client."""
+"""Bytes of a line that aiohttp buffers, as with the official client."""
 
 
 class KubectlLogin:
@@ -39,18 +41,18 @@ class KubectlLogin:
 
     @property
     def authority(self) -> Path | None:
-        """Raises ValueError: kubectl keeps it to itself."""
+        """Raises ValueError, because kubectl does not show the certificate authority."""
         raise ValueError(
             "this needs the certificate of the API server: install muster-scheduler[server] (docs/install.md)"
         )
 
     async def authorization(self) -> str | None:
-        """Nothing: kubectl adds it."""
+        """None, because kubectl adds the header."""
         return None
 
     def session(self) -> aiohttp.ClientSession:
-        """Connections to the proxy."""
-        connector = aiohttp.UnixConnector(str(self._socket), limit=0)  # watches stay open, as many as there are kinds
+        """A pool of connections to the proxy."""
+        connector = aiohttp.UnixConnector(str(self._socket), limit=0)  # watches stay open, one for each kind
         return aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=_LARGEST_EVENT)
 
     async def close(self) -> None:
@@ -66,7 +68,7 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
     serves = False
     with tempfile.TemporaryFile() as complaints:  # a pipe without a reader would fill up
         try:
-            # A session of its own: Ctrl-C is for Muster, which may have to clean up through this proxy.
+            # A session of its own: Ctrl-C must not end the proxy, through which Muster may have to clean up.
             proxy = await asyncio.create_subprocess_exec(
                 "sh", "-c", _GUARDED, directory, *argv, "proxy", f"--unix-socket={socket}", "--append-server-path",
                 stdin=PIPE, stdout=PIPE, stderr=complaints, start_new_session=True,

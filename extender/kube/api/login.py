@@ -1,4 +1,4 @@
-"""The login of the whole: the official client reads a kubeconfig, or the credentials of a pod."""
+"""The login of a full installation: the official client reads a kubeconfig, or the credentials of a pod."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OfficialLogin:
     """
 
     def __init__(self, configuration: Configuration, loader: Any = None) -> None:
-        # Watches stay open, one for each kind that the cluster has: with a limit the last of them would never begin.
+        # Watches stay open, one for each kind of the cluster. With a limit the last of them would never begin.
         configuration.connection_pool_maxsize = 0
         # aiohttp would look for proxies and .netrc, in a thread, before every request: 0.7 ms of CPU for each write.
         proxy = configuration.proxy or _proxy(configuration.host)
@@ -51,7 +51,7 @@ class OfficialLogin:
         return token
 
     def session(self) -> aiohttp.ClientSession:
-        """The official client's, without its ``request``, which is made for more and costs 50 us."""
+        """The official client's session, without its ``request``, which is more general and costs 50 us."""
         return self._rest._create_pool_manager()
 
     async def close(self) -> None:
@@ -60,8 +60,10 @@ class OfficialLogin:
 
 
 async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> OfficialLogin:
-    """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. ``context``: of the kubeconfig, else its
-    current one. Raises ValueError or OSError."""
+    """Log in by that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster.
+
+    ``context``: a context of the kubeconfig; by default its current one. Raises ValueError or OSError.
+    """
     configuration = Configuration()
     path = _kubeconfig(kubeconfig)
     if path is None and context is not None:
@@ -74,7 +76,7 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
             )
         else:
             for part in filter(None, path.split(os.pathsep)):
-                read_yaml(Path(part))  # the official client takes whatever aliases make of a file
+                read_yaml(Path(part))  # the official client reads a file whatever its aliases expand to
             loader = await load_kube_config(  # type: ignore[no-untyped-call]
                 path, context, client_configuration=configuration, persist_config=False
             )
@@ -102,7 +104,7 @@ def _plainly(error: ConfigException, path: str | None, context: str | None) -> s
 
 
 def _silent_program(loader: Any, configuration: Configuration) -> str | None:
-    """The one that was asked for credentials in vain: the official client logs what went wrong, and goes on without."""
+    """The credential program that gave no credentials. The official client only logs its failure, and goes on."""
     user = None if loader is None else loader._user
     if user is None or "exec" not in user or configuration.api_key or getattr(loader, "cert_file", None):
         return None
@@ -110,7 +112,7 @@ def _silent_program(loader: Any, configuration: Configuration) -> str | None:
 
 
 def _token_file(loader: Any) -> Path | None:
-    """The file that the kubeconfig's user has its token from, if from a file."""
+    """The file from which the kubeconfig's user reads a token; None if it has no such file."""
     user = loader._user
     if user is None or loader.provider or "tokenFile" not in user or any(key in user for key in ("token", "exec")):
         return None
@@ -118,7 +120,7 @@ def _token_file(loader: Any) -> Path | None:
 
 
 def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
-    """The kubeconfig to use, or None for the credentials of the pod that this runs in."""
+    """The kubeconfig to use, or None for the credentials of the pod."""
     if named is not None:
         if not Path(named).is_file():
             raise FileNotFoundError(f"there is no kubeconfig {os.fspath(named)}")
@@ -128,12 +130,12 @@ def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
 
 
 def _usual() -> str:
-    """Where kubectl looks; an empty $KUBECONFIG is none."""
+    """The paths that kubectl reads; an empty $KUBECONFIG counts as unset."""
     return KUBE_CONFIG_DEFAULT_LOCATION or str(Path.home() / ".kube" / "config")
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for this address, looked up once."""
+    """The proxy that the environment names for this address."""
     address = urlsplit(url)
     if address.hostname is None or proxy_bypass(address.netloc):
         return None
@@ -141,16 +143,16 @@ def _proxy(url: str) -> str | None:
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else renews: a kubelet, or ``muster token``."""
+    """A bearer token in a file that a kubelet or ``muster token`` renews."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int, int] | None = None
 
     def refresh(self, configuration: Configuration) -> None:
-        """A hook of the configuration, called before every request: a look at the file takes 2 us.
+        """Read the token again if the file has changed. Called before every request; a look at the file takes 2 us.
 
-        While it cannot be read the last token is used, which may be good for a while; the API server says when not.
+        If it cannot be read, the last token is used. It may still be valid; otherwise the API server refuses it.
         """
         try:
             found = self._path.stat()

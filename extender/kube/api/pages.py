@@ -1,4 +1,4 @@
-"""What the API server lists and watches: a list page by page, the next one asked for while one is read."""
+"""Lists page by page, each requested while the one before is read, and the lines of watches."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class Change(msgspec.Struct, frozen=True):
 
 
 async def pages(ask: Callable[[dict[str, str]], Coroutine[Any, Any, Listed]]) -> AsyncGenerator[Page, None]:
-    """All of them; ``ask`` asks for one by its query parameters. Where one is too large to be kept, the list goes on
-    with pages of half as many objects.
+    """Yield all pages; ``ask`` requests one by its query parameters.
+
+    If a page is too large, the list goes on with pages of half as many objects.
     """
     query = {"limit": str(SIZE)}
     asked = asyncio.create_task(ask(query))
@@ -68,5 +69,5 @@ async def pages(ask: Callable[[dict[str, str]], Coroutine[Any, Any, Listed]]) ->
 
 
 def is_older(version: str, known: str | None) -> bool:
-    """Versions of one resource are numbers that grow. What is no number is taken for newer."""
+    """Whether the version is older than the known one. Versions are growing numbers; any other text counts as newer."""
     return known is not None and version.isdigit() and known.isdigit() and int(version) < int(known)

@@ -1,4 +1,4 @@
-"""Why there was no answer, in the words of people: libraries put it in those of programs."""
+"""Why there was no answer, in words for people; libraries describe it in words of programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ssl
 
 
 def why_silent(error: BaseException) -> str:
-    """Return what the operating system says, without numbers and addresses; else what the library says."""
+    """The operating system's text, without numbers and addresses; else the library's."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:

@@ -1,8 +1,8 @@
-"""Keeps a short-lived token of another ServiceAccount in a file: `muster token`.
+"""Keep a short-lived token of another ServiceAccount in a file: `muster token`.
 
 A pod has one ServiceAccount, and a projected token is always of that one. Muster and its kube-scheduler are two
-accounts in one pod, so a container of the pod asks for the tokens of the second account (TokenRequest) and writes them
-to a directory that only Muster's container mounts.
+accounts in one pod. So a container of the pod requests tokens of the second account (TokenRequest), and writes them to
+a directory that only Muster's container mounts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger("muster")
 TOKEN, AUTHORITY = "token", "ca.crt"
 """The files of an in-cluster identity."""
 SHORTEST_S = 600
-"""The API server gives no token for less."""
+"""The shortest lifetime of a token that the API server grants."""
 LONGEST_S = 1 << 32
-"""Nor for more."""
+"""The longest lifetime of a token that the API server grants."""
 RETRY_S = 5.0
 
 
@@ -61,7 +61,7 @@ async def keep_fresh(
 ) -> None:
     """Write a token of the account into the directory, and a new one after half its lifetime, until cancelled.
 
-    ``authority``: who vouches for the API server; the file is copied beside each token.
+    ``authority``: the file with the API server's certificate authority; it is copied beside each token.
     """
     while True:
         try:
@@ -76,7 +76,7 @@ async def keep_fresh(
 
 
 async def _request(connection: Connection, account: Account, lifetime_s: int) -> tuple[str, int]:
-    """The token, and for how long the API server gives it."""
+    """A new token, and the seconds for which the API server grants it."""
     path = f"/api/v1/namespaces/{account.namespace}/serviceaccounts/{account.name}/token"
     body = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -90,12 +90,12 @@ async def _request(connection: Connection, account: Account, lifetime_s: int) ->
 def _leave(directory: Path, token: str, authority: Path | None) -> None:
     if authority is not None:
         _write(directory / AUTHORITY, authority.read_bytes())
-    # Last: who waits for the token finds both.
+    # The token comes last, so that a process that waits for it finds both files.
     _write(directory / TOKEN, token.encode())
 
 
 def _write(path: Path, content: bytes) -> None:
-    """In one step: a reader always finds a whole file. Only its user may read it."""
+    """Write the file in one step, so that a reader finds it whole. Only its user may read it."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)

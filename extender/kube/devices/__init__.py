@@ -1,1 +1,1 @@
-"""Devices of Kubernetes (``resource.k8s.io/v1``), read: slices, classes, claims and templates of claims."""
+"""Read the devices of Kubernetes (``resource.k8s.io/v1``): slices, classes, claims and templates of claims."""

@@ -1,4 +1,4 @@
-"""ResourceSlices, DeviceClasses, ResourceClaims and ResourceClaimTemplates as they are on the wire (v1)."""
+"""ResourceSlices, DeviceClasses, ResourceClaims and ResourceClaimTemplates as the API sends them (v1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extender.kube.reading.objects import Amounts, Meta, NodeSelector, Present, 
 
 
 class Attribute(Struct, gc=False):
-    """An attribute of a device. One of these is set; lists, which are alpha, are not read."""
+    """An attribute of a device, with one field set. Lists, which are alpha, are not read."""
 
     string: str | None = None
     integer: int | None = field(default=None, name="int")
@@ -100,7 +100,7 @@ class CapacityRequests(Struct):
 
 
 class ExactRequest(Struct, rename="camel"):
-    """``exactly`` of a request, or one of ``firstAvailable``, which have no admin access."""
+    """The field ``exactly`` of a request, or an item of ``firstAvailable``, which has no admin access."""
 
     device_class_name: str | None = None
     selectors: list[SelectorObject] | None = None
@@ -123,7 +123,7 @@ class ConstraintObject(Struct, rename="camel"):
 
 
 class Opaque(Struct):
-    """Configuration for a driver. ``parameters`` have any form: each driver has its own."""
+    """Configuration for a driver. ``parameters`` have any form, since each driver has its own."""
 
     driver: str | None = None
     parameters: Any = None

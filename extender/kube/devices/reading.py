@@ -1,4 +1,4 @@
-"""Turn what the API server says of devices into the nouns of ``policies.model.devices``."""
+"""Turn the API server's device objects into the nouns of ``policies.model.devices``."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ from policies.model.devices import (
 from policies.model.quantities import exact
 
 USE = "resource.kubernetes.io/pod-claim-name"
-"""The annotation of a claim that is made for a pod: which of the pod's claims it is."""
+"""The annotation of a claim that was made for a pod: the name of the claim within the pod."""
 TARGET = "resource.nvidia.com/computeDomainTarget"
-"""The label beside that of the domain: whether pods of workloads have the claim, or daemons."""
+"""The label that says whether the claim is for pods of workloads or for daemons of the domain."""
 _CHANNEL, _DAEMON = "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"
 _HARD = ("NoSchedule", "NoExecute")
 
 
 def slice_from(obj: SliceObject) -> Slice:
-    """Raises UnreadableError without a name, a driver or a pool, or where its nodes are too much to look at."""
+    """Read a slice. Raises UnreadableError without a name, driver or pool, or if its node selector is too large."""
     name, spec = name_of(obj.metadata, "ResourceSlice"), obj.spec or SliceSpec()
     pool = spec.pool
     if not spec.driver or pool is None or not pool.name:
@@ -89,7 +89,7 @@ def _device(device: DeviceObject, driver: str, name: str, *, each: bool) -> Devi
 
 
 def _facts(device: DeviceObject, driver: str) -> Facts:
-    """Return what selectors read of a device. What cannot be read is left out: selectors fail on it, as they do for
+    """The facts that selectors read of a device. Unreadable ones are left out, so selectors on them fail as in
     kube-scheduler."""
     facts: dict[Path, Value] = {_path("driver"): _once(driver)}
     for name, attribute in (device.attributes or {}).items():
@@ -124,7 +124,7 @@ def _quantity(text: str) -> Quantity:
 
 @lru_cache(maxsize=65536)
 def _once(text: str) -> str:
-    """Return one object for all devices with the same text."""
+    """The same object for all devices with the same text."""
     return text
 
 
@@ -143,7 +143,7 @@ def _reach(node: str | None, selector: NodeSelector | None, name: str) -> Reach:
 
 
 def _terms(selector: NodeSelector | None, whose: str) -> Terms | None:
-    """None for every node."""
+    """The terms of the node selector; None for every node."""
     if selector is None:
         return None
     nodes = selection_of(PodSpec(affinity=Affinity(NodeAffinity(selector))))
@@ -153,8 +153,10 @@ def _terms(selector: NodeSelector | None, whose: str) -> Terms | None:
 
 
 def taint_rule_from(obj: TaintRuleObject) -> TaintRule | None:
-    """None for one that keeps no claim from any device: without a selector it means none, with an empty one all.
-    Raises UnreadableError without a name."""
+    """Read a taint rule; None if it keeps claims from no device. Raises UnreadableError without a name.
+
+    Without a selector the rule covers no device, with an empty one every device.
+    """
     name, spec = name_of(obj.metadata, "DeviceTaintRule"), obj.spec or TaintRuleSpec()
     where, taints = spec.device_selector, taints_of([spec.taint] if spec.taint is not None else ())
     if where is None or not taints or taints[0].effect not in _HARD:
@@ -163,25 +165,25 @@ def taint_rule_from(obj: TaintRuleObject) -> TaintRule | None:
 
 
 def class_from(obj: DeviceClassObject) -> DeviceClassSeen:
-    """Raises UnreadableError without a name."""
+    """Read a class. Raises UnreadableError without a name."""
     spec = obj.spec or DeviceClassSpec()
     name = name_of(obj.metadata, "DeviceClass")
     return DeviceClassSeen(name, plain(spec.extended_resource_name or ""), tuple(_expressions(spec.selectors)))
 
 
 def _expressions(selectors: Iterable[SelectorObject] | None) -> Iterator[str]:
-    """A selector without CEL is of a later version, and is refused by its name."""
+    """Yield the expressions. A selector without CEL belongs to a later version, and is refused by its name."""
     return (one.cel.expression or "" if one.cel is not None else "no cel" for one in selectors or ())
 
 
 def template_from(obj: ResourceClaimTemplateObject) -> ClaimTemplate:
-    """Raises UnreadableError without a name or a namespace."""
+    """Read a template. Raises UnreadableError without a name or a namespace."""
     _, namespace, name = identity(obj.metadata or Meta(), "ResourceClaimTemplate")
     return ClaimTemplate(namespace, name, _spec(obj.spec.spec if obj.spec is not None else None, obj.metadata))
 
 
 def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
-    """Raises UnreadableError without a UID, a name or a namespace."""
+    """Read a claim. Raises UnreadableError without a UID, a name or a namespace."""
     meta, status = obj.metadata or Meta(), obj.status
     uid, namespace, name = identity(meta, "ResourceClaim")
     given = status.allocation if status is not None else None
@@ -201,7 +203,7 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
 
 
 def domain_from(obj: ComputeDomainObject) -> ComputeDomain:
-    """Raises UnreadableError without a UID, a name or a namespace."""
+    """Read a ComputeDomain. Raises UnreadableError without a UID, a name or a namespace."""
     uid, namespace, name = identity(obj.metadata or Meta(), "ComputeDomain")
     spec = obj.spec or ComputeDomainSpec()
     template = (spec.channel or Channel()).resource_claim_template or ChannelTemplate()
@@ -220,8 +222,11 @@ def _spec(spec: ClaimSpecObject | None, meta: Meta | None) -> ClaimSpec:
 
 
 def _domain(devices: DevicesSpec, meta: Meta | None) -> tuple[str, bool]:
-    """Return the UID of its ComputeDomain, and whether it is for a daemon. The driver's controller says both by labels;
-    where they are missing the opaque configuration does, which the driver reads."""
+    """The UID of the claim's ComputeDomain, and whether the claim is for a daemon.
+
+    The driver's controller labels the claim with both. Without labels the opaque configuration counts, which the driver
+    reads.
+    """
     labels = (meta.labels if meta is not None else None) or {}
     if (uid := labels.get(DOMAIN_LABEL)) and (target := labels.get(TARGET)) in ("Workload", "Daemon"):
         return plain(uid), target == "Daemon"
@@ -234,7 +239,7 @@ def _domain(devices: DevicesSpec, meta: Meta | None) -> tuple[str, bool]:
 
 
 def _request(request: RequestObject) -> ClaimRequest:
-    """A request of neither kind is of a later version."""
+    """Convert a request. One of neither kind belongs to a later version."""
     name = plain(request.name or "")
     if request.first_available:
         return ClaimRequest(name, tuple(_exact(one) for one in request.first_available))
@@ -258,7 +263,7 @@ def _exact(request: ExactRequest) -> DeviceRequest:
 
 
 def _constraint(constraint: ConstraintObject) -> str:
-    """Name a constraint as people read it."""
+    """A constraint in words for people."""
     if constraint.match_attribute:
         return f"devices with the same {plain(constraint.match_attribute)}"
     if constraint.distinct_attribute:

@@ -1,4 +1,4 @@
-"""Take back an allocation that no pod has reserved: all that Muster writes of devices."""
+"""Clear an allocation that no pod has reserved: all that Muster writes about devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.runtime.requests import OK, Response
 
 
 async def deallocate(kube: Kube, effect: Deallocate, timeout_s: float) -> Response:
-    """Clear the allocation of the ResourceClaim. One attempt; nothing is written where there is none.
+    """Clear the allocation of the ResourceClaim, in one attempt; nothing is written if there is none.
 
     412: a pod has reserved the claim meanwhile. Raises ApiError; 409 means that another client has written to it.
     """

@@ -1,6 +1,6 @@
-"""How pods say which gang they belong to, in Muster's words and in those of other projects.
+"""The keys by which pods name their gang, in Muster's words and in those of other projects.
 
-``naming.py`` reads all of them into one GroupRef, and says whose words count where a pod has several.
+``naming.py`` reads all of them into one GroupRef, and decides whose keys count if a pod has several.
 """
 
 from extender.kube.dialects.naming import NAMES, READ, group_of

@@ -1,9 +1,9 @@
-"""The words of Koordinator's gangs, and of the first coscheduling plugins, which it reads as well
-(koordinator apis/extension/coscheduling.go): pods say the size of the gang themselves, or name a PodGroup of
-``scheduling.sigs.k8s.io/v1alpha1``.
+"""The keys of Koordinator's gangs, and of the first coscheduling plugins, which it reads as well
+(koordinator apis/extension/coscheduling.go).
 
-How long a gang may wait, and whether its members give up together (``mode``), is about room that they hold while they
-wait: with Muster they hold none.
+Pods state the size of the gang themselves, or name a PodGroup of ``scheduling.sigs.k8s.io/v1alpha1``. Other keys say
+how long a gang may wait, and whether its members give up together (``mode``). They concern room that waiting members
+hold, and with Muster they hold none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST = 4096
 
 
 def other_gangs(meta: Meta, name: str) -> str | None:
-    """Other gangs that are to start with this one."""
+    """Why the gang is refused: it names other gangs that are to start with it. None if it names none."""
     own = {f"{meta.namespace}/{name}"}
     for key in (GROUPS, SIGS_GROUPS):
         for text in meta.said(key):
@@ -36,7 +36,7 @@ def other_gangs(meta: Meta, name: str) -> str | None:
 
 
 def _listed(text: str) -> list[str]:
-    """A list of ``NAMESPACE/NAME`` in JSON; what is none counts as one name, which no gang has."""
+    """A list of ``NAMESPACE/NAME`` in JSON. Any other text counts as one name that no gang has."""
     try:
         return msgspec.json.decode(text, type=list[str]) if len(text) <= _LONGEST else [""]
     except UNDECODABLE:

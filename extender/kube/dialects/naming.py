@@ -1,10 +1,12 @@
-"""Reads which gang a pod belongs to into one GroupRef, from annotations and labels in the words of any project.
+"""Read the gang of a pod into one GroupRef, from the annotations and labels of any project.
 
-A pod may have the words of several projects. Muster's own win over all others, then come those of the coscheduling
-plugin. A pod that says the same name in both is read in the latter, whose object is one truth for all members. Two
-others that name different groups are a problem. On pods of a job that Muster admits, only Muster's words count. The
-operator of such a job may make a PodGroup, too, which counts pods that come only when others run. What cannot be
-read becomes a problem, one sentence that quotes it, never a guess.
+A pod may have the keys of several projects. Muster's own win over all others; next are those of the coscheduling
+plugin. A pod with the same name in both is read as the plugin's, whose PodGroup is one truth for all members. Two other
+keys that name different groups are a problem.
+
+On pods of a job that Muster admits, only Muster's keys count. The job's operator may make a PodGroup, too, and count
+pods in it that come only when others run. Unreadable values become a problem, one sentence that quotes them, never a
+guess.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from extender.kube.reading.topology import topology_problem
 from policies.model import GroupRef
 
 OTHERS = (VOLCANO, KAI, koordinator.WORDS, yunikorn.WORDS, KUEUE)
-"""Of those that name one group, the first counts. Kueue only admits pods, so another scheduler's words go before."""
+"""Other projects' keys; the first that name a group count. Kueue only admits pods, so other keys go first."""
 _ALL = (OWN, COSCHEDULING, *OTHERS)
 NAMES = tuple(key for words in _ALL for key in words.names)
 """Every key that names a gang."""
@@ -49,7 +51,7 @@ _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 def group_of(meta: Meta) -> GroupRef | None:
-    """The gang that the pod names, or None. The result carries a problem where the pod contradicts itself."""
+    """The gang that the pod names; None if it names none. It has a problem if the pod contradicts itself."""
     if not meta.says(_NAMES):
         return None
     ours, theirs = meta.said(POD_GROUP), meta.said(COSCHEDULING_POD_GROUP)
@@ -72,7 +74,7 @@ def group_of(meta: Meta) -> GroupRef | None:
 
 
 def _of_others(meta: Meta) -> GroupRef | None:
-    """In the words of projects that are neither Muster nor the coscheduling plugin."""
+    """The gang by the keys of projects other than Muster and the coscheduling plugin."""
     found = [(words, key, name) for words in OTHERS for key, name in words.named(meta)]
     if not found:
         return None
@@ -103,7 +105,7 @@ def _read(meta: Meta, words: Words, name: str) -> GroupRef:
 
 
 def size_of(meta: Meta, keys: Sequence[str]) -> tuple[int | None, str | None]:
-    """The minMember that these keys say, if any does, and what is wrong with it."""
+    """The minMember that these keys state, or None, and what is wrong with it."""
     sizes = [(key, size) for key in keys for size in meta.said(key)]
     if not sizes:
         return None, None

@@ -1,10 +1,9 @@
-"""The gang of a pod that names none: that of the object that made it, if the pod says ``muster.dev/gang: "true"``.
+"""The gang of a pod that names none, but has ``muster.dev/gang: "true"``: the gang of the object that made it.
 
-A StatefulSet, a ReplicaSet and a Deployment are one gang each, a LeaderWorkerSet one for each of its groups. The name
-of a Deployment is that of its ReplicaSet without the hash of its template, as the Deployment controller writes both.
-
-A pod of a job that was started without a plan is in the gang of that job, which has no size: it waits until the job is
-suspended and planned as a whole.
+A StatefulSet, a ReplicaSet and a Deployment are one gang each; a LeaderWorkerSet is one for each of its groups. The
+name of a Deployment is that of its ReplicaSet without the hash of its template, as the Deployment controller makes it.
+A pod of a job that was started without a plan is in the gang of that job. The gang has no size, and waits until the job
+is suspended and planned as a whole.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from policies.model import Dialect, GroupRef
 
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
-"""An annotation: how many pods the group has."""
+"""The annotation with the number of pods in the group."""
 TEMPLATE_HASH = "pod-template-hash"
 READ = (GANG, LWS_NAME, LWS_SIZE, TEMPLATE_HASH)
-"""Every label or annotation that is read here alone."""
+"""Every label or annotation that only this file reads."""
 DEPLOYMENT, LWS = "Deployment", "LeaderWorkerSet"
 REPLICA_SET, STATEFUL_SET = "ReplicaSet", "StatefulSet"
 
 _PARTS = ("jobset.sigs.k8s.io/", "training.kubeflow.org/")
-"""On pods of Jobs that belong to another job: no pod says which."""
+"""Prefixes of labels on pods of Jobs that belong to another job. No pod names that other job."""
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def owned_gang(meta: Meta) -> GroupRef | None:
-    """None for a pod that does not say so, or that another kind of object has made, or none."""
+    """The gang of the object that made the pod; None for a pod without the key, or of another kind of object."""
     if "true" not in meta.said(GANG) or "false" in meta.said(GANG):
         return None
     made_by = _maker(meta)
@@ -57,12 +56,12 @@ def owned_gang(meta: Meta) -> GroupRef | None:
 
 
 def owner_name(kind: str, name: str) -> str:
-    """By which its pods name it; also the name of their gang, but of the groups of a LeaderWorkerSet."""
+    """The name by which pods refer to the object. It is also their gang's, except for groups of a LeaderWorkerSet."""
     return f"{kind.lower()}-{name}"
 
 
 def _maker(meta: Meta) -> tuple[str, str] | None:
-    """The kind and the name of the object that people have written."""
+    """The kind and name of the object that a user wrote; None if it is unknown."""
     maker = next((one for one in meta.owner_references or () if one.controller), None)
     if maker is None or not maker.name:
         return None

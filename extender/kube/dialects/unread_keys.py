@@ -1,4 +1,4 @@
-"""Keys of a pod that nothing reads: misspelt ones of ours, those of a pod without a gang, and those of others."""
+"""Find keys of a pod that nothing reads: misspelt ones of Muster's, those of a pod without a gang, those of others."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLIC
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 OF_RUNS = (*TERMS, EXPECTED_DURATION)
-"""Said of a run, by a job or by its pods."""
+"""Keys about a run, on a job or its pods."""
 SAID_OF_JOBS = (GANG, HOLD, REQUEUED_AT, QUEUES[1], MIN_MEMBER, *OF_RUNS)
 _OF_JOBS = (
     *QUEUES, GANG, HOLD, REQUEUED_AT, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT,
     COMPONENT, PODSET, INDEX_LABEL,
 )  # fmt: skip
-"""Read on jobs, or written on their pods by Muster."""
+"""Keys that are read on jobs, or that Muster writes on their pods."""
 _OF_PODS = (*WRITTEN, WOKEN, *RESERVATIONS)
-"""Written on pods by Muster."""
+"""Keys that Muster writes on pods."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *OF_RUNS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"
 _THEIRS = {
@@ -56,7 +56,7 @@ _THEIRS = {
     "hivedscheduler.microsoft.com/pod-scheduling-spec": POD_GROUP,
     NETWORK_TOPOLOGY: REQUIRED,
 }
-"""Keys that people write for other projects and that nothing reads here -> ours for the same."""
+"""Maps keys of other projects that nothing reads here to Muster's keys for the same."""
 _NAMES = frozenset(NAMES)
 
 
@@ -69,7 +69,7 @@ class Unread(NamedTuple):
 
 
 def hint_of(meta: Meta) -> str | None:
-    """One sentence for the author of a pod of ours; None when all that it says is read. One look at each key."""
+    """A sentence for the author of a pod of Muster's; None if all of its keys are read."""
     if is_misspelt(meta):
         return MISSPELT_OF_PODS
     if not any(key.startswith(_PREFIX) or key in _THEIRS for key in _keys(meta)):
@@ -81,13 +81,13 @@ def hint_of(meta: Meta) -> str | None:
 
 
 def _no_boolean(meta: Meta) -> Iterator[str]:
-    """What its author says in place of true, by which the pod would be in the gang of the object that made it."""
+    """Yield a sentence about a value in place of true, with which the pod would be in its owner's gang."""
     for said in meta.no_booleans(GANG):
         yield f"{GANG} is {quoted(said)} and does not count: write true or false in the pod template"
 
 
 def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:
-    """Keys with our prefix that are none of ours. ``of_job``: the job says them itself, not its pods."""
+    """Yield keys with Muster's prefix that do not exist. ``of_job``: the keys are the job's own, not its pods'."""
     meant = SAID_OF_JOBS if of_job else SAID_BY_PEOPLE
     for key in _keys(meta):
         if key.startswith(_PREFIX) and key not in _KNOWN:
@@ -97,7 +97,7 @@ def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:
 
 
 def groupless(meta: Meta) -> Iterator[Unread]:
-    """Keys of ours on a pod that names no gang."""
+    """Yield Muster's keys on a pod that names no gang."""
     said = [key for key in _keys(meta) if key in SAID_BY_PEOPLE]
     if not said or meta.says(_NAMES):
         return
@@ -109,7 +109,7 @@ def groupless(meta: Meta) -> Iterator[Unread]:
 
 
 def of_others(meta: Meta) -> Iterator[Unread]:
-    """Keys of other schedulers on a pod of ours that does not say the same with ours."""
+    """Yield other schedulers' keys on a pod that lacks Muster's key for the same."""
     theirs = [key for key in _keys(meta) if key in _THEIRS]
     if not theirs:
         return
@@ -127,7 +127,7 @@ def _keys(meta: Meta) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _nearest(key: str, of_job: bool) -> str | None:
-    """The key of ours that it was meant to be, if one is near."""
+    """The key of Muster's that was probably meant; None if none is close."""
     names = [known.removeprefix(_PREFIX) for known in (SAID_OF_JOBS if of_job else (*SAID_BY_PEOPLE, *OF_RUNS))]
     close = difflib.get_close_matches(key[len(_PREFIX) : 80].lower(), names, n=1)
     return _PREFIX + close[0] if close else None

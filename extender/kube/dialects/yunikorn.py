@@ -1,8 +1,8 @@
-"""The words of YuniKorn (yunikorn.apache.org/docs/user_guide/gang_scheduling): the gang is the application, its task
-groups are its roles, and the first pod says for all of them how many of each start together.
+"""The keys of YuniKorn (yunikorn.apache.org/docs/user_guide/gang_scheduling).
 
-YuniKorn makes placeholder pods for those that are yet to come; Muster makes none, and starts the gang when enough pods
-of each task group are there.
+The gang is the application, its task groups are its roles, and the first pod states how many pods of each role start
+together. YuniKorn makes placeholder pods for pods that do not exist yet. Muster makes none, and starts the gang once
+enough pods of each task group exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from policies.model import Dialect, Minima
 _DOMAIN = "yunikorn.apache.org/"
 TASK_GROUP_NAME, TASK_GROUPS, APP_ID = f"{_DOMAIN}task-group-name", f"{_DOMAIN}task-groups", f"{_DOMAIN}app-id"
 APPLICATION_IDS = (APP_ID, "applicationId", "spark-app-selector")
-"""Any of them names the application, the first that is there."""
+"""Keys of the application's name; the first that exists counts."""
 
 NO_APPLICATION = "it is of a task group, and names no application: add the label applicationId"
 BAD_TASK_GROUPS = (
@@ -37,7 +37,7 @@ class _TaskGroup(msgspec.Struct, rename="camel"):
 
 
 def _named(meta: Meta) -> list[tuple[str, str]]:
-    """A pod that names no task group is scheduled beside the gang of its application, as by YuniKorn."""
+    """The application's name, after its key. A pod without a task group is scheduled alone, as by YuniKorn."""
     if not any(meta.said(TASK_GROUP_NAME)) and not any(meta.said(TASK_GROUPS)):
         return []
     found = [(key, name) for key in APPLICATION_IDS for name in meta.said(key) if name]
@@ -53,7 +53,8 @@ def _minima(meta: Meta) -> Minima | str:
 
 @lru_cache(maxsize=256)
 def _read(text: str) -> Minima | str:
-    """Most often all pods of an application say the same. A problem, as a sentence, where it cannot be read."""
+    """The minima of the task groups, or a sentence about what cannot be read. Cached: pods of an application mostly
+    agree."""
     try:
         groups = msgspec.json.decode(text, type=list[_TaskGroup]) if len(text) <= _LONGEST else []
     except UNDECODABLE:
@@ -65,7 +66,7 @@ def _read(text: str) -> Minima | str:
 
 
 def renamed(text: str, rename: Callable[[str], str]) -> str:
-    """The task groups with other names, and nothing else of what is said of them; none if they cannot be read."""
+    """The task groups under other names, without their other fields; empty if they cannot be read."""
     minima = _read(text)
     groups = [] if isinstance(minima, str) else [_TaskGroup(rename(name), least) for name, least in minima]
     return msgspec.json.encode(groups).decode()

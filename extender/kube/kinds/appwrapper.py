@@ -2,7 +2,7 @@
 
 Wrapped objects cannot be changed, and the controller makes them when the AppWrapper is unsuspended. Additions to
 their pods stand in ``podSetInfos`` of each component, in the order of its podsets. These are the podsets that the
-component declares, or those that the controller infers (appwrapper v1.2.2, pkg/utils/utils.go, InferPodSets).
+component declares, or else the ones that the controller infers (appwrapper v1.2.2, pkg/utils/utils.go, InferPodSets).
 """
 
 from __future__ import annotations

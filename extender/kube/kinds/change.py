@@ -145,8 +145,10 @@ def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:
 
 
 def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:
-    """For each podset of the template, the node of every slot in order; "" where the plan has none. Empty without a
-    plan."""
+    """The node of every slot in order, for each podset of the template; "" where the plan has none.
+
+    Empty without a plan.
+    """
     planned = [plan.get(name, ()) for name in template.series] if plan else []
     return [[nodes[at] if at < len(nodes) else "" for at in range(template.count)] for nodes in planned]
 
@@ -189,7 +191,7 @@ def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
 
 
 def wait_as_before(kind: Kind, obj: Object, kept: Mapping[str, str]) -> None:
-    """Restore what ``wait_longer`` changed, unless somebody has changed it since."""
+    """Restore what ``wait_longer`` changed, unless another client has changed it since."""
     annotations = next(found(obj, _ITSELF), None)
     if kind.patience is None or not isinstance(annotations, dict):
         return

@@ -20,7 +20,7 @@ class UnreadableJobError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One pod template of a job, and the podsets that are made of it.
+    """A pod template of a job, and the podsets that are made of it.
 
     ``name``: differs from the names of the job's other templates.
     ``pod``: the template inside the object itself, so that changes are written in place.

@@ -36,7 +36,7 @@ _OURS = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _AFFINITY = "affinity"
 Kept = Mapping[str, str]
-"""What the author had written where Muster writes: values of annotations, and places that were empty."""
+"""The author's own content where Muster writes: values of annotations, and places that were empty."""
 
 
 def put_on(
@@ -105,7 +105,7 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
 
 
 def kept_of(meta: Meta) -> dict[str, Kept]:
-    """What ``take_off`` needs, by template; empty if ``start`` cannot have written it."""
+    """The content for ``take_off``, by template; empty if ``start`` cannot have written it."""
     return dict(json_of((meta.annotations or {}).get(OWN), dict[str, dict[str, str]]) or {})
 
 
@@ -267,7 +267,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def select_no_more(pod: Object, added: str) -> None:
-    """Remove the added labels, unless somebody has changed their values since."""
+    """Remove the added labels, unless another client has changed their values since."""
     ours = json_of(added, dict[str, str])
     there = next(found(pod, _SELECTOR), None)
     if not isinstance(there, dict) or not ours:

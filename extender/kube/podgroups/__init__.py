@@ -1,1 +1,1 @@
-"""The PodGroup objects of other projects: one file for each project that has some."""
+"""The PodGroup objects of other projects, one file for each project."""

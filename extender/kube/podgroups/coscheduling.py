@@ -1,5 +1,5 @@
-"""PodGroups of ``scheduling.x-k8s.io/v1alpha1``, the coscheduling plugin's, and of
-``scheduling.sigs.k8s.io/v1alpha1``, its first ones, which Koordinator reads."""
+"""PodGroups of the coscheduling plugin (``scheduling.x-k8s.io/v1alpha1``), and of its first versions
+(``scheduling.sigs.k8s.io/v1alpha1``), which Koordinator reads."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from policies.model import Dialect, PodGroup
 
 
 def group_from(obj: GroupObject) -> PodGroup:
-    """A PodGroup object without minMember has ``min_member`` 0, which no gang can mean. Raises UnreadableError."""
+    """Convert a PodGroup. Without minMember its ``min_member`` is 0, which no gang can mean. Raises UnreadableError."""
     spec = obj.spec
     timeout_s = spec.schedule_timeout_seconds if spec else None
-    # 0 is a Go client's way to say nothing.
+    # Go clients write 0 where nothing is stated.
     timeout_s = timeout_s if timeout_s is not None and timeout_s > 0 else None
     return podgroup(obj.metadata or Meta(), (spec.min_member if spec else None) or 0, timeout_s=timeout_s)
 
 
 class KoordinatorGroup(GroupObject):
-    """The same fields."""
+    """A PodGroup with the same fields, in Koordinator's API group."""
 
 
 def koordinator_group_from(obj: KoordinatorGroup) -> PodGroup:
-    """Raises UnreadableError."""
+    """Convert a PodGroup of Koordinator. Raises UnreadableError."""
     meta = obj.metadata or Meta()
     group = group_from(obj)
     return replace(group, dialect=Dialect.KOORDINATOR, problem=group.problem or other_gangs(meta, group.key.name))

@@ -1,7 +1,7 @@
 """PodGroups of ``scheduling.run.ai/v2alpha2``, KAI-Scheduler's (its pkg/apis/scheduling/v2alpha2/podgroup_types.go).
 
-A subgroup is a role of the gang. One that asks for a level of its own has all its pods in one domain of it, whichever
-domains the others have. Which Topology object a level is of does not matter: it is a level by its node label.
+A subgroup is a role of the gang. If it asks for a level, all its pods are in one domain of that level, in whichever
+domains the others are. A level is known by its node label; the Topology object that it belongs to does not matter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Constraint(Struct, rename="camel"):
 
     @property
     def levels(self) -> tuple[str | None, str | None]:
-        """Required and preferred."""
+        """The required and the preferred level."""
         required, preferred = self.required_topology_level, self.preferred_topology_level
         return (required or "")[:LONGEST_LEVEL] or None, (preferred or "")[:LONGEST_LEVEL] or None
 
@@ -55,7 +55,7 @@ class KaiGroup(Struct):
 
 
 def kai_group_from(obj: KaiGroup) -> PodGroup:
-    """What Muster's own annotations on it say of the topology goes before its spec. Raises UnreadableError."""
+    """Convert a PodGroup. Muster's own topology annotations on it count before its spec. Raises UnreadableError."""
     meta, spec = obj.metadata or Meta(), obj.spec or KaiSpec()
     subgroups = (spec.sub_groups or [])[: MOST_ROLES + 1]
     parents = {one.parent for one in subgroups if one.parent}
@@ -79,13 +79,13 @@ def _least(leaf: SubGroup) -> int:
 
 
 def _own(leaf: SubGroup) -> Topology:
-    """What the subgroup asks for by itself: the level that it requires has to hold it, and nobody else."""
+    """The topology that the subgroup itself asks for: its required level must hold it, and no other pod."""
     required, preferred = (leaf.topology_constraint or Constraint()).levels
     return Topology(None, preferred, None if required is None else WHOLE_ROLE, required)
 
 
 def _problem(spec: KaiSpec, subgroups: Sequence[SubGroup]) -> str | None:
-    """What of it Muster would not do."""
+    """A sentence about what Muster would not do; None if there is nothing."""
     if len(subgroups) > MOST_ROLES:
         return TOO_MANY_ROLES
     for one in (None, *subgroups):

@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroups (scheduling.k8s.io), of which only those matter that the Job controller has made."""
+"""Kubernetes' own PodGroups (scheduling.k8s.io). Only PodGroups that the Job controller has made matter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.kube.reading.objects import Meta, Present
 from policies.model import GroupKey
 
 VERSIONS = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha2")
-"""The versions of Kubernetes 1.37 and of 1.36. No API server serves both."""
+"""The versions of Kubernetes 1.37 and 1.36. No API server serves both."""
 
 
 class Policy(Struct):
@@ -30,7 +30,7 @@ class NativeGroup(Struct):
 
 
 def native_gang_from(obj: NativeGroup) -> NativeGangSeen | None:
-    """Return the gang that a Job asks for; None for any other PodGroup. Raises UnreadableError."""
+    """The gang that a Job asks for; None for any other PodGroup. Raises UnreadableError."""
     meta = obj.metadata or Meta()
     uid, namespace, name = identity(meta, "PodGroup")
     policy, maker = obj.spec.scheduling_policy if obj.spec is not None else None, maker_of(meta)

@@ -1,4 +1,4 @@
-"""What the PodGroups of all projects have in common."""
+"""The fields that PodGroups of all projects share."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ def podgroup(
     starting: bool = False,
     queue: str = "",
 ) -> PodGroup:
-    """A PodGroup of any project. ``topology``: unless its annotations alone say it. ``queue``: unless its labels name a
-    LocalQueue. Raises UnreadableError."""
+    """A PodGroup of any project. Raises UnreadableError.
+
+    ``topology``: replaces what its annotations alone state.
+    ``queue``: counts if its labels name no LocalQueue.
+    """
     uid, namespace, name = identity(meta, "PodGroup")
     local, contradiction = queue_of(meta)
     return PodGroup(

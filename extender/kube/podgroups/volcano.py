@@ -1,9 +1,9 @@
 """PodGroups of ``scheduling.volcano.sh/v1beta1`` (volcano.sh/apis, scheduling/v1beta1/types.go).
 
-A tier of Volcano's network topology is a level, counted from the nearest: tier 1 is the nearest one. ``minResources``
-is not read: a gang is placed node by node. The minima of its tasks count where ``minMember`` is at least their sum
-(CheckTaskValid of pkg/scheduler/api/job_info.go): Volcano's job controller writes the replicas of a task as its
-minimum, also in a job that may start with fewer.
+A tier of Volcano's network topology is a level; tier 1 is the nearest. ``minResources`` is not read, since a gang is
+placed node by node. Volcano's job controller writes the replicas of a task as its minimum, also in a job that may start
+with fewer. So minima of tasks count only if ``minMember`` is at least their sum (CheckTaskValid of
+pkg/scheduler/api/job_info.go).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from policies.model import Controller, Dialect, Minima, PodGroup, Topology
 PODGROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 
 INQUEUE = "Inqueue"
-"""The phase by which a scheduler says that it has taken a PodGroup up."""
+"""The phase by which a scheduler accepts a PodGroup."""
 
 NO_TIER = "its networkTopology has the mode hard and neither highestTierAllowed nor highestTierName"
 BAD_TIER = "the highestTierAllowed of its networkTopology is {}: tiers are counted from 1, the nearest level"
@@ -59,12 +59,12 @@ class VolcanoGroup(Struct):
 
     @property
     def pending(self) -> bool:
-        """No scheduler has taken it up: Volcano's job controller makes no pods until one has."""
+        """Whether no scheduler has accepted the PodGroup yet: Volcano's job controller makes no pods before."""
         return self.phase in ("", "Pending")
 
 
 def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
-    """What Muster's own annotations on it say of the topology goes before its spec. Raises UnreadableError."""
+    """Convert a PodGroup. Muster's own topology annotations on it count before its spec. Raises UnreadableError."""
     meta, spec = obj.metadata or Meta(), obj.spec or VolcanoSpec()
     asked, problem = _network(spec.network_topology)
     if spec.sub_group_policy:
@@ -98,7 +98,7 @@ def _minima(spec: VolcanoSpec) -> Minima:
 
 
 def _network(said: NetworkTopology | None) -> tuple[Topology, str | None]:
-    """In the mode soft the nearest level is preferred, as it is where nothing is said."""
+    """The topology of the spec, and what is wrong with it. Soft mode prefers the nearest level, as the default does."""
     if said is None or said.mode == "soft":
         return Topology(), None
     if said.mode not in (None, "", "hard"):

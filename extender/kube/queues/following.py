@@ -43,7 +43,7 @@ _SKEW_S = 60.0
 
 
 class _Kind(Generic[ValueT, EventT]):
-    """One kind that comes in several versions, of which one is followed."""
+    """A kind that comes in several versions; one of them is followed."""
 
     def __init__(self, plural: str, of_version: Callable[[str], Resource[ValueT, EventT]]) -> None:
         self.plural = plural

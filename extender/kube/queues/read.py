@@ -215,7 +215,7 @@ _BORROW = (Evicts.NEVER, Evicts.LOWER)
 
 
 def preemption_from(spec: PreemptionSpec | None, problems: list[str]) -> Preemption:
-    """Read a preemption policy; faults are added to ``problems``. The values are those that Kueue's CRD allows."""
+    """Read a preemption policy; faults are added to ``problems``. Kueue's CRD allows the same values."""
     if spec is None:
         return Preemption()
 

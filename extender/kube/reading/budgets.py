@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets (policy/v1), read."""
+"""Read PodDisruptionBudgets (policy/v1)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BudgetObject(Struct):
 
 
 def budget_from(obj: BudgetObject) -> DisruptionBudget:
-    """The API server lets nobody go by a status that is older than the spec, so nor do we. Raises UnreadableError."""
+    """Convert a budget. Like the API server, trust no status that is older than the spec. Raises UnreadableError."""
     meta, spec, status = obj.metadata or BudgetMeta(), obj.spec or BudgetSpec(), obj.status or BudgetStatus()
     _, namespace, name = identity(meta, "PodDisruptionBudget")
     current = (status.observed_generation or 0) >= (meta.generation or 0)

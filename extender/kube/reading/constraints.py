@@ -44,7 +44,7 @@ from policies.model.constraints import ANY_ADDRESS, INDIFFERENT
 MOST_CONDITIONS = 128
 MOST_VALUES = 256
 MOST_CHARACTERS = 8192
-"""That a pod may set for its nodes, in its selector, required affinity and tolerations together."""
+"""Most characters in a pod's node selector, required node affinity and tolerations together."""
 
 TOO_CHOOSY = (
     f"it has more than {MOST_CONDITIONS} node selectors, affinity terms and tolerations, {MOST_VALUES} values, or "
@@ -52,11 +52,11 @@ TOO_CHOOSY = (
 )
 
 _selections: WeakKeyDictionary[Selection, ref[Selection]] = WeakKeyDictionary()
-"""Equal selections are one object: most pods have that of many others, and it is most of what is kept of a pod."""
+"""Equal selections are kept as one object: most pods share theirs, and it is the largest part of a pod."""
 
 
 def selection_of(spec: PodSpec) -> Selection | None:
-    """None when it is too much to look at: each part costs a look at every node."""
+    """The pod's demands on its node; None if there are too many, since each is compared with every node."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required if node_affinity else None
     terms = (required.node_selector_terms if required else None) or ()
@@ -93,7 +93,7 @@ def taints_of(taints: Iterable[TaintObject]) -> tuple[Taint, ...]:
 
 
 def requirements(term: SelectorTerm, known: dict[str, str] | None = None) -> tuple[Requirement, ...]:
-    """All of one term. ``known``: see below."""
+    """All requirements of a term. ``known``: texts to share, as below."""
     known = {} if known is None else known
     return (
         *_expressions(term.match_expressions or (), known),
@@ -107,7 +107,7 @@ def _expressions(
     *,
     is_field: bool = False,
 ) -> Iterator[Requirement]:
-    """Each key, operator and value is kept once, however often it is said: ``known``."""
+    """Yield the requirements. Each text is kept once; ``known`` has those seen before."""
 
     def once(text: str) -> str:
         return known.setdefault(text, text)
@@ -117,17 +117,17 @@ def _expressions(
 
 
 MOST_TERMS = 16
-"""Of (anti-)affinity and of spread together that a pod may have: each costs a look at the pods that are there.
+"""Most required (anti-)affinity terms and spread constraints of a pod together: each is compared with other pods.
 
-So many may be preferred, too, those of node affinity included; where there are more, nothing is preferred.
+The same limit holds for preferred ones, node affinity included. With more, the pod prefers nothing.
 """
 MOST_PORTS = 64
 
 MOST_LABELS = 256
-"""Of a pod that are kept, the first by name."""
+"""Most labels kept of a pod, the first by name."""
 
 WOKEN = "muster.dev/woken"
-"""A label that Muster writes on a waiting pod so that its labels change, which wakes it. It says nothing."""
+"""A label that Muster writes on a waiting pod, because a change of labels wakes it. Its value has no meaning."""
 
 TOO_ENTANGLED = (
     f"it has more than {MOST_TERMS} pod affinity terms and topology spread constraints, {MOST_VALUES} requirements "
@@ -135,11 +135,11 @@ TOO_ENTANGLED = (
 )
 
 _constraints: WeakKeyDictionary[Constraints, ref[Constraints]] = WeakKeyDictionary()
-"""Equal constraints are one object, as selections are."""
+"""Equal constraints are kept as one object."""
 
 
 def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
-    """None when it is too much to look at."""
+    """The pod's demands on other pods; None if there are too many."""
     ports = tuple(sorted(set(_ports(spec))))
     affinity = spec.affinity
     near = _required(affinity.pod_affinity if affinity else None)
@@ -165,18 +165,18 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
 
 
 def labels_of(meta: Meta) -> Labels:
-    """Each pair is one object for all pods that have it."""
+    """The pod's labels. Equal pairs of different pods are one object."""
     said = sorted((meta.labels or {}).items())[:MOST_LABELS]
     return tuple(_pair(one) for one in said if one[0] != WOKEN)
 
 
 def keys_of(selectors: Iterable[LabelSelector | None]) -> frozenset[str]:
-    """The keys of the labels by which these select."""
+    """The label keys by which these selectors select."""
     return frozenset(one.key for selector in selectors for one in selector_of(selector) or ())
 
 
 def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
-    """The keys of the labels by which these pods select others."""
+    """The label keys by which these pods select others."""
     keys: set[str] = set()
     for spec in specs:
         affinity = spec.affinity
@@ -195,8 +195,10 @@ def _pair(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def _ports(spec: PodSpec) -> Iterator[HostPort]:
-    """Of whatever runs as long as the pod does. On the host's network a port of the container is one of the host: the
-    API server writes that into pods, and not into the templates of jobs.
+    """Yield the host ports of containers that run as long as the pod.
+
+    On the host's network a container's port is a host port. The API server writes that into pods, but not into
+    templates.
     """
     sidecars = [one for one in spec.init_containers or () if one.restart_policy == "Always"]
     for port in (port for one in (*sidecars, *(spec.containers or ())) for port in one.ports or ()):
@@ -208,7 +210,7 @@ def _ports(spec: PodSpec) -> Iterator[HostPort]:
 def _preferred(
     affinity: Affinity, said: Sequence[SpreadConstraint], namespace: str, labels: Mapping[str, str]
 ) -> Preferred:
-    """A term without a weight, or one that asks nothing of a node, makes no difference."""
+    """The pod's preferences. Terms without a weight, or without a demand on the node, make no difference."""
     wanted = (affinity.node_affinity.preferred if affinity.node_affinity else None) or ()
     nodes = [(one.weight, one.preference) for one in wanted if one.weight and one.preference]
     weighted = list(_weighted(affinity))
@@ -225,7 +227,7 @@ def _preferred(
 
 
 def _weighted(affinity: Affinity) -> Iterator[tuple[int, AffinityTerm]]:
-    """The preferred terms with regard to other pods; those of anti-affinity have negative weights."""
+    """Yield the preferred terms about other pods; those of anti-affinity get negative weights."""
     for sign, one in (1, affinity.pod_affinity), (-1, affinity.pod_anti_affinity):
         for said in (one.preferred if one else None) or ():
             if said.weight and said.pod_affinity_term:
@@ -237,7 +239,7 @@ def _required(affinity: PodAffinity | None) -> Sequence[AffinityTerm]:
 
 
 def _term(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> Term:
-    """Its namespaces are the pod's own where it says nothing of them; an empty selector of namespaces means all."""
+    """Convert a term. It concerns the pod's own namespace by default; an empty namespace selector means all."""
     selector = selector_of(term.label_selector)
     selector = _merged(selector, term.match_label_keys or (), "In", labels)
     selector = _merged(selector, term.mismatch_label_keys or (), "NotIn", labels)
@@ -247,7 +249,7 @@ def _term(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> Term
 
 
 def required_spread(said: Iterable[SpreadConstraint], labels: Mapping[str, str]) -> Iterator[Spread]:
-    """Those that keep a pod off a node. ``labels``: the pod's own."""
+    """The spread constraints that can keep a pod off a node. ``labels``: the pod's own."""
     return (_spread(one, labels) for one in said if one.when_unsatisfiable == "DoNotSchedule")
 
 
@@ -263,7 +265,7 @@ def _spread(one: SpreadConstraint, labels: Mapping[str, str]) -> Spread:
 
 
 def selector_of(selector: LabelSelector | None) -> Selector:
-    """An absent selector selects nothing, an empty one everything."""
+    """Convert a label selector. An absent one selects nothing, an empty one everything."""
     if selector is None:
         return None
     exact = [Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())]
@@ -275,7 +277,7 @@ def selector_of(selector: LabelSelector | None) -> Selector:
 
 
 def _merged(selector: Selector, keys: Iterable[str], operator: str, labels: Mapping[str, str]) -> Selector:
-    """With the pod's own values of these labels. The API server has written them into pods, and not into templates."""
+    """The selector with the pod's own values of these labels, which the API server writes into pods alone."""
     if selector is None:
         return None
     there = {one.key for one in selector}
@@ -292,7 +294,7 @@ def _preferred_words(found: Preferred) -> int:
 
 
 def _counted(terms: Sequence[Term], spread: Sequence[Spread], *others: Selector) -> int:
-    """Requirements, values and namespaces in them."""
+    """The number of requirements, values and namespaces."""
     selectors = [term.selector for term in terms] + [term.elsewhere for term in terms]
     selectors += [one.selector for one in spread] + [*others]
     said = sum(1 + len(one.values) for selector in selectors for one in selector or ())

@@ -1,4 +1,4 @@
-"""What a job, a PodGroup, a pod or a queue says of how long it runs, and durations as people write them."""
+"""How long a job, PodGroup, pod or queue runs by its own account, and durations as people write them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from policies.model.duration import NO_RUN_TERMS, RunTerms
 
 EXPECTED_DURATION = "muster.dev/expected-duration"
 MAX_RUN = "muster.dev/max-run"
-"""On a ClusterQueue or a LocalQueue: the longest run of its workloads."""
+"""An annotation of a ClusterQueue or LocalQueue: the longest run of its workloads."""
 AGEING = "muster.dev/ageing"
-"""On a ClusterQueue: by how much the priority of its workloads rises in its line as they wait, `100 per day`."""
+"""An annotation of a ClusterQueue: how fast the priority of its workloads rises while they wait, `100 per day`."""
 HOW = "write seconds, or a duration such as 90m, 1h30m or 2d"
 _LONGEST_S = 10 * 365 * 86_400.0
-"""An instant that lies so far ahead can be written in every format; nothing is planned as far as that."""
+"""The longest duration: an instant this far ahead can still be written in every format."""
 _LONGEST = 64
 _AGEING = re.compile(r"([0-9]{1,9}) per (day|hour)", re.ASCII)
 _WHOLE = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})|([0-9.]+[a-zµ].*))?", re.ASCII)
 
 
 def span_of(text: str) -> float | None:
-    """Return the seconds of a duration: ``90``, ``90m``, ``1h30m``, ``2d12h``. None for anything else.
+    """The seconds of a duration: ``90``, ``90m``, ``1h30m``, ``2d12h``. None for anything else.
 
-    It is a number of seconds, or what Go writes, with days before that.
+    A duration is a number of seconds, or what Go writes, with days before it.
     """
     found = _WHOLE.fullmatch(text) if 0 < len(text) <= _LONGEST else None
     if found is None or (found[1] and found[2]):
@@ -37,13 +37,13 @@ def span_of(text: str) -> float | None:
 
 
 def ageing_of(text: str) -> int | None:
-    """Return how much priority a workload gains in a day: ``100 per day``, ``5 per hour``. None for anything else."""
+    """How much priority a workload gains in a day: ``100 per day``, ``5 per hour``. None for anything else."""
     found = _AGEING.fullmatch(text)
     return None if found is None else int(found[1]) * (24 if found[2] == "hour" else 1)
 
 
 def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:
-    """Return what the object says. What cannot be read does not count: ``unreadable_durations`` names it."""
+    """How long the object says that it runs. Unreadable values do not count; ``unreadable_durations`` names them."""
     said = (meta.annotations or {}).get(EXPECTED_DURATION)
     if said is None and deadline_s is None:
         return NO_RUN_TERMS
@@ -51,13 +51,13 @@ def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:
 
 
 def deadline_of(seconds: object) -> float | None:
-    """Return an ``activeDeadlineSeconds``; None where it is none, or so long that it ends nothing."""
+    """An ``activeDeadlineSeconds``; None if it is no number, or too long to end anything."""
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     return float(seconds) if number and 0 <= seconds <= _LONGEST_S else None  # type: ignore[arg-type, operator]
 
 
 def unreadable_durations(meta: Meta) -> Iterator[str]:
-    """Yield a sentence if the object says a duration that does not count."""
+    """Yield a sentence if the object's duration cannot be read and does not count."""
     said = (meta.annotations or {}).get(EXPECTED_DURATION)
     if said is not None and not span_of(said):
         yield f"{EXPECTED_DURATION} is {quoted(said)} and does not count: {HOW}"

@@ -1,4 +1,5 @@
-"""What a job or a pod says about its eviction: how long it is to run at least, and when its last checkpoint was."""
+"""A job's or pod's terms of eviction: its least running time, its last checkpoint, and whether to evict an incomplete
+gang."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ MIN_RUNTIME = "muster.dev/min-runtime"
 CHECKPOINTED = "muster.dev/checkpointed-at"
 EVICT_INCOMPLETE = "muster.dev/evict-incomplete"
 EVICTED_AT = "muster.dev/evicted-at"
-"""On a job, by Muster: when it was evicted in the last hour, in RFC 3339."""
+"""Written on a job by Muster: the instants of its evictions within the last hour, in RFC 3339."""
 _MOST_EVICTIONS = 64
 TERMS = (MIN_RUNTIME, CHECKPOINTED, EVICT_INCOMPLETE)
 _YES_OR_NO = {"true": True, "false": False}
 
 
 def terms_of(meta: Meta) -> EvictionTerms:
-    """What cannot be read does not count: ``unreadable_terms`` tells of it."""
+    """The terms that the object states. Unreadable values do not count; ``unreadable_terms`` names them."""
     said = meta.annotations or {}
     if not any(key in said for key in TERMS):
         return NO_TERMS
@@ -31,7 +32,7 @@ def terms_of(meta: Meta) -> EvictionTerms:
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
-    """One sentence for each annotation with a value that does not count."""
+    """Yield one sentence for each annotation whose value cannot be read and does not count."""
     said = meta.annotations or {}
     if MIN_RUNTIME in said and span_of(said[MIN_RUNTIME]) is None:
         yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: {HOW}"
@@ -42,13 +43,13 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
 
 
 def evictions_of(meta: Meta) -> tuple[float, ...]:
-    """When the job was evicted lately, as far as it says so."""
+    """The instants of the job's recent evictions, in seconds since the epoch."""
     said = (meta.annotations or {}).get(EVICTED_AT, "")
     found = map(instant_of, said.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if said else ())
     return tuple(at for at in found if at is not None)
 
 
 def evictions_text(instants: Sequence[float]) -> str:
-    """What ``evictions_of`` reads."""
+    """The text that ``evictions_of`` reads."""
     latest = instants[-_MOST_EVICTIONS:]
     return ",".join(datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds") for at in latest)

@@ -11,7 +11,7 @@ class UnreadableError(ValueError):
 
 
 def identity(meta: Meta, kind: str) -> tuple[str, str, str]:
-    """UID, namespace and name. Raises UnreadableError."""
+    """The UID, namespace and name. Raises UnreadableError."""
     if not meta.name or not meta.namespace or not meta.uid:
         absent = next(word for word, value in _identifying(meta) if not value)
         raise UnreadableError(f"the {kind} has no {absent}")
@@ -22,14 +22,14 @@ def identity(meta: Meta, kind: str) -> tuple[str, str, str]:
 
 
 def name_of(meta: Meta | None, kind: str) -> str:
-    """Return the name of an object of no namespace. Raises UnreadableError without one."""
+    """The name of a cluster-scoped object. Raises UnreadableError without one."""
     if meta is None or not meta.name:
         raise UnreadableError(f"the {kind} has no name")
     return plain(meta.name)
 
 
 def owning_pod(meta: Meta) -> str:
-    """Return the UID of the pod that the object was made for, or empty."""
+    """The UID of the pod for which the object was made, or empty."""
     owners = meta.owner_references or ()
     return next((plain(owner.uid or "") for owner in owners if owner.kind == "Pod" and owner.controller), "")
 

@@ -1,7 +1,7 @@
-"""Which of its gang's pods a pod is: the numbers that Jobs and other controllers give, read into a series and an index.
+"""A pod's place among its gang's pods: the numbers that controllers give, read into a series and an index.
 
-The index counts pods of one controller. Where a gang has several that count from 0 each (the Jobs of a JobSet, the
-groups of a LeaderWorkerSet, the roles of a training job) the series tells them apart, and comes first in rank order.
+The index counts pods of one controller. A gang may have several that count from 0 each: the Jobs of a JobSet, the
+groups of a LeaderWorkerSet, the roles of a training job. The series tells those apart, and sorts first in rank order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
-"""All that a pod of an MPIJob says of its role. Others say it of their masters alone, beside their type."""
+"""The only label of an MPIJob's pods about their role. Other kinds use it for masters alone, beside their type."""
 TRAINING_JOBS = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",
@@ -29,22 +29,25 @@ TRAINING_JOBS = {
     "JAXJob": "jaxReplicaSpecs",
     "MPIJob": "mpiReplicaSpecs",
 }
-"""The kinds whose pods have roles with a number in each, and the field of the spec with the roles."""
+"""Kinds whose pods have roles with a number in each, and the spec's field with the roles."""
 RAY_GROUP = "ray.io/group"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"
-"""Where a replica of a group of workers has several hosts. Of one host the index of the replica says nothing: Ray's
-autoscaler takes any of them away, and the others keep theirs."""
+"""A label of pods whose replica of a worker group has several hosts.
+
+With one host per replica the index of the replica means nothing: Ray's autoscaler removes any of them, and the others
+keep theirs.
+"""
 RAY_HEAD = "headgroup"
 VOLCANO_TASK = "volcano.sh/task-spec"
 VOLCANO_INDEX = "volcano.sh/task-index"
 VOLCANO_JOB = "volcano.sh/job-name"
-"""On pods of a Volcano Job. Older versions give them no index but in their name."""
+"""A label of the pods of a Volcano Job. Older versions number them only in their names."""
 ROLE = "muster.dev/role"
-"""Says it where no controller does. The pods of a job that is planned whole are told apart by its podsets."""
+"""The role, where no controller states it. A job that is planned whole has podsets instead."""
 
 KAI_SUBGROUP = "kai.scheduler/subgroup-name"
-"""The same in KAI-Scheduler's words."""
+"""KAI-Scheduler's key for the role."""
 
 NUMBERS = (
     COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
@@ -54,30 +57,32 @@ NUMBERS = (
 """Every label or annotation that is read here."""
 
 _INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, RAY_HOST, POD_INDEX, KUEUE_INDEX)
-"""The first that is there counts: the leader of a LeaderWorkerSet's group is a StatefulSet's pod, too, whose index is
-that of the group."""
+"""The keys of an index; the first that exists counts.
+
+The leader of a LeaderWorkerSet's group is also a pod of a StatefulSet, where its index is that of the group.
+"""
 
 _ANY = frozenset(NUMBERS)
 _OF_SERIES = frozenset((COMPONENT, PODSET, JOBSET_JOB, LWS_GROUP, JOB_ROLE, REPLICA_TYPE, RAY_GROUP, VOLCANO_TASK, ROLE,
                         KAI_SUBGROUP))  # fmt: skip
-"""Most pods have none of them, which is seen at one look."""
+"""Keys of a series. Most pods have none, which one comparison shows."""
 
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ORDINAL = re.compile(r"(?<=-)[0-9]{1,9}\Z", re.ASCII)
 _ROLE_MAX = 63
 _ROLES = {"master": 0, "chief": 0, "ps": 2, "evaluator": 2, "launcher": 3}
-"""Rank 0 is a master's. A launcher is no rank: it comes last."""
+"""Rank 0 is a master's. A launcher has no rank, so it comes last."""
 
 
 def index_of(meta: Meta) -> int | None:
-    """Its number among the pods of its series; None where nobody has given it one."""
+    """The pod's number among the pods of its series; None without one."""
     if not meta.says(_ANY):
         return None
     if meta.said(PODSET):
-        # Its kind is one of the settings: what others number is no number of its slots.
+        # Kinds of the settings name the label with the index; other numbers mean nothing for their slots.
         return next((found for key in meta.said(INDEX_LABEL) if (found := _number(meta, key)) is not None), None)
     if _mpi_role(meta) == "worker" and (number := _ORDINAL.search(meta.name or "")) is not None:
-        # Its label counts from 1 if the launcher is a worker as well.
+        # The label counts from 1 if the launcher is a worker as well.
         return int(number[0])
     if meta.said(VOLCANO_TASK):
         return _volcano_index(meta)
@@ -85,7 +90,7 @@ def index_of(meta: Meta) -> int | None:
 
 
 def series_of(meta: Meta) -> str:
-    """Which series that is, in words that sort in rank order; empty where the gang has one alone."""
+    """The pod's series, in words that sort in rank order; empty if the gang has only one."""
     if not meta.says(_OF_SERIES):
         return ""
     component = _number(meta, COMPONENT)
@@ -111,23 +116,23 @@ def _series_of(meta: Meta) -> str:
 
 
 def series_of_job(number: int) -> str:
-    """The pods of the Job of that number in its JobSet, or of that group of a LeaderWorkerSet."""
+    """The series of a JobSet's Job of that number, or of that group of a LeaderWorkerSet."""
     return f"{number:09d}"
 
 
 def series_of_role(role: str) -> str:
-    """The pods of that role in a training job."""
+    """The series of that role in a training job."""
     return f"{_ROLES.get(role.lower(), 1)}-{role.lower()}"
 
 
 def series_of_ray(group: str, replica: int | None = None) -> str:
-    """The head of a RayCluster, a group of its workers, or one replica of several hosts."""
+    """The series of a RayCluster's head, of a group of its workers, or of one replica of several hosts."""
     name = f"{int(group != RAY_HEAD)}-{group}"
     return name if replica is None else f"{name}/{replica:05d}"
 
 
 def series_in_component(number: int, series: str) -> str:
-    """A series of the pods that are made of that component of an AppWrapper."""
+    """The series of pods that are made of that component of an AppWrapper."""
     return f"{number:02d}/{series}"
 
 
@@ -137,7 +142,7 @@ def _mpi_role(meta: Meta) -> str:
 
 
 def _volcano_index(meta: Meta) -> int | None:
-    """Its number among the pods of its task."""
+    """The pod's number among the pods of its task."""
     ordinal = _ORDINAL.search(meta.name or "") if meta.said(VOLCANO_JOB) else None
     return int(ordinal[0]) if ordinal is not None else _number(meta, VOLCANO_INDEX)
 

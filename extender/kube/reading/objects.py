@@ -1,4 +1,4 @@
-"""The Kubernetes objects as they are on the wire, reduced to the fields that are used; decoded by msgspec.
+"""Kubernetes objects as the API sends them, reduced to the fields that are used; decoded by msgspec.
 
 Every field may be absent or null, as in Go. Unknown fields are skipped without being decoded.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import MsgspecError, Struct, field
 
 UNDECODABLE = (MsgspecError, UnicodeError, RecursionError)
-"""What decoding raises for bytes that are no such object: the last of them for what is nested too deeply."""
+"""The errors of decoding bytes that are no such object; RecursionError is for nesting that is too deep."""
 
 
 class OwnerReference(Struct, rename="camel", gc=False):
@@ -31,23 +31,23 @@ class Meta(Struct, rename="camel"):
     owner_references: list[OwnerReference] | None = None
 
     def said(self, key: str) -> list[str]:
-        """The annotation of that key, then the label."""
+        """The annotation of that key, then the label, as far as they exist."""
         found = [self.annotations[key]] if self.annotations and key in self.annotations else []
         if self.labels and key in self.labels:
             found.append(self.labels[key])
         return found
 
     def no_booleans(self, key: str) -> list[str]:
-        """What is said of that key and is neither true nor false."""
+        """The values of that key that are neither true, false nor empty."""
         return [one for one in self.said(key) if one not in ("true", "false", "")]
 
     def says(self, keys: frozenset[str]) -> bool:
-        """Whether it has any of these as an annotation or a label."""
+        """Whether the object has any of these keys as an annotation or a label."""
         return not (keys.isdisjoint(self.annotations or ()) and keys.isdisjoint(self.labels or ()))
 
 
 class AnyObject(Struct):
-    """What every object has: enough to find out which one it is."""
+    """The fields that every object has, which are enough to identify it."""
 
     metadata: Meta | None = None
 
@@ -139,7 +139,7 @@ class Volume(Struct, rename="camel"):
 
 
 class TemplateVolume(Volume):
-    """A volume of a pod template, which says what its claims are made of."""
+    """A volume of a pod template, with the template of its claims."""
 
     ephemeral: Ephemeral | None = None  # type: ignore[assignment]
 
@@ -275,7 +275,7 @@ class OwnerSpec(Struct):
 
 
 class OwnerObject(Struct):
-    """What makes pods of a template: a Job, StatefulSet or Deployment."""
+    """An object that makes pods of a template: a Job, StatefulSet or Deployment."""
 
     metadata: Meta | None = None
     spec: OwnerSpec | None = None

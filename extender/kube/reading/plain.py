@@ -1,6 +1,6 @@
-"""Text that anybody may have written, made safe for reasons, events and logs.
+"""Make text that any user may have written safe for reasons, events and logs.
 
-Values of annotations are decoded here too, and checked against the names that the API takes.
+Values of annotations are decoded here, too, and checked against the names that the API accepts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 def plain(text: str) -> str:
-    """The text itself if it is printable ASCII no longer than a name can be, else ``quoted``, which no name is."""
+    """The text itself if it is printable ASCII and no longer than a name can be, else ``quoted``, which is never a
+    name."""
     return text if _PLAIN.fullmatch(text) else quoted(text)
 
 
@@ -34,15 +35,15 @@ def quoted(text: str) -> str:
 
 DecodedT = TypeVar("DecodedT")
 MOST_BYTES = 256 << 10
-"""The longest text that is read: as much as all annotations of an object may have."""
+"""The most bytes that are read: as much as all annotations of an object may have."""
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _IDENTIFIER = re.compile(r"[-A-Za-z0-9_./]{0,317}", re.ASCII)
 
 
 def json_of(text: str | None, kind: type[DecodedT]) -> DecodedT | None:
-    """Decode the text as that type. None where it is empty or missing, too long, or no such JSON.
+    """Decode the text as that type. None if it is empty or missing, too long, or no such JSON.
 
-    msgspec refuses what ``json.loads`` takes: lone surrogates, NaN, another type, nesting without an end.
+    msgspec refuses what ``json.loads`` accepts: lone surrogates, NaN, other types, endless nesting.
     """
     if not text or len(text) > MOST_BYTES:
         return None
@@ -59,5 +60,5 @@ def is_resource(text: str) -> bool:
 
 
 def is_identifier(text: str) -> bool:
-    """Whether names, UIDs and podsets of jobs are made of such characters. The only podset of a Job has no name."""
+    """Whether it only has characters of names, UIDs and podsets of jobs. The only podset of a Job has an empty name."""
     return _IDENTIFIER.fullmatch(text) is not None

@@ -1,7 +1,7 @@
-"""Kubernetes quantities ("500m", "1.5", "40Gi", "1e3") as whole numbers, rounded up as kube-scheduler rounds them,
-and durations ("1m30s").
+"""Read Kubernetes quantities ("500m", "1.5", "40Gi", "1e3") and durations ("1m30s").
 
-The official client has a parser too, but importing it costs a second of start-up: the whole generated client follows.
+Quantities become whole numbers, rounded up as kube-scheduler rounds them. The official client has a parser, too, but
+importing it costs a second of start-up, since the whole generated client follows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from policies.model.quantities import exact
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(h|ms|us|µs|ns|m|s)")
 _LONGEST_DURATION = 100
-_LARGEST = (1 << 63) - 1  # the API server caps quantities there too
+_LARGEST = (1 << 63) - 1  # the API server caps quantities here, too
 
 
 @lru_cache(maxsize=8192)
@@ -32,7 +32,7 @@ def milli(quantity: str | int | float) -> int:
 
 
 def duration_s(text: str) -> float | None:
-    """Of a duration as Go writes it: ``30s``, ``1m30s``, ``500ms``. None for anything else."""
+    """The seconds of a duration as Go writes it: ``30s``, ``1m30s``, ``500ms``. None for anything else."""
     parts = _PART.findall(text) if len(text) <= _LONGEST_DURATION else []
     if not parts or "".join(map("".join, parts)) != text:
         return None

@@ -1,4 +1,4 @@
-"""Which LocalQueue a workload names, by a label of the job or of the pods of a gang; or which Queue of Volcano, by an
+"""The LocalQueue that a workload names, by a label of the job or of a gang's pods, or the Queue of Volcano, by an
 annotation."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from policies.model.queues import VOLCANO
 OF_VOLCANO = "scheduling.volcano.sh/queue-name"
 """The annotation of jobs and pods that names a Queue of Volcano."""
 PODSET_GROUP = "kueue.x-k8s.io/podset-group-name"
-"""The annotation of pod templates: podsets that say the same get the same flavors."""
+"""The annotation of pod templates that groups podsets: podsets with the same value get the same flavors."""
 SHOWN = QUEUES[1]
-"""The annotation of an object that shows which queue its job names."""
+"""The annotation that shows the job's queue on an object in which the job is read."""
 TWO_QUEUES = "its labels {} and {} name different queues"
 MISSPELT = f"{MISSPELT_QUEUE} is a misspelt {QUEUES[0]}, which Muster reads all the same: write {QUEUES[0]}"
 
@@ -21,7 +21,7 @@ MISSPELT_OF_PODS = f"{MISSPELT} in the pod template"
 
 
 def queue_of(meta: Meta) -> tuple[str, str]:
-    """The name, empty for none, and what is wrong with what it says. An empty label names nothing, as in Kueue."""
+    """The queue's name, empty for none, and what contradicts it. An empty label names nothing, as in Kueue."""
     labels = meta.labels
     if not labels:
         return "", ""
@@ -34,22 +34,23 @@ def queue_of(meta: Meta) -> tuple[str, str]:
 
 
 def any_queue_of(meta: Meta) -> tuple[str, str]:
-    """The same of a job or a pod. A Queue of Volcano counts where it names no LocalQueue."""
+    """The queue of a job or pod, and what contradicts it. A Queue of Volcano counts if no LocalQueue is named."""
     name, problem = queue_of(meta)
     return name or of_volcano((meta.annotations or {}).get(OF_VOLCANO)), problem
 
 
 def of_volcano(name: str | None) -> str:
-    """As the core knows a Queue of Volcano."""
+    """The core's name for a Queue of Volcano."""
     return f"{VOLCANO}{plain(name)}" if name else ""
 
 
 def shown_queue(meta: Meta) -> str:
-    """What the admission policy shows on an object that a job is read in: the labels of the job are not there."""
+    """The queue that the admission policy shows on the object in which a job is read; the job's labels are missing
+    there."""
     return plain((meta.annotations or {}).get(SHOWN, ""))
 
 
 def is_misspelt(meta: Meta) -> bool:
-    """A queue is named by a key that is no word of anybody's, and by none that is."""
+    """Whether a queue is named by the misspelt key, and by no right one."""
     labels = meta.labels or {}
     return bool(labels.get(MISSPELT_QUEUE)) and not any(labels.get(key) for key in QUEUES if key != MISSPELT_QUEUE)

@@ -1,4 +1,4 @@
-"""What a pod asks of a node, summed up as kube-scheduler does it (component-helpers, ``PodRequests``)."""
+"""The requests of a pod, summed up as kube-scheduler does (component-helpers, ``PodRequests``)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from extender.kube.reading.quantity import milli, whole
 from policies.model import Requests
 
 MOST = 1 << 55
-"""What any amount is taken for that is larger. No machine has so much (32 PiB), and the sums over the pods of a node
-stay within 64 bits, whatever their authors ask for: the API server checks each amount, and not what they come to."""
+"""The most that any amount counts for. No machine has as much (32 PiB), and sums over a node's pods stay within 64
+bits.
+
+The API server checks each amount, but not their sum, so users could ask for more.
+"""
 
 
 def requests_of(spec: PodSpec) -> Requests:
-    """Containers, init containers, sidecars, pod-level resources and overhead, plus one of "pods".
+    """The requests of containers, init containers, sidecars, pod level and overhead, plus one of "pods".
 
-    cpu in millicores, everything else in its base unit, sorted by name, zeros left out, none above ``MOST``. Raises
-    ValueError for an amount that is not a quantity, or a negative one.
+    cpu is in millicores, everything else in its base unit; sorted by name, zeros left out, none above ``MOST``. Raises
+    ValueError for an amount that is no quantity, or a negative one.
     """
     total = _containers(spec.containers or (), spec.init_containers or ())
     total |= _of_pod(spec.resources, total)
@@ -28,7 +31,7 @@ def requests_of(spec: PodSpec) -> Requests:
 
 
 def pod_level_of(spec: PodSpec) -> dict[str, int]:
-    """Return the pod-level requests as the API server completes them from these containers. Raises ValueError."""
+    """The pod-level requests as the API server completes them from these containers. Raises ValueError."""
     return _of_pod(spec.resources, _containers(spec.containers or (), spec.init_containers or ()))
 
 
@@ -37,7 +40,7 @@ def fix_pod_level(spec: PodSpec, before: dict[str, int]) -> None:
 
     Up to Kubernetes 1.36 it completes them when it decodes the pod, ``before`` a LimitRange adds to the containers.
     From 1.37 on it does so after all admission (feature gate PodLevelResourcesFixDefaulting). The larger amount holds
-    the pod either way. Raises ValueError.
+    the pod in both cases. Raises ValueError.
     """
     if spec.resources is None:
         return
@@ -48,7 +51,7 @@ def fix_pod_level(spec: PodSpec, before: dict[str, int]) -> None:
 
 
 def amounts_of(amounts: Amounts) -> dict[str, int]:
-    """Each amount as a whole number. Raises ValueError with the resource's name for one that is not a quantity."""
+    """Each amount as a whole number. Raises ValueError with the resource's name for one that is no quantity."""
     read = {}
     for name, amount in amounts.items():
         try:
@@ -81,10 +84,10 @@ def _containers(containers: Iterable[Container], init_containers: Iterable[Conta
 
 
 def _of_pod(resources: Resources | None, containers: dict[str, int]) -> dict[str, int]:
-    """The pod-level requests: they stand for the sum of the ``containers``.
+    """The pod-level requests, which replace the sum of the ``containers``.
 
-    The API server completes them where the pod has a limit: by the containers, if any of them asks for the resource,
-    else by the limit. Huge pages cannot be overcommitted, so there the limit comes first.
+    The API server completes them if the pod has a limit: by the containers if any asks for the resource, else by the
+    limit. Huge pages cannot be overcommitted, so there the limit comes first.
     """
     if resources is None:
         return {}
@@ -99,7 +102,7 @@ def _may_stand_on_a_pod(name: str) -> bool:
 
 
 def _amounts(resources: Resources | None) -> dict[str, int]:
-    """A limit stands for a missing request, as the API server defaults it."""
+    """The amounts of a container. A limit replaces a missing request, as the API server defaults it."""
     if resources is None:
         return {}
     return amounts_of({**(resources.limits or {}), **(resources.requests or {})})

@@ -1,4 +1,4 @@
-"""The room that is kept for a workload, as ``muster.dev/preempting`` and ``muster.dev/reserved`` say it."""
+"""The reservations in the annotations ``muster.dev/preempting`` and ``muster.dev/reserved``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from extender.kube.reading.plain import is_identifier, is_name, is_resource, jso
 from policies.model import GroupKey, Requests, Reservation, Victim
 
 PREEMPTING = "muster.dev/preempting"
-"""On the job, or on one pod of the gang, for which others are being evicted."""
+"""Written on the job, or on one pod of the gang, for which victims are being evicted."""
 RESERVED = "muster.dev/reserved"
-"""On the job, or on one pod of the gang, that waits until others have ended by themselves."""
+"""Written on the job, or on one pod of the gang, that waits until others end by themselves."""
 RESERVATIONS = (PREEMPTING, RESERVED)
 _MOST = 20_000
-"""Nodes or victims of one reservation."""
+"""Most nodes or victims of a reservation."""
 _MOST_OF_ONE = 1 << 55
-"""Of one resource on one node: as much as a pod can ask for."""
+"""The most of one resource on one node: as much as a pod can ask for."""
 
 
 class _Written(Struct):
-    """As ``reservation_text`` writes it."""
+    """A reservation as ``reservation_text`` writes it."""
 
     rooms: list[tuple[dict[str, int], list[str]]]
     victims: list[tuple[str, str, str, list[str]]]
@@ -31,13 +31,14 @@ class _Written(Struct):
 
 
 def annotation_of(effect: Reserve) -> tuple[str, str | None]:
-    """Return the annotation that the effect changes, and its new text; None takes it off."""
+    """The annotation that the effect changes, and its new text; None removes it."""
     text = None if effect.reservation is None else reservation_text(effect.reservation)
     return RESERVED if effect.backfill else PREEMPTING, text
 
 
 def reservation_text(reservation: Reservation) -> str:
-    """Nodes with the same room are said together: ``{"rooms": [[{"cpu": 1000}, ["n1", "n2"]]], ...}``."""
+    """The reservation as JSON. Nodes with equal room share an entry: ``{"rooms": [[{"cpu": 1000}, ["n1", "n2"]]],
+    ...}``."""
     rooms: dict[Requests, list[str]] = {}
     for node, requests in reservation.rooms:
         rooms.setdefault(requests, []).append(node)
@@ -50,7 +51,7 @@ def reservation_text(reservation: Reservation) -> str:
 
 
 def reservation_from(text: str | None) -> Reservation | None:
-    """Return what ``reservation_text`` wrote. None where there is no text, or nobody can have written it by that."""
+    """Parse a reservation; None without a text, or if ``reservation_text`` cannot have written it."""
     written = json_of(text, _Written)
     if written is None or not 0 <= written.until <= LATEST:
         return None

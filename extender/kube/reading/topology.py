@@ -1,11 +1,11 @@
-"""Reads what a pod or a PodGroup asks of the topology, in its annotations (or labels), into one Topology.
+"""Read what a pod or a PodGroup asks of the topology, in its annotations (or labels), into one Topology.
 
-Muster's own keys win, all together; where there is none of them, those of Kueue and of KAI-Scheduler are read, which
-mean the same. Kueue's keys are not read on a pod that Kueue manages: it has assigned the domain, by node selector.
-A LeaderWorkerSet that gives each group a domain for itself keeps the group in one: that level is required, too.
+Muster's own keys win, all together. Without them the equivalent keys of Kueue and of KAI-Scheduler are read. Kueue's
+keys are not read on a pod that Kueue manages, because Kueue has assigned its domain by node selector.
+A LeaderWorkerSet may give each group a domain of its own. That keeps the group in one domain, so the level is required.
 
-What cannot be read becomes a problem, one sentence that quotes it, never a guess. Whether a level exists is not
-known here.
+Unreadable values become a problem, one sentence that quotes them, never a guess. Whether a level exists is not known
+here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLICE_TOPOLOGY = "muster.dev/slice-topology"
 
 
 class Keys(NamedTuple):
-    """The keys of one project for the same."""
+    """The keys of a project for the same four demands."""
 
     required: str
     preferred: str
@@ -51,11 +51,11 @@ KAI = Keys(
 )  # fmt: skip
 TOPOLOGY = (OWN, KUEUE, KAI)
 KUEUE_LAYERS = f"{_KUEUE}-slice-required-topology-constraints"
-"""Slices in layers in Kueue's words: JSON with the size and the level of each, the farthest level first."""
+"""Kueue's key for slices in layers: JSON with the size and level of each, the farthest level first."""
 LWS_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 """The level that the groups of a LeaderWorkerSet do not share. Its controller writes it on the pods."""
 MANAGED_BY_KUEUE = ("kueue.x-k8s.io/managed", _KUEUE, "kueue.x-k8s.io/workload")
-"""What Kueue itself writes on the pods that it manages."""
+"""Keys that Kueue itself writes on the pods that it manages."""
 _OF_KUEUE = frozenset((*KUEUE, KUEUE_LAYERS))
 _ANY, _MANAGED = _OF_KUEUE.union(OWN, KAI, (LWS_EXCLUSIVE,)), frozenset(MANAGED_BY_KUEUE)
 READ = tuple(sorted(_ANY))
@@ -77,7 +77,7 @@ SLICES_IN_NONE = "{} cannot be none: remove {} instead"
 TWO_VALUES = "its annotation and its label {} differ"
 
 LONGEST_LEVEL = 317
-"""Characters of a label's key: a prefix of 253, a slash, a name of 63."""
+"""Most characters of a label's key: a prefix of 253, a slash, a name of 63."""
 _LEVEL = re.compile(rf"[A-Za-z0-9]([-A-Za-z0-9_./]{{0,{LONGEST_LEVEL - 2}}}[A-Za-z0-9])?", re.ASCII)
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
@@ -88,7 +88,7 @@ class _Layer(Struct):
 
 
 def topology_of(meta: Meta) -> Topology:
-    """What can be read of it; ``topology_problem`` tells of the rest."""
+    """The readable part of the demands; ``topology_problem`` names the rest."""
     return _read(meta)[0]
 
 
@@ -121,20 +121,20 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
 
 
 def _spoken(meta: Meta) -> Keys:
-    """Whose keys count."""
+    """The project whose keys count."""
     if meta.says(frozenset(OWN)):
         return OWN
     return KUEUE if meta.says(_OF_KUEUE) and not meta.says(_MANAGED) else KAI
 
 
 def layers_from(text: str) -> list[tuple[str, str]] | None:
-    """The size and the level of each layer in Kueue's words, the nearest level first; None if they cannot be read."""
+    """The size and level of each of Kueue's layers, the nearest level first; None if they cannot be read."""
     layers = json_of(text, list[_Layer])
     return [(str(one.size), one.topology) for one in reversed(layers)] if layers else None
 
 
 def layers_renamed(text: str, rename: Callable[[str], str]) -> str:
-    """The same layers with other levels; nothing if they cannot be read."""
+    """Kueue's layers with renamed levels; empty if they cannot be read."""
     layers = [_Layer(rename(level), int(size)) for size, level in reversed(layers_from(text) or ())]
     return msgspec.json.encode(layers).decode() if layers else ""
 
@@ -144,7 +144,7 @@ def _layers(text: str) -> list[str]:
 
 
 def _odd_slices(keys: Keys, size: str | None, level: str | None) -> str | None:
-    """What does not go together. Each size and each level can be read."""
+    """The contradiction in the slices, if any. Each size and each level is readable."""
     if size is None:
         return SLICES_OF_NOTHING.format(keys.slice_topology, keys.slice_size) if level is not None else None
     sizes, levels = [int(one) for one in _layers(size)], _layers(level or "")

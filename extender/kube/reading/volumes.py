@@ -37,9 +37,9 @@ from policies.model import Requirement, Terms
 from policies.model.storage import SELECTED_NODE, Capacity, ClaimMaker, Storage, StorageClass
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""An annotation that goes before the field."""
+"""An annotation that counts before the field."""
 MOST_VALUES = 256
-"""In the topologies of a class, and in the labels by which a claim selects volumes."""
+"""Most values in the topologies of a class, and in the labels by which a claim selects volumes."""
 
 
 def claim_from(obj: ClaimObject) -> ClaimSeen:
@@ -64,7 +64,7 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
 
 
 def asked_by(meta: Meta, spec: ClaimSpec) -> Storage:
-    """Return the storage that a claim, or a template of claims, asks for. Raises UnreadableError for a wrong amount."""
+    """The storage that a claim, or a template of claims, asks for. Raises UnreadableError for a wrong amount."""
     selector = selector_of(spec.selector) or ()
     if sum(len(one.values) for one in selector) > MOST_VALUES or len(selector) > MOST_VALUES:
         raise UnreadableError(f"it selects volumes by more than {MOST_VALUES} labels (claim {meta.name})")
@@ -79,10 +79,11 @@ def asked_by(meta: Meta, spec: ClaimSpec) -> Storage:
 
 
 def volume_from(obj: VolumeObject) -> VolumeSeen | None:
-    """Read a volume. None where no pod is concerned: every node reaches it and a claim has it, or no claim can get it.
+    """Read a volume; None if it makes no difference to any pod.
 
-    None too where its affinity is too large to look at: kube-scheduler's refusals teach the rest.
-    Raises UnreadableError without a name, or for a wrong size.
+    That is so if every node reaches it and a claim has it, or if no claim can get it. A volume whose affinity is too
+    large is skipped, too: kube-scheduler's refusals teach the rest. Raises UnreadableError without a name, or for a
+    wrong size.
     """
     meta, spec = obj.metadata or Meta(), obj.spec or VolumeSpec()
     if not meta.name:
@@ -114,7 +115,7 @@ def volume_from(obj: VolumeObject) -> VolumeSeen | None:
 
 
 def storage_class_from(obj: StorageClassObject) -> StorageClassSeen:
-    """Topologies that are too many to look at are left to kube-scheduler. Raises UnreadableError without a name."""
+    """Read a class. Too many topologies are left to kube-scheduler. Raises UnreadableError without a name."""
     terms = tuple(map(_topology, obj.allowed_topologies or ()))
     few = sum(len(one.values) for term in terms for one in term) <= MOST_VALUES
     waits = obj.volume_binding_mode == "WaitForFirstConsumer"
@@ -123,14 +124,14 @@ def storage_class_from(obj: StorageClassObject) -> StorageClassSeen:
 
 
 def driver_from(obj: DriverObject) -> StorageDriverSeen:
-    """Raises UnreadableError without a name."""
+    """Read a driver. Raises UnreadableError without a name."""
     return StorageDriverSeen(
         name_of(obj.metadata or Meta(), "CSIDriver"), bool(obj.spec is not None and obj.spec.storage_capacity)
     )
 
 
 def capacity_from(obj: CapacityObject) -> CapacitySeen | None:
-    """None where it says nothing of any node. Raises UnreadableError without a name, or for an amount that is none."""
+    """Read a capacity; None if it concerns no node. Raises UnreadableError without a name, or for a wrong amount."""
     meta = obj.metadata or Meta()
     name = name_of(meta, "CSIStorageCapacity")
     if obj.node_topology is None or (obj.capacity is None and obj.maximum_volume_size is None):
@@ -150,7 +151,7 @@ def capacity_from(obj: CapacityObject) -> CapacitySeen | None:
 
 
 def claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
-    """The volume claims that a pod mounts. Kubernetes names one that it makes for an ephemeral volume after both."""
+    """The volume claims that a pod mounts. The claim of an ephemeral volume is named after the pod and the volume."""
     named = (one.persistent_volume_claim.claim_name for one in spec.volumes or () if one.persistent_volume_claim)
     return (*(plain(name or "") for name in named), *own_claims_of(meta, spec))
 

@@ -1,1 +1,1 @@
-"""A cluster in one file: what is kept of each object, and pseudonyms for its names."""
+"""A cluster in one file: the fields that are kept of each object, and pseudonyms for its names."""

@@ -1,4 +1,4 @@
-"""Devices in a snapshot: what drivers publish, what pods claim of it, and what claims have."""
+"""Devices in a snapshot: drivers' slices, and pods' claims with their allocations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _READ = frozenset((USE, EXTENDED_USE, DOMAIN_LABEL, TARGET))
 
 
 class DeviceObjects(Struct, rename="camel"):
-    """All objects of ``resource.k8s.io``, and ComputeDomains; none where the API server does not serve them."""
+    """All objects of ``resource.k8s.io``, and ComputeDomains; empty where the API server does not serve them."""
 
     classes: list[DeviceClassObject] = field(default_factory=list)
     taint_rules: list[TaintRuleObject] = field(default_factory=list)
@@ -70,7 +70,7 @@ class DeviceObjects(Struct, rename="camel"):
 
 
 async def take_devices(kube: Kube) -> DeviceObjects:
-    """Read them, with only what a decision reads. Raises ApiError, or one of ``UNDECODABLE``."""
+    """Read the objects, reduced to what a decision reads. Raises ApiError, or one of ``UNDECODABLE``."""
     return DeviceObjects(
         await _read(kube, DEVICE_CLASSES.path, DeviceClassObject),
         await _read(kube, TAINT_RULES.path, TaintRuleObject),
@@ -82,8 +82,10 @@ async def take_devices(kube: Kube) -> DeviceObjects:
 
 
 def device_events(devices: DeviceObjects, unreadable: list[str]) -> Iterator[DeviceEvent]:
-    """Return what the core sees of them, in an order in which each refers to what was before. What cannot be read is
-    left out, and named in ``unreadable``."""
+    """Yield the core's events; each object comes after the objects that it refers to.
+
+    Unreadable objects are left out, and named in ``unreadable``.
+    """
     yield from readable(class_from, devices.classes, unreadable)
     rules = readable(taint_rule_from, devices.taint_rules, unreadable)
     yield from (TaintRuleSeen(rule) for rule in rules if rule is not None)
@@ -95,7 +97,7 @@ def device_events(devices: DeviceObjects, unreadable: list[str]) -> Iterator[Dev
 
 
 async def _read(kube: Kube, path: str, kind: type[ObjectT]) -> list[ObjectT]:
-    """A version of Kubernetes may not serve a kind, and the user may not be allowed to list it."""
+    """List a kind. The cluster may not serve it, and the user may lack the right to list it."""
     objects = [msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path, (403, 404)) or ()]
     for obj in objects:
         obj.metadata = _reduced(obj.metadata or Meta())
@@ -106,7 +108,7 @@ ClaimT = TypeVar("ClaimT", ResourceClaimTemplateObject, ResourceClaimObject)
 
 
 def _with_spec_reduced(obj: ClaimT) -> ClaimT:
-    """Without configuration of drivers, but for which ComputeDomain it is."""
+    """The claim without configuration of drivers, except the UID of its ComputeDomain."""
     spec = obj.spec if not isinstance(obj, ResourceClaimTemplateObject) else obj.spec and obj.spec.spec
     if isinstance(spec, ClaimSpecObject) and spec.devices is not None and spec.devices.config:
         opaque = [one.opaque for one in spec.devices.config if one.opaque is not None]

@@ -1,4 +1,4 @@
-"""Jobs in a snapshot: every kind in one shape, with what its reader has found in the object and its pod templates.
+"""Jobs in a snapshot: every kind in one shape, with the facts that its reader found.
 
 The templates are as their author wrote them, completed as the API server completes their pods.
 """
@@ -48,8 +48,11 @@ class PodSetObject(Struct, rename="camel"):
 
 
 class JobObject(Struct, rename="camel"):
-    """``metadata``: of the object that the job is read in (``Kind.shown_in``). The other fields: as in Job; of
-    ``problem`` what the rest does not tell."""
+    """A job of any kind.
+
+    ``metadata``: of the object in which the job is read (``Kind.shown_in``).
+    ``problem``: only what the other fields do not show. All other fields are as in Job.
+    """
 
     api_version: str
     kind: str
@@ -73,7 +76,7 @@ class JobObject(Struct, rename="camel"):
 
 
 async def take_jobs(kube: Kube, reader: Reader, pods: Collection[PodObject]) -> list[JobObject]:
-    """Those that Muster manages. One that has ended is there while pods of it are. Raises ApiError."""
+    """Read the jobs that Muster manages; an ended one is kept while pods of it exist. Raises ApiError."""
     reader.completion = await _completion(kube)
     ended = ("Succeeded", "Failed")
     busy = {uid for pod in pods if pod.status is None or pod.status.phase not in ended for uid in _makers(pod)}
@@ -83,7 +86,7 @@ async def take_jobs(kube: Kube, reader: Reader, pods: Collection[PodObject]) -> 
 
 
 def job_from(obj: JobObject, reader: Reader) -> Job:
-    """As the core is told of it. Raises UnreadableError if nobody can say which object it is."""
+    """The Job of the core. Raises UnreadableError if the metadata do not identify the object."""
     known = reader.registry.kind_of(obj.api_version, obj.kind)
     kind = Kind(
         version=obj.api_version,
@@ -110,7 +113,7 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
 
 
 def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]:
-    """The whole of it, and the job that it is. Raises UnreadableError."""
+    """The object to keep of a job, and the Job of the core. Raises UnreadableError."""
     job, meta = reader.read(kind, obj), meta_of(kind.name, obj)
     said = dict(meta.annotations or {})
     if job.plan is None and job.let_go is None:
@@ -139,7 +142,7 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
 
 
 def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) -> JobObject | None:
-    """None for one that is not managed, that has ended or ends without a pod, or that nobody can read."""
+    """The object to keep; None if the job is not managed, has ended, ends without a pod, or cannot be read."""
     try:
         meta = _SKETCH.decode(raw).metadata or Meta()
         shown = reader.registry.read_as(kind, meta)
@@ -153,7 +156,7 @@ def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) ->
 
 
 def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completion) -> tuple[PodSetObject, str]:
-    """And why its pods cannot be completed. The template says the name of the gang, as the pods will."""
+    """The podset, and why its pods cannot be completed. The template names the gang, as the pods will."""
     made_of = decoded(bare(template, kept))
     meta, spec = made_of.metadata or Meta(), made_of.spec or TemplateSpec()
     problem = completion.complete(key.namespace, spec)
@@ -194,7 +197,7 @@ def _templates(obj: JobObject) -> Iterator[Template]:
 
 
 def _makers(pod: PodObject) -> Iterator[str]:
-    """The UIDs of the objects that have made it, as far as it says them."""
+    """Yield the UIDs of the objects that made the pod."""
     meta = pod.metadata or Meta()
     yield (meta.annotations or {}).get(WORKLOAD, "")
     yield from (one.uid or "" for one in meta.owner_references or () if one.controller)
@@ -215,7 +218,7 @@ async def _by_name(kube: Kube, path: str, kind: type[ClassT]) -> dict[str, Class
 
 
 async def listed(kube: Kube, path: str, absent: Collection[int] = (404,)) -> list[msgspec.Raw] | None:
-    """All objects there; None where the API server answers with one of these statuses."""
+    """All objects at that path; None if the API server answers with one of these statuses."""
     try:
         return [item async for page in kube.list_pages(path) for item in page.items]
     except ApiError as error:

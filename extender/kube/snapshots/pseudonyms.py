@@ -1,6 +1,6 @@
-"""A snapshot without the names of its owner: every name, UID and label value gets a pseudonym, everywhere the same one.
+"""A snapshot without the names of its owner: each name, UID and label value gets one pseudonym everywhere.
 
-Pseudonyms are in the order of what they stand for, so that whatever is decided by name is decided alike.
+Pseudonyms sort like the names that they replace, so decisions by order of names stay the same.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _WELL_KNOWN = re.compile(
 )
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
 _SERIAL = re.compile(r".+\.attributes\..*(?i:uuid|serial|guid|mac|address).*\.string")
-"""Attributes of devices that tell apart single machines."""
+"""Attributes of devices that identify single machines."""
 _ROLES = re.compile(rf"master|worker|chief|ps|evaluator|launcher|{RAY_HEAD}|[0-9]{{1,6}}")
-"""Of training jobs and of Ray: the rank of a pod depends on some of them. A number: a podset of an AppWrapper."""
+"""Role names of training jobs and of Ray, on some of which the rank depends. A number: a podset of an AppWrapper."""
 _OF_JOB = re.compile(r"(.+)-[a-z0-9]+-\1-pgt-0-[a-z0-9]+")
 _QUEUES = re.compile("default|root")
-"""They mean something in Volcano."""
+"""Queue names with a meaning in Volcano."""
 _KINDS = {
     "nodes.metadata.name": "node", "claims.metadata.name": "claim",
     "budgets.metadata.name": "budget",
@@ -78,7 +78,7 @@ _KINDS = {
     "results.device": "device", "deviceSelector.pool": "pool", "deviceSelector.device": "device",
     "taint.key": "key", "taint.value": "value", "reservedFor.uid": "uid",
 }  # fmt: skip
-"""The end of a text's path -> what it names."""
+"""Maps the end of a text's path to the kind of thing that the text names."""
 _GROUPS = "podGroups", "volcanoPodGroups", "kaiPodGroups", "koordinatorPodGroups"
 _KINDS |= {f"{groups}.metadata.name": "group" for groups in _GROUPS}
 _KINDS |= {
@@ -104,13 +104,16 @@ _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys((*QUE
 _MARKS[LWS_EXCLUSIVE] = "key"
 _MARKS |= {SELECTED_NODE: "node", BETA_CLASS: "class"}
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
-"""Labels and annotations of pods, groups, jobs and claims whose value names something."""
+"""Labels and annotations whose value names something, on pods, groups, jobs and claims."""
 _UNTOLD = "it cannot be planned; why would name what is in it"
 
 
 def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile:
-    """Kept as they are: label keys and resources of well-known domains or in ``kept_keys``, small numbers, true and
-    false, amounts, priorities, scheduler names and instants."""
+    """The snapshot with pseudonyms.
+
+    Kept are small numbers, true and false, amounts, priorities, scheduler names and instants. So are label keys and
+    resources of well-known domains, or in ``kept_keys``.
+    """
     kept = {*kept_keys, *(level.key for preset in PRESETS.values() for level in preset)}
     tree = msgspec.to_builtins(file)
     said: dict[str, str] = {}
@@ -133,7 +136,7 @@ def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile
 
 
 def _but(say: Say, kept: Collection[str]) -> Say:
-    """``say``, but for text that identifies nothing."""
+    """Apply ``say``, except to text that identifies nothing."""
 
     def told(kind: str, text: str) -> str:
         if not text or text in (ANY_ADDRESS, NO_PROVISIONER) or (kind == "key" and (text in kept or _is_known(text))):
@@ -170,7 +173,7 @@ def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
 
 
 def _part(tree: Any, path: str, say: Say) -> Any:
-    """What is at that path; the elements of a list have the path of the list."""
+    """The tree at that path, rewritten. Elements of a list have the path of the list."""
     if isinstance(tree, list):
         return [_part(one, path, say) for one in tree]
     if isinstance(tree, dict):
@@ -190,8 +193,8 @@ def _part(tree: Any, path: str, say: Say) -> Any:
 
 
 def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
-    """Labels or annotations."""
-    # The levels of slices in layers are separated by commas, which no name has.
+    """Labels or annotations, rewritten."""
+    # Commas separate the levels of slices in layers; no name has one.
     known = {
         key: ",".join(say(_MARKS[key], one) for one in value.split(",")) if key in _MARKS else value
         for key, value in tree.items()
@@ -221,7 +224,8 @@ def _text(text: str, path: str, say: Say) -> str | None:
 
 
 def _native_group(name: str, say: Say) -> str:
-    """Keep the form of the name by which a group that the Job controller made is known (``convert.is_of_job``)."""
+    """The pseudonym of a native group. The Job controller's form of name is kept, since ``convert.is_of_job`` needs
+    it."""
     if (made := _OF_JOB.fullmatch(name)) is None:
         return say("group", name)
     job = say("owner", made[1])
@@ -229,7 +233,7 @@ def _native_group(name: str, say: Say) -> str:
 
 
 def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> None:
-    """That of a Deployment is called after it and after the hash of its template, which has no dash."""
+    """Rename the ReplicaSets of Deployments: the Deployment's name, a dash, and the template's hash without dashes."""
     if not (template := (meta["labels"] or {}).get(TEMPLATE_HASH)):
         return
     told["labels"][TEMPLATE_HASH] = hidden = told["labels"][TEMPLATE_HASH].replace("-", "")
@@ -240,13 +244,13 @@ def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> 
 
 
 Say = Callable[[str, str], str]
-"""(kind, what was said) -> what is to be said instead."""
+"""Maps (kind, original text) to the text to write."""
 
 _SERIES = re.compile(r"((?:[0-9]{2}/)?[0-9]-)(.+?)(/[0-9]{5})?")
 
 
 def series_renamed(series: str, say: Say) -> str:
-    """The name of a podset: of its parts (``numbering.py``) the role alone is a name."""
+    """The podset's name, rewritten. Of its parts (``numbering.py``) only the role is a name."""
     found = _SERIES.fullmatch(series)
     return series if found is None else f"{found[1]}{say('role', found[2])}{found[3] or ''}"
 
@@ -293,4 +297,4 @@ RENAMED: dict[str, Callable[[str, Say], str]] = {
     yunikorn.TASK_GROUPS: lambda text, say: yunikorn.renamed(text, lambda role: say("role", role)),
     KUEUE_LAYERS: lambda text, say: layers_renamed(text, lambda level: say("key", level)),
 }
-"""By key. What cannot be read is left out."""
+"""Rewriters of annotations by key. Unreadable values are left out."""

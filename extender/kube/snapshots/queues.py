@@ -42,7 +42,7 @@ from extender.kube.snapshots.jobs import listed
 
 Document = dict[str, Any]
 _UNCONVERTED = 500
-"""The webhook that converts between the versions is gone."""
+"""The status of an answer if Kueue's conversion webhook is gone."""
 _CLASS = "WorkloadPriorityClass"
 _OBJECTS: dict[str, tuple[str, type[Struct]]] = {
     "ClusterQueue": ("clusterqueues", ClusterQueueObject),
@@ -52,11 +52,11 @@ _OBJECTS: dict[str, tuple[str, type[Struct]]] = {
     "Topology": (TOPOLOGIES, KueueTopology),
     _CLASS: (CLASSES, PriorityClassObject),
 }
-"""Those first that name others, so that pseudonyms say what a name is of."""
+"""Kinds that name others come first, so that a pseudonym shows the kind of thing that a name is of."""
 
 
 async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
-    """All queue objects, and the namespaces, among which they choose by label. Raises ApiError."""
+    """All queue objects, and the namespaces with the labels by which queues select them. Raises ApiError."""
     found: list[Document] = []
     for kind, (plural, _) in _OBJECTS.items():
         found += await _of_kind(kube, kind, plural)
@@ -69,7 +69,7 @@ async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
 
 
 def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document:
-    """What is read of an object of that kind."""
+    """The fields of an object of that kind that a decision reads."""
     obj: Any = msgspec.json.decode(raw, type=_OBJECTS[kind][1])
     meta = obj.metadata or Meta()
     kept = {key: said for key, said in (meta.annotations or {}).items() if key in ANNOTATED} or None
@@ -83,7 +83,7 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
 
 
 def reduced_volcano_queue(raw: bytes | msgspec.Raw) -> Document:
-    """What is read of a Queue of Volcano."""
+    """The fields of a Queue of Volcano that a decision reads."""
     obj = msgspec.json.decode(raw, type=VolcanoQueueObject)
     api_version, meta = f"{VOLCANO_GROUP}/{VOLCANO_VERSION}", {"name": (obj.metadata or Meta()).name}
     parts = {"spec": msgspec.to_builtins(obj.spec) or {}, "status": msgspec.to_builtins(obj.status) or {}}
@@ -93,7 +93,7 @@ def reduced_volcano_queue(raw: bytes | msgspec.Raw) -> Document:
 def queue_events(
     documents: Sequence[Document], namespaces: Sequence[AnyObject], unreadable: list[str]
 ) -> Iterator[QueueSeen | NamespaceSeen]:
-    """What the core is told of them; why one cannot be read is added to ``unreadable``."""
+    """Yield the core's events. Why an object cannot be read is added to ``unreadable``."""
     yield from readable(namespace_from, namespaces, unreadable)
     for document in documents:
         try:
@@ -106,7 +106,7 @@ def queue_events(
 
 
 def priorities_in(documents: Sequence[Document]) -> dict[str, int]:
-    """The values of the WorkloadPriorityClasses that can be read: ``queue_events`` tells of the others."""
+    """The values of the readable WorkloadPriorityClasses; ``queue_events`` names the others."""
     found: dict[str, int] = {}
     for document in documents:
         if document.get("kind") == _CLASS:
@@ -117,7 +117,7 @@ def priorities_in(documents: Sequence[Document]) -> dict[str, int]:
 
 
 def _past(obj: LocalQueueObject) -> Document:
-    """What it has used in the past, and how long its workloads ran, where its status says so."""
+    """The past use and running times in the queue's status."""
     status: Document = {}
     sharing = obj.status.fair_sharing if obj.status else None
     past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None

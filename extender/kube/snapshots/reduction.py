@@ -1,4 +1,4 @@
-"""What is left of each object in a snapshot: only what a decision reads. Objects are changed in place."""
+"""Reduce each object of a snapshot to what a decision reads. Objects are changed in place."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVIC
 READ = frozenset(
     (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *OF_RUNS)
 ).union(_OF_JOBS, (OF_VOLCANO, *RESERVATIONS, SELECTED_NODE, BETA_CLASS))
-"""Every annotation or label of a pod, a PodGroup, an owner, a job, a claim or a volume that a decision reads. No other
-one is written, but for labels that some pod selects others by, and those of volumes that no claim has."""
+"""Every annotation or label that a decision reads of a pod, PodGroup, owner, job, claim or volume.
+
+Only these are written, and also labels by which a pod selects others, and labels of volumes without a claim.
+"""
 _BOUND = "bound"
 _FREE = "Available"
 
@@ -59,7 +61,7 @@ class OrdinalsObject(Struct):
 
 
 class GroupTemplate(Struct, rename="camel"):
-    """Of the groups of a LeaderWorkerSet."""
+    """The template of a LeaderWorkerSet's groups."""
 
     size: int | None = None
     leader_template: PodObject | None = None
@@ -67,7 +69,7 @@ class GroupTemplate(Struct, rename="camel"):
 
 
 class GangOwnerSpec(Struct, rename="camel"):
-    """How many pods it makes, in which order, and of what."""
+    """How many pods the owner makes, in which order, and of which template."""
 
     replicas: int | None = None
     ordinals: OrdinalsObject | None = None
@@ -78,7 +80,7 @@ class GangOwnerSpec(Struct, rename="camel"):
 
 
 class GangOwnerObject(Struct):
-    """An object of ``extender.kube.kinds.owners``. Items of a list do not say their kind."""
+    """An object of ``extender.kube.kinds.owners``. Items of a list do not state their kind."""
 
     kind: str = ""
     metadata: Meta | None = None
@@ -100,7 +102,7 @@ def reduced_node(node: NodeObject) -> NodeObject:
 
 
 def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
-    """With the labels that some pod selects others by, and that of its index."""
+    """The pod with the labels by which some pod selects others, and the label of its index."""
     meta = pod.metadata or Meta()
     selected = {*selected, *meta.said(INDEX_LABEL)}
     pod.metadata = reduced_meta(meta)
@@ -118,7 +120,7 @@ def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
 
 
 def reduced_owner(owner: GangOwnerObject, selected: Collection[str]) -> GangOwnerObject:
-    """With what its pods are made of: some of them may be yet to come."""
+    """The owner with its pod templates, since some pods may not exist yet."""
     owner.metadata = reduced_meta(owner.metadata or Meta())
     for template in owner.templates:
         reduced_pod(template, selected)
@@ -126,7 +128,7 @@ def reduced_owner(owner: GangOwnerObject, selected: Collection[str]) -> GangOwne
 
 
 def reduced_job(job: JobObject, selected: Collection[str]) -> JobObject:
-    """With who has made it: a job may be read in an object that its controller has made of it."""
+    """The job with its controller: it may be read in an object that its controller has made of it."""
     makers = [one for one in job.metadata.owner_references or () if one.controller]
     job.metadata = reduced_meta(job.metadata)
     job.metadata.owner_references = makers or None
@@ -143,7 +145,7 @@ def reduced_claim(claim: ClaimObject) -> ClaimObject:
 
 
 def reduced_volume(volume: VolumeObject) -> VolumeObject:
-    """With what it offers if no claim has it: claims may select it by its labels."""
+    """The volume; if no claim has it, with what it offers, and the labels by which claims may select it."""
     meta, spec = volume.metadata or Meta(), volume.spec or VolumeSpec()
     if volume.status is not None and volume.status.phase == _FREE:
         volume.metadata = Meta(name=meta.name, labels=meta.labels, annotations=reduced_meta(meta).annotations)
@@ -176,7 +178,7 @@ def _read_by_us(said: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def _volume(pod: Meta, volume: Volume) -> Volume | None:
-    """Volumes that need a claim; that of an ephemeral one is called after the pod and the volume."""
+    """The volume if it needs a claim. The claim of an ephemeral volume is named after the pod and the volume."""
     if volume.ephemeral is not None:
         return Volume(persistent_volume_claim=ClaimSource(f"{pod.name}-{volume.name or ''}"))
     claim = volume.persistent_volume_claim

@@ -1,8 +1,8 @@
 """A cluster in one file: nodes, pods, PodGroups, owners of gangs, jobs, volumes and devices with their claims and
 classes, PodDisruptionBudgets, and queue objects.
 
-The file has the objects in Kubernetes' own shape, reduced to what a decision reads: environment, commands, images,
-secrets and all annotations but those that name gangs are not even decoded, or left out by ``reduction``.
+The file has the objects in Kubernetes' own shape, reduced to what a decision reads. Environment, commands, images and
+secrets are not even decoded. ``reduction`` drops all other annotations.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SnapshotError(ValueError):
 
 
 class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind"):
-    """What is in the file. ``taken``: when, in RFC 3339."""
+    """The content of the file. ``taken``: when it was taken, in RFC 3339."""
 
     nodes: list[NodeObject]
     pods: list[PodObject]
@@ -117,16 +117,19 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
 
     @property
     def groups(self) -> int:
-        """How many PodGroups are in it, of all projects."""
+        """How many PodGroups of all projects the file has."""
         others = self.volcano_pod_groups, self.kai_pod_groups, self.koordinator_pod_groups
         return len(self.pod_groups) + sum(len(some) for some in others)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The same as the core sees it. ``unreadable``: objects that were left out, and why. ``taken``: when, in seconds
-    since the epoch; if the file does not say it, when the newest pod was created. ``priorities``: the values of the
-    WorkloadPriorityClasses."""
+    """The content of the file as the core sees it.
+
+    ``unreadable``: objects that were left out, and why.
+    ``taken``: when the snapshot was taken, in seconds since the epoch; by default when the newest pod was created.
+    ``priorities``: the values of the WorkloadPriorityClasses.
+    """
 
     nodes: list[Node]
     pods: list[Pod]
@@ -145,7 +148,7 @@ class ClusterFacts:
 
 
 async def take(kube: Kube, taken: str, reader: Reader) -> ClusterFile:
-    """Read the cluster. Raises SnapshotError when the API server says no. ``reader``: of jobs."""
+    """Read the cluster; ``reader`` reads jobs. Raises SnapshotError if the API server refuses."""
     try:
         queues, namespaces = await take_queues(kube)
         pods = await _list(kube, PODS.path, PodObject)
@@ -190,7 +193,7 @@ def reduced(
     namespaces: Iterable[AnyObject] = (),
     taken: str = "",
 ) -> ClusterFile:
-    """These objects, changed in place, with only what a decision reads."""
+    """The objects, changed in place, with only what a decision reads."""
     pods, groups, owners, jobs, budgets = list(pods), list(groups), list(owners), list(jobs), list(budgets)
     for group in groups:
         group.metadata = reduced_meta(group.metadata or Meta())
@@ -218,15 +221,18 @@ def reduced(
 
 
 def encode(file: ClusterFile) -> bytes:
-    """Indented JSON without nulls."""
+    """The file as indented JSON without nulls."""
     return msgspec.json.format(msgspec.json.encode(_pruned(msgspec.to_builtins(file))), indent=1) + b"\n"
 
 
 def decode(
     content: bytes, schedulers: Sequence[str] = ("muster",), priorities: Mapping[str, int] | None = None
 ) -> ClusterFacts:
-    """``schedulers``: the names of those whose pods Muster takes. ``priorities``: the values of WorkloadPriorityClasses
-    instead of those in it. Raises SnapshotError."""
+    """Parse a snapshot. Raises SnapshotError.
+
+    ``schedulers``: the schedulers that Muster serves.
+    ``priorities``: override the values of WorkloadPriorityClasses in the file.
+    """
     try:
         file = msgspec.json.decode(content, type=ClusterFile)
     except UNDECODABLE as error:
@@ -284,7 +290,7 @@ def _instant(text: str) -> float:
 
 
 async def _owners(kube: Kube, kind: OwnerKind) -> list[GangOwnerObject]:
-    """Those that Muster follows."""
+    """The owners of that kind that Muster follows."""
     found = await _list(kube, kind.path, GangOwnerObject, optional=True, labels=f"{GANG}=true")
     for one in found:
         one.kind = kind.name

@@ -1,4 +1,4 @@
-"""Storage in a snapshot: what provides volumes for claims that wait for a node, and how much of it there is."""
+"""Storage in a snapshot: what provides volumes for claims that wait for a node, and its capacity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ObjectT = TypeVar("ObjectT", StorageClassObject, DriverObject, CapacityObject)
 
 
 class StorageObjects(Struct, rename="camel"):
-    """The objects of ``storage.k8s.io``; none where the user may not list them."""
+    """The objects of ``storage.k8s.io``; empty if the user may not list them."""
 
     classes: list[StorageClassObject] = field(default_factory=list)
     csi_drivers: list[DriverObject] = field(default_factory=list)
@@ -28,7 +28,7 @@ class StorageObjects(Struct, rename="camel"):
 
 
 async def take_storage(kube: Kube) -> StorageObjects:
-    """Read them. Raises ApiError, or one of ``UNDECODABLE``."""
+    """Read the objects. Raises ApiError, or one of ``UNDECODABLE``."""
     return StorageObjects(
         await _read(kube, STORAGE_CLASSES.path, StorageClassObject),
         await _read(kube, STORAGE_DRIVERS.path, DriverObject),
@@ -37,7 +37,7 @@ async def take_storage(kube: Kube) -> StorageObjects:
 
 
 def storage_events(storage: StorageObjects, unreadable: list[str]) -> Iterator[VolumeEvent]:
-    """Return what the core sees of them. What cannot be read is left out, and named in ``unreadable``."""
+    """Yield the core's events. Unreadable objects are left out, and named in ``unreadable``."""
     yield from readable(storage_class_from, storage.classes, unreadable)
     yield from readable(driver_from, storage.csi_drivers, unreadable)
     yield from (one for one in readable(capacity_from, storage.capacities, unreadable) if one is not None)
