@@ -1,4 +1,4 @@
-"""Which write to the API server is next: a bounded number at once, shared fairly between gangs."""
+"""Order the writes to the API server: a bounded number at once, shared fairly between gangs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _QUANTUM = 32
 
 
 class Lane(IntEnum):
-    """Strict priorities: a Binding has a deadline, and what was begun should end.
+    """Strict priorities: a Binding has a deadline, and started work comes before new work.
 
-    The last Binding of a release goes before all others: it is asked for when they are in, and until then its gang is
-    bound in part. A report that asks nobody to act waits until there is nothing else to do.
+    The last Binding of a release goes before all others: it is asked for once they are in, and until then its gang is
+    partly bound. A report that needs no action waits until there is nothing else to write.
     """
 
     LAST_BINDING = 0
@@ -24,10 +24,10 @@ class Lane(IntEnum):
 
 
 class Budget:
-    """At most ``at_once`` turns are taken at the same time; the next free one goes to the first lane that waits.
+    """Limits the writes under way to ``at_once``. A free turn goes to the first lane with a waiting write.
 
-    Inside a lane, gangs are served in the order of their arrival, up to 32 writes each before the next has its go
-    (deficit round robin): small gangs are carried out whole, one after the other, and a large one delays nobody long.
+    Inside a lane, gangs are served in the order of their arrival, with up to 32 writes each (deficit round robin). So
+    small gangs are written whole, one after the other, and a large one does not delay them long.
     """
 
     def __init__(self, at_once: int) -> None:
@@ -35,7 +35,7 @@ class Budget:
         self._lanes = tuple(_Waiting() for _ in Lane)
 
     def take(self, lane: Lane, gang: Hashable, ticket: int) -> bool:
-        """Whether there is a turn at once. Else the ticket waits in line, and ``give_back`` returns it in its turn."""
+        """Whether a turn is free now. Else the ticket waits, and ``give_back`` returns it later."""
         if self._free > 0:
             self._free -= 1
             return True
@@ -43,7 +43,7 @@ class Budget:
         return False
 
     def give_back(self) -> int | None:
-        """A turn has ended. Returns the ticket that has it now, or None while nobody waits."""
+        """End a turn. Returns the ticket that has the turn now; None if no write waits."""
         for lane in self._lanes:
             if (ticket := lane.next()) is not None:
                 return ticket
@@ -52,7 +52,7 @@ class Budget:
 
 
 class _Waiting:
-    """The tickets of one lane, gang by gang."""
+    """The waiting tickets of a lane, gang by gang."""
 
     def __init__(self) -> None:
         self._gangs: dict[Hashable, deque[int]] = {}

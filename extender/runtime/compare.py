@@ -1,7 +1,7 @@
-"""Compare the running core with one that was built anew from the same objects, object by object, in words.
+"""Compare the running core with one that was rebuilt from the same objects, object by object, in words.
 
-Both cores are read and not changed. What a restart may forget or do otherwise is no difference: ``UNDER_WAY``,
-``FORGOTTEN`` and ``UNSETTLED`` are the whole list of that, each entry with its reason.
+Both cores are read and not changed. Some differences are expected after a restart. ``UNDER_WAY``, ``FORGOTTEN`` and
+``UNSETTLED`` are the whole list of those, each entry with its reason.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from policies.words import amount, amounts, listed, many, stated
 ValueT = TypeVar("ValueT")
 
 _SOON_S = 0.1
-"""A core that has a cycle within so many seconds has yet to decide what the other one has decided."""
+"""A core with a cycle due within that many seconds may yet decide what the other core has decided."""
 
 
 class Kind(Enum):
-    """What is compared."""
+    """The kinds of facts that are compared."""
 
     CLAIMS = "claims"
-    """Who has room on which node."""
+    """The owners of room on each node."""
     ROOM = "room"
-    """What each node has free: what its claims leave of it."""
+    """The free room of each node, counted from its claims."""
     DEVICES = "devices"
-    """The devices that drivers publish, and what ResourceClaims have of them."""
+    """The devices that drivers publish, and the allocations of ResourceClaims."""
     QUOTA = "quota"
-    """What each workload uses of its queue, and the sums of the queues."""
+    """The quota that each workload uses, and the sums of the queues."""
     MEMBERS = "members"
-    """Which pods are members of each workload, and where they run."""
+    """The member pods of each workload, and their nodes."""
     PENDING = "pending"
-    """Which workloads wait."""
+    """The workloads that wait."""
     STATUSES = "statuses"
-    """Where each workload stands, and by what reason."""
+    """The status of each workload, and its cause."""
 
 
 class Difference(NamedTuple):
-    """What the running core knows of an object, and what it would know after a restart."""
+    """A fact about an object in the running core, and in one after a restart."""
 
     kind: Kind
     object: str
@@ -73,7 +73,7 @@ UNDER_WAY: Mapping[str, Callable[[Workload], object]] = {
     ),
     "its job is being written to": lambda one: one.job and (one.job.writing or one.job.stop or one.job.awaits_nodes),
 }
-"""Workloads of the running core that are left out for now, by why: no object records in full how far they are."""
+"""Workloads of the running core that are left out for now, by reason: no object records their full state."""
 
 FORGOTTEN: Mapping[str, Callable[[Workload], object]] = {
     "nodes were refused, and no object says in what words or for how long": lambda one: (
@@ -85,7 +85,7 @@ FORGOTTEN: Mapping[str, Callable[[Workload], object]] = {
     "the API server adds to its pods, which only its last pods have shown": lambda one: one.job and one.job.additions,
     "its job is gone, and with it the queue that its pods are counted in": lambda one: one.left_in,
 }
-"""What a restart may say otherwise of a workload, by why."""
+"""Workloads that may differ after a restart, by reason."""
 
 UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
     "a cycle is under way or due": lambda core: core.passes[1],
@@ -102,14 +102,14 @@ UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
     ),
     "pods of a started job did not come, and no object says of which": lambda core: core.state.failed_creation.any,
 }
-"""While one of these holds of either core, nobody compares which workloads wait: their turns differ."""
+"""While one of these holds for either core, pending workloads are not compared, since their turns differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the running core knew at the instant whose objects the other one is built from.
+    """The running core's facts at the instant whose objects the other core is built from.
 
-    What it knows otherwise by the time of the comparison has changed meanwhile, and is left out.
+    Facts that have changed by the time of the comparison are left out of it.
     """
 
     claims: Mapping[Owner, Claim]
@@ -117,13 +117,13 @@ class Moment:
     causes: Mapping[GroupKey, Cause]
     device_claims: Mapping[ObjectKey, DeviceClaim]
     devices: int
-    """The version of the devices that drivers publish."""
+    """The version of the published devices."""
     decided: bool
-    """No cycle was due: everybody who waits had a turn."""
+    """No cycle was due, so every waiting workload had had its turn."""
 
     @classmethod
     def of(cls, core: Engine, now: float) -> Moment:
-        """Note it: a copy of four mappings."""
+        """Record the facts: copies of four mappings."""
         state, cycle = core.state, core.next_cycle()
         causes = {key: workload.telling.cause for key, workload in state.workloads.items()}
         decided = cycle is None or cycle > now + _SOON_S
@@ -133,8 +133,12 @@ class Moment:
 
 @dataclass
 class Comparison:
-    """``differences``: what was found. ``compared``: how many objects of each kind agree or differ. ``left_out``: how
-    many workloads are under way, by why, or wait and cannot be judged."""
+    """A comparison of two cores.
+
+    ``differences``: the facts that differ.
+    ``compared``: how many objects of each kind agree or differ.
+    ``left_out``: how many workloads are under way, or wait and cannot be compared, by reason.
+    """
 
     running: Engine
     rebuilt: Engine
@@ -144,7 +148,7 @@ class Comparison:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def steps(self) -> Iterator[None]:
-        """Compare everything, in small steps. Events of the running core may come in between."""
+        """Compare everything, in small steps. The running core may handle events in between."""
         yield from self._claims()
         yield from self._room()
         yield from self._devices()
@@ -172,13 +176,13 @@ class Comparison:
                 self._judge(Kind.CLAIMS, _name(running, owner), _listed(before), _listed(anew), _of_claim)
             yield
         for owner, anew in rebuilt.claims:
-            # What the other core promises anew is judged by who waits.
+            # The other core's new promises are covered by the comparison of pending workloads.
             if owner not in self.at.claims and running.claims.get(owner) is None and not anew.promised:
                 self._judge(Kind.CLAIMS, _name(rebuilt, owner), None, _listed(anew), _of_claim)
             yield
 
     def _is_promise_in_flight(self, owner: Owner, claim: Claim) -> bool:
-        """Whether it is a promise of ours that somebody is about to take up."""
+        """Whether the claim is a promise for a pod that is about to bind."""
         running = self.running.state
         if not claim.promised:
             return False
@@ -194,7 +198,7 @@ class Comparison:
         return workload is not None and any(holds(workload) for holds in UNDER_WAY.values())
 
     def _room(self) -> Iterator[None]:
-        """Compare what is free on each node with what its claims leave of it."""
+        """Compare each node's free room with what its claims leave."""
         state = self.running.state
         claims = state.claims
         for name in list(claims.nodes):
@@ -203,7 +207,7 @@ class Comparison:
             yield
 
     def _devices(self) -> Iterator[None]:
-        """Compare the claims of devices that have not changed meanwhile, then the devices unless some have."""
+        """Compare the claims of devices that have not changed meanwhile; then the devices, if none has changed."""
         running, rebuilt = (state.devices for state in self._states)
         for key in list(dict.fromkeys((*self.at.device_claims, *rebuilt.claims))):
             before = self.at.device_claims.get(key)
@@ -228,12 +232,12 @@ class Comparison:
             self._judge(Kind.QUOTA, key, _of_uses(running, key), _of_uses(rebuilt, key))
 
     def _has_same_claims(self, key: GroupKey) -> bool:
-        """Whether its quota is for what it had room for at that moment."""
+        """Whether the workload's claims are those of the recorded instant."""
         claims = self.running.state.claims
         return all(self.at.claims.get(owner) == claims.get(owner) for owner in self.running.state.quotas.uses.of(key))
 
     def _sums_of_queues(self) -> Iterator[None]:
-        """Compare what each queue is taken to use with what its workloads use, unless that changes meanwhile."""
+        """Compare each queue's recorded usage with that of its workloads, unless it changes meanwhile."""
         quotas = self.running.state.quotas
         tree = quotas.queues.picture.tree
         versions = {name: quotas.members.version([name]) for name in tree.queues}
@@ -255,7 +259,7 @@ class Comparison:
         for key in list(dict.fromkeys((*self.at.causes, *rebuilt.workloads))):
             mine, other = running.workloads.get(key), rebuilt.workloads.get(key)
             if (mine is None) != (key not in self.at.causes):
-                pass  # it came or went meanwhile
+                pass  # added or removed meanwhile
             elif mine is None or other is None:
                 if mine is None or self._is_comparable(mine):
                     self._judge(Kind.MEMBERS, key, _whether_known(mine), _whether_known(other))
@@ -273,7 +277,7 @@ class Comparison:
             yield
 
     def _is_comparable(self, mine: Workload) -> bool:
-        """Whether it is at rest, and as it was at that moment."""
+        """Whether the workload is not under way, and unchanged since the recorded instant."""
         if mine.telling.cause != self.at.causes.get(mine.key):
             return False
         why = next((why for why, holds in UNDER_WAY.items() if holds(mine)), "")
@@ -289,7 +293,7 @@ class Comparison:
         self._judge(Kind.MEMBERS, key, mine.reached(Stage.BOUND), other.reached(Stage.BOUND), _slots)
 
     def _unsettled(self) -> str:
-        """Why it cannot be judged who waits; empty if it can."""
+        """Why pending workloads cannot be compared; empty if they can."""
         if not self.at.decided:
             return next(iter(UNSETTLED))
         anew = self.rebuilt.state.claims
@@ -310,14 +314,14 @@ class Comparison:
 
 
 def left(state: State, name: str) -> dict[str, int]:
-    """Return what is free on a node, counted from the node, its devices and its claims."""
+    """The free room of a node, counted from the node, its devices and its claims."""
     claims = state.claims
     room = dict.fromkeys(claims.room(name), 0)
     offered = state.devices.counted_anew(name) | state.volumes.counted_anew(name)
     for resource, much in (*offered.items(), *(one for one in claims.nodes[name].allocatable if one[1])):
         room[resource] = max(0, much)
     for resource, much in offered.items():
-        # Less than nothing is what is left out of what the node lists, as for the daemon of a ComputeDomain.
+        # A negative amount is room that the node lists but does not offer, as for the daemon of a ComputeDomain.
         room[resource] += min(0, much)
     for _, claim in claims.on(name):
         for resource, much in claim.requests:
@@ -327,7 +331,7 @@ def left(state: State, name: str) -> dict[str, int]:
 
 
 def _listed(claim: Claim | None) -> Claim | None:
-    """The claim without amounts of devices: another core may count them in other amounts (``Kind.ROOM``)."""
+    """The claim without amounts of devices, which another core may count in other amounts (``Kind.ROOM``)."""
     return None if claim is None else claim._replace(requests=stated(claim.requests))
 
 

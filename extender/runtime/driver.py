@@ -2,13 +2,11 @@
 
 Of several writes to one job or pod, one is sent at a time, and the newest counts.
 
-Pure: the runner keeps the time, carries out what it returns, and reports the answers. The event loop of ``Runner`` and
-the simulator run the same driver, so both order writes alike. The caller's duties:
+Pure: the caller keeps the time, carries out the returned actions, and reports the answers. The event loop of ``Runner``
+and the simulator run the same driver, so both order writes alike. The caller's duties:
 
 1. Call ``handle``, ``answered`` and ``wake`` from one thread, with a ``now`` that never goes back.
-
 2. Carry out what they return, in order. Send every request, and give its answer, once, to ``answered``.
-
 3. Call ``wake`` no later than ``next_wake()``.
 """
 
@@ -69,46 +67,46 @@ from policies.model import GroupKey
 
 
 class Observer:
-    """Is told what the runner does; this one ignores it."""
+    """Receives the runner's news, for metrics; this one ignores them."""
 
     def wrote(self, kind: str, outcome: str) -> None:
-        """A write to the API server has ended."""
+        """Count a write to the API server that has ended."""
 
     def retried(self, kind: str) -> None:
-        """A write to the API server is sent once more."""
+        """Count a write to the API server that is sent again."""
 
     def reached(self, effect: Reached) -> None:
-        """A gang has reached a step of its lifecycle."""
+        """Record that a gang has reached a step of its lifecycle."""
 
     def passed(self, seconds: float) -> None:
-        """An admission pass has ended that took so long, what came in between not counted."""
+        """Record how long an admission pass took, without what came in between."""
 
     def verified(self, outcome: str, seconds: float) -> None:
-        """A self-check has ended: agrees, differs or failed."""
+        """Count a self-check that has ended: agrees, differs or failed."""
 
     def drifted(self, kinds: Sequence[Kind]) -> None:
-        """Two self-checks have found the same differences, of these kinds."""
+        """Count the kinds of the differences that two self-checks have found."""
 
     def restarted(self) -> None:
         """Count a restart of the core because of drift."""
 
 
 Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Reached | Report | Failed
-"""What the caller carries out: requests, answers to kube-scheduler, and lines for the log."""
+"""The caller's tasks: requests, answers to kube-scheduler, and lines for the log."""
 Watcher = Callable[[Event, list[Effect]], None]
-"""Is shown every event that the core has handled, and what the core asked for in consequence."""
+"""Receives every event that the core has handled, with the effects that followed."""
 
 
 @dataclass(slots=True)
 class _Write:
-    """A write that is in line, under way or pausing. ``ended`` is given what its procedure returns."""
+    """A write that waits for its lane, is under way or pauses. ``ended``: receives the result of the procedure."""
 
     procedure: Procedure[Any]
     ended: Callable[[Any], None]
 
 
 class Driver:
-    """``jitter`` gives a factor for each pause between attempts, 0.5 to 1."""
+    """Orders the writes. ``jitter``: a factor from 0.5 to 1 for each pause between attempts."""
 
     def __init__(
         self,
@@ -129,7 +127,7 @@ class Driver:
         self._under_way: dict[int, _Write] = {}
         self._pauses: list[tuple[float, int]] = []
         self._calls: dict[int, None] = {}
-        """Bind calls that somebody waits for."""
+        """Bind calls for whose answer kube-scheduler waits."""
         self._nominations = Nominations(self._writes, self._observer, self._start, self._feed)
         self._jobs = JobWrites(self._writes, self._observer, self._start, self._feed, self._noted)
         self._reports = Reports()
@@ -138,7 +136,7 @@ class Driver:
         self._actions: list[Action] = []
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """Something has happened."""
+        """Hand an event to the core; returns the actions to carry out."""
         self.now = now
         if isinstance(event, BindArrived):
             self._calls[event.call] = None
@@ -148,20 +146,20 @@ class Driver:
         return self._taken()
 
     def hint(self, effect: Hint, now: float) -> list[Action]:
-        """Tell of an object that the core is not shown."""
+        """Write a hint about an object that the core is not shown."""
         self.now = now
         self._write(effect)
         return self._taken()
 
     def answered(self, ticket: int, response: Response, now: float) -> list[Action]:
-        """A request has ended."""
+        """Continue the write whose request was answered."""
         self.now = now
         self._writes.heard(response)
         self._go_on(ticket, response)
         return self._taken()
 
     def wake(self, now: float) -> list[Action]:
-        """Time has passed: writes that paused go on, and the core looks at its timers."""
+        """Continue writes whose pause is over, and let the core look at its timers."""
         self.now = now
         while self._pauses and self._pauses[0][0] <= now:
             self._go_on(heapq.heappop(self._pauses)[1], OK)
@@ -170,7 +168,7 @@ class Driver:
         return self._taken()
 
     def next_wake(self) -> float | None:
-        """The instant by which ``wake`` is due, or None while nothing is pending."""
+        """The instant by which ``wake`` is due; None if nothing is pending."""
         due = self.core.next_wake()
         if not self._pauses:
             return due
@@ -181,7 +179,8 @@ class Driver:
         return actions
 
     def _feed(self, event: Event) -> None:
-        """Let the core see it. What follows from carrying out its effects is seen after they have been carried out."""
+        """Hand an event to the core. Events that follow from its effects are handed over once all effects are carried
+        out."""
         self._events.append(event)
         if self._busy:
             return
@@ -235,7 +234,7 @@ class Driver:
                 assert_never(effect)
 
     def _bind(self, effect: PostBinding) -> None:
-        # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
+        # A gang's Bindings go out together, gang after gang. A Binding of no release counts as a gang of its own.
         lane = Lane.LAST_BINDING if RELEASE_COMPLETE in effect.annotations else Lane.BINDING
         calls, posting = self._calls, self._writes.bind(effect, lambda: any(call in calls for call in effect.calls))
 
@@ -275,7 +274,7 @@ class Driver:
         self._start(lane, "report", self._newest_report(key, warning), ended)
 
     def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
-        """Write what is the newest of the gang by the time that this has its turn, if that has not been written."""
+        """Write the gang's newest report as of the write's turn, unless another writer has written it."""
         effect = self._reports.take(key, warning=warning)
         return None if effect is None else (yield from self._writes.tell(effect))
 
@@ -284,7 +283,7 @@ class Driver:
         self._start(Lane.OTHER, gang, self._writes.persist(effect, kind), ended)
 
     def _repeated(self, effect: Wake | Confirm | Hint, kind: str) -> Callable[[str], None]:
-        """Note the end of a write that the core asks for again if it could not be made."""
+        """Report the end of a write; the core asks for it again if it failed."""
         noted = self._noted(kind)
 
         def ended(detail: str) -> None:
@@ -295,7 +294,7 @@ class Driver:
         return ended
 
     def _noted(self, kind: str) -> Callable[[str | None], None]:
-        """For a write whose end the core does not wait for; None: nothing was written."""
+        """Report the end of a write for which the core does not wait. ``detail`` None: nothing was written."""
 
         def ended(detail: str | None) -> None:
             if detail is not None:
@@ -312,13 +311,13 @@ class Driver:
             self._go_on(ticket, None)
 
     def _go_on(self, ticket: int, response: Response | None) -> None:
-        """Give the write its answer, or None to begin it; whoever gets the turn of one that ends begins, too."""
+        """Give the write its answer, or None to begin it. If it ends, the next write of the lane begins, too."""
         begins: int | None = ticket
         while begins is not None:
             begins, response = self._step(begins, response), None
 
     def _step(self, ticket: int, response: Response | None) -> int | None:
-        """One step of a write. Returns the ticket of the write that can begin for it, if this one has ended."""
+        """Run one step of a write. If that ended it, returns the ticket of the write that can begin in its place."""
         write = self._under_way[ticket]
         try:
             asked = next(write.procedure) if response is None else write.procedure.send(response)
@@ -334,13 +333,15 @@ class Driver:
 
 
 Start = Callable[[Lane, Hashable, Procedure[Any], Callable[[Any], None]], None]
-"""Takes the procedure up when its lane has room, and tells how it has ended."""
+"""Runs a procedure once its lane has room, and reports its result."""
 
 
 class JobWrites:
-    """``noted``: counts and logs how a write of that kind has ended.
+    """Orders the writes to jobs.
 
-    The core asks for the next write when it has seen enough of the last one: it is told of the newest alone.
+    ``noted``: counts and logs how a write of that kind has ended.
+    The core asks for the next write once it has seen the last one's outcome, so it learns the outcome of the newest
+    alone.
     """
 
     def __init__(
@@ -357,12 +358,12 @@ class JobWrites:
         self._feed = feed
         self._noted = noted
         self._following: dict[str, JobEffect | None] = {}
-        """Jobs that are being written to, by UID -> the write that is to follow."""
+        """Jobs with a write under way, by UID, and the write that follows."""
         self._reserving: dict[GroupKey, deque[Reserve]] = {}
-        """Workloads on which a reservation is being written -> those that are to follow."""
+        """Workloads on which a reservation is being written, and the writes that follow."""
 
     def ask(self, effect: JobEffect | Enqueue | Reserve | Deallocate) -> None:
-        """Have it written."""
+        """Have the effect written."""
         match effect:
             case Enqueue():
                 self.enqueue(effect)
@@ -374,7 +375,7 @@ class JobWrites:
                 self.write(effect)
 
     def write(self, effect: JobEffect) -> None:
-        """Now, or as soon as the last write to that job has ended."""
+        """Write to the job now, or once the last write to it has ended."""
         uid = effect.job.uid
 
         def ended(ending: tuple[Outcome, str]) -> None:
@@ -393,7 +394,8 @@ class JobWrites:
             self._start(Lane.OTHER, effect.job.key, writing, ended)
 
     def enqueue(self, effect: Enqueue) -> None:
-        """All of them are one gang to the lane: there may be thousands at the start, most of them others'."""
+        """Enqueue a PodGroup. All count as one gang of the lane: at the start there may be thousands, most of other
+        owners."""
 
         def ended(ending: tuple[Outcome, str]) -> None:
             _, detail = ending
@@ -403,7 +405,7 @@ class JobWrites:
         self._start(Lane.OTHER, "enqueue", self._writes.job(effect, lambda: True), ended)
 
     def deallocate(self, effect: Deallocate) -> None:
-        """Each by itself: the claims of one gang do not wait for each other."""
+        """Clear an allocation. Claims of one gang do not wait for each other."""
 
         def ended(detail: str) -> None:
             self._noted("deallocation")(detail)
@@ -412,7 +414,7 @@ class JobWrites:
         self._start(Lane.OTHER, "deallocation", self._writes.deallocate(effect), ended)
 
     def reserve(self, effect: Reserve) -> None:
-        """What is written on one workload goes out in order: each when the one before it has ended."""
+        """Write a reservation. The writes to one workload go out in order, each once the one before has ended."""
         if effect.key in self._reserving:
             self._reserving[effect.key].append(effect)
         else:
@@ -433,7 +435,7 @@ class JobWrites:
 
 
 class Nominations:
-    """A nomination that is set and one that is cleared never overtake each other."""
+    """Orders nominations, so that setting one and clearing it never overtake each other."""
 
     def __init__(self, writes: Writes, observer: Observer, start: Start, feed: Callable[[Event], None]) -> None:
         self._writes = writes
@@ -441,10 +443,10 @@ class Nominations:
         self._start = start
         self._feed = feed
         self._newest: dict[str, Nominate | None] = {}
-        """Pods that are being nominated, by UID -> the newest nomination asked for; None while it is being written."""
+        """Pods being nominated, by UID, and the newest nomination asked for; None while that is being written."""
 
     def ask(self, effect: Nominate) -> None:
-        """Have it written now, or as soon as the last write to that pod has ended."""
+        """Have the nomination written now, or once the last write to that pod has ended."""
         running = effect.uid in self._newest
         self._newest[effect.uid] = effect
         if not running:
@@ -470,7 +472,7 @@ class Nominations:
         self._start(Lane.OTHER, effect.group or uid, self._write(uid), ended)
 
     def _write(self, uid: str) -> Procedure[tuple[str | None, str]]:
-        """The newest, when its turn has come. Returns that node, and the error if there is one."""
+        """Write the newest nomination as of the write's turn. Returns its node, and the error, if any."""
         effect = self._newest[uid]
         assert effect is not None  # noqa: S101
         self._newest[uid] = None
@@ -479,29 +481,31 @@ class Nominations:
 
 
 Place = tuple[GroupKey, bool]
-"""Whose report a writer is to write, and whether it is one with a warning."""
+"""A writer's gang, and whether its report is a warning."""
 
 
 class Reports:
-    """The newest report of each gang that is still to be written, and who waits for a turn to write it.
+    """The newest unwritten report of each gang, and the writers that wait for a turn.
 
-    Of each gang one report is written at a time: an older one would be the last to arrive now and then.
+    One report of a gang is written at a time; otherwise an older one could arrive last.
     """
 
     def __init__(self) -> None:
         self._newest: dict[GroupKey, Report] = {}
         self._waiting: dict[Place, None] = {}
-        """For each gang at most one with a warning, one without."""
+        """Each gang has at most one entry with a warning, and one without."""
         self._writing: set[GroupKey] = set()
 
     def offer(self, report: Report) -> Place | None:
-        """It is the newest now. Returns the place of a new writer, if one is needed."""
+        """Record the newest report. Returns the place of a new writer, if one is needed."""
         self._newest[report.key] = report
         return self._place(report)
 
     def take(self, key: GroupKey, *, warning: bool) -> Report | None:
-        """The writer's turn has come. None when the newest is for another one, has been written, or has to wait for the
-        one that is being written."""
+        """The report for a writer whose turn has come.
+
+        None if the newest has the other level of warning, has been written, or waits for a report being written.
+        """
         del self._waiting[key, warning]
         report = self._newest.get(key)
         if report is None or report.warning is not warning or key in self._writing:
@@ -510,7 +514,7 @@ class Reports:
         return self._newest.pop(key)
 
     def written(self, key: GroupKey) -> Place | None:
-        """What was taken is written, or could not be. Returns the place of the next writer, if one is needed."""
+        """Record that a taken report is written, or failed. Returns the place of the next writer, if one is needed."""
         self._writing.discard(key)
         report = self._newest.get(key)
         return None if report is None else self._place(report)

@@ -1,7 +1,7 @@
-"""Which replica may act: the one whose kube-scheduler holds the Lease. The clock is checked before every write.
+"""The replica that may act: the one whose kube-scheduler holds the Lease. The clock is checked before every write.
 
-Muster holds no election. kube-scheduler does, and the caller of a Muster is the kube-scheduler of the same pod: the
-Lease's holder is compared with the pod's own host name.
+Muster holds no election of its own. It serves the kube-scheduler of its own pod, so the Lease's holder is compared with
+the pod's host name.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field
 
 MARGIN = 2 / 3
-"""Of the Lease's duration: whoever has not been seen renewing it for so long acts no more. kube-scheduler as shipped
-gives up after the same part (10 s of 15 s), and nobody else acquires the Lease before all of it is over."""
+"""The part of the Lease's duration after which an unrenewed holder must stop.
+
+kube-scheduler by default gives up after the same part (10 s of 15 s), and no other replica acquires the Lease before
+all of it is over.
+"""
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 
 
 class LeaderElection(BaseModel):
-    """The setting ``leader_election``: what kube-scheduler's own ``leaderElection`` says, seen from beside it."""
+    """The setting ``leader_election``: kube-scheduler's own ``leaderElection``, for the Muster beside it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,8 +46,11 @@ class LeaderElection(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as the API server shows it. ``renewed_at``: wall clock, seconds; its holder's clock, which is also ours
-    when the holder is our neighbour."""
+    """A Lease as the API server shows it.
+
+    ``renewed_at``: seconds since the epoch by the holder's clock. If the holder is in this pod, that clock is ours,
+    too.
+    """
 
     holder: str
     renewed_at: float
@@ -52,7 +58,7 @@ class Lease:
 
 
 class Leadership:
-    """What can be known now of whether this replica leads. ``clock`` never goes back, ``wall`` is that of the Lease."""
+    """Whether this replica leads, as far as is known now. ``clock`` never goes back; ``wall`` is the Lease's clock."""
 
     def __init__(
         self,
@@ -62,7 +68,7 @@ class Leadership:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.holder = ""
-        """Who holds the Lease as last seen; empty: nobody."""
+        """The holder of the Lease as last seen; empty for none."""
         self._identity = identity or socket.gethostname()
         self._clock = clock
         self._wall = wall
@@ -70,22 +76,22 @@ class Leadership:
         self._news = asyncio.Event()
 
     def seen(self, lease: Lease | None) -> None:
-        """The Lease was created, renewed, passed on, given up, or (None) deleted."""
+        """Record that the Lease was created, renewed, passed on, given up, or (None) deleted."""
         self.holder = "" if lease is None else lease.holder
         if lease is None or self.holder.rpartition("_")[0] != self._identity:
             self._until = 0.0
         else:
-            # A renewal can reach us late, above all after a process has stood still: what counts is when it was made.
+            # A renewal can arrive late, above all after the process has stood still. The instant of the renewal counts.
             age = max(0.0, self._wall() - lease.renewed_at)
             self._until = self._clock() - age + lease.duration_s * MARGIN
         self._news.set()
 
     def holds(self) -> bool:
-        """Whether our neighbour holds the Lease, and was seen renewing it lately enough."""
+        """Whether this pod's kube-scheduler holds the Lease and has renewed it recently enough."""
         return self._clock() < self._until
 
     async def change(self, *, held: bool) -> None:
-        """Return as soon as ``holds()`` is not ``held`` any more."""
+        """Return as soon as ``holds()`` differs from ``held``."""
         while self.holds() == held:
             self._news.clear()
             left = self._until - self._clock() if held else None

@@ -1,6 +1,6 @@
-"""The file in which a replica keeps what its core has failed on, from one life of the process to the next.
+"""The file in which a replica keeps what its core has failed on, for the next start of the process.
 
-Nothing that is wrong with the file ends the process: what cannot be read or written is said, and forgotten.
+No fault of the file ends the process. Unreadable content is logged and dropped, and so is a failed write.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 class FailuresFile:
-    """``path`` is None where nothing is kept. Several replicas need a file each."""
+    """The file of failures. ``path``: None to keep nothing. Each replica needs its own file."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._last_problem = ""
 
     def read(self) -> Record:
-        """Return what the last life of the process has written, or nothing."""
+        """The record of the last process; empty without a readable one."""
         if self._path is None:
             return Record()
         try:
@@ -43,7 +43,7 @@ class FailuresFile:
             return Record()
 
     def write(self, record: Record) -> None:
-        """Keep this, whatever happens to the process while it is written."""
+        """Store the record so that the file is whole even if the process ends meanwhile."""
         if self._path is None:
             return self._say("the setting failures_file is empty: the next start does not know what the core failed on")
         new = self._path.with_name(f"{self._path.name}.new")
@@ -60,7 +60,7 @@ class FailuresFile:
 
 
 def _checked(record: Record) -> Record:
-    """Raises ValueError for what no Muster has written."""
+    """Check the record. Raises ValueError for content that no Muster has written."""
     if len(record.entries) > MOST_ENTRIES:
         raise ValueError(f"it has more than {MOST_ENTRIES} objects")
     if not all(entry.uid and 0 <= entry.form <= _MOST_FORMS for entry in record.entries):

@@ -1,4 +1,4 @@
-"""When Python looks for garbage: nearly everything is freed by its reference count, and cycles can wait."""
+"""Python's garbage collection: reference counts free nearly everything, and cycles can wait."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from contextlib import contextmanager
 
 
 def collect_hardly_ever() -> None:
-    """While the cluster is read: what has been read is no garbage, and there is little else."""
+    """Collect hardly ever while the cluster is read: what was read is no garbage, and there is little else."""
     gc.set_threshold(1_000_000, 20, 50)
 
 
 def collect_rarely() -> None:
-    """From then on: a collection in the middle of a filter call keeps everybody waiting. What was read is let be."""
+    """Collect rarely from now on, without the objects of the initial lists. A collection during a filter call delays
+    all calls."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
 
 def keep() -> None:
-    """Keep tens of thousands of long-lived objects, those that are there now, out of further collections."""
+    """Keep all present objects, tens of thousands of long-lived ones, out of further collections."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -27,7 +28,7 @@ def keep() -> None:
 
 @contextmanager
 def none_collected() -> Iterator[None]:
-    """While the block lasts: what is made in it goes with it, and a search through all of that is in vain."""
+    """Collect nothing while the block lasts. Its objects end with it, and a search through them would find nothing."""
     gc.disable()
     try:
         yield

@@ -1,11 +1,11 @@
-"""Objects that the core is not shown as they are, because it has failed on them, and pauses of its planning.
+"""Objects that are kept from the core, in part or in whole, because it has failed on them; and pauses of planning.
 
-Pure: ``Runner`` and the simulator use the same one, and keep what ``save`` is given, so that the next life of the
+Pure: ``Runner`` and the simulator use the same one. They store what ``save`` receives, so that the next start of the
 process begins with it. The caller's duties:
 
-1. Pass every object that a watch shows through ``admit``, and tell ``gone`` when it is there no more.
-2. Tell ``blame`` or ``blame_nobody`` about every failure of the core, before the process ends.
-3. Show what ``on_trial`` returns, one by one, as soon as the core has recovered, and tell ``acquit`` of each.
+1. Pass every object that a watch shows through ``admit``, and call ``gone`` when it is deleted.
+2. Call ``blame`` or ``blame_nobody`` for every failure of the core, before the process ends.
+3. Show what ``on_trial`` returns, one by one, as soon as the core has recovered, and call ``acquit`` for each.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from policies.model import Controller
 from policies.words import listed
 
 MOST_ENTRIES = 1024
-"""The oldest entries beyond are dropped. So many objects do not fail for a reason of their own."""
+"""Most entries; the oldest are dropped. That many objects do not fail for reasons of their own."""
 FAILURES, WITHIN_S = 3, 300.0
-"""After so many failures in so many seconds for which no object is to blame nothing new is planned, for as long."""
+"""The number of failures without an object to blame, within that many seconds, that pauses planning for that long."""
 REMEMBERED_S = 3600.0
-"""The failures of an object that was taken in again are remembered for so many seconds."""
+"""Seconds for which failures of an object are remembered after it was shown again."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
-"""An object that has ended the process more than once is taken in no sooner: each time twice as long."""
+"""Pauses before an object that ended the process more than once is shown again; each is twice the last."""
 _LONGEST_ERROR = 300
 LEFT_OUT = "Muster has failed on this version of the pod, and leaves it out until it changes"
-"""The answer to kube-scheduler about such a pod."""
+"""The answer to kube-scheduler about a pod that is left out."""
 LEFT_OUT_NOTICE = "left out until they change, because the core failed on them"
-"""The words of ``/readyz`` before their names."""
+"""The words of ``/readyz`` before the names of objects that are left out."""
 
 
 class Source(NamedTuple):
-    """One version of one object, as the API server has it. ``kind``: what the resource is called that is followed."""
+    """A version of an object, as the API server has it. ``kind``: the name of the followed resource."""
 
     kind: str
     uid: str
@@ -46,13 +46,16 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An object that the core is shown less of, or nothing.
+    """An object of which the core is shown only a part, or nothing.
 
-    ``uid`` is the object's, ``version`` its resourceVersion, empty until it is shown. ``digest``: of what was read of
-    that version. ``form``: the place in ``bare`` of what is shown; beyond its end nothing is. ``suspect``: the core
-    has failed on this object or on another one, and is shown it as it is once it has recovered. ``at_start``: it has
-    failed as it recovered, so every start of it shows the object in this way. ``ends``: how often the object has ended
-    the process of late. ``taken_in``: it has changed since, and is shown as it is.
+    ``uid``: the object's UID.
+    ``version``: its resourceVersion; empty until a watch has shown it.
+    ``digest``: a hash of what was read of that version.
+    ``form``: the index in ``bare`` of what is shown; beyond its end nothing is.
+    ``suspect``: the core has failed on this object or another one. It is shown in full once the core has recovered.
+    ``at_start``: the core failed while it recovered, so every start begins with this form.
+    ``ends``: how often the object has recently ended the process.
+    ``taken_in``: the object has changed since, and is shown in full.
     """
 
     uid: str
@@ -70,14 +73,17 @@ class Entry:
 
     @property
     def due(self) -> float:
-        """When another version of it is taken in at the earliest."""
+        """The earliest instant at which another version of the object is shown."""
         pause_s = _FIRST_PAUSE_S * 2.0 ** min(self.ends - 2, 20)
         return self.at + (min(pause_s, _LONGEST_PAUSE_S) if self.ends > 1 else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What outlives the process. Instants are in seconds since the epoch. ``failures``: those that blame nobody."""
+    """The quarantine's state that outlives the process. Instants: seconds since the epoch.
+
+    ``failures``: instants of failures without an object to blame.
+    """
 
     entries: tuple[Entry, ...] = ()
     failures: tuple[float, ...] = ()
@@ -86,7 +92,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An object that the core is not shown as it is, for people. ``namespace`` is empty where it has none."""
+    """An object that is left out, for people. ``namespace``: empty for a cluster-scoped one."""
 
     namespace: str
     object: Controller
@@ -99,7 +105,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class _Shown:
-    """An object of ``entry`` as a watch has shown it in this life of the core. ``changed``: since it has failed."""
+    """An object of ``entry`` as a watch has shown it to this core. ``changed``: it has changed since the failure."""
 
     entry: Entry
     source: Source
@@ -108,12 +114,19 @@ class _Shown:
 
 
 class Quarantine:
-    """``record``: what the last life left. ``save`` keeps what the next one is to know. ``clock``: since the epoch."""
+    """Decides what the core is shown of objects that it has failed on.
+
+    ``record``: what the last process left.
+    ``save``: stores the state for the next one.
+    ``clock``: seconds since the epoch.
+    """
 
     def __init__(self, record: Record, save: Callable[[Record], None], clock: Callable[[], float]) -> None:
         self._save = save
         self._clock = clock
-        now = clock()  # It may have been put back since, and nothing is left out until an instant of then.
+        now = (
+            clock()
+        )  # The clock may have been set back since; nothing must stay left out until an instant of the old time.
         entries = record.entries[-MOST_ENTRIES:]
         self._entries = {entry.uid: replace(entry, at=min(entry.at, now)) for entry in entries}
         self._failures = record.failures
@@ -127,7 +140,7 @@ class Quarantine:
     # Objects.
 
     def admit(self, event: Event, source: Source) -> Event | None:
-        """Return what the core is to be shown of the object: all of it, its bare facts, or nothing."""
+        """The object's event to show to the core: in full, its bare facts, or None."""
         entry, changed = self._entries.get(source.uid), False
         if entry is None or entry.taken_in:
             return event
@@ -137,7 +150,7 @@ class Quarantine:
             if changed and (entry.suspect or self._clock() >= entry.due):
                 self._take_in(source.uid)
                 return event
-            if not changed:  # What was read is the same as before: a heartbeat, say.
+            if not changed:  # The content that was read is equal: a heartbeat, for example.
                 entry = replace(entry, kind=source.kind, version=source.version, digest=digest)
                 self._entries[source.uid] = entry
         self._shown[source.uid] = _Shown(entry, source, event, changed)
@@ -145,12 +158,12 @@ class Quarantine:
         return forms[entry.form] if entry.form < len(forms) else None
 
     def gone(self, uid: str) -> None:
-        """Forget an object that is there no more."""
+        """Forget an object that is gone."""
         if uid in self._entries:
             self._forget(uid)
 
     def on_trial(self) -> list[tuple[Event, Source]]:
-        """Return what the core is to be shown as it is, once it has recovered: suspects, and what has changed."""
+        """The objects to show in full once the core has recovered: suspects, and objects that have changed."""
         now = self._clock()
         return [
             (one.event, one.source)
@@ -160,12 +173,12 @@ class Quarantine:
 
     @property
     def next_trial_s(self) -> float | None:
-        """In how many seconds the next object that has changed may be shown as it is."""
+        """Seconds until the next changed object may be shown in full; None without one."""
         due = [one.entry.due for one in self._shown.values() if one.changed]
         return max(0.0, min(due) - self._clock()) if due else None
 
     def acquit(self, uid: str) -> None:
-        """Take in what the core was shown as it is, and has not failed on."""
+        """Keep showing an object in full, on which the core has not failed."""
         entry = self._shown[uid].entry
         if entry.at_start:
             del self._shown[uid]
@@ -175,25 +188,25 @@ class Quarantine:
             self._take_in(uid)
 
     def forget_unseen(self) -> None:
-        """Forget the objects that no list has shown: call it once the core has recovered."""
+        """Forget objects that no list has shown. Call it once the core has recovered."""
         if self._entries:
             there = {uid: entry for uid, entry in self._entries.items() if uid in self._shown or entry.taken_in}
             self._entries = there
             self._keep()
 
     def holds(self, uid: str) -> bool:
-        """Say whether the core knows less of the object than there is."""
+        """Whether the core is shown less than the full object."""
         return uid in self._shown
 
     def as_shown(self, event: Event, source: Source) -> Event | None:
-        """Return what the core was shown of the object, without any consequence."""
+        """The event that the core was shown of the object; changes no state."""
         if (shown := self._shown.get(source.uid)) is None:
             return event
         forms = bare(event)
         return forms[shown.entry.form] if shown.entry.form < len(forms) else None
 
     def left_out(self) -> list[LeftOut]:
-        """Return the objects that are there and that the core is not shown as they are."""
+        """The existing objects that the core is not shown in full."""
         found = []
         for one in self._shown.values():
             if (whose := named(one.event)) is not None:
@@ -205,10 +218,10 @@ class Quarantine:
     # Failures.
 
     def blame(self, shown: Collection[tuple[Event, Source]], error: BaseException, state: State) -> str:
-        """Note on which object the core has failed, or which are suspects. Returns their names.
+        """Record the object on which the core failed, or the suspects. Returns their names.
 
-        If the core was at the conclusions for a workload, the objects of that are suspects, besides those ``shown``
-        that are none of them.
+        If the core was concluding for a workload, the workload's objects are suspects. Of ``shown``, only objects of
+        that workload are blamed then, if there are any.
         """
         of_workload = _objects_of(state)
         concerned = [one for one in shown if one[1].uid in (state.process.subject, *of_workload)]
@@ -222,9 +235,10 @@ class Quarantine:
         return ", ".join(_title(event) for event, _ in culprits[:5])
 
     def blame_workload(self, state: State, error: BaseException) -> str:
-        """Note the objects of the workload that the core has failed on before it had recovered. Returns its name.
+        """Blame the objects of the workload that the core was at when it failed to recover. Returns the workload's
+        name.
 
-        Without one, or where it has too many objects, nobody is to blame, and the name is empty.
+        Without a workload, or with too many objects, no object is blamed, and the name is empty.
         """
         uids = _objects_of(state)
         if not uids:
@@ -236,17 +250,17 @@ class Quarantine:
         return str(state.process.subject)
 
     def blame_nobody(self) -> None:
-        """Count a failure in a cycle, at a deadline or in a call; after too many plan nothing new for a while."""
+        """Count a failure in a cycle, at a deadline or in a call; too many pause the planning."""
         now = self._clock()
         self._failures = (*(at for at in self._failures if now - WITHIN_S < at <= now), now)[-FAILURES:]
-        # The first failure after a pause shows that nothing has become better.
+        # The first failure after a pause shows that the cause persists.
         if len(self._failures) >= FAILURES or self.paused_until > now - WITHIN_S:
             self.paused_until = now + WITHIN_S
         self._keep()
 
     @property
     def pause_notice(self) -> str:
-        """Return that nothing new is planned, and for how long; empty while it is."""
+        """A notice that planning pauses, and for how long; empty if it does not."""
         if (pause_s := self.pause_s) <= 0:
             return ""
         return (
@@ -256,13 +270,13 @@ class Quarantine:
 
     @property
     def left_out_notice(self) -> str:
-        """Return which objects are left out; empty for none."""
+        """A notice about the objects that are left out; empty without any."""
         left_out = self.left_out()
         return f"{LEFT_OUT_NOTICE}: {listed(map(str, left_out), 10)}" if left_out else ""
 
     @property
     def pause_s(self) -> float:
-        """For how many seconds from now nothing new is planned."""
+        """How many more seconds planning pauses."""
         return max(0.0, self.paused_until - self._clock())
 
     def _suspect(
@@ -275,7 +289,8 @@ class Quarantine:
         event: Event | None = None,
         source: Source | None = None,
     ) -> None:
-        """Show less of it from the next life on. What was a suspect is bare already: that was no reason to fail."""
+        """Show less of the object from the next start on. A suspect is shown bare already, so its failure adds
+        nothing."""
         known, shown = self._entries.pop(uid, None), self._shown.get(uid)
         tried = known is not None and event is not None and shown is not None and event is shown.event
         form = 0 if known is None or known.taken_in else known.form if tried else known.form + 1
@@ -291,7 +306,7 @@ class Quarantine:
             del self._entries[next(iter(self._entries))]
 
     def _take_in(self, uid: str) -> None:
-        """Have it shown as it is, and remember for a while that it has failed."""
+        """Show the object in full from now on, and remember its failures for a while."""
         self._entries[uid] = replace(self._entries[uid], taken_in=True)
         self._shown.pop(uid, None)
         self._keep()
@@ -314,7 +329,7 @@ NOTHING_LEFT_OUT = Quarantine(Record(), lambda _: None, lambda: 0.0)
 
 
 def _objects_of(state: State) -> list[str]:
-    """Return the UIDs of all objects of the workload that the core is at; none where there are too many."""
+    """The UIDs of all objects of the workload that the core is at; empty if there are too many."""
     workload = state.workloads.get(state.process.subject) if isinstance(state.process.subject, tuple) else None
     if workload is None:
         return []

@@ -1,4 +1,4 @@
-"""What the driver asks of the API server, one request at a time, and what it is answered."""
+"""The driver's requests to the API server, one at a time, and their answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.model import Pod
 
 @dataclass(frozen=True, slots=True)
 class LookAtPod:
-    """GET the pod: the answer says which node it has."""
+    """GET the pod; the answer has its node."""
 
     uid: str
     namespace: str
@@ -18,12 +18,12 @@ class LookAtPod:
 
 
 Asked = Write | LookAtPod
-"""A write is asked for by the effect that calls for it: one attempt of it. ``Nominate.renew`` is split before."""
+"""A write is one attempt of the effect that asks for it. ``Nominate.renew`` is split into two writes before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, to be answered within ``timeout_s`` seconds."""
+    """A request, to be answered within ``timeout_s`` seconds."""
 
     asked: Asked
     timeout_s: float
@@ -40,42 +40,44 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Go on after so many seconds."""
+    """Continue after that many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A write that the core does not wait for could not be carried out: a line for the log."""
+    """A failed write for which the core does not wait: a line for the log."""
 
     kind: str
     detail: str
 
 
 class Ended:
-    """How a request went, as its ``status`` tells: that of HTTP, 0 when nobody answered."""
+    """The outcome of a request: its HTTP ``status``; 0 without an answer."""
 
     __slots__ = ()
     status: int
 
     @property
     def outage(self) -> bool:
-        """Nobody has answered, or only somebody on the way, or the API server is not itself."""
+        """Whether there was no answer, only that of a proxy, or an internal error of the API server."""
         return self.status == 0 or self.status >= 500
 
     @property
     def passing(self) -> bool:
-        """It may go better a moment later: overload, or an outage."""
+        """Whether a later attempt may succeed: overload, or an outage."""
         return self.outage or self.status == 429
 
 
 @dataclass(frozen=True, slots=True)
 class Response(Ended):
-    """How a request ended. ``status`` is HTTP's; 0 when nobody answered: it may or may not have been carried out.
+    """The answer to a request. ``status``: HTTP's; 0 without an answer, so that it may or may not have been carried
+    out.
 
-    ``node``, of a pod that was looked at: empty while it has none, None when it is gone or another one has its name.
-    ``unsent``: it ended before anything was asked for that changes something. ``pod``: what a dry run would have made.
+    ``node``: of a pod that was read: empty while it has none, None if the pod is gone or has another UID.
+    ``unsent``: the request ended before the part that changes something was sent.
+    ``pod``: the pod that a dry run would have created.
     """
 
     status: int
@@ -92,4 +94,4 @@ class Response(Ended):
 
 OK = Response(200)
 UNFORESEEN = 500
-"""The status of a write that an error in Muster itself has ended: it is repeated with pauses, as in an outage."""
+"""The status of a write that ended by an error in Muster itself. It is repeated with pauses, as in an outage."""

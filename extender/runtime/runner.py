@@ -1,4 +1,4 @@
-"""Runs the driver on an event loop: it keeps the time, sends the requests, and answers kube-scheduler."""
+"""Run the driver on an event loop: keep the time, send the requests, answer kube-scheduler."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ log = logging.getLogger("muster")
 AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
 
 _CATCH_UP_S = 1.0
-"""What has happened while the process stood still waits in its connections, and is heard for so long before any
-deadline is looked at."""
+"""Seconds for which events are read, before any deadline is checked, after the process has stood still.
+
+What happened meanwhile waits in its connections.
+"""
 
 
 _LEFT_OUT = "Muster has failed on this version of the object, and leaves it out until it changes: docs/self-repair.md"
 
 
 class Api(Protocol):
-    """The API server, one request at a time. Never raises for what a server says, or for the lack of an answer."""
+    """The API server, one request at a time. Never raises for a server's answer, or for the lack of one."""
 
     async def send(self, asked: Asked, timeout_s: float) -> Response: ...
 
 
 class Runner:
-    """Feeds the core and does what it asks. Everything runs on one event loop, so nothing here is locked."""
+    """Feeds the core and carries out its effects. Everything runs on one event loop, so nothing here is locked."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class Runner:
         self.acting = asyncio.Event()
         """Set while the core decides: it has seen the whole cluster, and this replica leads."""
         self.standing_by = False
-        """In sync with the cluster, and silent: another replica leads."""
+        """Whether another replica leads, while this one is in sync with the cluster and silent."""
         self._observer = observer or Observer()
         self._writes_at_once = writes_at_once
         self._api = api
@@ -88,7 +90,7 @@ class Runner:
         return self._driver.core
 
     def show(self, event: Event, source: Source) -> None:
-        """Let the core see an object that a watch shows, or as much of it as it can bear."""
+        """Hand an object that a watch shows to the core, or the part of it that the core can bear."""
         shown = self.quarantine.admit(event, source)
         if shown is event:
             self.dispatch(event, source)
@@ -98,13 +100,16 @@ class Runner:
         self._await_trial()
 
     def lose(self, event: Event, source: Source) -> None:
-        """Let the core see that an object is there no more."""
+        """Tell the core that an object is gone."""
         self.quarantine.gone(source.uid)
         self.dispatch(event)
 
     def dispatch(self, event: Event, source: Source | None = None) -> None:
-        """Let the core see an event at once; a pod together with others that are seen in this turn of the loop, or
-        before whatever comes next. ``source``: the object that it was read from."""
+        """Hand an event to the core at once.
+
+        Pods of one turn of the loop are handed over together, before any other event. ``source``: the object of the
+        event.
+        """
         if not isinstance(event, PodSeen):
             shown = [] if source is None else [(event, source)]
             return self._do(lambda driver, now: driver.handle(event, now), shown)
@@ -123,11 +128,11 @@ class Runner:
             self._do(lambda driver, now: driver.handle(event, now), sources)
 
     def show_all(self) -> None:
-        """Let the core see at once what a watch has shown in this turn of the loop."""
+        """Hand over at once what a watch has shown in this turn of the loop."""
         self._show()
 
     def act(self) -> None:
-        """The core knows the whole cluster, and may decide from now on."""
+        """Let the core decide from now on: it knows the whole cluster."""
         self.standing_by = False
         if (pause_s := self.quarantine.pause_s) > 0:
             log.error("the core has failed too often: for %.0f s nothing is planned that is not planned yet", pause_s)
@@ -135,10 +140,10 @@ class Runner:
         self.dispatch(Synced(time.time()))
 
     def start_over(self, core: Engine, api: Api, why: str) -> None:
-        """Go on with a new core, which knows nothing yet, as after a restart; whoever is held is told ``why``.
+        """Continue with a new core without any state, as after a restart; held calls are answered with ``why``.
 
-        Writes under way are broken off. A request that has been sent may still be carried out: like those of a process
-        that was killed, it is found on the pods.
+        Writes under way are broken off. A request that was sent may still be carried out. As with a process that was
+        killed, the new core finds the result on the pods.
         """
         self.acting.clear()
         self._break_off(why)
@@ -147,19 +152,19 @@ class Runner:
         self._binds, self._tasks, self._seen = {}, set(), Together()
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
-        """The core's answer, or None when the core has failed."""
+        """The core's answer; None if the core has failed."""
         if self.quarantine.holds(pod.uid):
             return AnswerFilter(next(self._calls), (), candidates, LEFT_OUT)
         return self._ask(lambda call: FilterCalled(call, pod, candidates), AnswerFilter)
 
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
-        """The core's answer, or None when the core has failed."""
+        """The core's answer; None if the core has failed."""
         if self.quarantine.holds(pod.uid):
             return AnswerPreempt(next(self._calls), {})
         return self._ask(lambda call: PreemptCalled(call, pod, victims), AnswerPreempt)
 
     def bind(self, uid: str, namespace: str, name: str, node: str, timeout_s: float) -> tuple[int, asyncio.Future[str]]:
-        """Start a bind; the future ends with its error, empty on success, when the core releases it."""
+        """Start a bind. The future gets the call's error, empty on success, when the core answers."""
         call = next(self._calls)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._binds[call] = future
@@ -167,14 +172,14 @@ class Runner:
         return call, future
 
     def give_up(self, call: int) -> None:
-        """kube-scheduler no longer listens to this bind."""
+        """End a bind: kube-scheduler no longer listens."""
         future = self._binds.pop(call, None)
         if future is not None:
             future.cancel()
             self.dispatch(BindDisconnected(call))
 
     async def drain(self) -> None:
-        """Stop: cancel what is under way and fail what is held, so that kube-scheduler tries again elsewhere."""
+        """Stop: cancel writes under way, and fail held binds so that kube-scheduler tries again elsewhere."""
         tasks = self._break_off("Muster is stopping; try again")
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -193,7 +198,7 @@ class Runner:
         )
 
     def _break_off(self, why: str) -> list[asyncio.Task[None]]:
-        """Cancel what is under way and fail what is held. Returns what will have ended a moment later."""
+        """Cancel writes under way and fail held binds. Returns the tasks, which end a moment later."""
         for timer in (self._timer, self._trial):
             if timer is not None:
                 timer.cancel()
@@ -208,9 +213,9 @@ class Runner:
     def _do(
         self, step: Callable[[Driver, float], Iterable[Action]], shown: Collection[tuple[Event, Source]] = ()
     ) -> None:
-        """Do one step of the driver. An exception in it is a bug: the process must end and rebuild from the cluster.
+        """Run one step of the driver. An exception in it is a bug: the process must end and rebuild from the cluster.
 
-        ``shown``: the objects that the core is shown in it, and from which they were read.
+        ``shown``: the events of the step, with the objects from which they were read.
         """
         self._show()
         if self.failed.is_set():
@@ -231,7 +236,7 @@ class Runner:
             asyncio.get_running_loop().call_soon(self._set_timer)
 
     def _blame(self, error: Exception, shown: Collection[tuple[Event, Source]]) -> None:
-        """Note what the next start has to leave out, or that nobody is to blame."""
+        """Record the objects that the next start has to leave out, or a failure without an object to blame."""
         quarantine, state = self.quarantine, self.core.state
         if shown:
             names = quarantine.blame(shown, error, state)
@@ -242,14 +247,14 @@ class Runner:
             log.error("the core failed on what it read of %s; the next start looks for the object", name)
 
     def _look_at_what_was_left_out(self) -> None:
-        """The core answers, so what it has failed on before it did can be shown to it as it is."""
+        """Show the objects that were left out during the start in full, since the core answers now."""
         self.quarantine.forget_unseen()
         self._try_suspects()
         if not self.failed.is_set():
             self._tell_what_is_left_out()
 
     def _try_suspects(self) -> None:
-        """Show one object after the other as it is."""
+        """Show the objects on trial in full, one after the other."""
         for event, source in self.quarantine.on_trial():
             self._show_alone(event, source)
             if self.failed.is_set():
@@ -258,7 +263,7 @@ class Runner:
         self._await_trial()
 
     def _await_trial(self) -> None:
-        """Show an object that has failed again and again as it is now, when its time has come."""
+        """Schedule the next trial of a changed object that has failed repeatedly."""
         if not self.acting.is_set() or (seconds := self.quarantine.next_trial_s) is None:
             return
         if self._trial is not None:
@@ -301,7 +306,7 @@ class Runner:
     async def _send(self, request: Send) -> None:
         try:
             response = await self._api.send(request.asked, request.timeout_s)
-        except Exception as error:  # Of one write: what is in one object does not end the process for all others.
+        except Exception as error:  # A fault in one object must not end the process for all others.
             log.exception("a write failed in an unforeseen way: %s", type(request.asked).__name__)
             response = Response(UNFORESEEN, f"it failed in an unforeseen way: {type(error).__name__}: {error}")
         self._do(lambda driver, now: driver.answered(request.ticket, response, now))
@@ -313,7 +318,7 @@ class Runner:
             self.failed.set()
 
     def _set_timer(self) -> None:
-        """Once for all that has happened in a turn of the loop."""
+        """Set the timer once for everything that has happened in a turn of the loop."""
         self._timing = False
         at = self._driver.next_wake()
         if at is not None:
@@ -345,7 +350,7 @@ class Runner:
 
 
 def log_milestone(log: logging.Logger, effect: Reached) -> None:
-    """One line, with the milestone's facts as fields. The key of a pod of no gang says that it is one."""
+    """Log the milestone on one line, with its facts as fields. A pod without a gang is named as a pod."""
     kind, lead = ("pod", "") if effect.alone else ("gang", "gang ")
     fields = {
         kind: str(effect.key),
@@ -359,14 +364,14 @@ def log_milestone(log: logging.Logger, effect: Reached) -> None:
 
 
 def log_report(log: logging.Logger, report: Report) -> None:
-    """One line for a reason that is reported, a warning if somebody has to do something."""
+    """Log a reported reason on one line; as a warning if a person has to act."""
     level = logging.WARNING if report.warning else logging.INFO
     fields = {"gang": str(report.key), "reason": report.code, "members": report.members, "bound": report.bound}
     log.log(level, "gang %s: %s: %s", report.key, report.code, report.full or report.message, extra={"fields": fields})
 
 
 def _in_words(effect: Reached) -> str:
-    """After the gang's name."""
+    """The milestone in words that follow the gang's name."""
     match effect.milestone:
         case Milestone.FORGOTTEN:
             return f"was forgotten ({effect.cause}): {effect.detail}"

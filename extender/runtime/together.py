@@ -1,4 +1,4 @@
-"""Pods that are seen together are shown to the core in one event: what follows for their gangs is worked out once."""
+"""Pods that are seen together reach the core in one event, so that the conclusions for their gangs are made once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from extender.runtime.quarantine import Source
 from policies.model import Pod
 
 _MOST = 64
-"""More would hold up whoever calls."""
+"""Most pods of one event; more would delay the caller."""
 
 
 class Together:
-    """Those that the core is yet to be shown. Whoever keeps them shows them before anything else happens."""
+    """The pods that the core has yet to be shown. Their keeper shows them before anything else happens."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[PodSeen, Source | None]] = {}
@@ -20,14 +20,14 @@ class Together:
         return bool(self._pods)
 
     def takes(self, pod: Pod) -> bool:
-        """Whether it can be shown with the others. The core sees each version of a pod."""
+        """Whether the pod can be shown with the others. The core sees each version of a pod."""
         return pod.uid not in self._pods and len(self._pods) < _MOST
 
     def put(self, event: PodSeen, source: Source | None = None) -> None:
         self._pods[event.pod.uid] = event, source
 
     def take(self) -> tuple[PodsSeen, list[tuple[Event, Source]]] | None:
-        """Return what the core is to be shown now, if there is anything, and from which objects each of it was read."""
+        """The event to hand over now, with the objects of its pods; None without any."""
         shown, self._pods = list(self._pods.values()), {}
         if not shown:
             return None

@@ -1,7 +1,7 @@
 """Find drift: build a second core from the objects that the running one was shown, and compare the two.
 
-Pure: ``Verifier`` and the simulator run the same check. It is walked through in small steps, and the running core goes
-on in between. The second core writes nothing: its effects are dropped.
+Pure: ``Verifier`` and the simulator run the same check. It takes small steps, and the running core works in between.
+The second core writes nothing: its effects are dropped.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from extender.core.events import CapacityServed, Event, Paused, Synced, Tick
 from extender.runtime.compare import Comparison, Difference, Moment
 
 AGAIN_S = 30.0
-"""A difference counts when another check finds the same after so many seconds."""
+"""Seconds after which a second check must find the same difference for it to count."""
 SLICE_UNITS = 25
-"""What a Tick of the second core does, in the units of ``Limits.slice_units``: it has all the time there is."""
+"""The length of the second core's slices, in units of ``Limits.slice_units``; it has no time limit."""
 _SETTLES_S = 1.0
-"""The second core runs the cycles that are due within so many seconds of its own clock."""
+"""The second core runs cycles due within that many seconds of its own clock."""
 
 
 class Check:
-    """One check of the running core, as of the instant at which this is made.
+    """A check of the running core, as of the instant at which this is made.
 
-    ``objects``: what the running core was shown of each object that is there, in the order of a start. ``fresh``: a
-    core that knows nothing yet; it is taken apart at the end.
+    ``objects``: the events of each existing object that the running core was shown, in the order of a start.
+    ``fresh``: a core without any state; it is taken apart at the end.
     """
 
     def __init__(self, running: Engine, fresh: Engine, objects: Iterable[Event], now: float) -> None:
@@ -37,7 +37,7 @@ class Check:
 
     @property
     def progress(self) -> float:
-        """Return the share that is done, roughly: each object is read, compared and freed."""
+        """The share that is done, roughly: each object is read, compared and freed."""
         known = self._running.state
         return min(0.99, self._done / (4.0 * (1 + len(known.pods) + len(known.claims.nodes))))
 
@@ -64,7 +64,7 @@ class Check:
         yield from fresh.state.take_apart()
 
     def _carried_over(self) -> Iterator[Event]:
-        """Hand over what the running core was told, and no object shows: it decides about others, too."""
+        """Yield events for the running core's state that no object shows; it influences decisions, too."""
         running, fresh = self._running.state, self._fresh.state
         for key in running.workloads.keys() & fresh.workloads.keys():
             known, retries = running.workloads[key].retries, fresh.workloads[key].retries
@@ -82,5 +82,5 @@ class Check:
 
 
 def confirmed(first: Sequence[Difference], second: Sequence[Difference]) -> list[Difference]:
-    """Return what both checks have found."""
+    """The differences that both checks have found."""
     return [one for one in second if one in first]

@@ -1,7 +1,7 @@
-"""Look for drift now and then, and on demand: two checks 30 s apart; what both find is reported, and repaired.
+"""Look for drift regularly and on demand: two checks 30 s apart. Differences that both find are reported and repaired.
 
-The repair is a new core, which learns everything from the objects as at a takeover: no single field is mended. It comes
-at most once an hour, then less often, so that a bug of a check does not keep restarting the core.
+The repair is a new core, which learns everything from the objects as at a takeover; no single field is corrected. It
+comes at most once an hour, then less often, so that a bug of a check does not keep restarting the core.
 """
 
 from __future__ import annotations
@@ -26,20 +26,25 @@ from policies.words import counted, listed
 log = logging.getLogger("muster")
 
 _SLICE_S, _PAUSE_S = 0.002, 0.008
-"""A check works for so long, and then lets others work for so long."""
+"""Seconds that a check works, and then pauses for other tasks."""
 _LONGEST_S = 600.0
-"""A check that takes longer is given up."""
+"""Seconds after which a check is given up."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 3600.0, 86_400.0
-"""After a restart there is no other one for so long: each time twice as long."""
+"""Seconds after a restart without another one; each time twice as long."""
 _SHOWN = 10
-"""Differences that are told in the log and in an Event."""
+"""Most differences in the log and in an Event."""
 NO_CHECK = "nothing is checked while Muster stands by or recovers"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a round of checks has found. ``at``: when it ended, by the runner's clock; ``seconds``: that its last check
-    took. ``unconfirmed``: differences that only one check found. ``problem``: why there is no result."""
+    """The result of a round of checks.
+
+    ``at``: when it ended, by the runner's clock.
+    ``seconds``: how long its last check took.
+    ``unconfirmed``: differences that only one check found.
+    ``problem``: why there is no result.
+    """
 
     at: float
     seconds: float = 0.0
@@ -51,10 +56,14 @@ class Result:
 
 
 class Verifier:
-    """``objects``: what the core is shown of each object that is there. ``every_s``: seconds between two rounds; with 0
-    there are only those that somebody asks for, and nothing is repaired. ``restart``: begins with a new core.
-    ``report``: tells people of drift, after a restart, which would break the writing off. ``again_s``: between the two
-    checks of a round."""
+    """Runs the self-checks.
+
+    ``objects``: the events of each existing object that the core is shown.
+    ``every_s``: seconds between two rounds; with 0 rounds come only on demand, and nothing is repaired.
+    ``restart``: begins with a new core.
+    ``report``: reports drift to people; called after a restart, which would break off the write.
+    ``again_s``: seconds between the two checks of a round.
+    """
 
     def __init__(
         self,
@@ -70,13 +79,13 @@ class Verifier:
     ) -> None:
         self.every_s = every_s
         self.rounds = 0
-        """How many have ended."""
+        """How many rounds have ended."""
         self.last: Result | None = None
         self.restarts = 0
         self.check: Check | None = None
-        """The one that is under way."""
+        """The check under way."""
         self.confirming = False
-        """The first check of the round has found differences."""
+        """Whether the first check of the round has found differences."""
         self._runner = runner
         self._new_core = new_core
         self._objects = objects
@@ -89,16 +98,16 @@ class Verifier:
         self._pause_s = FIRST_PAUSE_S
 
     def begin(self) -> None:
-        """Have a round begin now, unless one is under way."""
+        """Begin a round now, unless one is under way."""
         self._asked.set()
 
     @property
     def under_way(self) -> bool:
-        """A round is under way, or about to begin."""
+        """Whether a round is under way, or about to begin."""
         return self._asked.is_set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run rounds until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self.every_s or None):
@@ -126,7 +135,7 @@ class Verifier:
         return Result(second.at, second.seconds, both, unconfirmed, compared=second.compared, left_out=second.left_out)
 
     async def _checked(self) -> Result:
-        """One check. A bug of it is told, and ends nothing else."""
+        """Run one check. A bug in it is logged, and ends nothing else."""
         runner, began = self._runner, time.perf_counter()
         result = Result(runner.clock(), problem=NO_CHECK)
         try:
@@ -184,8 +193,10 @@ class Verifier:
 
 
 def tell_drift(runner: Runner, host: str, text: str) -> None:
-    """Write it as an Event on Muster's own pod and Deployment. ``host``: the pod's name; outside of a cluster there is
-    none, and the log has to do."""
+    """Write an Event on Muster's own pod and Deployment.
+
+    ``host``: the pod's name. Outside of a cluster there is no pod, and only the log has the text.
+    """
     pod = next((one for one in runner.core.state.pods.values() if one.name == host and one.controller), None)
     log.error("%s", text)
     if pod is None or pod.controller is None:

@@ -1,6 +1,6 @@
-"""How each write is carried out: what is sent again, what is settled by a look at the pod, and when to give up.
+"""How each write is carried out: when it is repeated, when a look at the pod decides, and when to give up.
 
-Each method is a procedure: it yields requests and pauses, is sent the answers, and returns how the write ended.
+Each method is a procedure: it yields requests and pauses, receives the answers, and returns how the write ended.
 Nothing here sends or sleeps, so the same procedures run on an event loop and under the simulator's clock.
 """
 
@@ -32,12 +32,12 @@ from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
 EndingT = TypeVar("EndingT")
 Procedure = Generator[Request | Pause, Response, EndingT]
-"""What is sent in answer to a pause means nothing."""
+"""A write in steps. The answer to a pause has no meaning."""
 
 PATIENCE_S = 10.0
-"""How long a write that is not a Binding is repeated while the API server answers; a Binding has its own deadline."""
+"""Seconds for which a write is repeated while the API server answers; a Binding has its own deadline."""
 _LONGEST_S = 120.0
-"""And at most, also when it answers nobody: one write alone may be what it does not answer."""
+"""Most seconds for which a write is repeated without answers, since it may be the only one that gets none."""
 ATTEMPT_S = 5.0
 REPORT_S = 10.0
 TRIAL_S = 2.0
@@ -47,8 +47,11 @@ Simple = Nominate | Ungate | Wake | Confirm | Evict
 
 
 class Patience:
-    """With one write. Time in which the API server answers nobody does not count, as the plan of nobody else would get
-    any further either; nor time in which this process stands still."""
+    """The time left for repeating one write.
+
+    Time without any answer of the API server does not count, since no other plan would get further either. Time in
+    which this process stands still does not count either.
+    """
 
     def __init__(self, now: float) -> None:
         self.left_s = PATIENCE_S
@@ -56,7 +59,7 @@ class Patience:
         self._looked_at = now
 
     def is_over(self, now: float, heard_at: float) -> bool:
-        """After an attempt in vain. ``heard_at``: when any request was answered last."""
+        """Whether to give up after a failed attempt. ``heard_at``: when any request was last answered."""
         if heard_at >= self._looked_at:
             self.left_s -= min(now - self._looked_at, ATTEMPT_S + _LONGEST_PAUSE_S)
         self._looked_at = now
@@ -64,9 +67,11 @@ class Patience:
 
 
 class Writes:
-    """``now`` is the clock of the deadlines, in seconds. ``jitter`` gives a factor for each pause, 0.5 to 1.
+    """The procedures of all writes.
 
-    ``retried`` is called with the kind of each write that is sent once more.
+    ``now``: the clock of the deadlines, in seconds.
+    ``jitter``: a factor from 0.5 to 1 for each pause.
+    ``retried``: called with the kind of each write that is repeated.
     """
 
     def __init__(self, now: Callable[[], float], jitter: Callable[[], float], retried: Callable[[str], None]) -> None:
@@ -76,15 +81,15 @@ class Writes:
         self._heard_at = -inf
 
     def heard(self, answer: Response) -> None:
-        """A request was answered so, whoever's it was."""
+        """Record that any request was answered."""
         if answer.status:
             self._heard_at = self._now()
 
     def bind(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
-        """Bind the pod before the deadline; nothing is sent once it is no longer wanted.
+        """Bind the pod before the deadline; nothing is sent once the call no longer waits.
 
-        REFUSED: nothing was sent, the API server has said no, or the pod was seen unbound, gone or elsewhere. UNKNOWN:
-        nothing could be seen in time, or nothing was sent and an earlier Binding may have been written.
+        REFUSED: nothing was sent, the API server refused, or the pod was seen unbound, gone or on another node.
+        UNKNOWN: the pod could not be read in time, or nothing was sent and an earlier Binding may have been written.
         """
         last = "there was no time left to post the Binding"
         for attempt in count():
@@ -105,10 +110,9 @@ class Writes:
         raise AssertionError
 
     def nominate(self, effect: Nominate) -> Procedure[str]:
-        """Set or clear the nomination. Empty when done, or the pod is gone or bound; else the error."""
+        """Set or clear the nomination. Returns empty when done, or if the pod is gone or bound; else the error."""
         plain = replace(effect, renew=False) if effect.renew else effect
-        # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
-        # What is ``parked`` has a label of ours with its nomination, and without it none: each of the three changes it.
+        # Writing the present value changes nothing and wakes no pod, so a renewal clears it first.
         if effect.node and effect.parked and (detail := (yield from self.persist(plain, "nomination"))):
             return detail
         if effect.node and (effect.renew or effect.parked):
@@ -118,8 +122,8 @@ class Writes:
         return (yield from self.persist(plain, "nomination"))
 
     def job(self, effect: JobEffect | Enqueue, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
-        """Start, suspend or clean a job, or let it make its pods. What is written depends on the object as it is: each
-        attempt looks again."""
+        """Start, suspend or clean a job, or enqueue its PodGroup. Each attempt reads the object again, since the write
+        depends on it."""
         patience = Patience(self._now())
         doubtful = False
         for attempt in count():
@@ -137,13 +141,14 @@ class Writes:
         raise AssertionError
 
     def reserve(self, effect: Reserve) -> Procedure[str]:
-        """Write down for whom room is kept, or take that off. Empty when done, else the error: also if the workload is
-        gone."""
+        """Write or remove a reservation. Returns empty when done, else the error, also if the workload is gone."""
         return (yield from self._until_done(effect, "reservation"))
 
     def deallocate(self, effect: Deallocate) -> Procedure[str]:
-        """Take the allocation off a claim. Empty when done, or there is none; else the error: also if the claim was
-        reserved meanwhile."""
+        """Clear the allocation of a claim. Returns empty when done, or if there is none; else the error.
+
+        A claim that was reserved meanwhile is an error, too.
+        """
         return (yield from self._until_done(effect, "deallocation"))
 
     def _until_done(self, effect: Reserve | Deallocate, kind: str) -> Procedure[str]:
@@ -159,12 +164,12 @@ class Writes:
         raise AssertionError
 
     def tell(self, effect: Report | Hint) -> Procedure[str]:
-        """Report a gang's reason, or a hint, once. Empty when done, else the error."""
+        """Write a gang's reason, or a hint, once. Returns empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
         return "" if answer.done else answer.detail or "no answer"
 
     def try_pod(self, effect: TryPod) -> Procedure[PodTried]:
-        """Create a pod by a dry run, once. 412: that is not possible here; 429: it is refused for now."""
+        """Create a pod by a dry run, once. 412: not possible in this cluster; 429: refused for now."""
         answer = yield Request(effect, TRIAL_S)
         verdicts = {412: Verdict.UNAVAILABLE, 429: Verdict.NOT_NOW}
         verdict = Verdict.PASSED if answer.done else verdicts.get(answer.status, Verdict.REFUSED)
@@ -173,7 +178,7 @@ class Writes:
         return PodTried(effect.job.key, effect.shape, verdict, answer.pod, answer.detail)
 
     def _settle(self, effect: PostBinding, failed: Response) -> Procedure[tuple[Outcome, str] | None]:
-        """What a failed Binding has left behind, from the pod itself. None: it is unbound, so try again."""
+        """Read from the pod what a failed Binding has left behind. None: the pod is unbound, so try again."""
         if not failed.passing and failed.status != 409:
             return Outcome.REFUSED, failed.detail
         for attempt in count():
@@ -191,21 +196,22 @@ class Writes:
             if seen.node != "":
                 gone = seen.node is None
                 return Outcome.REFUSED, "the pod is gone" if gone else f"the pod is already on {seen.node}"
-            # A conflict on an unbound pod is final: it is being deleted, or has scheduling gates.
+            # A conflict about an unbound pod is final: the pod is being deleted, or has scheduling gates.
             return (Outcome.REFUSED, failed.detail) if failed.status == 409 else None
         return Outcome.UNKNOWN, failed.detail
 
     def persist(self, effect: Simple, kind: str) -> Procedure[str]:
-        """Repeat the write while it may go better; empty when it is done, or pointless for the pod as it is now.
+        """Repeat the write while it may succeed. Returns empty when done, or if it is pointless now; else the error.
 
-        An eviction is not repeated in an outage: nobody is evicted then.
+        An eviction is not repeated in an outage, in which nothing is evicted.
         """
         patience = Patience(self._now())
         for attempt in count():
             answer = yield Request(effect, ATTEMPT_S)
             if answer.done:
                 return ""
-            # Somebody on the way may say 404 who has lost the API server: the gang would wait for what is not written.
+            # A proxy that has lost the API server may answer 404. Without this look, the gang would wait for a lost
+            # write.
             if answer.status in (404, 409, 422) and (yield from self._is_pointless(effect)):
                 return ""
             if self._gives_up(answer, patience, again=(404, 409)):
@@ -217,11 +223,15 @@ class Writes:
         raise AssertionError
 
     def _gives_up(self, answer: Response, patience: Patience, again: Collection[int] = (409,)) -> bool:
-        """After an attempt in vain: it was refused for good, or has been tried for long enough."""
+        """Whether to stop after a failed attempt: refused finally, or tried for long enough."""
         return not (answer.passing or answer.status in again) or patience.is_over(self._now(), self._heard_at)
 
     def _is_pointless(self, effect: Simple) -> Procedure[bool]:
-        """What is about a bound pod, if it is gone; what leads a pod to a node, also if it has one."""
+        """Whether the write has no use any more.
+
+        A write about a bound pod is pointless if the pod is gone; one that steers a pod to a node, also if the pod has
+        one.
+        """
         seen = yield Request(LookAtPod(effect.uid, effect.namespace, effect.name), ATTEMPT_S)
         return seen.done and (seen.node is None if isinstance(effect, Evict | Confirm) else seen.node != "")
 

@@ -1,4 +1,4 @@
-"""Chance from a seed: one stream of numbers for each purpose, so that a draw more in one place shifts no other."""
+"""Chance from a seed: one stream of numbers for each purpose, so that another draw in one place shifts no other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 
 class Chance:
-    """The same seed and name give the same stream, in every process and under every PYTHONHASHSEED."""
+    """Random streams. The same seed and name give the same stream, in every process and under every PYTHONHASHSEED."""
 
     def __init__(self, seed: int | str) -> None:
         self.seed = seed

@@ -1,4 +1,4 @@
-"""Virtual time: a heap of timed actions. Nothing here knows the wall clock."""
+"""Virtual time: a heap of timed actions. Nothing here reads the wall clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Timer:
 
 
 class Clock:
-    """``now`` is in seconds. Actions of one instant happen in the order in which they were asked for."""
+    """Virtual time in seconds. Actions of one instant run in the order in which they were scheduled."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -30,7 +30,7 @@ class Clock:
         self._numbers = count()
 
     def at(self, when: float, action: Action) -> Timer:
-        """Have it happen at that instant, or now if that is past."""
+        """Schedule the action for that instant, or for now if that is past."""
         timer = Timer(action)
         heapq.heappush(self._heap, (max(when, self.now), next(self._numbers), timer))
         return timer
@@ -39,7 +39,7 @@ class Clock:
         return self.at(self.now + delay_s, action)
 
     def step(self, until: float) -> bool:
-        """Let the next action happen, if it is due by ``until``; False if none is."""
+        """Run the next action if it is due by ``until``; False if none is."""
         heap = self._heap
         while heap and heap[0][0] <= until:
             when, _, timer = heapq.heappop(heap)
@@ -50,7 +50,7 @@ class Clock:
         return False
 
     def run(self, until: float) -> None:
-        """Let everything happen up to that instant, which is ``now`` afterwards."""
+        """Run all actions up to that instant, which is ``now`` afterwards."""
         while self.step(until):
             pass
         self.now = max(self.now, until)

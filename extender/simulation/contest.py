@@ -1,4 +1,4 @@
-"""Several schedulers on the same jobs and the same cluster, one after the other."""
+"""Run several schedulers on the same jobs and the same cluster, one after the other."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from extender.simulation.report.outcome import Outcome, outcome
 from policies.model import Node
 
 NO_QUEUES = "muster-no-queues"
-"""Muster that is told of no queue objects, beside one that is."""
+"""Muster without the queue objects, beside Muster with them."""
 
 Tell = Callable[[str, int], None]
-"""Called with the scheduler at work, and how many jobs are over."""
+"""Called with the name of the scheduler at work, and how many jobs have ended."""
 
 
 class Baseline(StrEnum):
-    """What Muster can be compared with; ``baselines.py`` says how each decides."""
+    """The schedulers to compare Muster with; ``baselines.py`` says how each decides."""
 
     KUBE = "kube-scheduler"
     KUBE_PACKED = "kube-scheduler-packed"
@@ -36,7 +36,7 @@ class Baseline(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What every scheduler gets alike. ``cores``: makes Muster's core for each policy set, by name."""
+    """The input of every scheduler. ``cores``: makes Muster's core for each policy set, by name."""
 
     arrivals: Sequence[Arrival]
     nodes: Sequence[Node]
@@ -46,12 +46,12 @@ class Case:
     queueing: Queueing = field(default_factory=Queueing)
 
     def schedulers(self) -> list[str]:
-        """The names that ``run`` knows."""
+        """The names that ``run`` accepts."""
         return [*self.cores, *Baseline]
 
 
 def run(case: Case, names: Iterable[str], tell: Tell) -> list[Outcome]:
-    """Play the case with each of these schedulers. Raises InputError for a name that is not known."""
+    """Simulate the case with each of these schedulers. Raises InputError for an unknown name."""
     names = list(names)
     if unknown := [name for name in names if name not in case.schedulers()]:
         raise InputError(f"there is no scheduler {', '.join(unknown)}; there are {', '.join(case.schedulers())}")
@@ -66,7 +66,7 @@ def misfits(arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> list[Arrival]
 
 
 def slots(gpus: int, nodes: Sequence[Node]) -> int:
-    """Returns how many pods of so many GPUs the empty cluster has room for."""
+    """How many pods of that many GPUs the empty cluster has room for."""
     return sum(dict(node.allocatable).get(GPU, 0) // gpus for node in nodes)
 
 

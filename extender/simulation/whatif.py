@@ -1,6 +1,6 @@
-"""A cluster as it is, through the core: what would start and where, what waits and why, and what other settings change.
+"""Run the core on a real cluster's state: what would start and where, what waits and why, what other settings change.
 
-Gangs only: pods that are in no gang are placed by kube-scheduler, with more plug-ins than are modelled here.
+Only gangs are decided. kube-scheduler places single pods, by more plug-ins than are modelled here.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ from policies.model.mentions import full
 from policies.words import counted, listed
 
 SETTLED_S = 120.0
-"""By then everything has been decided that can be, and gangs that were found bound in part have lost their patience."""
+"""Seconds after which all decisions are made, and partly bound gangs have been given up."""
 _SHOWN = 4
 _OUTLOOKS = 500
-"""Gangs that wait for which a search for victims is made; each takes tens of milliseconds."""
+"""Most waiting gangs with a search for victims; each search takes tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One gang that lacked nodes, or a job that did not run. ``members``: with those that its owner makes when others
-    run. ``nodes``: pod name -> node, of members that got one now; empty if it waits. ``preemption``: for one that
-    waits, who would give way to it, if only it were helped, or why nobody may; ``victims``: the former by name."""
+    """The answer for a gang that lacked nodes, or a job that did not run.
+
+    ``members``: includes pods that the owner makes only when others run.
+    ``nodes``: pod name -> node, of members that got one now; empty if the gang waits.
+    ``preemption``: for a waiting gang, which workloads would be evicted if only this gang were served, or why none may
+    be.
+    ``victims``: the names of those workloads.
+    """
 
     gang: str
     members: int
@@ -51,8 +56,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``running``: gangs that lacked nothing. ``singles``: pods in no gang without a node, which nobody decided on.
-    ``suspended``: jobs that run and are not to go on, by name, and why."""
+    """All answers for one set of settings.
+
+    ``running``: gangs that lacked nothing.
+    ``singles``: pods without a gang and without a node; nothing decided about them.
+    ``suspended``: running jobs that the core would suspend, by name, and why.
+    """
 
     name: str
     answers: list[Answer]
@@ -70,8 +79,11 @@ def decide(
     others: Iterable[Event],
     taken: float = 0.0,
 ) -> Verdict:
-    """Show the core the cluster and let it act; every write succeeds. ``others``: what it sees of objects that are
-    neither nodes, pods nor jobs. ``taken``: when that was so, in seconds since the epoch."""
+    """Show the core the cluster and let it act; every write succeeds.
+
+    ``others``: events about objects that are neither nodes, pods nor jobs.
+    ``taken``: the instant of this state, in seconds since the epoch.
+    """
     clock, bound = Clock(), dict[str, str]()
     began = clock.now
     control_plane = CollapsedControlPlane(core, clock, lambda pod: bound.update({pod.uid: pod.node or ""}))
@@ -98,7 +110,7 @@ def decide(
 
 
 def tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    """What the first one says, and what the others change."""
+    """The answers of the first verdict, and what the others change."""
     first = verdicts[0]
     starts = [(one.gang, *_where(one)) for one in first.answers if one.starts]
     waits = [(one.gang, f"{one.members}", one.code, one.reason) for one in first.answers if not one.starts]
@@ -124,7 +136,7 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
 
 
 def change(first: Verdict, then: Verdict) -> str:
-    """Returns what becomes otherwise, in a sentence: ``nothing changes`` where each answer is the same."""
+    """A sentence on what changes; ``nothing changes`` if each answer is the same."""
     before, after = ({one.gang: one for one in verdict.answers} for verdict in (first, then))
     gangs = list(dict.fromkeys([*before, *after]))
     now, later = ({name for name in gangs if name in some and some[name].starts} for some in (before, after))
@@ -151,7 +163,7 @@ def change(first: Verdict, then: Verdict) -> str:
 
 
 def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:
-    """What is otherwise with other queue objects: who starts then, and why the others wait."""
+    """The effect of other queue objects: which gangs start then, and why the others wait."""
     before = {one.gang: _told(one) for one in as_it_is.answers}
     starts = [(one.gang, before.get(one.gang, ""), _told(one)) for one in then.answers if one.starts]
     waits = [(one.gang, before.get(one.gang, ""), one.code, one.reason) for one in then.answers if not one.starts]
@@ -166,7 +178,7 @@ def _lacks(core: Engine, pod: Pod) -> bool:
 
 
 def _to_start(jobs: Iterable[Job], pods: Iterable[Pod]) -> list[Job]:
-    """Those that are suspended, or that nobody has planned and of which no pod runs: such a job is suspended first."""
+    """Jobs that are suspended, or unplanned without a running pod; such a job is suspended first."""
     begun = {pod.owner for pod in pods if pod.node}
     return [
         job for job in jobs if not job.finished and (job.suspended or not (job.plan or job.running or job.uid in begun))
@@ -174,7 +186,7 @@ def _to_start(jobs: Iterable[Job], pods: Iterable[Pod]) -> list[Job]:
 
 
 def _key(core: Engine, job: Job) -> GroupKey:
-    """Where the core has it: another one may have the name of its gang."""
+    """The core's key of the job. Another workload may have the name of its gang."""
     workload = core.state.workloads.get(job.key)
     record = workload.job if workload is not None else None
     return job.key if record is not None and record.seen.uid == job.uid else aside(job)
@@ -198,7 +210,7 @@ def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequen
 
 
 def _with_outlook(core: Engine, answer: Answer, key: GroupKey, now: float, number: int) -> Answer:
-    """Each of those who wait is answered as if it were the only one."""
+    """The answer with a search for victims, made as though this gang were the only one that waits."""
     if number >= _OUTLOOKS:
         return replace(answer, preemption=f"not looked into: {_OUTLOOKS} gangs that wait were")
     outlook = core.outlook(core.state.workloads[key], now)
@@ -208,7 +220,7 @@ def _with_outlook(core: Engine, answer: Answer, key: GroupKey, now: float, numbe
 
 
 def _domains(core: Engine, nodes: dict[str, str]) -> tuple[str, ...]:
-    """Those of the nearest level that the nodes are in, each once; a node in none stands for itself."""
+    """The nodes' domains of the nearest level, each once; a node in none counts as one."""
     view = core.state.claims.snapshot()
     if not view.levels:
         return ()

@@ -9,17 +9,18 @@ from random import Random
 from extender.simulation.replay.shape import InputError
 
 LONGEST_S = 1e10
-"""No instant or duration is longer than that, 300 years: beyond it seconds are lost in rounding."""
+"""The longest instant or duration, 300 years: beyond it rounding loses seconds."""
 
 URGENT = 100
-"""The priority of urgent jobs, where the input has none."""
+"""The priority of urgent jobs, for inputs without priorities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One job: ``pods`` of ``gpus`` each, that run for ``run_s`` once ``needed`` of them have started together.
-    ``queue``: the LocalQueue of its namespace that it names, or empty. ``estimate_s``: how long its author expects it
-    to run, its start-up included; None where nothing is said.
+    """A job: ``pods`` of ``gpus`` each, which run for ``run_s`` once ``needed`` of them have started together.
+
+    ``queue``: the LocalQueue of its namespace that it names, or empty.
+    ``estimate_s``: how long its author expects it to run, including start-up; None if nothing is stated.
     """
 
     name: str
@@ -43,20 +44,20 @@ class Arrival:
 
 
 def window_s(arrivals: Sequence[Arrival]) -> float:
-    """From the first submission to the last."""
+    """Seconds from the first submission to the last."""
     instants = [one.submit_s for one in arrivals]
     return max(instants) - min(instants) if instants else 0.0
 
 
 def offered_load(arrivals: Sequence[Arrival], gpus: int) -> float:
-    """GPU time of all jobs, as a share of what the cluster has while they arrive; infinite if all arrive at once."""
+    """The GPU time of all jobs, as a share of the cluster's while they arrive; infinite if all arrive at once."""
     asked = sum(one.all_gpus * one.run_s for one in arrivals)
     window = window_s(arrivals)
     return asked / (gpus * window) if window else float("inf")
 
 
 def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival]:
-    """The same jobs, further apart or closer together, so that this is the offered load. Raises InputError."""
+    """The same jobs at other intervals, so that the offered load is ``load``. Raises InputError."""
     if not window_s(arrivals):
         raise InputError("all jobs are submitted at the same moment: there is no offered load that could be scaled")
     factor = offered_load(arrivals, gpus) / load
@@ -66,14 +67,14 @@ def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival
 
 
 def with_urgent(arrivals: Sequence[Arrival], part: float, random: Random) -> list[Arrival]:
-    """The same jobs; each is urgent, of a higher priority than the others, with that probability."""
+    """The same jobs; each is urgent, with a higher priority, with probability ``part``."""
     return [replace(one, priority=URGENT) if random.random() < part else one for one in arrivals]
 
 
 def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, random: Random) -> list[Arrival]:
-    """The same jobs; the author of each expects how long it runs, ``start_s`` for its start-up included.
+    """The same jobs with estimates of their running time, including ``start_s`` for start-up.
 
-    ``factor``: by how much an estimate is too short or too long at most, evenly on a logarithmic scale; 1 is exact.
+    ``factor``: the largest error of an estimate in either direction, uniform on a logarithmic scale; 1 is exact.
     """
     found = []
     for one in arrivals:
@@ -83,7 +84,7 @@ def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, r
 
 
 def from_zero(arrivals: Sequence[Arrival]) -> list[Arrival]:
-    """In order of submission, the first one at 0. Raises InputError if there are none."""
+    """The jobs in order of submission, the first one at 0. Raises InputError without any."""
     if not arrivals:
         raise InputError("there is no job in the input")
     first = min(one.submit_s for one in arrivals)

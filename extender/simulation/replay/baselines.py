@@ -1,4 +1,4 @@
-"""What Muster is compared with, on the same jobs: kube-scheduler alone, a strict queue, and an ideal machine."""
+"""The schedulers to compare Muster with, on the same jobs: kube-scheduler alone, a strict queue, an ideal machine."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Order = tuple[int | float, ...]
 
 
 class Line(Generic[ItemT]):
-    """Who waits, by what they ask for: where one of a shape finds no room, no other of it does."""
+    """The waiting items, grouped by shape: if one of a shape finds no room, no other of that shape does."""
 
     def __init__(self) -> None:
         self._heaps: dict[Hashable, list[tuple[Order, ItemT]]] = {}
 
     def add(self, shape: Hashable, order: Order, item: ItemT) -> None:
-        """``order``: the smallest is served first, and no two are equal."""
+        """Add an item. ``order``: the smallest is served first, and no two are equal."""
         heapq.heappush(self._heaps.setdefault(shape, []), (order, item))
 
     def serve(self, seat: Callable[[ItemT], bool]) -> None:
-        """Try everybody once, in order, without those of a shape that has failed; who is seated leaves the line."""
+        """Try each item once, in order, without shapes that have failed; seated items leave the line."""
         heads = [(heap[0][0], number, heap) for number, heap in enumerate(self._heaps.values()) if heap]
         heapq.heapify(heads)
         while heads:
@@ -45,14 +45,14 @@ class Line(Generic[ItemT]):
 
 
 class PodByPod:
-    """kube-scheduler alone: each pod by itself, in order of priority and age, whatever becomes of its siblings.
+    """kube-scheduler alone: each pod by itself, in order of priority and age, whatever happens to its siblings.
 
-    Pods of jobs that are submitted at the same moment come alternately. A pod gets the node with the largest share of
-    free GPUs (LeastAllocated, for pods whose cpu and memory go with their GPUs), or the smallest (``spread`` False:
-    MostAllocated); ties are broken by chance. A pod without room does not keep back those behind it, and is tried again
-    as soon as room comes free: its backoff of 1 to 10 s is left out, and so is preemption. Members that wait in vain
-    for the others fail and are made anew as ``Terms`` say; their patience differs by up to a tenth from try to try, or
-    two jobs that block each other would do so in step for ever.
+    Pods of jobs that are submitted at the same moment alternate. A pod gets the node with the largest share of free
+    GPUs: LeastAllocated, for pods whose cpu and memory go with their GPUs. With ``spread`` False it gets the smallest
+    share (MostAllocated). Chance breaks ties. A pod without room does not keep back those behind it, and is tried
+    again as soon as room becomes free. Its backoff of 1 to 10 s is not modelled, nor is preemption. Members that wait
+    too long for the others fail and are remade as ``Terms`` say. Their patience varies by up to a tenth from try to
+    try. Otherwise two jobs that block each other would do so in step endlessly.
     """
 
     def __init__(self, course: Course, nodes: Sequence[Node], random: Random, *, spread: bool = True) -> None:
@@ -89,7 +89,7 @@ class PodByPod:
     def _seat(self, pod: tuple[Life, int]) -> bool:
         life, number = pod
         if number != life.tries or life.ended_s is not None:
-            return True  # its job has given up this attempt, or is over
+            return True  # the job has given up this attempt, or has ended
         row = self._choose(life.arrival.gpus)
         if row < 0:
             return False
@@ -101,7 +101,7 @@ class PodByPod:
         return True
 
     def _choose(self, gpus: int) -> int:
-        """The row of the best node, -1 if none has room."""
+        """The row of the best node; -1 if none has room."""
         rows = np.flatnonzero(self._free >= gpus)
         if not len(rows):
             return -1
@@ -128,7 +128,7 @@ class PodByPod:
 
 
 class Fifo:
-    """Whole gangs, strictly in order of priority and age: while the first in line has no room, nobody starts.
+    """Whole gangs, strictly in order of priority and age: while the first in line has no room, none starts.
 
     It places a gang as Muster does, so what it loses against Muster it loses by the queue. An elastic gang starts with
     what fits, and does not grow.
@@ -167,12 +167,12 @@ class Fifo:
 
 
 class Ideal:
-    """A bound: one machine with all GPUs, without nodes, so that nothing is fragmented, and nothing is held.
+    """A bound: one machine with all GPUs, so that nothing is fragmented and nothing is held.
 
     In order of priority and age every gang starts for which there are enough GPUs, wherever they are: none waits while
-    it could run. Nothing is preempted, nothing is known in advance, and starting takes as long as for everybody. What
-    another scheduler in this order loses against it, it loses by fragments, by GPUs held or by its queue. It is not the
-    least waiting time that any order could reach: serving short jobs first would make the mean shorter.
+    it could run. Nothing is preempted, nothing is known in advance, and a start takes as long as with other schedulers.
+    What another scheduler in this order loses against it, it loses by fragments, by held GPUs or by its queue. It is
+    not the least waiting time of any order: serving short jobs first would shorten the mean.
     """
 
     def __init__(self, course: Course, nodes: Sequence[Node]) -> None:
@@ -201,9 +201,11 @@ class Ideal:
 
 
 class HardQuota:
-    """Whole gangs, in each ClusterQueue strictly in order of priority and age: while the first one has no quota or no
-    room, nobody of its queue starts. A job that needs more than all quota of its queue never starts, and is passed
-    over. Jobs without a queue are a queue without limit. Gangs are placed as Muster places them.
+    """Whole gangs, in each ClusterQueue strictly in order of priority and age.
+
+    While the first job of a queue has no quota or no room, none of its queue starts. A job that needs more than all
+    quota of its queue never starts, and is passed over. Jobs without a queue form a queue without limit. Gangs are
+    placed as by Muster.
     """
 
     def __init__(self, course: Course, nodes: Sequence[Node], queueing: Queueing) -> None:

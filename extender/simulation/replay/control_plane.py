@@ -1,10 +1,11 @@
-"""Carries the core's effects out at once, and without fail: the API server and kube-scheduler, collapsed.
+"""Carry the core's effects out at once, and without failures: the API server and kube-scheduler, collapsed.
 
-What is left out, compared with the full model of the cluster that the tests have: writes and watches take no time,
-nothing fails or is lost, kube-scheduler has no other opinion than Muster (no volumes, no affinity between pods, no
-preemption) and no queue, so a member is tried the moment it is ungated or nominated, in one cycle that asks filter and
-then bind. All pods of a job that was started are created at once, those of later waves, too.
-The core and its policies are the ones that decide in production, unchanged, and see the same events in the same order.
+The full model of the cluster in the tests has more. Here writes and watches take no time, and nothing fails or is lost.
+kube-scheduler agrees with Muster (no volumes, no affinity between pods, no preemption) and has no queue. So a member is
+tried the moment it is ungated or nominated, in one cycle that asks filter and then bind. All pods of a started job are
+created at once, those of later waves, too.
+
+The core and its policies are the ones of production, unchanged, and see the same events in the same order.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ from policies.model import GANG_GATE, Job, Node, Pod, PodSet
 from policies.model.queues import ResourceFlavor
 
 BIND_TIMEOUT_S = 30.0
-"""How long kube-scheduler waits for the answer to a bind, as in the manifests."""
+"""Seconds that kube-scheduler waits for the answer to a bind, as in the manifests."""
 
 
 class CollapsedControlPlane:
-    """Everything around one core. ``pods`` and ``jobs`` are the API objects, by UID; ``bound`` is called with each pod
-    that gets a node, and ``evict`` with each that is to go, as often as it is told. None: nobody gives way, and they
-    are left where they are, as is a job of which pods have nodes.
+    """Everything around one core.
+
+    ``pods``, ``jobs``: the API objects, by UID.
+    ``bound``: called with each pod that gets a node.
+    ``evict``: called with each pod to evict, possibly several times. None: nothing is evicted; such pods, and jobs with
+    pods on nodes, stay as they are.
     """
 
     def __init__(
@@ -72,9 +76,9 @@ class CollapsedControlPlane:
         self.pods: dict[str, Pod] = {}
         self.jobs: dict[str, Job] = {}
         self.suspended: list[SuspendJob] = []
-        """What the core wanted to have done with jobs that were left as they are."""
+        """The suspensions that the core asked for, of jobs that stay as they are."""
         self.evicted: list[Pod] = []
-        """Whom the core wanted to have evicted, where nobody does that."""
+        """The pods that the core asked to evict, if nothing is evicted."""
         self._clock = clock
         self._bound = bound
         self._evict = evict or self.evicted.append
@@ -88,8 +92,7 @@ class CollapsedControlPlane:
         self._busy = False
 
     def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = (), wall: float = 0.0) -> None:
-        """The core reads the cluster, which is these nodes and whatever else it is shown, and may act. ``wall``: now,
-        in seconds since the epoch."""
+        """Show the core the cluster, and let it act. ``wall``: now, in seconds since the epoch."""
         facts = list(facts)
         seen = [one.object for one in facts if isinstance(one, QueueSeen)]
         self._flavors = {one.name: one for one in seen if isinstance(one, ResourceFlavor)}
@@ -102,7 +105,7 @@ class CollapsedControlPlane:
             self._make_pods(job, made.get(job.uid, []))
 
     def see(self, pod: Pod) -> None:
-        """The pod was created or has changed."""
+        """Show a pod that was created or has changed."""
         self.pods[pod.uid] = pod
         self.feed(PodSeen(pod))
 
@@ -111,7 +114,7 @@ class CollapsedControlPlane:
         self.feed(PodGone(uid))
 
     def feed(self, event: Event) -> None:
-        """One event now; what the core asks for is done before this returns, and what it asks for in consequence."""
+        """Hand an event to the core, and carry out its effects, and all that follow from them, before returning."""
         self._todo.extend(self.core.handle(event, self._clock.now))
         if self._busy:
             return
@@ -150,7 +153,7 @@ class CollapsedControlPlane:
                 pass
 
     def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:
-        """One cycle of kube-scheduler: it looks at the nominated node, at those of the pin, or at all."""
+        """Run a cycle of kube-scheduler for the pod, on its nominated node, the nodes of the pin, or all nodes."""
         pod = self.pods[uid]
         if pod.gates or pod.node:
             return
@@ -199,7 +202,7 @@ class CollapsedControlPlane:
         self._bound(self.pods[effect.uid])
 
     def _set_tick(self) -> None:
-        """A Tick when the core wants one, and no other."""
+        """Schedule a Tick when the core wants one, and no other."""
         wake = self.core.next_wake()
         if wake is None or wake >= self._tick_at:
             return
@@ -227,7 +230,7 @@ def started(job: Job, effect: StartJob) -> Job:
 
 
 def stopped(job: Job) -> Job:
-    """It is suspended, its pods are gone, and nothing of Muster's is on it."""
+    """The job suspended, without pods, and without anything of Muster's on it."""
     return replace(
         job,
         suspended=True,
@@ -244,8 +247,12 @@ def stopped(job: Job) -> Job:
 def to_come(
     job: Job, there: Sequence[Pod], start: int, flavors: Mapping[str, ResourceFlavor]
 ) -> Iterator[tuple[Pod, tuple[str, ...]]]:
-    """The pods that its plan has a node for, but for those that are there, each with the nodes that it is led to.
-    ``start``: a number of this start alone. ``flavors``: all of them; a pod tolerates what its own ones add."""
+    """Yield the pods to create by the job's plan, each with the nodes that it is steered to.
+
+    ``there``: existing pods, which are left out.
+    ``start``: a number of this start alone.
+    ``flavors``: all flavors; a pod tolerates what its own ones add.
+    """
     for podset in job.podsets.podsets:
         nodes = (job.plan or {}).get(podset.name, ())[: podset.count]
         wanted = [at for at, node in enumerate(nodes) if node and podset.slot(at) not in job.done]
@@ -258,7 +265,7 @@ def to_come(
 
 
 def _tolerant(template: Pod, job: Job, podset: PodSet, flavors: Mapping[str, ResourceFlavor]) -> Pod:
-    """With what Muster writes on it: the tolerations of its flavors."""
+    """The template with what Muster writes on it: the tolerations of its flavors."""
     added = of_job(flavors, (job.flavors or {}).get(podset.name, {})).tolerations
     tolerations = tuple(dict.fromkeys((*template.selection.tolerations, *added)))
     return replace(template, selection=replace(template.selection, tolerations=tolerations))

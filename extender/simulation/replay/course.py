@@ -16,42 +16,42 @@ from policies.model import GANG_GATE, Dialect, GroupRef, Pod, RunTerms, Topology
 from policies.model.topology import SILENT
 
 Step = tuple[float, float, float, float, float]
-"""From when on, and the GPUs that were productive, starting, held without work, and whose work was lost."""
+"""An instant, and from then on the GPUs that are productive, starting, held without work, and whose work is lost."""
 
 
 class Use(IntEnum):
-    """What a GPU that a pod has is doing."""
+    """The use of a GPU that a pod has."""
 
     PRODUCTIVE = 0
     STARTING = 1
-    """The gang is whole: its containers start, and its members find each other."""
+    """The gang is complete: its containers start, and its members find each other."""
     HELD = 2
-    """The pod has its node, and others without which it cannot run have none."""
+    """The pod has its node, and pods without which it cannot run have none."""
     LOST = 3
-    """Its job is evicted before what it does is saved."""
+    """The job is evicted before this work is saved."""
 
 
 class Account:
-    """Whether work is lost shows only later: so changes are kept, and added up in the end."""
+    """Records changes of use and sums them at the end, because lost work shows only later."""
 
     def __init__(self) -> None:
         self._changes: list[tuple[float, Use, int]] = []
 
     def move(self, now: float, gpus: int, old: Use | None, new: Use | None) -> None:
-        """From one use to another; None: free."""
+        """Move GPUs from one use to another; None: free."""
         if old is not None:
             self._changes.append((now, old, -gpus))
         if new is not None:
             self._changes.append((now, new, gpus))
 
     def lost(self, since: float, until: float, gpus: int) -> None:
-        """What these have done in that time counts for nothing."""
+        """Count the work of these GPUs in that time as lost."""
         if since < until:
             self.move(since, gpus, Use.PRODUCTIVE, Use.LOST)
             self.move(until, gpus, Use.LOST, Use.PRODUCTIVE)
 
     def steps(self) -> list[Step]:
-        """From 0 on; no two of them begin at the same moment."""
+        """The steps from 0 on; no two begin at the same moment."""
         found: list[Step] = [(0.0, 0, 0, 0, 0)]
         amounts = [0] * len(Use)
         for at, use, gpus in sorted(self._changes, key=itemgetter(0)):
@@ -64,19 +64,24 @@ class Account:
 
 
 _QUIET_S = 86400.0
-"""Nobody starts any more when this long no job has had a node and none was submitted: longer than any pause after
-which a scheduler tries again. Some look at who waits for ever (past usage of LocalQueues is sampled)."""
+"""Seconds without a change after which nothing starts any more, if no job has a node and none is to be submitted.
+
+It is longer than any pause after which a scheduler tries again. Schedulers may look at waiting jobs endlessly, for
+example to sample the past usage of LocalQueues.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is assumed of every job alike, in seconds.
+    """Assumptions about every job, in seconds.
 
-    ``start_s``: from the moment when a gang is whole to its work. ``give_up_s``: how long members wait for the others
-    before all of them fail; None: for ever. They are made anew after ``backoff_s``, twice as long each time and at most
-    ``backoff_max_s``, and after so many ``tries`` the job has failed. ``until_s``: when the observation ends at the
-    latest. A job that is evicted has its nodes for ``grace_s`` yet, and goes on from where its work was saved last:
-    that is done after every ``checkpoint_s`` of it; None: never.
+    ``start_s``: from the moment when a gang is complete to its work.
+    ``give_up_s``: how long members wait for the others before all of them fail; None: endlessly.
+    ``backoff_s``, ``backoff_max_s``: the pause before failed pods are remade; it doubles up to the maximum.
+    ``tries``: after how many tries the job fails.
+    ``until_s``: when the observation ends at the latest.
+    ``grace_s``: how long an evicted job keeps its nodes.
+    ``checkpoint_s``: after how much work a job saves its state, from which it continues after an eviction; None: never.
     """
 
     start_s: float = 30.0
@@ -91,7 +96,7 @@ class Terms:
 
 @dataclass(slots=True)
 class Run:
-    """A job is whole: from when until when, and with so many GPUs at the end; None: it still is."""
+    """A stretch in which a job was complete, and its GPUs at the end. ``until_s``: None while it lasts."""
 
     since_s: float
     until_s: float | None = None
@@ -100,12 +105,15 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """One job. ``seats``: the nodes of its pods, in the order in which they got them. None: has not happened.
+    """A job. None in a field: has not happened.
 
-    ``seated_s``: when they got them. GPU-seconds held without work, told by how it ended: ``met_gpu_s`` until the other
-    members came, ``vain_gpu_s`` in tries whose gang never was whole. ``whole_s``: when it was whole for the first time.
-    ``runs``: one more than ``evictions``, if it came to its end. ``saved_s``: so much of its work need not be done
-    again. ``coming``: what is to happen next in this run.
+    ``seats``: the nodes of its pods, in the order in which they got them. ``seated_s``: when they got them.
+    ``met_gpu_s``: GPU-seconds held without work until the other members came.
+    ``vain_gpu_s``: GPU-seconds held in tries whose gang never was complete.
+    ``whole_s``: when it was complete for the first time.
+    ``runs``: one more than ``evictions``, if it came to its end.
+    ``saved_s``: how much of its work need not be repeated.
+    ``coming``: the next events of this run.
     """
 
     arrival: Arrival
@@ -126,17 +134,19 @@ class Life:
 
     @property
     def waited_s(self) -> float:
-        """From submission until it was whole for the first time; infinite if it never was."""
+        """Seconds from submission until it was complete for the first time; infinite if it never was."""
         return inf if self.whole_s is None else self.whole_s - self.arrival.submit_s
 
     @property
     def running(self) -> bool:
-        """Whether it is whole."""
+        """Whether the gang is complete now."""
         return bool(self.runs) and self.runs[-1].until_s is None
 
     def pods(self, topology: Topology = SILENT) -> list[Pod]:
-        """As the API server would have them: an Indexed Job, gated, without a node, in rank order; always the same, or
-        after an eviction others that are as old."""
+        """The job's pods as the API server would have them: an Indexed Job, gated, without nodes, in rank order.
+
+        Repeated calls give the same pods; after an eviction, new ones of the same age.
+        """
         one = self.arrival
         ref = GroupRef(one.name, Dialect.ANNOTATION, one.needed)
         requests = ((GPU, one.gpus), ("pods", 1))
@@ -160,22 +170,22 @@ class Life:
         ]
 
     def held_gpu_s(self, now: float) -> float:
-        """What this try has held so far while its gang was not whole."""
+        """GPU-seconds that this try has held while its gang was not complete."""
         return 0.0 if self.running else self.arrival.gpus * sum(now - since for since in self.seated_s)
 
 
 class Decider(Protocol):
-    """A scheduler: it is told what happens, and gives pods their nodes by ``Course.seat``."""
+    """A scheduler: it learns of submitted and ended jobs, and gives pods nodes by ``Course.seat``."""
 
     def submitted(self, life: Life) -> None: ...
 
     def ended(self, life: Life) -> None:
-        """The job is over; its pods have just left ``life.seats``."""
+        """The job has ended; its pods have just left ``life.seats``."""
         ...
 
 
 class Course:
-    """One run of all jobs under one scheduler. ``tell`` is called with the number of jobs that are over."""
+    """A run of all jobs under one scheduler. ``tell``: called with the number of jobs that have ended."""
 
     def __init__(self, arrivals: Sequence[Arrival], terms: Terms, tell: Callable[[int], None]) -> None:
         self.clock = Clock()
@@ -187,7 +197,7 @@ class Course:
         self._to_come, self._seated, self._moved_s = len(self.lives), 0, 0.0
 
     def play(self, decider: Decider) -> None:
-        """Let everything happen, until all jobs are over or the observation ends."""
+        """Run until all jobs have ended, or the observation ends."""
         for life in self.lives:
             self.clock.at(life.arrival.submit_s, lambda life=life: self._submit(life))  # type: ignore[misc]
         self._decider = decider
@@ -199,7 +209,7 @@ class Course:
 
     @property
     def observed_s(self) -> float:
-        """When the last job was over or nobody could start any more, or the observation ended."""
+        """When the last job ended or none could start any more, or the observation ended."""
         if self._over == len(self.lives):
             return self.clock.now
         if self.terms.until_s is not None:
@@ -207,7 +217,7 @@ class Course:
         return self.clock.now if self._seated else self._moved_s
 
     def seat(self, life: Life, node: str) -> None:
-        """One more of its pods has got a node. With enough of them the job starts."""
+        """Give another pod of the job a node. With enough nodes the job starts."""
         now, gpus = self.clock.now, life.arrival.gpus
         self._move(0 if life.seats else 1)
         life.seats.append(node)
@@ -219,7 +229,7 @@ class Course:
             self._start(life)
 
     def interrupt(self, life: Life) -> None:
-        """It is told to go: its work since it was last saved is lost, and so is the time until it has gone."""
+        """Evict the job: its work since it was last saved is lost, and so is the time until its pods have gone."""
         for timer in life.coming:
             timer.cancel()
         now, began = self.clock.now, life.runs[-1].since_s + self.terms.start_s
@@ -234,7 +244,7 @@ class Course:
         self._turn(life, Use.LOST)
 
     def vacate(self, life: Life) -> None:
-        """All its pods lose their nodes."""
+        """Take the nodes of all its pods."""
         now = self.clock.now
         self._move(-1 if life.seats else 0)
         life.vain_gpu_s += life.held_gpu_s(now)
@@ -244,7 +254,7 @@ class Course:
         life.seats, life.seated_s, life.use = [], [], Use.HELD
 
     def fail(self, life: Life) -> None:
-        """It is not tried again."""
+        """End the job as failed, without another try."""
         life.failed, life.ended_s = True, self.clock.now
         self._count()
 
@@ -254,7 +264,7 @@ class Course:
         self._decider.submitted(life)
 
     def _move(self, seated: int) -> None:
-        """So many more jobs have nodes; or one was submitted."""
+        """Record that ``seated`` more jobs have nodes, or that a job was submitted."""
         self._seated, self._moved_s = self._seated + seated, self.clock.now
 
     def _start(self, life: Life) -> None:

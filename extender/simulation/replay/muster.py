@@ -1,4 +1,4 @@
-"""Muster itself on a trace: the unchanged core, fed with the jobs' pods as they come and go, fast.
+"""Run Muster on a trace: the unchanged core receives the jobs' pods as they come and go.
 
 ``control_plane.py`` says what is collapsed compared with the full model of the cluster.
 """
@@ -21,9 +21,9 @@ from policies.model.topology import SILENT
 class Muster:
     """Decides as the extender does. A job's pods are one gang, gated at admission; ended pods are removed at once.
 
-    Whose pods are evicted has them for the grace period yet, and goes back into the queue with the age that it has.
-
-    ``topology`` is what every job asks of the levels. ``facts``: what the core sees beside nodes before it begins.
+    Evicted pods keep their nodes for the grace period, and the job returns to the queue with its age.
+    ``topology``: what every job asks of the levels.
+    ``facts``: events that the core sees besides nodes before it begins.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Muster:
             self._control_plane.see(pod)
 
     def ended(self, life: Life) -> None:
-        # All have ended before the first is removed: none of them is a member that was lost.
+        # All pods end before the first is removed, so that none counts as a lost member.
         uids = [pod.uid for pod in life.pods()]
         for uid in uids:
             self._control_plane.see(replace(self._control_plane.pods[uid], phase="Succeeded"))
         self._remove(uids)
 
     def reasons(self) -> dict[str, str]:
-        """Of each job that was submitted and never was whole, why it waits."""
+        """Why each submitted job waits whose gang never was complete."""
         found = {}
         for life in [one for one in self._course.lives if one.whole_s is None]:
             key = GroupKey(life.arrival.namespace, life.arrival.name)
@@ -65,7 +65,7 @@ class Muster:
         self._course.seat(self._lives[pod.uid], pod.node or "")
 
     def _evict(self, pod: Pod) -> None:
-        """The core evicts all pods of a gang, or suspends its job: either way all of them go."""
+        """Remove all pods of the gang, whether the core evicts them or suspends the job."""
         if pod.deleting:
             return
         life = self._lives[pod.uid]

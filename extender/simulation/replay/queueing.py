@@ -1,4 +1,5 @@
-"""The queue objects of a replay: where its jobs belong, and what each ClusterQueue is entitled to of the GPUs."""
+"""The queue objects of a replay: the queues of its jobs, and the part of the GPUs that each ClusterQueue is entitled
+to."""
 
 from __future__ import annotations
 
@@ -32,15 +33,18 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 TITLES = {"TopologyObject": "Topology", "VolcanoQueue": "Queue"}
-"""Of what is known by another name here."""
+"""Kinds whose name differs from that of their class."""
 COHORT, FLAVOR = "trace", "default"
 NOBODY = Preemption()
 
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """GPUs of a ClusterQueue: its ``nominal`` quota, of a Queue of Volcano what it deserves while all ask for more than
-    there is, and the ``most`` that it can use with all it may borrow."""
+    """The GPUs of a ClusterQueue.
+
+    ``nominal``: its quota; for a Queue of Volcano, what it deserves while all queues ask for more than there is.
+    ``most``: what it can use with everything that it may borrow.
+    """
 
     nominal: int
     most: int
@@ -48,14 +52,14 @@ class Stake:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """ClusterQueues that lend each other, or one in no cohort: they share ``gpus``."""
+    """ClusterQueues that lend each other quota, or one without a cohort: they share ``gpus``."""
 
     gpus: int
     stakes: Mapping[str, Stake]
 
 
 def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
-    """By object, why it cannot be used, and what its author may not have meant."""
+    """The problems of each object, and the warnings about what its author may not have meant."""
     queues = Queues()
     for one in seen:
         queues.note(one, 0.0)
@@ -72,7 +76,7 @@ def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
 
 @dataclass(slots=True)
 class Queueing:
-    """``seen``: the objects, as the extender would be told of them. Without any, quota is not looked at."""
+    """The queue objects of a replay. ``seen``: their events. Without any, quota does not count."""
 
     seen: Sequence[QueueSeen] = ()
     _namespaces: Namespaces = field(default_factory=Namespaces)
@@ -82,7 +86,8 @@ class Queueing:
         self._queues = Queues(self._namespaces)
 
     def named(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
-        """A queue that no LocalQueue of the namespace is called like is Volcano's, if there is one."""
+        """The jobs with complete queue names. A name that is no LocalQueue of the namespace is Volcano's, if there is
+        one."""
         things = [one.object for one in self.seen]
         locals_ = {(one.namespace, one.name) for one in things if isinstance(one, LocalQueue)}
         volcanos = {one.name for one in things if isinstance(one, VolcanoQueue)}
@@ -94,7 +99,7 @@ class Queueing:
         ]
 
     def check(self, arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> None:
-        """To be called first. Raises InputError for jobs that lead to no queue which could admit them, for two objects
+        """Check the objects; call this first. Raises InputError for a job whose queue cannot admit it, for two objects
         of one name, and for a flavor without nodes."""
         if not self.seen:
             return
@@ -121,18 +126,18 @@ class Queueing:
         self._check_flavors(nodes)
 
     def facts(self, arrivals: Iterable[Arrival]) -> list[Event]:
-        """What the core is told before it begins."""
+        """The events that the core sees before it begins."""
         if not self.seen:
             return []
         namespaces = dict.fromkeys(one.namespace for one in arrivals)
         return [*(NamespaceSeen(name, ((NAMESPACE_NAME, name),)) for name in namespaces), *self.seen]
 
     def queue_of(self, arrival: Arrival) -> str:
-        """The ClusterQueue; empty for a job that names none."""
+        """The job's ClusterQueue; empty for a job that names none."""
         return self._queues.route(arrival.namespace, arrival.queue).queue if arrival.queue and self.seen else ""
 
     def partitions(self) -> list[Partition]:
-        """All ClusterQueues, by those that share."""
+        """All ClusterQueues, in groups that share quota."""
         roots: dict[str, list[QuotaNode]] = {}
         tree = self._queues.picture.tree
         deserved = Deserved(tree, {name: {GPU: UNLIMITED} for name in tree.queues if name.startswith(VOLCANO)})
@@ -166,10 +171,12 @@ def _stake(node: QuotaNode, deserved: Deserved) -> Stake:
 def virtual_clusters(
     arrivals: Sequence[Arrival], gpus: int, borrowing: int | None, rules: Preemption = NOBODY
 ) -> list[QueueSeen]:
-    """A ClusterQueue, and a LocalQueue of the same name, for each queue that the jobs name. ``borrowing``: so many GPUs
-    each may borrow; None: no limit. ``rules``: whom the jobs of each may evict. Raises InputError.
+    """A ClusterQueue, and a LocalQueue of the same name, for each queue that the jobs name. Raises InputError.
 
-    The weight for fair sharing is the nominal quota: what is lent is divided in that proportion, as entitlement is."""
+    ``borrowing``: how many GPUs each queue may borrow; None: no limit.
+    ``rules``: which jobs the jobs of each queue may evict.
+    The weight for fair sharing is the nominal quota, so that lent GPUs are divided in the proportion of entitlements.
+    """
     found = [QueueSeen(ResourceFlavor(FLAVOR))]
     for name, nominal in nominal_quotas(arrivals, gpus).items():
         group = ResourceGroup((GPU, "pods"), ((FLAVOR, {GPU: Quota(nominal, borrowing)}),))
@@ -180,8 +187,10 @@ def virtual_clusters(
 
 
 def nominal_quotas(arrivals: Iterable[Arrival], gpus: int) -> dict[str, int]:
-    """All GPUs, by the GPU time that the jobs of each queue ask for, and at least what its largest job needs, so that
-    every job could run on its own quota. Raises InputError."""
+    """All GPUs, divided by the GPU time that the jobs of each queue ask for. Raises InputError.
+
+    Each queue gets at least the GPUs of its largest job, so that every job could run on its own quota.
+    """
     asked: dict[str, float] = {}
     least: dict[str, int] = {}
     for one in arrivals:

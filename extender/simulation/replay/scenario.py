@@ -23,16 +23,18 @@ _TOLD = {
     "string_pattern_mismatch": "should be of lower-case letters, digits and dashes",
     "missing": "is missing",
 }
-"""What pydantic says in words of its own."""
+"""Replacements for pydantic's messages, by type of error."""
 
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Jobs, and where and how they run. ``pools`` is empty where that is left to the command line.
+    """Jobs, and where and how they run.
 
-    ``left_out``: sentences on what of the input is no job."""
+    ``pools``: empty if the command line decides.
+    ``left_out``: sentences on parts of the input that are no jobs.
+    """
 
     title: str
     arrivals: list[Arrival]
@@ -47,7 +49,7 @@ class _Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _no_yes_or_no(cls, values: Any) -> Any:
-        """YAML reads yes, no, on and off as truth values, and pydantic those as 1 and 0."""
+        """Refuse truth values: YAML reads yes, no, on and off as such, and pydantic reads those as 1 and 0."""
         if isinstance(values, dict) and (wrong := [name for name, value in values.items() if isinstance(value, bool)]):
             raise ValueError(f"{wrong[0]} is {str(values[wrong[0]]).lower()}, which is neither a number nor a name")
         return values
@@ -70,7 +72,7 @@ class _PoolPart(_Part):
         return self
 
     def pool(self) -> Pool:
-        """Raises InputError for a platform that there is not."""
+        """The pool. Raises InputError for an unknown platform."""
         labels = tuple(sorted(self.labels.items()))
         if self.platform:
             return pool_of(self.platform, self.nodes, self.name, labels)
@@ -78,7 +80,7 @@ class _PoolPart(_Part):
 
 
 class _JobPart(_Part):
-    """``copies`` of a job are submitted ``every_s`` seconds."""
+    """A job of the file; ``copies`` of it are submitted at intervals of ``every_s`` seconds."""
 
     name: str = Field(pattern=f"^{_NAME}$", max_length=200)
     submit_s: Seconds = 0.0
@@ -118,8 +120,10 @@ class _File(_Part):
 
 
 def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
-    """``classes``: values of the WorkloadPriorityClasses by name. Raises InputError, with everything that is wrong,
-    line by line."""
+    """Read a scenario. Raises InputError that lists all faults line by line.
+
+    ``classes``: values of the WorkloadPriorityClasses by name.
+    """
     values = _read(text)
     line = values.pop("cluster") if isinstance(values.get("cluster"), str) else ""
     try:

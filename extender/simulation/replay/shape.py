@@ -1,5 +1,4 @@
-"""The shape of a cluster, said in a line ("64 nodes x 8 GPUs in cliques of 16", "gb200=36") or as pools, made into
-nodes."""
+"""Make nodes of a cluster's shape: a line ("64 nodes x 8 GPUs in cliques of 16", "gb200=36"), or pools."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from policies.words import many
 
 GPU = "nvidia.com/gpu"
 _PODS = 110
-"""As many as a kubelet takes; with more GPUs than that, as many as there are GPUs, so that GPUs alone decide."""
+"""A kubelet's limit of pods. A node with more GPUs gets as many pods, so that GPUs alone decide."""
 _MOST_NODES, _MOST_GPUS = 100_000, 1024
 """The limits of a simulation: nodes of the cluster, GPUs of a node."""
 _POOL = re.compile(
@@ -31,13 +30,17 @@ _OF_PLATFORM = re.compile(
 
 
 class InputError(ValueError):
-    """What was given to the simulator cannot be used; the message says what and where, for whoever gave it."""
+    """The simulator's input cannot be used; the message says what is wrong and where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes of one kind. ``clique``: how many of them make an NVLink domain; 0: they are in none. ``labels``: other
-    labels of each of them. ``platform``: the nodes are as there, and it says how many GPUs they have."""
+    """Nodes of one kind.
+
+    ``clique``: how many nodes make an NVLink domain; 0: they are in none.
+    ``labels``: further labels of each node.
+    ``platform``: the nodes are as in that platform, which decides their GPUs.
+    """
 
     nodes: int
     gpus: int
@@ -48,7 +51,7 @@ class Pool:
 
 
 def pools_from(text: str) -> list[Pool]:
-    """``64 nodes x 8 GPUs in cliques of 16, gb200=18``: one pool or several. Raises InputError."""
+    """Parse one pool or several: ``64 nodes x 8 GPUs in cliques of 16, gb200=18``. Raises InputError."""
     return [_pool_from(part.strip()) for part in text.split(",")]
 
 
@@ -66,15 +69,15 @@ def _pool_from(part: str) -> Pool:
 
 
 def _within(digits: str, most: int, limit: str, part: str) -> int:
-    """Returns the number. Raises InputError, which names the limit."""
-    # A number of thousands of digits would be an error of int().
+    """The number. Raises InputError that names the limit."""
+    # int() raises for a number of thousands of digits.
     if len(digits.lstrip("0")) > len(str(most)) or int(digits) > most:
         raise InputError(f"{part!r}: at most {most:,} {limit}")
     return int(digits)
 
 
 def pool_of(platform: str, nodes: int, name: str = "", labels: tuple[tuple[str, str], ...] = ()) -> Pool:
-    """Return a pool of a platform; its accelerators are the GPUs. Raises InputError, which lists the platforms."""
+    """A pool of a platform; its accelerators are the GPUs. Raises InputError that lists the platforms."""
     platform = platform.lower()
     try:
         (node,) = platforms.nodes(platform, 1)
@@ -98,12 +101,12 @@ def nodes_of(pools: Sequence[Pool]) -> list[Node]:
 
 
 def gpus_of(nodes: Iterable[Node]) -> int:
-    """All GPUs of these nodes."""
+    """The GPUs of all these nodes."""
     return sum(dict(node.allocatable).get(GPU, 0) for node in nodes)
 
 
 def words(pools: Sequence[Pool]) -> str:
-    """The shape as a person would say it."""
+    """The shape in words for people."""
     return ", ".join(
         f"{many(pool.nodes, f'{pool.platform} node' if pool.platform else 'node')} x {many(pool.gpus, 'GPU')}"
         + (f" in cliques of {pool.clique}" if pool.clique else "")
@@ -126,7 +129,7 @@ def _nodes(name: str, pool: Pool) -> Iterable[Node]:
 
 
 def _of_platform(pool: Pool, made: dict[str, Any]) -> Node:
-    """Without the platform's taints: admission lets jobs that ask for its accelerators tolerate them."""
+    """The node without the platform's taints: admission adds tolerations to jobs that ask for its accelerators."""
     said = made["status"]["allocatable"]
     amounts = {resource: (milli if resource == "cpu" else whole)(amount) for resource, amount in said.items()}
     amounts |= {GPU: pool.gpus, "pods": max(amounts["pods"], pool.gpus)}

@@ -1,4 +1,4 @@
-"""Jobs from a trace: CSV with a heading, its columns named by the caller. The ElasticFlow layout is built in."""
+"""Read jobs from a trace: CSV with a heading, whose columns the caller names. ElasticFlow's layout is built in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_GPUS = 10_000_000
 
 
 class ColumnsError(InputError):
-    """The trace has not all columns. ``fields``: what of the layout names those that it lacks."""
+    """The trace lacks columns. ``fields``: the fields of the layout that name them."""
 
     def __init__(self, message: str, fields: list[str]) -> None:
         super().__init__(message)
@@ -28,9 +28,10 @@ class ColumnsError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The names of the columns; the defaults are ElasticFlow's. ``cluster`` is needed only to choose one of several.
+    """The names of the columns; the defaults are ElasticFlow's.
 
-    An empty name of ``priority`` or ``queue`` means that there is none. Instants and durations are in seconds.
+    ``cluster``: needed only to choose one of several clusters.
+    ``priority``, ``queue``: empty if there is no such column. Instants and durations are in seconds.
     """
 
     submit: str = "submission_time"
@@ -49,11 +50,10 @@ def read_trace(
     jobs: int | None = None,
     gpus_per_pod: int = 8,
 ) -> tuple[list[Arrival], list[str]]:
-    """Returns the first ``jobs`` jobs of one cluster of the trace, in order of submission, the first at 0, and
-    sentences on rows that are no jobs. Raises InputError: ColumnsError where it lacks columns.
+    """The first ``jobs`` jobs of one cluster, in order of submission from 0, and sentences on rows that are no jobs.
 
     ``g`` GPUs become one gang of ``ceil(g / gpus_per_pod)`` pods of ``min(g, gpus_per_pod)`` GPUs. Jobs without GPUs or
-    without a duration are left out.
+    without a duration are left out. Raises InputError; ColumnsError if the trace lacks columns.
     """
     rows = list(_rows(lines, layout, cluster is not None))
     if cluster is not None:
@@ -113,8 +113,7 @@ def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: in
 
 
 def _queue(line: int, said: str) -> str:
-    """What the cell says, as the name of an object: nothing else is changed than capitals and characters that no name
-    has."""
+    """The cell as the name of an object: in lower case, with dashes for characters that no name has."""
     name = _NO_NAME.sub("-", said.lower()).strip("-")[:_LONGEST_NAME].rstrip("-")
     if not name:
         raise InputError(f"line {line} of the trace: {said!r} is no name of a queue")
@@ -122,7 +121,7 @@ def _queue(line: int, said: str) -> str:
 
 
 def _tell_apart(rows: Iterable[tuple[int, Mapping[str, str]]], column: str) -> None:
-    """Raises InputError if two queues of the trace would have one name."""
+    """Refuse queues of the trace that would get the same name. Raises InputError."""
     said: dict[str, str] = {}
     for line, row in rows:
         cell = row[column].strip()

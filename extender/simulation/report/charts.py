@@ -1,4 +1,4 @@
-"""The pictures of a report as inline SVG: GPUs over time, waiting times, shares. Colours come from the page's style."""
+"""The pictures of a report as inline SVG: GPUs over time, waiting times, shares. The page's style has the colours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extender.simulation.report.outcome import Waits
 from extender.simulation.report.tables import counted, duration, size_words
 
 WIDTH, PHONE = 1080, 350
-"""Pixels across of a picture, and of one for a phone, whose labels stand above the bars."""
+"""Widths of a picture in pixels: on a screen, and on a phone, where labels stand above the bars."""
 USES = (
     ("productive", "productive"),
     ("starting", "starting"),
@@ -21,27 +21,27 @@ USES = (
 )
 """Style and name of the uses, in the order of the steps."""
 BINS = 512
-"""Into how many stretches the curves of ``area`` are best cut."""
+"""The best number of stretches for the curves of ``area``."""
 _LEFT, _RIGHT, _TOP = 84, 12, 12
 _AREA, _AXIS = 150, 24
 _LONGEST_NAME, _LONGEST_QUEUE = 34, 22
 _LETTER = 7.5
-"""Pixels that a letter of a mark takes at most."""
+"""The largest width of a letter of a mark, in pixels."""
 _SOONEST_S = 10.0
 _MARKS = (
     (_SOONEST_S, "10 s or less"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h"),
     (86400.0 * 4, "4 d"), (86400.0 * 40, "40 d"), (86400.0 * 365, "1 y"),
 )  # fmt: skip
-"""Moments that people think in, for the logarithmic axis."""
+"""Familiar durations, for marks on the logarithmic axis."""
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 
 XOf = Callable[[float | None], float]
-"""Where on the axis so long a time is, in pixels; None: never."""
+"""Maps seconds to the place on the axis, in pixels; None: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a bar: its style, its amount, and what it is."""
+    """A part of a bar: its style, its amount, and its label."""
 
     style: str
     amount: float
@@ -49,9 +49,9 @@ class Share:
 
 
 def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, window_s: float) -> str:
-    """GPUs by use, stacked; whatever is not covered is free. ``curve``: the means over equal stretches of 0..end_s.
+    """A picture of GPUs by use, stacked; the rest is free.
 
-    The end of ``window_s``, when the last job was submitted, is marked.
+    ``curve``: the means over equal stretches of 0..end_s. The end of ``window_s``, the last submission, is marked.
     """
     width = WIDTH - _LEFT - _RIGHT
     parts = [f'<rect class="free" x="{_LEFT}" y="{_TOP}" width="{width}" height="{_AREA}"/>']
@@ -72,7 +72,10 @@ def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, 
 
 
 def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bool = False) -> str:
-    """A row for each size and scheduler on a logarithmic axis: a dot at the median, a bar to the 95th percentile."""
+    """A picture with a row for each size and scheduler: a dot at the median, a bar to the 95th percentile.
+
+    The axis is logarithmic.
+    """
     row, gap, top, left, size_height, width = (34, 14, 8, 8, 24, PHONE) if phone else (17, 14, 8, 270, 0, WIDTH)
     height = top + len(waits[0]) * (size_height + len(names) * row + gap) + _AXIS
     known = [value for one in waits for wait in one for value in (wait.median_s, wait.p95_s) if value is not None]
@@ -114,7 +117,7 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bo
 def bars(
     title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], notes: Sequence[str], *, phone: bool = False
 ) -> str:
-    """A bar for each scheduler, cut into parts; all have one scale. ``notes`` stand at their ends."""
+    """A picture with a bar of parts for each scheduler, on one scale. ``notes``: texts at the ends of the bars."""
     row, left, right, width = (70, 0, 0, PHONE) if phone else (34, 284, 290, WIDTH)
     longest = max((sum(part.amount for part in parts) for parts in rows), default=0.0) or 1.0
     drawn = []
@@ -133,8 +136,10 @@ def bars(
 
 
 def share_rows(title: str, queues: Sequence[QueueShare], *, phone: bool = False) -> str:
-    """A row for each queue over time: what it used as an area, its entitlement as a line. Each row has its own scale,
-    up to the most that its queue used or was entitled to."""
+    """A picture with a row for each queue over time: its use as an area, its entitlement as a line.
+
+    Each row has its own scale, up to the most that its queue used or was entitled to.
+    """
     row, gap, top, left, right, all_width = (34, 34, 28, 0, 0, PHONE) if phone else (34, 12, 6, 200, 90, WIDTH)
     width, parts = all_width - left - right, []
     for number, one in enumerate(queues):
@@ -159,7 +164,7 @@ def share_rows(title: str, queues: Sequence[QueueShare], *, phone: bool = False)
 
 
 def _short(name: str, longest: int = _LONGEST_NAME) -> str:
-    """As much of a name as fits beside a bar."""
+    """The name, shortened to fit beside a bar."""
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
@@ -177,7 +182,7 @@ def _text(style: str, x: float, y: float, text: str, anchor: str = "start") -> s
 
 
 def _band(below: Sequence[float], above: Sequence[float], gpus: int, width: float) -> str:
-    """A step curve, and back along the one below it."""
+    """The path along a step curve, and back along the one below it."""
     there, back = (
         _steps([value / gpus for value in values], _LEFT, width, _TOP + _AREA, _AREA) for values in (above, below)
     )
@@ -185,7 +190,7 @@ def _band(below: Sequence[float], above: Sequence[float], gpus: int, width: floa
 
 
 def _steps(values: Sequence[float], left: float, width: float, bottom: float, height: float) -> list[str]:
-    """The points of a step curve from the left to the right; a value of 1 is at the full height."""
+    """The points of a step curve from left to right; a value of 1 has the full height."""
     step, found = width / len(values), []
     for number, value in enumerate(values):
         y = bottom - height * value
@@ -205,7 +210,7 @@ def _time_axis(end_s: float, width: float) -> list[str]:
 
 
 def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf) -> list[str]:
-    """Returns one scheduler's bar: from the median to the 95th percentile."""
+    """The bar of a scheduler, from the median to the 95th percentile."""
     begin, end = x_of(wait.median_s), x_of(wait.p95_s)
     told = f"{name}: median {duration(wait.median_s)}, 95th percentile {duration(wait.p95_s)}"
     return [

@@ -1,8 +1,8 @@
-"""How GPUs were shared among queues: what each used over time beside what it was entitled to, and how long jobs waited.
+"""The shares of queues: the GPUs that each used over time, its entitlement, and how long its jobs waited.
 
-A queue is entitled, at each moment, to its max-min fair part: the GPUs of its cohort are filled up in proportion to
-nominal quota among those that have demand, jobs that run and jobs that wait, and nobody is entitled to more than its
-demand or than it may borrow (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+A queue's entitlement at each moment is its max-min fair part of its cohort's GPUs. These are filled up in proportion to
+nominal quota among the queues with demand, that is running and waiting jobs. No entitlement exceeds the queue's demand
+or its borrowing limit (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from extender.simulation.report.quantiles import quantile, spread
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """From ``begin`` to ``until``, by queue. GPUs of jobs that run or wait (``demand``), and of those that run
-    (``used``). ``turn``: what the job asks for whose turn is next, by priority and age; 0: none waits. ``changed``:
-    where something is otherwise than the moment before."""
+    """The queues from ``begin`` to ``until``, in seconds; each mapping is by queue.
+
+    ``demand``: GPUs of running and waiting jobs.
+    ``used``: GPUs of running jobs.
+    ``turn``: GPUs of the waiting job that is next by priority and age; 0 without one.
+    ``changed``: queues that differ from the moment before.
+    """
 
     begin: float
     until: float
@@ -32,7 +36,8 @@ class Moment:
 
 
 def moments(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[Moment]:
-    """In order, without gaps, from the first submission on; the mappings are valid until the next one is asked for."""
+    """Yield the moments in order, without gaps, from the first submission on. Each is valid until the next is
+    requested."""
     changes: list[tuple[float, str, Life, int, int, bool]] = []
     for name, some in by_queue.items():
         for life in some:
@@ -53,7 +58,8 @@ def moments(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[Mo
 
 
 def _of(name: str, life: Life, end_s: float) -> Iterator[tuple[float, str, Life, int, int, bool]]:
-    """When what it wants and uses is so many GPUs more or less, and whether it waits from then on."""
+    """Yield the instants at which the job's demand and use change, by how many GPUs, and whether it waits from then
+    on."""
     asked, over_s = life.arrival.all_gpus, end_s if life.ended_s is None else life.ended_s
     yield life.arrival.submit_s, name, life, asked, 0, True
     for run in life.runs:
@@ -64,7 +70,7 @@ def _of(name: str, life: Life, end_s: float) -> Iterator[tuple[float, str, Life,
 
 
 class _Line:
-    """The jobs of one queue that wait."""
+    """The waiting jobs of a queue."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, float, int, int]] = []
@@ -85,7 +91,7 @@ class _Line:
 
 
 BINS = 240
-"""Into how many equal stretches of the observation the shares over time are cut."""
+"""How many equal stretches of the observation the curves of shares have."""
 
 
 WINDOW_S = 3600.0
@@ -95,12 +101,14 @@ _LEAST_S = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Hours of one queue in all of which it had demand beyond its entitlement, of at least the job whose turn was next.
+    """The judged hours of a queue: its demand exceeded its entitlement by at least its next job, the whole hour long.
 
-    ``within``: of these ``count``, where what it used was its entitlement to 5 % and to the GPUs of that job, each a
-    mean over the hour; in the others it was ``short`` or ``over``, or had what was ``lent`` to it: it used more, and
-    for 95 % of the hour no other queue had a next job that its own entitlement would have held. ``worst``: the most
-    that it was short of its entitlement, as a part of that, whatever the job; 0 if it never was.
+    ``count``: all judged hours.
+    ``within``: hours in which its use was its entitlement, to 5 % and to the GPUs of that job (each a mean over the
+    hour).
+    ``short``, ``over``: hours with less or more use than that.
+    ``lent``: hours with more use, while for 95 % of the hour no other queue's next job fitted that queue's entitlement.
+    ``worst``: the largest shortfall, as a share of the entitlement, whatever the job; 0 if it never was short.
     """
 
     count: int = 0
@@ -112,14 +120,17 @@ class Windows:
 
 
 class Hours:
-    """Adds up what a queue was entitled to and used, hour by hour; time goes forward."""
+    """Sums a queue's entitlement and use by hour. Calls must go forward in time."""
 
     def __init__(self) -> None:
         self._sums: dict[int, list[float]] = {}
 
     def add(self, begin: float, until: float, entitled: float, used: float, turn: int, *, wanted: bool) -> None:
-        """It has demand beyond its entitlement; ``turn``: what the job asks for whose turn is next. ``wanted``: the
-        next job of another queue is within the entitlement of that one."""
+        """Add a stretch in which the demand exceeds the entitlement.
+
+        ``turn``: GPUs of the queue's next job.
+        ``wanted``: the next job of another queue is within that queue's entitlement.
+        """
         while begin < until:
             number = int(begin // WINDOW_S)
             edge = min(until, (number + 1) * WINDOW_S)
@@ -143,10 +154,14 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """One ClusterQueue in one run. ``nominal``: GPUs. GPU-hours: what it was ``entitled`` to, what it ``used``, and how
-    much it was ``short`` of its entitlement, moment by moment. Waiting times in seconds, until the gang is whole; None:
-    never. ``curve``: the mean GPUs that it used and was entitled to, over equal stretches of the observation.
-    ``windows``: the hours in which it had demand beyond its entitlement."""
+    """A ClusterQueue in one run.
+
+    ``nominal``: its quota in GPUs.
+    ``entitled``, ``used``, ``short``: GPU-hours of its entitlement, its use, and its shortfall summed over all moments.
+    ``p50_s``, ``p90_s``, ``max_s``: seconds of waiting until the gang is complete; None: never.
+    ``curve``: the mean GPUs that it used and was entitled to, over equal stretches of the observation.
+    ``windows``: the hours in which its demand exceeded its entitlement.
+    """
 
     queue: str
     nominal: int
@@ -164,8 +179,11 @@ class QueueShare:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """``jain``: the mean over time of Jain's index of what queues use beside what they are entitled to, while two or
-    more of them have demand; None if that never was."""
+    """The sharing in one run.
+
+    ``jain``: the mean over time of Jain's index of use by entitlement, while at least two queues have demand; None if
+    that never was.
+    """
 
     jain: float | None
     queues: tuple[QueueShare, ...]
@@ -173,7 +191,7 @@ class Fairness:
 
 @dataclass(slots=True)
 class _Sums:
-    """GPU-seconds of one queue, and the same by hours."""
+    """GPU-seconds of a queue, in total and by hour."""
 
     entitled: float = 0.0
     used: float = 0.0
@@ -187,14 +205,16 @@ class _Sums:
 
 
 def jain(shares: Sequence[float]) -> float:
-    """(sum x)^2 / (n sum x^2): 1 if all have the same, 1/n if one has all (Jain, Chiu and Hawe, DEC Research Report
-    TR-301, 1984). 1 if nobody has anything."""
+    """Jain's index (sum x)^2 / (n sum x^2): 1 if all shares are equal, or all 0; 1/n if one queue has everything.
+
+    Jain, Chiu and Hawe, DEC Research Report TR-301, 1984.
+    """
     squares = sum(one * one for one in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
 
 def entitlements(partition: Partition, demand: Mapping[str, int]) -> dict[str, float]:
-    """Of each queue with demand, in GPUs. A queue without nominal quota counts like one with a single GPU."""
+    """The entitlement of each queue with demand, in GPUs. A queue without nominal quota weighs like one GPU."""
     most = {name: min(demand[name], stake.most) for name, stake in partition.stakes.items() if demand.get(name)}
     if sum(most.values()) <= partition.gpus:
         return {name: float(amount) for name, amount in most.items()}
@@ -210,7 +230,7 @@ def entitlements(partition: Partition, demand: Mapping[str, int]) -> dict[str, f
 
 
 def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairness:
-    """Of a course that has been played."""
+    """The sharing of a finished run."""
     partitions = queueing.partitions()
     stakes = {name: stake for one in partitions for name, stake in one.stakes.items()}
     by_queue: dict[str, list[Life]] = {name: [] for name in stakes}
@@ -240,7 +260,7 @@ def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairnes
 
 
 def _claimed(moment: Moment, entitled: Mapping[str, float], partition: Partition, besides: str) -> bool:
-    """Whether a queue is entitled to its next job as a whole."""
+    """Whether another queue is entitled to its next job as a whole."""
     others = (name for name in partition.stakes if name != besides and moment.turn[name])
     return any(moment.used[name] + moment.turn[name] <= entitled[name] for name in others)
 

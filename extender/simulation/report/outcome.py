@@ -15,14 +15,17 @@ from extender.simulation.report.quantiles import quantile, spread
 from policies.model import CLIQUE, Node
 
 _PRIORITIES = 5
-"""So many are told apart, the highest; the others are told as one."""
+"""How many of the highest priorities get rows of their own; the others share one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of the jobs of a priority, or of those of them that are ``gangs`` of several pods; None: of all lower ones. In
-    seconds, ``waited`` until they were whole for the first time, ``took`` from submission to the
-    end, each as the median, the 95th percentile and the longest; None: never."""
+    """Times of the jobs of a priority, or of their ``gangs`` of several pods, in seconds.
+
+    ``priority``: None for all lower ones.
+    ``waited``: until the gang was complete for the first time. ``took``: from submission to the end. Each is the
+    median, the 95th percentile and the longest; None: never.
+    """
 
     priority: int | None
     gangs: bool
@@ -33,7 +36,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """``evictions`` of so many ``jobs``, and at most so many of one of them."""
+    """The evictions of a run: how many, of how many ``jobs``, and the ``most`` of one job."""
 
     evictions: int = 0
     jobs: int = 0
@@ -50,7 +53,7 @@ NOBODY = Preempted()
 
 
 def preempted(lives: Sequence[Life]) -> Preempted:
-    """Of a course that has been played."""
+    """The evictions of a finished run."""
     counts = [life.evictions for life in lives if life.evictions]
     priorities = sorted({life.arrival.priority for life in lives}, reverse=True)
     found = []
@@ -83,9 +86,9 @@ SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Jobs of a size, more than half of ``most_gpus`` up to all of them: from submission until the gang was whole.
+    """Waiting times of jobs of a size (more than half of ``most_gpus``, up to all), from submission to a complete gang.
 
-    0 stands for jobs of all sizes. A job that never was whole has waited for ever: None stands for that.
+    ``most_gpus``: 0 for jobs of all sizes. A job whose gang was never complete has waited endlessly, which is None.
     """
 
     most_gpus: int
@@ -97,17 +100,21 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run of one scheduler. GPU-hours of the uses and the free ones add up to all GPUs over
-    ``observed_s``.
+    """A run of one scheduler. GPU-hours of the uses and the free ones add up to all GPUs over ``observed_s``.
 
-    ``held``: without work, which is ``held_in_vain`` by gangs that never became complete, and ``rendezvous`` by members
-    whose gang became complete later. Pods that fail and are made anew are another gang. ``never_started``: jobs of
-    which no gang was ever whole. ``makespan_s``: None unless all completed. ``window_s``: while jobs arrived.
-    ``held_at_most``: GPUs held without work at the worst moment. ``utilisation``: the productive share of all GPUs
-    while jobs arrived, None if all came at once. ``overall``: jobs of all sizes. ``spans``: (domains, gangs) of
-    several pods that started, by the number of NVLink domains that they were in, where a node in none counts as one;
-    None without such domains. ``scattered``: those of them in more domains than an empty cluster would have needed.
-    ``lost``: work of evicted jobs that had to be done again, and what they did until they had gone.
+    ``held``: GPU-hours without work: ``held_in_vain`` and ``rendezvous`` together.
+    ``held_in_vain``: held by gangs that never became complete. Pods that fail and are remade are another gang.
+    ``rendezvous``: held by members whose gang became complete later.
+    ``never_started``: jobs of which no gang was ever complete.
+    ``makespan_s``: None unless all completed.
+    ``window_s``: while jobs arrived.
+    ``held_at_most``: GPUs held without work at the worst moment.
+    ``utilisation``: the productive share of all GPUs while jobs arrived; None if all came at once.
+    ``overall``: jobs of all sizes.
+    ``spans``: (domains, gangs) of started gangs of several pods, by their number of NVLink domains. A node in no domain
+    counts as one. None without such domains.
+    ``scattered``: gangs in more domains than an empty cluster would have needed.
+    ``lost``: work of evicted jobs that had to be repeated, and their work until they had ended.
     """
 
     scheduler: str
@@ -139,15 +146,18 @@ class Figures:
 
     @property
     def drain_s(self) -> float | None:
-        """From the last submission to the end of the last job; None unless all completed."""
+        """Seconds from the last submission to the end of the last job; None unless all completed."""
         return None if self.makespan_s is None else self.makespan_s - self.window_s
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The figures, and the steps that a picture needs. ``gangs``: sizes, as in ``Waits``, with jobs of several pods.
-    ``fairness``: None where there are no queues. ``reasons``: why each job that never started waits, as Muster
-    says it."""
+    """The figures, and the steps for a picture.
+
+    ``gangs``: sizes, as in ``Waits``, with jobs of several pods.
+    ``fairness``: None without queues.
+    ``reasons``: Muster's reason for each job that never started.
+    """
 
     figures: Figures
     steps: Sequence[Step]
@@ -160,7 +170,7 @@ class Outcome:
 def outcome(
     scheduler: str, course: Course, nodes: Sequence[Node], queueing: Queueing | None = None, *, spans: bool = True
 ) -> Outcome:
-    """Of a course that has been played. ``spans``: whether its pods were on nodes at all."""
+    """The outcome of a finished run. ``spans``: whether its pods were on nodes."""
     end_s, gpus, lives = course.observed_s, gpus_of(nodes), course.lives
     steps = course.account.steps()
     hours = _hours(steps, end_s)
@@ -208,7 +218,7 @@ def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, 
 
 
 class Domains:
-    """How many NVLink domains a set of nodes is in; a node in none is one by itself."""
+    """Counts NVLink domains of nodes; a node in none counts as one."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._of = {node.name: node.labels.get(CLIQUE, node.name) for node in nodes}
@@ -219,7 +229,7 @@ class Domains:
         return len({self._of[name] for name in names})
 
     def fewest(self, gpus: int, pods: int) -> int:
-        """How many of them so many pods need when the cluster is empty."""
+        """How many domains that many pods need in an empty cluster."""
         left = pods
         for number, slots in enumerate(self._slots_of(gpus), 1):
             left -= slots
@@ -253,7 +263,7 @@ def _waits(most_gpus: int, waited: Sequence[float]) -> Waits:
 
 
 def _hours(steps: Sequence[Step], end_s: float) -> list[float]:
-    """GPU-hours of the uses until then."""
+    """GPU-hours of the uses until ``end_s``."""
     if not end_s:
         return [0.0] * len(Use)
     (means,) = binned([step for step in steps if step[0] <= end_s], end_s, 1)

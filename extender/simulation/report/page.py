@@ -1,6 +1,4 @@
-"""The report as one self-contained HTML page with its style: figures, pictures and how they came about; no script,
-nothing fetched.
-"""
+"""The report as one self-contained HTML page: figures, pictures and their origin, without scripts or downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from extender.simulation.report.tables import (
 )
 from extender.simulation.report.verdict import longer_waits, verdict
 
-# The colours of Okabe and Ito, or close to them: told apart by people who see red and green alike, and by their light.
+# The colours of Okabe and Ito, or close to them: they differ for people who see red and green alike, and in lightness.
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --card: #f6f8fa;
   --productive: #56b4e9; --starting: #e6c700; --held: #c44400; --lost: #9a5fb5; --free: #eaeef2;
@@ -90,7 +88,7 @@ _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--fr
 
 
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
-    """The whole page; ``price`` in USD per GPU-hour."""
+    """The whole page. ``price``: USD per GPU-hour."""
     figures = [one.figures for one in outcomes]
     every = [*tables(figures, price), *never_started(outcomes), *preempted_tables(outcomes)]
     every += fairness_tables(outcomes)
@@ -113,7 +111,7 @@ def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
 
 
 def snapshot_page(title: str, facts: Sequence[str], found: Sequence[Table]) -> str:
-    """What Muster would do with a cluster: sentences, and a table for each kind of answer."""
+    """The page of Muster's decisions for a cluster: sentences, and a table for each kind of answer."""
     told = (f'<p class="facts">{escape(fact)}</p>' for fact in facts)
     shown = (_table(table) if table.rows else f"<h3>{escape(table.title)}: none</h3>" for table in found)
     return _document(title, [f"<h1>{escape(title)}</h1>", *told, *shown])
@@ -135,7 +133,7 @@ def _facts(about: Input, one: Figures) -> str:
 
 
 def _rules(figures: Sequence[Figures]) -> list[tuple[str, str]]:
-    """Returns how each scheduler of the page decides, in a sentence."""
+    """The rule of each scheduler on the page, in a sentence."""
     return [(one.scheduler, _RULES[one.scheduler]) for one in figures if one.scheduler in _RULES]
 
 
@@ -265,7 +263,7 @@ def _table(table: Table) -> str:
 
 
 def _pictures(draw: Callable[..., str]) -> list[str]:
-    """Returns the picture for a wide screen and for a phone; the style shows one of them."""
+    """The picture for a wide screen and for a phone; the style shows one of them."""
     return [
         f'<div class="wide">{_scroll(draw())}</div>',
         f'<div class="narrow phone">{_scroll(draw(phone=True))}</div>',
@@ -273,5 +271,5 @@ def _pictures(draw: Callable[..., str]) -> list[str]:
 
 
 def _scroll(wide: str) -> str:
-    """On a narrow screen it is moved sideways by itself, and the page stays where it is."""
+    """A container that scrolls sideways on a narrow screen, while the page stays in place."""
     return f'<div class="scroll">{wide}</div>'

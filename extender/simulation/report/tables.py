@@ -1,4 +1,4 @@
-"""The outcome of several schedulers on the same jobs, side by side: as tables for people and as values for programs."""
+"""The outcomes of several schedulers on the same jobs, side by side: tables for people, values for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SHARES = "Shares of the queues: GPU-hours that each used, and what it was short 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``rows`` have a cell for each of ``columns``; the first is a heading. ``words``: the others are no figures."""
+    """A table. ``rows``: a cell for each column, the first a heading. ``words``: the other cells are text, not
+    figures."""
 
     title: str
     columns: tuple[str, ...]
@@ -33,9 +34,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What was simulated, in words and numbers, and by which version of Muster.
+    """The simulated input, in words and numbers, and the version of Muster.
 
-    ``load``: infinite when all jobs were submitted at once.
+    ``load``: infinite if all jobs were submitted at once.
     """
 
     jobs: str
@@ -50,13 +51,13 @@ class Input:
 
 
 def tables(figures: Sequence[Figures], price: float) -> list[Table]:
-    """The runs side by side; ``price`` in USD per GPU-hour."""
+    """The runs side by side. ``price``: USD per GPU-hour."""
     found = [waiting(figures), uses(figures, price)]
     return [*found, spans(figures)] if any(one.spans for one in figures) else found
 
 
 def waiting(figures: Sequence[Figures]) -> Table:
-    """Median and 95th percentile of the waiting time, by gang size and scheduler."""
+    """The median and 95th percentile of the waiting time, by gang size and scheduler."""
     sizes = zip(*(one.waits for one in figures), strict=True)
     rows = [(size_words(waits[0].most_gpus), f"{waits[0].jobs:,}", *map(waited, waits)) for waits in sizes]
     rows.append(("all", f"{figures[0].jobs:,}", *(waited(one.overall) for one in figures)))
@@ -65,7 +66,7 @@ def waiting(figures: Sequence[Figures]) -> Table:
 
 
 def uses(figures: Sequence[Figures], price: float) -> Table:
-    """What became of the jobs and of the GPUs."""
+    """The outcome of the jobs, and the use of the GPUs."""
     rows: list[tuple[str, Callable[[Figures], str]]] = [
         ("Jobs completed", lambda one: f"{one.completed:,} of {one.jobs:,}"),
         ("Jobs that never started", lambda one: f"{one.never_started:,}"),
@@ -89,7 +90,7 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
 
 
 def spans(figures: Sequence[Figures]) -> Table:
-    """In how many NVLink domains the gangs of several pods were."""
+    """The number of NVLink domains of each gang of several pods."""
     placed = [(one, dict(one.spans)) for one in figures if one.spans is not None]
     counts = sorted({count for _, spanned in placed for count in spanned})
     rows = [(f"{count}", *(f"{spanned.get(count, 0):,}" for _, spanned in placed)) for count in counts]
@@ -99,7 +100,7 @@ def spans(figures: Sequence[Figures]) -> Table:
 
 
 def never_started(outcomes: Sequence[Outcome]) -> list[Table]:
-    """Which jobs Muster never starts, and why."""
+    """The jobs that Muster never starts, and why."""
     found = []
     for one in outcomes:
         if some := list(one.reasons.items())[:_SHOWN]:
@@ -110,7 +111,7 @@ def never_started(outcomes: Sequence[Outcome]) -> list[Table]:
 
 
 def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str, Any]:
-    """Everything, for programs; ``curve`` has the mean GPUs in each use over equal stretches of the observation."""
+    """All results for programs. ``curve``: the mean GPUs in each use over equal stretches of the observation."""
     schedulers = []
     for one in outcomes:
         curve = binned(one.steps, one.figures.observed_s, CURVE_BINS) if one.figures.observed_s else []
@@ -123,13 +124,13 @@ def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str
 
 
 def size_words(most_gpus: int) -> str:
-    """2 -> "2", 8 -> "5-8"."""
+    """The range of a size: 2 -> "2", 8 -> "5-8"."""
     least = most_gpus // 2 + 1
     return f"{most_gpus}" if least >= most_gpus else f"{least}-{most_gpus}"
 
 
 def duration(seconds: float | None) -> str:
-    """Three figures at most, for people: 0 s, 42 s, 3.5 min, 12.4 h, 9.2 d; None: never."""
+    """A duration with at most three figures, for people: 0 s, 42 s, 3.5 min, 12.4 h, 9.2 d; None: never."""
     if seconds is None:
         return "never"
     if seconds < 100:
@@ -141,12 +142,12 @@ def duration(seconds: float | None) -> str:
 
 
 def waited(one: Waits) -> str:
-    """Median and 95th percentile."""
+    """The median and the 95th percentile."""
     return f"{duration(one.median_s)} / {duration(one.p95_s)}"
 
 
 def counted(count: int, thing: str) -> str:
-    """1 job, 2 jobs, 15,802 jobs."""
+    """A count with its noun: 1 job, 2 jobs, 15,802 jobs."""
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
@@ -159,7 +160,7 @@ def hours(amount: float) -> str:
 
 
 def preempted_tables(outcomes: Sequence[Outcome]) -> list[Table]:
-    """None where nobody was evicted, and all have one priority."""
+    """The tables of preemption; empty if no job was evicted and all have one priority."""
     found = [one.preempted for one in outcomes]
     names = tuple(one.figures.scheduler for one in outcomes)
     evicted = any(one.evictions for one in found)
@@ -203,7 +204,7 @@ def _told(times: tuple[float | None, ...]) -> str:
 
 
 def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
-    """None where there are no queues."""
+    """The tables of queues; empty without queues."""
     found = [(one.figures.scheduler, one.fairness) for one in outcomes if one.fairness is not None]
     if not found:
         return []

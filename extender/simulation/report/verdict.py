@@ -1,4 +1,4 @@
-"""The result of a comparison in sentences: the answer to what was asked, what Muster gains, and who waits longer."""
+"""The result of a comparison in sentences: the answer to the question, Muster's gains, and which jobs wait longer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from extender.simulation.report.tables import counted, duration, hours, size_wor
 
 MUSTER, ORDERED, BOUND = "muster", "fifo", "ideal"
 CHANGED = f"{MUSTER}, "
-"""How the name begins of Muster with other settings, which is what was asked about."""
+"""The prefix of the name of Muster with changed settings, which are the subject of the question."""
 _FACTOR, _LEAST_S = 1.1, 60.0
-"""A percentile is called longer from these on: less is chance."""
+"""From which factor and difference on a percentile counts as longer; smaller ones are chance."""
 _QUANTILES = (("median", "median_s"), ("95th percentile", "p95_s"))
 
 
 def verdict(outcomes: Sequence[Outcome], price: float) -> str:
-    """Returns a few sentences: what a changed setting does, who starts all jobs, what is held without work, how long
-    jobs wait."""
+    """Sentences on a changed setting, on who starts all jobs, on GPUs held without work, and on waiting times."""
     muster = _ours(outcomes)
     ours = muster.figures
     asked = [one for one in outcomes if one is not muster and one.figures.scheduler.startswith(CHANGED)]
@@ -32,7 +31,7 @@ def verdict(outcomes: Sequence[Outcome], price: float) -> str:
 
 
 def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
-    """A sentence or two for each scheduler that lets jobs of some size wait less than Muster does, with the reason."""
+    """A sentence or two for each scheduler with which jobs of some size wait less than with Muster, and why."""
     ours = _ours(outcomes)
     found = []
     for other in outcomes:
@@ -48,14 +47,14 @@ def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _ours(outcomes: Sequence[Outcome]) -> Outcome:
-    """Returns the outcome that is compared with the others."""
+    """The outcome that the others are compared with."""
     by_name = {one.figures.scheduler: one for one in reversed(outcomes)}
     changed = [one for name, one in by_name.items() if name.startswith(CHANGED)]
     return by_name.get(MUSTER) or next(iter(changed), outcomes[0])
 
 
 def _change(changed: Outcome, muster: Outcome, price: float) -> str:
-    """Returns what Muster does with the changed settings, beside Muster without the change."""
+    """The effect of changed settings, compared with Muster without the change."""
     after, before = changed.figures, muster.figures
     setting = after.scheduler.removeprefix(CHANGED)
     unchanged = replace(muster, figures=replace(before, scheduler=after.scheduler), steps=changed.steps)
@@ -105,7 +104,7 @@ def _size(one: Waits) -> str:
 
 
 def _against(mine: Waits, theirs: Waits, *, longer: bool = True) -> str:
-    """Returns both times for each percentile that is notably longer (else: shorter) in ``mine``."""
+    """Both times for each percentile that is notably longer in ``mine``; with ``longer`` False: shorter."""
     named = _longer_quantiles(mine, theirs) if longer else _longer_quantiles(theirs, mine)
     shown = [
         f"{name} {duration(getattr(mine, field))} against {duration(getattr(theirs, field))}"
@@ -128,7 +127,7 @@ def _above(mine_s: float | None, theirs_s: float | None) -> bool:
 
 
 def _why(ours: Outcome, other: Outcome, worse: Sequence[Waits]) -> Iterator[str]:
-    """The reasons that the figures of both support."""
+    """Yield the reasons that the figures of both support."""
     mine, theirs = ours.figures, other.figures
     if ours.fairness is not None and not theirs.scheduler.startswith(CHANGED):
         yield f"With {mine.scheduler} a job waits for the quota of its queue, too."
