@@ -1,4 +1,4 @@
-"""The composition root: builds the parts of one running extender, connects them, and stops them in order."""
+"""The composition root: build the parts of one running extender, connect them, and stop them in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from extender.runtime.verifier import Verifier, tell_drift
 
 log = logging.getLogger("muster")
 
-# Of requests that are not complete, besides one of the largest.
+# Bytes of incomplete requests, besides one of the largest.
 _ARRIVING_BYTES = 64 << 20
 _OTHER_FILES = 256
 
@@ -157,7 +157,7 @@ def _server(app: App, settings: Settings, metrics: Metrics, credentials: Credent
 
 
 def _files_for_callers(settings: Settings) -> int:
-    """How many connections the limit on open files leaves: where it is reached, nobody is let in at all."""
+    """How many connections the limit on open files leaves. Once it is reached, no caller can connect."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -181,7 +181,7 @@ def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[
 
 
 async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
-    """SIGTERM, Ctrl-C, or a core that cannot go on. Held binds are failed first, or the server would wait for them."""
+    """Stop on SIGTERM, Ctrl-C, or a failed core. Held binds are failed first; the server would wait for them."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -195,12 +195,12 @@ async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are handled by the application: it has binds to fail before the server stops."""
+        """Leave signals to the application, which has binds to fail before the server stops."""
         yield
 
 
 def _listen(host: str, port: int, setting: str) -> socket.socket:
-    """``setting``: what that port is called."""
+    """Listen on that address. ``setting``: the name of the port's setting. Raises StartError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,8 +1,8 @@
-"""The health probe of the manifests: asks the Muster on this machine for its health (`python -m extender.probe`).
+"""The health probe of the manifests: ask the Muster on this machine for its health (`python -m extender.probe`).
 
-A kubelet starts it every few seconds, so it imports the standard library, the reader of YAML files and the table of
-old names, and none of Muster's other modules: their imports cost more than a second of processor time. It does not
-check the settings, which Muster itself does when it starts.
+A kubelet starts it every few seconds. So it imports only the standard library, the reader of YAML files and the table
+of old names. Muster's other modules cost more than a second of processor time to import. It does not check the
+settings, which Muster itself does when it starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProbeError(Exception):
 
 
 class Listener(NamedTuple):
-    """Where Muster listens, as in its settings. The files are in PEM format."""
+    """The address on which Muster listens, as in its settings. The files are in PEM format."""
 
     host: str = "127.0.0.1"
     port: int = 10290
@@ -40,7 +40,7 @@ class Listener(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Host by which a process on this machine finds it."""
+        """The host by which a process on this machine finds Muster."""
         return _ANY.get(self.host, self.host)
 
     @property
@@ -50,7 +50,7 @@ class Listener(NamedTuple):
 
 
 def ask(listener: Listener, *, ready: bool) -> tuple[bool, str]:
-    """Whether it is well, and what it says: ready to answer kube-scheduler, or alive. Raises ProbeError."""
+    """Whether Muster is well, and its text. ``ready``: to answer kube-scheduler; else only alive. Raises ProbeError."""
     page = "/readyz" if ready else "/healthz"
     if listener.cert is None:
         connection = HTTPConnection(listener.address, listener.port, timeout=_ANSWER_S)
@@ -67,7 +67,7 @@ def ask(listener: Listener, *, ready: bool) -> tuple[bool, str]:
 
 
 def listener_from(path: str | None, environment: Mapping[str, str]) -> Listener:
-    """From the settings file and, before it, MUSTER_* variables. Raises ProbeError."""
+    """The listener by the settings file, overridden by MUSTER_* variables. Raises ProbeError."""
     values = _read(path) if path is not None else {}
     given = {name.lower(): value for name, value in environment.items()}
     given = {name.removeprefix("muster_"): value for name, value in given.items() if name.startswith("muster_")}
@@ -76,14 +76,14 @@ def listener_from(path: str | None, environment: Mapping[str, str]) -> Listener:
     values |= {name: given[name] for name in _SETTINGS if name in given}
     defaults = Listener()
     port = values.get("listen_port", defaults.port)
-    if not str(port).isdecimal() or len(str(port)) > 5:  # a longer one overflows where it is connected to
+    if not str(port).isdecimal() or len(str(port)) > 5:  # a longer number overflows in the connect call
         raise ProbeError(f"listen_port: {port!r} is not a port")
     files = (str(values[name]) if values.get(name) else None for name in _SETTINGS[2:])
     return Listener(str(values.get("listen_host", defaults.host)), int(port), *files)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code. 0: it is well. 1: it says that it is not. 2: it could not be asked."""
+    """Run the probe. Exit code 0: Muster is well; 1: it answers that it is not; 2: it could not be asked."""
     parser = ArgumentParser("python -m extender.probe", description="Ask the Muster on this machine how it is.")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--ready", action="store_true", help="has it read the cluster? (the default)")
@@ -100,13 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _why(error: Exception) -> str:
-    """In words without numbers. Only the standard library: the probe starts every few seconds."""
+    """The error in words, without numbers. Only the standard library: the probe starts every few seconds."""
     known = isinstance(error, ConnectionError) and error.errno
     return os.strerror(known).lower() if known else str(error) or type(error).__name__
 
 
 def _trust(listener: Listener) -> ssl.SSLContext:
-    """Shows the server's own certificate, and trusts the authority of the callers.
+    """A context with the server's own certificate that trusts the authority of the callers.
 
     The server's name is not compared: the probe asks 127.0.0.1, which need not be in the certificate.
     """

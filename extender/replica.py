@@ -1,8 +1,8 @@
-"""One replica: it follows the cluster all the time, and acts while it leads.
+"""A replica: it follows the cluster all the time, and acts while it leads.
 
-Taking over is a restart without the reading: a new core learns everything from what the reflectors know, and goes on
-from what is bound. So is losing the lead, after which the new core is silent. Nothing is carried over from one term to
-the next but the API objects, so a takeover cannot go wrong in a way in which a restart goes right.
+A takeover is a restart without the reading: a new core learns everything from what the reflectors know, and continues
+from what is bound. The loss of the lead is the same, after which the new core is silent. Only the API objects carry
+over from one term to the next. So a takeover cannot fail in a way in which a restart succeeds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Replica:
         workload_objects: bool = True,
         capacity: Capacity | None = None,
     ) -> None:
-        """``capacity``: how nodes of elastic flavors are asked for, where there are such."""
+        """``capacity``: settings for requesting nodes of elastic flavors, if there are any."""
         self._runner = runner
         self._sight = sight
         self._kube = kube
@@ -79,16 +79,16 @@ class Replica:
         )
 
     def objects(self) -> Iterator[Event]:
-        """What the core was shown of each object that is there now, in the order of a start."""
+        """Yield the events of each existing object that the core was shown, in the order of a start."""
         known = [follower.replay() for follower in self._followers]
         shown = (self._runner.quarantine.as_shown(*one) for one in chain.from_iterable(known))
         return (event for event in shown if event is not None)
 
     def restart_core(self) -> None:
-        """Go on with a new core that learns everything from the objects, as at a takeover: for one that acts.
+        """Replace an acting core by a new one that learns everything from the objects, as at a takeover.
 
-        It happens in this process. Drift is in the core alone, and nothing of the old one is kept; the objects that the
-        watches have shown are read by no other code than after a restart of the process.
+        This happens within the process. Drift is in the core alone, and nothing of the old core is kept. The objects
+        that the watches have shown are read by the same code as after a restart of the process.
         """
         if self._tasks is not None and self._runner.acting.is_set():
             self._kube.behind = True
@@ -98,7 +98,7 @@ class Replica:
             garbage.keep()
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._tasks = group
             for follower in self._followers:
@@ -119,7 +119,7 @@ class Replica:
             await self._serve_terms(leadership, group)
 
     def _acting(self) -> Engine | None:
-        """The core, while it decides."""
+        """The core while it decides; None otherwise."""
         return self._runner.core if self._runner.acting.is_set() else None
 
     async def _serve_terms(self, leadership: Leadership, group: asyncio.TaskGroup) -> None:
@@ -143,8 +143,10 @@ class Replica:
             garbage.keep()
 
     async def _catch_up(self) -> None:
-        """A watch that lags may have yet to show the last Binding of the former leader: until it has, a gang that is
-        whole looks as if its start had broken off."""
+        """Wait until the watch of pods has caught up with the present.
+
+        Until then it may lack the last Binding of the former leader, and a complete gang would seem to be partly bound.
+        """
         while True:
             try:
                 await self._pods.catch_up()

@@ -1,7 +1,7 @@
-"""Names that were released and have another one now: docs/upgrade.md has the rule, and docs/names.md the names.
+"""Released names that have been replaced. docs/upgrade.md has the rule, and docs/names.md the names.
 
-An option of a command needs no entry to be read, only its second name in ``typer.Option``; a key of objects has to be
-read under both names where it is read. Their entries let the test of names pass.
+An old option of a command only needs its second name in ``typer.Option``. An old key of objects has to be read where
+the key is read. Their entries here let the test of names pass.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ SETTINGS = "settings"
 
 
 class Alias(NamedTuple):
-    """``name``: what it is called now. ``until``: the release in which the old name may go."""
+    """The replacement of a name. ``name``: the present name. ``until``: the release in which the old name may go."""
 
     name: str
     until: str
 
 
 ALIASES: dict[str, dict[str, Alias]] = {SETTINGS: {}}
-"""Kind of docs/names.md -> the old name -> its alias."""
+"""The kind in docs/names.md -> old name -> its alias."""
 
 
 def rename_settings(values: MutableMapping[str, Any], prefix: str = "") -> list[str]:
-    """Put settings of a file, or variables with that prefix, under the names that they have now, with a warning.
+    """Rename old settings of a file, or variables with that prefix, to their present names, with a warning.
 
     Returns a sentence for each that is there under both names.
     """

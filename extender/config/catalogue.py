@@ -1,4 +1,4 @@
-"""The policies that settings can name: ours, and those that installed packages offer as ``muster.policies``."""
+"""The policies that settings can name: Muster's, and the ones that installed packages offer as ``muster.policies``."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _OURS: Mapping[str, type] = {
 }
 
 _BETWEEN_QUEUES: Mapping[str, type[QueueOrder]] = {"proportion": Proportion, "drf": Drf}
-"""Those that order queues, too."""
+"""Policies that also order queues."""
 
 
 def policy(name: str, method: str) -> Any:
-    """The policy of that name, which must answer what ``method`` asks. Raises ValueError with those that are known."""
+    """The policy of that name, which must have that method. Raises ValueError that lists the known ones."""
     found = _OURS.get(name) or _foreign(name)
     if found is None or not callable(getattr(found, method, None)):
         ours = [known for known, policy in _OURS.items() if hasattr(policy, method)]
@@ -54,12 +54,12 @@ def policy(name: str, method: str) -> Any:
 
 
 def orders_queues(queue_policy: str) -> bool:
-    """Whether that policy says which of two queues comes first."""
+    """Whether that policy decides which of two queues comes first."""
     return queue_policy in _BETWEEN_QUEUES
 
 
 def policies(queue: str, topology: str, scores: Mapping[str, int]) -> Policies:
-    """The policies of these names; ``scores`` are weights. Raises ValueError."""
+    """The policies of these names; ``scores``: names and weights. Raises ValueError."""
     weighted = [(policy(name, "score"), weight) for name, weight in scores.items()]
     between = _BETWEEN_QUEUES[queue]() if orders_queues(queue) else None
     return Policies(policy(queue, "order"), policy(topology, "domains"), WeightedSum(weighted), between)

@@ -1,4 +1,4 @@
-"""The setting ``job_kinds``: kinds of jobs that Muster does not know by itself, said by the places in their objects."""
+"""The setting ``job_kinds``: kinds of jobs that Muster has no code for, described by the places in their objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 MOST_PODS = 10_000
-"""Of one podset: as many as can be planned together."""
+"""Most pods of a podset: as many as can be planned together."""
 KNOWN = {
     "batch": ("Job",),
     "jobset.x-k8s.io": ("JobSet",),
@@ -21,7 +21,7 @@ KNOWN = {
     "apps": ("StatefulSet", "Deployment", "ReplicaSet"),
     "leaderworkerset.x-k8s.io": ("LeaderWorkerSet",),
 }
-"""The kinds that Muster knows by itself, by group."""
+"""The kinds that Muster has code for, by group."""
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _GROUP = rf"(?=.{{1,253}}/){_LABEL}(\.{_LABEL})*"
 _FIELD = r"[A-Za-z_][A-Za-z0-9_-]{0,62}"
@@ -31,7 +31,7 @@ _KEY = rf"((?=.{{1,253}}/){_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([A-Za-z0-9_.-]{{0,
 
 
 def _like(pattern: str, what: str) -> Callable[[str], str]:
-    """Text of that pattern; ``what`` says what else it should be."""
+    """A check for text of that pattern. ``what``: describes the pattern in the error."""
     known = re.compile(pattern, re.ASCII)
 
     def checked(text: str) -> str:
@@ -74,7 +74,7 @@ class _Said(BaseModel):
 
 
 class PodSetPlaces(_Said):
-    """One pod template of such a job."""
+    """A pod template of such a job."""
 
     name: Name = Field(description="Told apart by this name; different in each podset of the kind.")
     template: Path = Field(description="Path of the pod template: metadata and spec.")

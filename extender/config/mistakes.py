@@ -1,4 +1,4 @@
-"""What is wrong with settings, as sentences for who wrote them."""
+"""Faults in settings, as sentences for their author."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOLD = {
     "too_long": "it has too many entries: at most {max_length}",
     "string_too_long": "it should have at most {max_length} characters",
 }
-"""What pydantic says in words of its own, by the type of its error."""
+"""Replacements for pydantic's messages, by type of error."""
 _SHOULD_BE = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -40,26 +40,26 @@ _SHOULD_BE = {
     "greater_than_equal": "at least {ge:,g}",
     "less_than_equal": "at most {le:,g}",
 }
-"""The same, where what is written there is said besides."""
+"""Replacements that also quote the value."""
 _GONE = {"node_loss": "a job under which a node is lost is always started over as a whole"}
-"""Settings that there were, and why there is nothing to set any more."""
+"""Settings that no longer exist, and why nothing replaces them."""
 _CHOICE = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
-"""A pattern that allows some words. Every other pattern of a setting is that of a name."""
+"""Matches a pattern that allows some words. Every other pattern of a setting is that of a name."""
 _LONGEST = 60
 PREFIX = "MUSTER_"
 _LIKENESS = 0.8
-"""Less than this, and it may be somebody else's: MUSTER_URL, or what Kubernetes says of a Service called muster."""
+"""The least likeness to one of Muster's variables. Others may be foreign: MUSTER_URL, or those of a Service muster."""
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> str:
-    """One line for each. A list is not blamed beside the entries of it that are wrong."""
+    """A line for each fault. A list is not blamed besides its entries."""
     found = error.errors()
     blamed = {one["loc"][:depth] for one in found for depth in range(1, len(one["loc"]))}
     return "\n".join(_mistake(one, model) for one in found if one["loc"] not in blamed)
 
 
 def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """Without a name if it is wrong with several settings together."""
+    """The fault of one setting; without a name if several settings contradict each other."""
     where, said = ".".join(map(str, error["loc"])), _said(error)
     if error["type"] == "extra_forbidden":
         above, name = error["loc"][:-1], str(error["loc"][-1])
@@ -93,7 +93,7 @@ def _shown(value: Any) -> str:
 
 
 def _names(model: type[BaseModel], above: tuple[int | str, ...]) -> Iterator[str]:
-    """Those that there are at that place; none inside lists."""
+    """Yield the names of the settings at that place; none inside lists."""
     inner: Any = model
     for part in above:
         field = inner.model_fields.get(part)
@@ -104,7 +104,7 @@ def _names(model: type[BaseModel], above: tuple[int | str, ...]) -> Iterator[str
 
 
 def unread(environment: Mapping[str, str], model: type[BaseModel]) -> Iterator[str]:
-    """A sentence for each."""
+    """Yield a sentence for each variable that nothing reads."""
     fields = model.model_fields
     inside = {
         f"{name}_{inner}": name

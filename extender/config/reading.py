@@ -1,4 +1,4 @@
-"""YAML files that people write. Every error is one sentence."""
+"""Read YAML files that people write. Every error is one sentence."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import yaml
 from policies.words import twice
 
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
-"""What PyYAML raises. ValueError: bytes that are no text, or a date like 2026-99-99. RecursionError: deep nesting."""
+"""The errors of PyYAML. ValueError: bytes that are no text, or a date like 2026-99-99. RecursionError: deep nesting."""
 MOST_REPEATED = 10_000
-"""Values that the aliases of one document may repeat. Thirty lines of nested aliases repeat billions."""
+"""Most values that the aliases of a document may repeat. Thirty lines of nested aliases can repeat billions."""
 
 
 class RefusedYamlError(ValueError):
-    """YAML that is not taken: a mapping has a key twice, or aliases repeat more values than ``MOST_REPEATED``."""
+    """Refused YAML: a mapping has a key twice, or aliases repeat more values than ``MOST_REPEATED``."""
 
 
 class Loader(yaml.SafeLoader):
-    """Raises RefusedYamlError for two equal keys, as kubectl does, and for too many aliases before anything is made of
-    the document."""
+    """A safe loader that raises RefusedYamlError for two equal keys, as kubectl does, and for too many aliases.
+
+    Aliases are counted before the document is built.
+    """
 
     def compose_document(self) -> yaml.Node | None:
         document = super().compose_document()
@@ -37,21 +39,21 @@ class Loader(yaml.SafeLoader):
 
 
 class UnreadableYamlError(ValueError):
-    """The file is not there, or is no YAML; the message says which file, and why."""
+    """The file is missing, or is no YAML; the message names the file and the fault."""
 
 
 def parse_yaml(text: str | bytes, loader: type[Loader] = Loader) -> Any:
-    """Return the one document in it, None if there is none. Raises one of ``NOT_YAML``."""
+    """The only document in the text; None if there is none. Raises one of ``NOT_YAML``."""
     return yaml.load(text, loader)  # noqa: S506 - it is a safe one
 
 
 def parse_documents(text: str | bytes) -> Iterator[Any]:
-    """Each document in it. Raises one of ``NOT_YAML``."""
+    """Each document in the text. Raises one of ``NOT_YAML``."""
     return yaml.load_all(text, Loader)
 
 
 def read_yaml(path: Path) -> Any:
-    """What the file says, None if nothing. Raises UnreadableYamlError."""
+    """The content of the file; None if it is empty. Raises UnreadableYamlError."""
     try:
         return parse_yaml(path.read_text())
     except OSError as error:
@@ -63,7 +65,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """What the file says of each name, nothing if it is empty. Raises UnreadableYamlError."""
+    """The mapping in the file; empty if the file is. Raises UnreadableYamlError."""
     values = read_yaml(path)
     if values is None:
         return {}
@@ -73,7 +75,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def _check_aliases(document: yaml.Node) -> None:
-    """Raises RefusedYamlError. Each node is counted once, however often aliases repeat it."""
+    """Check the aliases; raises RefusedYamlError. Each node is counted once, however often aliases repeat it."""
     sizes: dict[int, int] = {}
     total = _size(document, sizes)
     if total - len(sizes) > MOST_REPEATED:
@@ -81,7 +83,7 @@ def _check_aliases(document: yaml.Node) -> None:
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many values it would have without aliases. ``sizes``: of the nodes that were counted, by identity."""
+    """How many values the node would have without aliases. ``sizes``: results for nodes counted before, by identity."""
     if (known := sizes.get(id(node))) is not None:
         if not known:
             raise RefusedYamlError(f"the value of line {node.start_mark.line + 1} contains itself")

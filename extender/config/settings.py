@@ -1,4 +1,4 @@
-"""Settings: what can be configured, its defaults and its limits. A YAML file, then MUSTER_* variables, then flags."""
+"""Settings: what can be configured, with defaults and limits. A YAML file, then MUSTER_* variables, then flags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from policies.chosen import Policies
 from policies.model.levels import LevelKey, levels_from
 
 _METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_policies": "score"}
-"""Which question each of these settings names an answer to."""
+"""The method that the policy named by each of these settings must have."""
 
 
 class SettingsError(ValueError):
@@ -314,7 +314,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
-        """Whoever can call bind can start pods: beyond this machine, only a caller who proves who it is may."""
+        """Refuse listening beyond this machine without proof of the caller's identity: any caller of bind can start
+        pods."""
         files = self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file
         if wrong := unguarded(self.listen_host, *files, self.tls_client_names):
             raise ValueError(wrong)
@@ -322,14 +323,14 @@ class Settings(BaseSettings):
 
     @property
     def tls(self) -> TlsFiles | None:
-        """None: plain HTTP, on loopback."""
+        """The TLS files; None for plain HTTP on loopback."""
         if self.tls_cert_file is None or self.tls_key_file is None:
             return None
         return TlsFiles(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
 
     @property
     def levels(self) -> tuple[LevelKey, ...]:
-        """Nearest first; empty when they are to be detected."""
+        """The levels, nearest first; empty if they are to be detected."""
         return levels_from(self.topology_levels)
 
     @property
@@ -338,7 +339,7 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        """Return the limits of the core, under the names that the core has for them."""
+        """The limits of the core, under the core's names."""
         return Limits(
             post_margin_s=self.bind_margin_s,
             hold_s=self.hold_timeout_s,
@@ -374,7 +375,7 @@ class Settings(BaseSettings):
         )
 
     def engine(self, slice_units: int | None = None) -> Engine:
-        """The core that these settings ask for, which knows of nothing yet. ``slice_units``: what it does at a time."""
+        """A core by these settings, without any state. ``slice_units``: the length of its slices."""
         limits = self.limits if slice_units is None else replace(self.limits, slice_units=slice_units)
         return Engine(self.scheduler_names, limits, self.policies, self.steering, self.levels, self.mode)
 

@@ -1,4 +1,4 @@
-"""Which files TLS is served with, and where it is needed."""
+"""The files for TLS, and where TLS is required."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files. With ``client_ca`` a caller needs a certificate that it has signed; without, nobody is asked."""
+    """PEM files. With ``client_ca`` a caller needs a certificate signed by it; without, callers need none."""
 
     cert: Path
     key: Path
@@ -25,7 +25,7 @@ class TlsFiles:
 def unguarded(
     host: str, cert: Path | None, key: Path | None, authority: Path | None, client_names: Collection[str]
 ) -> str:
-    """What is wrong with these settings together; empty if nothing is."""
+    """The contradiction in these settings; empty if there is none."""
     if (cert is None) != (key is None):
         return "tls_cert_file and tls_key_file need each other"
     if authority is not None and cert is None:
@@ -44,7 +44,7 @@ def unguarded(
 
 @lru_cache(maxsize=64)
 def is_address(host: str) -> bool:
-    """Whether it is an IP address, not a name."""
+    """Whether it is an IP address, and not a name."""
     try:
         ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What settings may say where their type alone does not tell, and settings that have parts."""
+"""Types of settings whose values need checks, and settings with parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extender.core.limits import Elasticity
 from policies.quota.history import Sampling
 
 NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
-"""Of an object in Kubernetes."""
+"""The name of an object in Kubernetes."""
 
 
 def _bare_host(name: str) -> str:
@@ -23,12 +23,14 @@ def _bare_host(name: str) -> str:
 Text = Annotated[str, Field(min_length=1)]
 HostName = Annotated[str, AfterValidator(_bare_host)]
 File = Annotated[Path | None, BeforeValidator(lambda said: None if said == "" else said)]
-"""A variable that is set to nothing names no file."""
+"""A path; a variable that is set to nothing names no file."""
 
 
 class AdmissionFairSharing(BaseModel):
-    """How the past usage of LocalQueues is counted, in the words of Kueue, for ClusterQueues with
-    ``admissionScope.admissionMode: UsageBasedAdmissionFairSharing``."""
+    """How the past usage of LocalQueues is counted, in Kueue's words.
+
+    It concerns ClusterQueues with ``admissionScope.admissionMode: UsageBasedAdmissionFairSharing``.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -57,7 +59,7 @@ class AdmissionFairSharing(BaseModel):
 
 
 class Elastic(BaseModel):
-    """Flavors whose nodes are made when somebody asks for them. Without any flavor nobody asks for nodes."""
+    """Flavors whose nodes are made on request. Without any flavor no nodes are requested."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

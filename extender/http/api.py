@@ -1,6 +1,6 @@
-"""The API for people and programs, read-only: each path answers one of the models of ``extender.api.models``.
+"""The API for people and programs, read-only: each path answers with a model of ``extender.api.models``.
 
-docs/api.md describes it. Whatever goes wrong is answered as a Problem.
+docs/api.md describes it. Every failure is answered as a Problem.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NoSuchGangError(HTTPException):
 
 
 class Api(FastAPI):
-    """The application, without FastAPI's own pages: these load their scripts from the internet."""
+    """The application, without FastAPI's own pages, which load their scripts from the internet."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -70,13 +70,13 @@ class Api(FastAPI):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer HEAD as GET: the server leaves the body out, by the scope that it has kept."""
+        """Answer HEAD like GET. The server leaves out the body by the scope that it has kept."""
         if scope.get("method") == "HEAD":
             scope = {**scope, "method": "GET"}
         await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, with the content type that problems have."""
+        """The OpenAPI document, with the content type of problems."""
         if self.openapi_schema is None:
             for path in super().openapi()["paths"].values():
                 for status, answer in path["get"]["responses"].items():
@@ -87,17 +87,18 @@ class Api(FastAPI):
 
 
 def api(runner: Runner, verifier: Verifier | None = None) -> Api:
-    """Return the application. Its answers are of the moment in which they are asked for."""
+    """The application. Its answers describe the moment of the request."""
     app, routes = Api(), _routes(runner)
     app.include_router(routes, prefix=PREFIX)
     app.include_router(_self_check(runner, verifier), prefix=PREFIX)
-    # The paths before there were versions.
+    # Paths from before the API had versions.
     app.include_router(routes, include_in_schema=False)
     return app
 
 
 def _routes(runner: Runner) -> APIRouter:
-    """Each function is a coroutine: FastAPI calls a plain one in a thread, and the core is on the event loop."""
+    """The routes. Each function is a coroutine, because FastAPI calls plain ones in a thread, away from the core's
+    loop."""
     router = APIRouter(responses=_REFUSED)
     unknown: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such gang."}}
 
@@ -146,7 +147,8 @@ def _routes(runner: Runner) -> APIRouter:
 
 
 def _self_check(runner: Runner, verifier: Verifier | None) -> APIRouter:
-    """``begin`` may have any value, like ``verbose`` of /readyz: a request for one cannot be malformed."""
+    """The route of the self-check. ``begin`` may have any value, like ``verbose`` of /readyz, so no request is
+    malformed."""
     router = APIRouter(responses=_REFUSED)
     text = "Begin a round of checks, unless one is under way; any value."
     begin = {"name": "begin", "in": "query", "required": False, "description": text, "schema": {"type": "string"}}
@@ -167,7 +169,7 @@ def _self_check(runner: Runner, verifier: Verifier | None) -> APIRouter:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Answer a request that this API does not answer."""
+    """Answer a request that this API does not serve."""
     assert isinstance(error, AnyHTTPException)  # noqa: S101 - it is registered for these
     match error:
         case NoSuchGangError():
@@ -182,7 +184,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, _: Exception) -> Response:
-    """Answer where Muster has failed. The server logs the exception."""
+    """Answer a request on which Muster has failed. The server logs the exception."""
     return _problem(500, f"Muster failed to answer {request.url.path}: its log says why")
 
 

@@ -1,8 +1,8 @@
-"""The connections of callers: how many, how long each may take, and how much of what is still arriving is kept.
+"""The connections of callers: how many, how long each may take, and how many bytes of incomplete requests are kept.
 
-uvicorn's protocol, with bounds where it has none. A caller that sends slowly or much does not block others: where there
-are too many connections, or too many bytes of requests that are not complete, the one that has kept Muster waiting for
-longest is closed. A call of kube-scheduler arrives in milliseconds.
+This is uvicorn's protocol with bounds. A caller that sends slowly or much does not block others. With too many
+connections, or too many bytes of incomplete requests, the connection that has kept Muster waiting longest is closed. A
+call of kube-scheduler arrives in milliseconds.
 """
 
 from __future__ import annotations
@@ -18,19 +18,24 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 log = logging.getLogger("muster")
 
 MAX_HEAD = 16 << 10
-"""Bytes of a request that are not its body: kube-scheduler sends about 200."""
+"""Most bytes of a request without its body; kube-scheduler sends about 200."""
 MAX_HEADERS = 100
 WHOLE = "muster.whole"
-"""An extension of a request's scope: its ``send`` takes a whole answer, which is JSON. uvicorn sends its head and its
-content in two packets, which takes 60 us more."""
+"""An extension of a request's scope: its ``send`` takes a whole JSON answer.
+
+uvicorn sends head and content in two packets, which takes 60 us more.
+"""
 IDLE_S = 150.0
-"""kube-scheduler's idle pool keeps connections for 90 s and never repeats a POST that hits a closed one."""
+"""Seconds that an idle connection is kept.
+
+kube-scheduler's idle pool keeps connections for 90 s, and never repeats a POST that hits a closed one.
+"""
 ARRIVAL_S = 10.0
-"""From the first byte of a request to its last."""
+"""Most seconds from the first byte of a request to its last."""
 DRAIN_S = 10.0
-"""How long an answer that nobody reads is kept."""
+"""Seconds that an answer is kept while the caller does not read it."""
 BACKLOG = 8192
-"""One connection per held bind: a burst of thousands must not be refused at the door."""
+"""Waiting connections. Each held bind has one, and a burst of thousands must not be refused."""
 _SLICE = 16 << 10
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n%b\r\n"
 _TOO_LARGE = f"the head of a request has at most {MAX_HEAD} bytes and {MAX_HEADERS} headers\n"
@@ -38,19 +43,21 @@ _TOO_SLOW = f"the request did not arrive within {ARRIVAL_S:.0f} s\n"
 
 
 class Connections:
-    """All of them together. ``refused`` is told the cause whenever one is closed."""
+    """All connections together. ``refused``: called with the cause whenever one is closed."""
 
     def __init__(
         self, most: int = 16_384, most_bytes: int = 64 << 20, refused: Callable[[str], None] = lambda _: None
     ) -> None:
         self.refused = refused
         self.arriving_bytes = 0
-        """What is kept of requests that are not complete."""
+        """Bytes kept of incomplete requests."""
         self._most = most
         self._most_bytes = most_bytes
         self._open: set[BoundedProtocol] = set()
-        self._waiting: dict[BoundedProtocol, None] = {}  # for a request or the rest of it; the longest first
-        self._arriving: dict[BoundedProtocol, int] = {}  # bytes; the longest first
+        self._waiting: dict[
+            BoundedProtocol, None
+        ] = {}  # connections that wait for a request or the rest of it; the longest first
+        self._arriving: dict[BoundedProtocol, int] = {}  # bytes of each arriving request; the longest first
 
     def opened(self, one: BoundedProtocol) -> None:
         self._open.add(one)
@@ -63,32 +70,33 @@ class Connections:
         self.answering(one)
 
     def waits(self, one: BoundedProtocol) -> None:
-        """It waits for its next request."""
+        """Record that the connection waits for its next request."""
         self._waiting[one] = None
 
     def begins(self, one: BoundedProtocol) -> None:
-        """A request has begun to arrive."""
+        """Record that a request has begun to arrive."""
         self.answering(one)
         self._waiting[one] = None
         self._arriving[one] = 0
 
     def grows(self, one: BoundedProtocol, size: int) -> None:
-        """So many bytes more of a request."""
+        """Record that ``size`` more bytes of a request have arrived."""
         self._arriving[one] += size
         self.arriving_bytes += size
         while self.arriving_bytes > self._most_bytes:
             next(iter(self._arriving)).give_way()
 
     def answering(self, one: BoundedProtocol) -> None:
-        """Nothing more of its request is to come."""
+        """Record that the request has arrived in full."""
         self._waiting.pop(one, None)
         self.arriving_bytes -= self._arriving.pop(one, 0)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. ``shared``: with which others it shares its bounds.
+    """A connection with bounds.
 
-    ``allowed``: with names, only a caller whose certificate bears one of them is answered.
+    ``shared``: the connections with which it shares bounds.
+    ``allowed``: with names, only a caller whose certificate has one of them is answered.
     """
 
     def __init__(self, *args: Any, shared: Connections, allowed: tuple[str, ...] = (), **kwargs: Any) -> None:
@@ -118,7 +126,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        # In slices: what is refused after the first of them is not parsed.
+        # In slices, so that nothing is parsed after a refusal.
         for at in range(0, len(data), _SLICE):
             if self._refused or self.transport.is_closing():
                 return
@@ -188,7 +196,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self._arriving:
-            # Answered before all of it arrived: the rest will not be read.
+            # The answer came before the request arrived in full; the rest is not read.
             self.transport.close()
         super().on_response_complete()
         if self.transport.is_closing():
@@ -212,17 +220,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse("malformed", 400, f"{msg}\n")
 
     def give_way(self) -> None:
-        """Close it, because others need the room."""
+        """Close the connection, because others need the room."""
         self._refuse("connections")
         self.shared.closed(self)
         self.transport.abort()
 
     def _answer_the_last(self) -> None:
-        """Answer the request under way, then close. kube-scheduler never sends one before the answer to the last."""
+        """Answer the request under way, then close. kube-scheduler never sends a request before the last answer."""
         self._refused = True
         self.shared.refused("malformed")
         self.cycle.keep_alive = False
-        # uvicorn says on the answer what the request said.
+        # uvicorn copies this header of the request to the answer.
         self.cycle.scope["headers"] = [*self.cycle.scope["headers"], (b"connection", b"close")]
 
     def _nobody_reads(self) -> None:
@@ -230,7 +238,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _refuse(self, cause: str, status: int | None = None, text: str = "") -> None:
-        """Close it, after an answer where that is possible; nothing more is read."""
+        """Close the connection, with an answer where that is possible; nothing more is read."""
         if self._refused:
             return
         self._refused = True
@@ -248,14 +256,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._within(DRAIN_S, self.transport.abort)
 
     def _within(self, seconds: float | None, then: Callable[[], object] = lambda: None) -> None:
-        """Call ``then`` after so many seconds unless something else happens first; None: no limit."""
+        """Call ``then`` after ``seconds`` unless this is called again before; None: no limit."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, then)
 
 
 def http_config(app: Any, protocol: Callable[..., BoundedProtocol]) -> uvicorn.Config:
-    """What uvicorn has to know to serve that application, loaded. A connection that it accepts is bounded."""
+    """The loaded configuration with which uvicorn serves the application, on bounded connections."""
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -266,8 +274,8 @@ def http_config(app: Any, protocol: Callable[..., BoundedProtocol]) -> uvicorn.C
         timeout_graceful_shutdown=5,
         backlog=BACKLOG,
         access_log=False,
-        log_config=None,  # its loggers are in our log, then
-        log_level="error",  # whoever sends what is no HTTP is counted, and does not fill the log
+        log_config=None,  # its loggers write to Muster's log
+        log_level="error",  # callers that send no HTTP are counted, and do not fill the log
         lifespan="off",
         proxy_headers=False,
         server_header=False,
@@ -278,7 +286,7 @@ def http_config(app: Any, protocol: Callable[..., BoundedProtocol]) -> uvicorn.C
 
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """The common names of the subject, and its DNS and URI names."""
+    """Yield the common names of the subject, and its DNS and URI names."""
     for part in certificate.get("subject", ()):
         yield from (value for key, value in part if key == "commonName")
     yield from (value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))

@@ -1,8 +1,8 @@
-"""Which names Muster answers to.
+"""The host names that Muster answers to.
 
-A page of a browser can let its own name lead to 127.0.0.1 (DNS rebinding), and read there whatever plain HTTP serves.
-Its requests still bear that name. An address in its place cannot be such a name, and with TLS the browser compares the
-name with the certificate: so only names are looked at, and only in plain HTTP.
+A web page can let its own name lead to 127.0.0.1 (DNS rebinding), and read there what plain HTTP serves. Its requests
+still have that name in the Host header. An address cannot be such a name, and with TLS the browser compares the name
+with the certificate. So only names are checked, and only in plain HTTP.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LONGEST = 253
 
 
 class Hosts:
-    """``names`` besides localhost and every IP address; ``every``: no name is refused."""
+    """The accepted host names: ``names``, localhost and every IP address. ``every``: all names are accepted."""
 
     def __init__(self, names: Iterable[str] = (), *, every: bool = False) -> None:
         self._names = {LOOPBACK, *map(_plain, names)}
         self._every = every
 
     def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
-        """The status and the text for a request with these headers, or None if it is meant for Muster."""
+        """The status and text that refuse a request with these headers; None if it is meant for Muster."""
         if self._every:
             return None
         said = [value for name, value in headers if name == b"host"]

@@ -1,8 +1,7 @@
-"""/metrics alone, where Prometheus can reach it: Muster itself listens on the loopback of its pod.
+"""Serve /metrics alone where Prometheus can reach it: Muster itself listens on the loopback of its pod.
 
-The page has numbers by verb, state, cause and level. No name of a namespace, gang or pod is among them, and
-nothing can be asked for or changed, which is why it may do without a certificate. Where Muster has one, and an
-authority for its callers, this page has them, too.
+The page has numbers by verb, state, cause and level, and no name of a namespace, gang or pod. Nothing can be requested
+or changed there, so it needs no certificate. If Muster has one, and an authority for its callers, this page uses them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from extender.observe.metrics import Metrics
 _FRESH_S = 1.0
 _HANDSHAKE_S = 10.0
 _MOST = 64
-"""Connections: whoever scrapes has one."""
+"""Most connections; each Prometheus has one."""
 _MOST_BYTES = 1 << 20
 
 
@@ -40,7 +39,7 @@ class MetricsPage:
             return await refuse(send, 404, "only /metrics is here\n")
         if scope["method"] not in ("GET", "HEAD"):
             return await refuse(send, 405, "/metrics can be read, and nothing else\n")
-        # Rendering takes time from kube-scheduler's calls: frequent requests get the last result.
+        # Rendering takes time from kube-scheduler's calls, so frequent requests get the last result.
         if time.monotonic() - self._rendered >= _FRESH_S:
             self._page, self._rendered = self._metrics.render(), time.monotonic()
         return await reply(send, self._page, kind=b"text/plain; version=0.0.4")
@@ -50,7 +49,7 @@ class MetricsPage:
 async def metrics_page(
     metrics: Metrics, listener: socket.socket, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
-    """Serve it on that socket while the block lasts."""
+    """Serve the page on that socket while the block lasts."""
     protocol = partial(BoundedProtocol, shared=Connections(_MOST, _MOST_BYTES, metrics.refused))
     config, state = http_config(MetricsPage(metrics), protocol), ServerState()
     server = await asyncio.get_running_loop().create_server(

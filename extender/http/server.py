@@ -1,4 +1,4 @@
-"""The HTTP face: kube-scheduler's verbs (``verbs.py``), the API (``api.py``), and the pages of health and metrics."""
+"""The HTTP server: kube-scheduler's verbs (``verbs.py``), the API (``api.py``), the pages of health and metrics."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ def create_app(
     hosts: Hosts | None = None,
     notice: Callable[[], str] = lambda: "",
 ) -> App:
-    """The ASGI application. ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes.
-    ``notice``: what is worth saying of a replica that is ready; empty for nothing."""
+    """The ASGI application.
+
+    ``bind_timeout_s``: kube-scheduler's own limit for a bind.
+    ``max_body``: bytes.
+    ``notice``: a text about a replica that is ready; empty for nothing.
+    """
     names = hosts or Hosts()
     verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
     pages = _pages(runner, metrics, sight or Sight(), notice, verifier)
@@ -49,7 +53,7 @@ def create_app(
 def _pages(
     runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str], verifier: Verifier | None = None
 ) -> FastAPI:
-    """Every path but those of the verbs. Probes and Prometheus read plain text, which is no part of the API."""
+    """All paths except the verbs. Probes and Prometheus read plain text, which is no part of the API."""
     pages = api(runner, verifier)
     text = {
         "/healthz": partial(_healthz, runner),
@@ -62,7 +66,7 @@ def _pages(
 
 
 def _page(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """On the event loop, where the core is: Starlette would call a plain function in a thread."""
+    """A page on the event loop, where the core is: Starlette would call a plain function in a thread."""
 
     async def page(request: Request) -> Response:
         return answer(request)
@@ -75,7 +79,7 @@ def _healthz(runner: Runner, _: Request) -> Response:
 
 
 def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Request) -> Response:
-    """A replica that stands by is ready: a rollout must not wait for it to lead."""
+    """Whether the replica is ready. One that stands by is: a rollout must not wait for it to lead."""
     text, status = "ok, standing by\n" if runner.standing_by else "ok\n", 200
     if dark := sight.dark():
         silent = ", ".join(f"{kind} for {age:.0f} s" for kind, age in sorted(dark.items()))

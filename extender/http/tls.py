@@ -1,4 +1,4 @@
-"""TLS for the listening socket: which callers are accepted, and new certificates without a restart."""
+"""TLS for the listening socket: the accepted callers, and new certificates without a restart."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 
 class TlsError(Exception):
-    """The files cannot be used; the message says which and why, in one line."""
+    """The TLS files cannot be used; the message says which and why, in one line."""
 
 
 class Credentials:
     """The server's side of every handshake. ``context`` is for the listening socket and stays the same object."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Raises TlsError."""
+        """Raises TlsError if the files cannot be used."""
         self._files = files
         self._current = _server_context(files)
         self._read = _fingerprint(files)
@@ -31,9 +31,10 @@ class Credentials:
         self.context.sni_callback = self._take_current
 
     def renew(self) -> bool:
-        """Take up files that have changed, an authority that was taken away included. Whether they have.
+        """Load files that have changed, or an authority that was removed; returns whether it did.
 
-        What cannot be used is refused with a warning, once: the certificates in use stay so. Open connections go on.
+        Unusable files are refused with one warning, and the present certificates stay in use. Open connections stay
+        open.
         """
         now = _fingerprint(self._files)
         if now == self._read:
@@ -60,9 +61,9 @@ class Credentials:
 
 def _server_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # kube-scheduler, Prometheus and every client library of the last years speak it.
+    # kube-scheduler, Prometheus and all recent client libraries speak it.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # A resumed session would skip the check of a certificate whose authority has been taken away since.
+    # A resumed session would skip the check of a certificate whose authority has been removed since.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
     try:
@@ -80,7 +81,7 @@ def _no_password() -> str:
 
 
 def _said(files: TlsFiles, error: Exception) -> str:
-    """Which file is wrong, as far as OpenSSL says."""
+    """The wrong file and its fault, as far as OpenSSL says."""
     for path in files.paths:
         wanted, begin = ("private key", b"PRIVATE KEY-----") if path == files.key else ("certificate", _CERTIFICATE)
         try:

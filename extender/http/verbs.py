@@ -1,7 +1,7 @@
 """kube-scheduler's four verbs over HTTP: from bytes to bytes, through the core.
 
-A plain ASGI application, in front of the one that serves people: routing, exit stacks and middleware made up half of
-what a call cost, and kube-scheduler makes two for every pod.
+This is a plain ASGI application in front of the one for people. Routing, exit stacks and middleware made up half of the
+cost of a call, and kube-scheduler makes two calls for every pod.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LARGE = 512 << 10
-"""Bytes. Larger bodies are read and answered one at a time: those of a cluster of 10,000 nodes are smaller."""
+"""Bytes above which bodies are read and answered one at a time; those of a cluster of 10,000 nodes are smaller."""
 LARGEST_BIND = 64 << 10
-"""Bytes of the body of a bind, which has four names."""
+"""Most bytes of the body of a bind, which has four names."""
 _STARTING = "Muster is starting and has not read the cluster yet; kube-scheduler will try again"
 _STANDING_BY = (
     "this replica of Muster stands by: its kube-scheduler does not hold the Lease; kube-scheduler will try again"
 )
 _TAKEOVER_S = 1.0
-"""How long a call to a replica that stands by waits, less than the httpTimeout of filter. Its kube-scheduler calls only
-after it was elected, and then the Lease is about to tell us, too."""
+"""Seconds that a call waits on a replica that stands by, less than the httpTimeout of filter.
+
+Its kube-scheduler calls only once it is elected, and then the Lease will soon show that here, too.
+"""
 
 
 class UnavailableError(Exception):
-    """Muster cannot answer now; kube-scheduler is told to try again."""
+    """Muster cannot answer now; kube-scheduler should try again."""
 
 
 class TooLargeError(Exception):
@@ -43,9 +45,11 @@ class TooLargeError(Exception):
 
 
 class Verbs:
-    """Answers ``POST /filter``, ``/prioritize``, ``/preempt`` and ``/bind``; every failure is told in a 200's body.
+    """Answers ``POST /filter``, ``/prioritize``, ``/preempt`` and ``/bind``; failures go in the body of a 200.
 
-    ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes, ``max_candidates`` in nodes.
+    ``bind_timeout_s``: kube-scheduler's own limit for a bind.
+    ``max_body``: bytes.
+    ``max_candidates``: nodes.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class Verbs:
                 await body.read(limit)
                 began = time.perf_counter()
                 await self._reply_to(verb, body, scope, receive, send, started)
-                # Leave as much time for other requests before the next of this size.
+                # Leave as much time for other requests before the next large one.
                 await asyncio.sleep(time.perf_counter() - began)
         except TooLargeError:
             self._metrics.refused("body")
@@ -129,7 +133,7 @@ class Verbs:
         return wire.encode_filter(answer, request)
 
     def _prioritize(self, body: bytes) -> bytes:
-        """For pods without a plan; one with a plan has a single node left, and kube-scheduler does not ask."""
+        """Mark nodes for pods without a plan. For a planned pod one node is left, and kube-scheduler does not ask."""
         request = wire.decode_filter(body, self._max_candidates)
         self._require_ready()
         marks = self._runner.core.prioritize(request.pod, request.candidates)
@@ -142,7 +146,7 @@ class Verbs:
         return wire.encode_preempt(answer.victims if answer else {}, request)
 
     async def _bind(self, body: bytes, receive: Receive) -> str | None:
-        """The error, empty on success; None when kube-scheduler stopped waiting."""
+        """The error of the bind, empty on success; None if kube-scheduler stopped waiting."""
         wanted = wire.decode_bind(body)
         self._require_ready()
         call, answer = self._runner.bind(wanted.uid, wanted.namespace, wanted.name, wanted.node, self._bind_timeout_s)
@@ -161,7 +165,8 @@ class Verbs:
         self._runner.give_up(call)
 
     def _recovering(self) -> bool:
-        """It has read the cluster, and recovers what Muster had started before a restart: this takes moments."""
+        """Whether the core has read the cluster, and still recovers what was started before a restart, which takes
+        moments."""
         state = self._runner.core.state
         return state.process.synced and not state.process.recovered and not self._runner.failed.is_set()
 
@@ -188,7 +193,7 @@ class Body:
         self._stated = int(stated[:20]) if stated.isdigit() else 0
 
     async def read(self, most: int) -> bool:
-        """Read to its end, or, if it has more than ``most`` bytes, to there: False. Raises TooLargeError."""
+        """Read to the end, or to ``most`` bytes; False if there is more. Raises TooLargeError."""
         while self._more and max(len(self.content), self._stated) <= min(most, self._limit):
             message = await self._receive()
             self.content += message.get("body", b"")
@@ -199,12 +204,12 @@ class Body:
 
 
 async def reply(send: Send, content: bytes, *, status: int = 200, kind: bytes = b"application/json") -> None:
-    """The whole answer to a request."""
+    """Send the whole answer to a request."""
     headers = [(b"content-type", kind), (b"content-length", str(len(content)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
 
 async def refuse(send: Send, status: int, text: str) -> None:
-    """An answer in plain text to a request that is no call of kube-scheduler."""
+    """Answer in plain text a request that is no call of kube-scheduler."""
     await reply(send, text.encode(), status=status, kind=b"text/plain")

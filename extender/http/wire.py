@@ -1,8 +1,8 @@
 """The extender v1 JSON, in and out, and nothing else.
 
-kube-scheduler writes PascalCase keys and decodes without regard to case; so does Muster. A document is read with its
-exact keys first, which is all that kube-scheduler ever sends, and with its keys folded only if that fails. Unknown
-keys are ignored and null is a zero value, as in Go.
+kube-scheduler writes PascalCase keys and decodes them case-insensitively; so does Muster. A document is first read with
+exact keys, which is all that kube-scheduler ever sends. Only if that fails are its keys folded. Unknown keys are
+ignored, and null is a zero value, as in Go.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from policies.model import Pod
 
 
 def folded(value: Any, kind: inspect.Type) -> Any:
-    """The value with the keys of its structs spelled as we read them and unknown ones left out; maps keep theirs."""
+    """The value with the keys of its structs in Muster's spelling, without unknown ones; maps keep their keys."""
     match kind:
         case inspect.UnionType(types):
             return folded(value, next(one for one in types if not isinstance(one, inspect.NoneType)))
@@ -42,7 +42,7 @@ def folded(value: Any, kind: inspect.Type) -> Any:
 
 @cache
 def _fields(struct: type) -> dict[str, inspect.Field]:
-    """By their keys in lower case, worked out once: a document has thousands of these structs."""
+    """The fields by their keys in lower case. Cached, since a document has thousands of these structs."""
     kind = inspect.type_info(struct)
     assert isinstance(kind, inspect.StructType)  # noqa: S101 - it was one a moment ago
     return {one.encode_name.lower(): one for one in kind.fields}
@@ -54,12 +54,12 @@ RequestT = TypeVar("RequestT")
 MAX_CANDIDATES = 50_000
 
 MOST_PARTS = 30_000
-"""Members of lists and mappings in a Pod: one of them can cost microseconds, and a short document have millions."""
+"""Most members of lists and mappings in a Pod: each can cost microseconds, and a short document can have millions."""
 LONGEST_FOLDED = 8 << 10
-"""Bytes of a document whose keys are folded: that takes the whole of it apart, which costs many times its size."""
+"""Most bytes of a document whose keys are folded. Folding decodes all of it, which costs many times its size."""
 
 LONGEST_ERROR = 1024
-"""Characters of an error text that are sent: kube-scheduler copies it into the pod's condition and into an event."""
+"""Most characters of an error text: kube-scheduler copies it into the pod's condition and into an event."""
 
 
 class WireError(ValueError):
@@ -68,7 +68,7 @@ class WireError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FilterRequest:
-    """The arguments of filter and of prioritize. ``nodes``: the Node objects by name, only if they were sent whole."""
+    """The arguments of filter and prioritize. ``nodes``: the Node objects by name, if they were sent whole."""
 
     pod: Pod
     candidates: tuple[str, ...]
@@ -85,7 +85,11 @@ class BindRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreemptRequest:
-    """``victims``: node -> UIDs of the pods to evict there. ``violations``: node -> disruption budgets broken."""
+    """The arguments of preempt.
+
+    ``victims``: node -> UIDs of the pods to evict there.
+    ``violations``: node -> number of disruption budgets broken.
+    """
 
     pod: Pod
     victims: Mapping[str, tuple[str, ...]]
@@ -93,28 +97,29 @@ class PreemptRequest:
 
 
 def decode_filter(body: bytes, most: int = MAX_CANDIDATES) -> FilterRequest:
-    """The arguments of filter or prioritize, with ``nodeCacheCapable`` true or false. Raises WireError.
+    """Decode the arguments of filter or prioritize, with ``nodeCacheCapable`` true or false. Raises WireError.
 
-    ``most`` nodes may be named. It is counted before anything is made of them.
+    ``most``: how many nodes may be named. They are counted before they are decoded.
     """
     return _decode(body, _ExtenderArgs, lambda args: _filter_request(args, most))
 
 
 def decode_bind(body: bytes) -> BindRequest:
-    """The arguments of bind; all four are needed. Raises WireError."""
+    """Decode the arguments of bind; all four are required. Raises WireError."""
     return _decode(body, _BindingArgs, _bind_request)
 
 
 def decode_preempt(body: bytes, most: int = MAX_CANDIDATES) -> PreemptRequest:
-    """The arguments of preempt; victims as UIDs or as whole pods, on up to ``most`` nodes. Raises WireError."""
+    """Decode the arguments of preempt; victims as UIDs or whole pods, on up to ``most`` nodes. Raises WireError."""
     return _decode(body, _PreemptionArgs, lambda args: _preempt_request(args, most))
 
 
 def encode_filter(answer: AnswerFilter, request: FilterRequest) -> bytes:
-    """NodeNames is never null and never names another node than the request did: both break the cycle.
+    """Encode the answer to filter.
 
-    A refusal goes where it starts no preemption. Node objects that were sent are echoed byte for byte, because without
-    nodeCacheCapable kube-scheduler takes what comes back for the nodes themselves.
+    NodeNames is never null, and never names a node that the request did not: both break the cycle. A refusal goes where
+    it starts no preemption. Sent Node objects are echoed byte for byte: without nodeCacheCapable kube-scheduler uses
+    the answer as the nodes themselves.
     """
     known = set(request.candidates)
     passed = [name for name in answer.passed if name in known]
@@ -123,24 +128,25 @@ def encode_filter(answer: AnswerFilter, request: FilterRequest) -> bytes:
 
 
 def encode_filter_error(text: str) -> bytes:
-    """The cycle fails with this text; kube-scheduler retries after its error backoff, without preempting."""
+    """Encode an error of filter. The cycle fails with this text; kube-scheduler retries after its error backoff,
+    without preempting."""
     return _filter_result([], None, error=text)
 
 
 def encode_priorities(nodes: Sequence[str], marks: Sequence[int]) -> bytes:
-    """A mark for each of the nodes, 0..10, as a bare array."""
+    """Encode a mark of 0..10 for each of the nodes, as a bare array."""
     return msgspec.json.encode([_Priority(node, mark) for node, mark in zip(nodes, marks, strict=True)])
 
 
 def encode_bind(error: str = "") -> bytes:
-    """An empty error means that the pod is bound."""
+    """Encode the answer to bind. An empty error means that the pod is bound."""
     return msgspec.json.encode({"Error": _sendable(error)})
 
 
 def encode_preempt(victims: Mapping[str, tuple[str, ...]], request: PreemptRequest | None) -> bytes:
-    """Node -> UIDs of the pods to evict; an empty mapping is a veto.
+    """Encode the answer to preempt: node -> UIDs of the pods to evict. An empty mapping is a veto.
 
-    A node without victims is left out: kube-scheduler takes it for an error. A null in this answer would crash it.
+    A node without victims is left out, because kube-scheduler takes it for an error. A null would crash kube-scheduler.
     """
     violations = request.violations if request else {}
     return msgspec.json.encode(
@@ -155,7 +161,7 @@ def encode_preempt(victims: Mapping[str, tuple[str, ...]], request: PreemptReque
 
 
 class _Priority(Struct, rename="pascal", gc=False):
-    """A HostPriority, one for each node: thousands of them must not set the garbage collector going."""
+    """A HostPriority, one for each node: thousands of them must not start the garbage collector."""
 
     host: str
     score: int
@@ -169,7 +175,7 @@ _NULL = Raw(b"null")
 
 
 class _ExtenderArgs(Struct, rename="pascal", forbid_unknown_fields=True):
-    """Its parts are counted before they are taken apart."""
+    """The arguments of filter. Members are counted before they are decoded."""
 
     pod: Raw = _NULL
     nodes: Raw = _NULL
@@ -238,12 +244,12 @@ _SHAPES: dict[Any, inspect.Type] = {
     _BindingArgs: inspect.type_info(_BindingArgs),
     _PreemptionArgs: inspect.type_info(_WholePreemptionArgs),
 }
-"""Worked out once: it takes longer than any answer."""
+"""The shapes, made once: making one takes longer than any answer."""
 
 
 def _filter_request(args: _ExtenderArgs, most: int) -> FilterRequest:
     pod = _pod(args.pod)
-    # A list of names has as many parts as names.
+    # A list of names has as many members as names.
     _require_few(_parts(args.node_names, most), most)
     names = _NAMES.decode(args.node_names)
     if names is not None or (listed := _NODES.decode(args.nodes)) is None:
@@ -274,7 +280,8 @@ def _preempt_request(args: _PreemptionArgs, most: int) -> PreemptRequest:
 
 
 def _parts(raw: Raw, most: int) -> int:
-    """How many members its lists and mappings have, commas in texts counted too; 0 if it is too short for ``most``."""
+    """The number of members of lists and mappings, commas in texts included; 0 if it is too short for ``most`` of
+    them."""
     return 0 if len(raw) <= most else len(raw) - len(bytes(raw).translate(None, b",[{"))
 
 

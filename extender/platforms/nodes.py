@@ -1,7 +1,7 @@
-"""Node objects of a platform, as its kubelets write them: names of resources, amounts, labels, taints and conditions.
+"""Node objects of a platform, as its kubelets write them: resources, amounts, labels, taints and conditions.
 
 The YAML file of a platform has what all its nodes share; ``topology`` says over how many nodes a label has one value.
-``examples`` are single nodes that differ from that: together they are the nodes of ``examples()``.
+``examples`` are single nodes that differ from that; together they are the nodes of ``examples()``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def nodes(
     name: Callable[[int], str] | None = None,
     now: str = HEARTBEAT,
 ) -> list[dict[str, Any]]:
-    """Return so many nodes of a platform. Raises UnknownPlatformError.
+    """That many nodes of a platform. Raises UnknownPlatformError.
 
     ``name``: the name of the node of that number; by default the platform and the number.
     ``now``: the instant of all heartbeats.
@@ -48,7 +48,7 @@ def nodes(
 
 
 def examples(now: str = HEARTBEAT) -> list[dict[str, Any]]:
-    """Return one node of each platform, and more where nodes of one platform differ: 22, with 78 names of resources."""
+    """A node of each platform, and more where nodes of one platform differ: 22, with 78 names of resources."""
     return [
         _node(about, one["name"], int(one["name"].rpartition("-")[2]), one.get("labels", {}), one, now)
         for about in map(_about, PLATFORMS)
@@ -118,7 +118,7 @@ def _labels(about: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
 
 
 def _versions(driver: str, cuda: str, versions: str = "full") -> Iterator[tuple[str, str]]:
-    """The labels of the driver and of CUDA; older releases of GPU Feature Discovery write the ``short`` ones alone."""
+    """The labels of the driver and of CUDA; older releases of GPU Feature Discovery write only the ``short`` ones."""
     for what, version, last in (("driver", driver, "rev"), ("runtime", cuda, "")):
         parts = dict(zip(("major", "minor", last), version.split("."), strict=False))
         for part, value in parts.items():
@@ -157,7 +157,7 @@ def _status(about: Mapping[str, Any], name: str, now: str) -> dict[str, Any]:
 
 
 def _handlers(system: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what kubelets from 1.33 on report of their container runtime."""
+    """The report about the container runtime, as kubelets write it from 1.33 on."""
     if "handlers" not in system:
         return {}
     features = {"recursiveReadOnlyMounts": True, "userNamespaces": True}
