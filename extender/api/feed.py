@@ -1,4 +1,4 @@
-"""What the extender sends to the dashboard, and what the dashboard asks of it, over the one connection between them.
+"""The messages between the extender and the dashboard, in both directions, over the one connection between them.
 
 Both ends are of one release: fields may change from release to release. Texts have their mentions still marked
 (``policies.model.mentions``): the dashboard renders them for each reader. Times that are "seconds ago" count back from

@@ -19,7 +19,7 @@ BY_STATUS, NO_SUCH_GANG = "about:blank", "urn:muster:no-such-gang"
 """The types of problems."""
 STATUSES = ("PENDING", "PLANNED", "STARTING", "HOLDING", "RELEASING", "PARTIAL", "RUNNING", "STOPPING", "ENDED")
 Status = Annotated[str, WithJsonSchema({"type": "string", "enum": [*STATUSES]})]
-"""The client takes any text: a later Muster may have more of them, and one of before has none."""
+"""The client accepts any text: a later Muster may have more statuses, and an earlier one has none."""
 
 
 class ExpectedStart(BaseModel):
@@ -305,7 +305,7 @@ class DomainStock(BaseModel):
 
 
 class DifferenceView(BaseModel):
-    """What Muster knows of an object, and would know otherwise after a restart."""
+    """A fact about an object that would be different after a restart."""
 
     kind: str = Field(
         description="claims, room, quota, members, pending or statuses: docs/self-repair.md.", examples=["claims"]

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 LONGEST_LINE = 4096
-"""Characters of a record that are written."""
+"""Most characters of a record."""
 
 
 class OneLine(logging.Formatter):
-    """Text. The name of a pod can neither begin a line of the log nor control the terminal of its reader.
+    """Text lines. The name of a pod can neither begin a line nor control the reader's terminal.
 
-    Unprintable characters are written as escape sequences. Only the lines of a traceback follow
-    their record, each indented, which no record is.
+    Unprintable characters are written as escape sequences. Only the lines of a traceback follow their record; each is
+    indented, which no record is.
     """
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class OneLine(logging.Formatter):
 
 
 class Json(logging.Formatter):
-    """One JSON object to a record: ``time`` (RFC 3339), ``level``, ``message``, and the fields of a milestone.
+    """A JSON object for each record: ``time`` (RFC 3339), ``level``, ``message``, and the fields of a milestone.
 
-    A traceback is in ``exception``, line breaks escaped: nothing is ever written on a second line.
+    A traceback is in ``exception`` with escaped line breaks, so nothing goes on a second line.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -50,7 +50,7 @@ class Json(logging.Formatter):
 
 
 def printable(text: str) -> str:
-    """The text in one line and without control characters, at most ``LONGEST_LINE`` characters and a mark."""
+    """The text on one line without control characters, at most ``LONGEST_LINE`` characters and a mark."""
     if len(text) > LONGEST_LINE:
         text = text[:LONGEST_LINE] + "..."
     if text.isprintable():
@@ -59,9 +59,10 @@ def printable(text: str) -> str:
 
 
 def set_up(level: str, form: str = "text") -> None:
-    """Write what is at least that important to stderr.
+    """Write records of at least that level to stderr.
 
-    ``level``: debug, info, warning or error; ``form``: text or json.
+    ``level``: debug, info, warning or error.
+    ``form``: text or json.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if form == "json" else OneLine())

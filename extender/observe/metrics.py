@@ -1,8 +1,6 @@
-"""The metrics at /metrics: some are counted as things happen, the others are computed from the state on each
-request.
+"""The metrics at /metrics: some are counted as things happen, the others are computed from the state on each request.
 
-Metrics of queues have the names by which users of Kueue know them, where they mean the same:
-https://kueue.sigs.k8s.io/docs/reference/metrics/
+Metrics of queues have Kueue's names where they mean the same: https://kueue.sigs.k8s.io/docs/reference/metrics/
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ REFUSALS = ("body", "browser", "connections", "headers", "host", "malformed", "s
 
 
 class Metrics(Observer):
-    """One registry per running extender, so that several can live in one process."""
+    """A registry for one running extender, so that several extenders can live in one process."""
 
     def __init__(
         self,
@@ -75,16 +73,21 @@ class Metrics(Observer):
         queues: Callable[[], Reports] = dict,
         quarantine: Callable[[], Quarantine] = lambda: NOTHING_LEFT_OUT,
     ) -> None:
-        """``state`` gives the present core's. ``bandwidth_ratio``: the parameter of the modelled slowdown
-        (``quality.py``). ``ages``: seconds since something was heard of each kind that is followed. ``now``: in seconds
-        since the epoch, as pods' creation. ``queues``: how each queue object stands. ``quarantine``: what the core
-        has failed on."""
+        """Make the registry and its metrics.
+
+        ``state``: returns the state of the present core.
+        ``bandwidth_ratio``: the parameter of the modelled slowdown (``quality.py``).
+        ``ages``: seconds since the last answer about each followed kind.
+        ``now``: seconds since the epoch, as the pods' creation times.
+        ``queues``: returns the report of each queue object.
+        ``quarantine``: returns what the core has failed on.
+        """
         self._registry = CollectorRegistry()
         seconds = self._histogram(
             "verb_duration_seconds", "Time from a request's arrival to its answer; for bind this includes the hold.",
             label="verb",
         )  # fmt: skip
-        # Of what is counted several times for each pod, the child of its labels is looked up once.
+        # Labels that are counted several times for each pod are looked up once.
         calls = self._counter("verb_calls", "Requests by verb and how they ended.", "verb", "outcome")
         writes = self._counter("api_writes", "Writes to the API server by kind and outcome.", "kind", "outcome")
         self._seconds_of = cache(lambda verb: seconds.labels(verb))
@@ -131,7 +134,7 @@ class Metrics(Observer):
             "verify_duration_seconds", "Time from a self-check's beginning to its end."
         )
         self._verify_restarts = self._counter("verify_restarts", "Starts of a new core because of such differences.")
-        # The rate of what has not happened yet is 0, not unknown.
+        # Without this, the rate of something that has not happened yet is unknown instead of 0.
         for family, known in (
             (self._refusals, REFUSALS),
             (self._replans, Cause),
@@ -154,7 +157,7 @@ class Metrics(Observer):
         self._registry.register(Computed(lambda: queue_gauges(state(), queues())))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
-        """A verb was answered: ok, error, or gone when nobody waited any more."""
+        """Count an answered call: ok, error, or gone if kube-scheduler no longer waited."""
         self._calls_of(verb, outcome).inc()
         self._seconds_of(verb).observe(seconds)
 
@@ -165,7 +168,7 @@ class Metrics(Observer):
         self._retries.labels(kind).inc()
 
     def refused(self, cause: str) -> None:
-        """A request or a connection was refused for one of REFUSALS."""
+        """Count a request or connection that was refused for one of REFUSALS."""
         self._refusals.labels(cause).inc()
 
     def passed(self, seconds: float) -> None:
@@ -221,7 +224,7 @@ class Metrics(Observer):
 
 
 def size_of(members: int) -> str:
-    """The class of sizes that a gang is counted in."""
+    """The class of sizes in which the gang is counted."""
     return next((name for most, name in _SIZES if members <= most), _LARGEST)
 
 
@@ -235,7 +238,7 @@ def _deadline(cause: Cause) -> str:
 
 
 class Computed:
-    """Metrics that a function computes at every scrape, and not when they are registered: there is no state yet."""
+    """Metrics that a function computes at every scrape, but not at registration, when there is no state yet."""
 
     def __init__(self, collect: Callable[[], Iterator[Metric]]) -> None:
         self.collect = collect
@@ -253,7 +256,7 @@ def gauges(
     values: Mapping[Any, float],
     kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
-    """A gauge, or a counter, and its value for each value of its label, or of its labels with a space between."""
+    """A gauge or counter with a value for each label value. ``labels``: names of the labels, with spaces between."""
     family = kind(f"muster_{name}", text, labels=labels.split())
     for key, value in values.items():
         family.add_metric([key] if isinstance(key, str) else key, value)
@@ -261,7 +264,7 @@ def gauges(
 
 
 def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float) -> Iterator[Metric]:
-    """How the gangs and the process stand. ``now``: in seconds since the epoch, as pods' creation."""
+    """Yield the state of the gangs and of the process. ``now``: seconds since the epoch, like creation times."""
     tally = Tally(code_of(gang.telling.cause) for gang in state.workloads.values())
     yield gauges("gangs", "Gangs by the code of their current reason.", "state", dict(sorted(tally.items())))
     yield gauge(
@@ -316,7 +319,7 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
 
 
 def failed(quarantine: Quarantine) -> Iterator[Metric]:
-    """Yield how much the core has failed on."""
+    """Yield how many objects the core has failed on, and whether planning pauses."""
     yield gauge(
         "left_out_objects",
         "Objects that the core has failed on, and of which it knows at most the bare facts until they change.",
@@ -330,7 +333,7 @@ def failed(quarantine: Quarantine) -> Iterator[Metric]:
 
 
 def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
-    """How well the gangs are placed, and what the domains have left."""
+    """Yield how well the gangs are placed, and what the domains have left."""
     found = quality(state.workloads.values(), state.claims.snapshot(), bandwidth_ratio)
     for name, text in _BY_LEVEL.items():
         ratios = {level: getattr(one, name) for level, one in found.levels.items()}
@@ -358,7 +361,7 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
 
 
 def reserved(state: State, now: float) -> Iterator[Metric]:
-    """What is reserved for workloads that wait until others have ended. ``now``: in seconds since the epoch."""
+    """Yield what is reserved for workloads that wait for others to end. ``now``: in seconds since the epoch."""
     backfills, kinds = state.backfills, gpu_kinds(state.claims.snapshot())
     idle_s = backfills.idle_s(now + state.process.epoch)
     yield gauge("reserved_workloads", "Workloads that have a reservation.", len(backfills.of))
@@ -378,7 +381,7 @@ def reserved(state: State, now: float) -> Iterator[Metric]:
 
 
 def _longest_wait_s(state: State, now: float) -> float:
-    """Not from when Muster first saw the gang: that is later after every restart."""
+    """The longest wait in seconds. It counts from creation, because Muster sees a gang later after every restart."""
     since = [now]
     for gang in state.workloads.values():
         if gang.job is not None and gang.job.waits:
@@ -389,7 +392,7 @@ def _longest_wait_s(state: State, now: float) -> float:
 
 
 def comparison(state: State) -> Iterator[Metric]:
-    """The metrics of advisory mode, and the contradictions between labels."""
+    """Yield the metrics of advisory mode, and the contradictions between labels."""
     gangs, view = state.workloads.values(), state.claims.snapshot()
     yield gauge(
         "stranded_gpus",
@@ -413,14 +416,14 @@ def comparison(state: State) -> Iterator[Metric]:
 
 
 def stranded(gang: Workload) -> int:
-    """GPUs of its bound members, as long as those are too few for it to run."""
+    """GPUs of the gang's bound members, as long as those are too few for it to run."""
     if gang.whole or gang.release.complete:
         return 0
     return sum(gpus_of(pod.requests) for pod in gang.bound)
 
 
 def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) -> tuple[int, int]:
-    """Domains that gangs use which are whole and were advised for each member, and the domains of that advice."""
+    """How many domains complete, advised gangs use, and how many the advice would have used."""
     codes = codes_of(level)
     used = advised = 0
     for gang in gangs:
@@ -434,7 +437,7 @@ def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) 
 
 
 def device_gauges(state: State) -> Iterator[Metric]:
-    """The devices of DRA, the claims of them, and ComputeDomains. Nothing where there is no DeviceClass."""
+    """Yield DRA's devices, the claims to them, and ComputeDomains; nothing without a DeviceClass."""
     devices = state.devices
     if not devices.classes.seen:
         return
@@ -504,7 +507,7 @@ def _domains_by_use(state: State) -> dict[str, int]:
 
 
 def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:
-    """Nothing where there is no ClusterQueue."""
+    """Yield the metrics of queues; nothing without a ClusterQueue."""
     queues = state.quotas.queues.picture.queues
     if not queues:
         return
@@ -528,7 +531,7 @@ def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:
 
 
 def _amounts(queue: ClusterQueue, report: QueueReport) -> Iterator[tuple[str, FlavorResource, int]]:
-    """What has no limit is not told."""
+    """Yield each amount of quota; unlimited ones are left out."""
     quotas = quotas_of(queue.groups)
     for what in dict.fromkeys((*quotas, *report.used)):
         yield "resource_usage", what, report.used.get(what, 0)

@@ -1,13 +1,13 @@
-"""How well running gangs are placed, and what the domains have left: worked out when /metrics is asked for.
+"""How well running gangs are placed, and what the domains have left; computed for each request of /metrics.
 
-GPUs are what counts: a resource whose name ends in ``/gpu``. A node without the label of a level is a domain of its own
-there. What a gang could have had at best is judged by the GPUs that domains have in all, used or not.
+Only GPUs count: resources whose name ends in ``/gpu``. A node without the label of a level counts as a domain of its
+own. The best possible placement is judged by all GPUs of the domains, used or not.
 
 The slowdown is a model, not a measurement. A ring all-reduce of S bytes over n GPUs takes at least
-2 (n - 1) / n * S / B, where B is the bandwidth of the slowest link in the ring (P. Patarasuk and X. Yuan, "Bandwidth
-optimal all-reduce algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). For one gang S and
-n stay the same wherever it runs, so its time against the best possible is the ratio of the slowest links:
-``bandwidth_ratio`` where it leaves a nearest domain that could have held it, and else 1.
+``2 (n - 1) / n * S / B``. B is the bandwidth of the slowest link in the ring (P. Patarasuk and X. Yuan, "Bandwidth
+optimal all-reduce algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). S and n of a gang
+stay the same wherever it runs. So the ratio of the slowest links is its time against the best possible. That ratio is
+``bandwidth_ratio`` if the gang leaves a nearest domain that could have held it, and else 1.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from policies.placement.columns import Codes
 from policies.placement.snapshot import Counts, Level, Snapshot
 
 ANYWHERE = "cluster"
-"""What is said of all nodes together is said under this name in place of a level's."""
+"""The name for all nodes together, in place of a level's."""
 
 _GPU = "/gpu"
 
 
 @dataclass(frozen=True, slots=True)
 class LevelQuality:
-    """``domains``: those with GPUs, by how many of these are in use: none (whole), some (broken), or all (full).
+    """The quality of placement at one level. Except ``domains``, means over the running gangs; 1 without any.
 
-    The others are means over the gangs that run; what there is none of is as good as can be, 1. ``spread``: domains
-    used over the fewest that could hold the gang. ``pairs_together``: share of all pairs of GPUs of one gang that are
-    in one domain. ``balance``: of the gangs in several domains, the smallest share over the largest one.
+    ``domains``: how many domains with GPUs have none in use (whole), some (broken), or all (full).
+    ``spread``: domains used, over the fewest that could hold the gang.
+    ``pairs_together``: share of all pairs of a gang's GPUs that are in one domain.
+    ``balance``: of gangs in several domains, the smallest share over the largest.
     """
 
     domains: dict[str, int]
@@ -46,9 +47,11 @@ class LevelQuality:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """``levels`` by name, nearest first. ``slowdown``: modelled, 1 at best.
+    """The quality of placement.
 
-    ``largest``: the most nodes of the common kind that are wholly free in one domain, by level, and in the cluster.
+    ``levels``: by name, nearest first.
+    ``slowdown``: modelled; 1 at best.
+    ``largest``: the most entirely free nodes of the common kind in one domain, by level, and in the cluster.
     ``gpus``: used by pods or promised to them, free, and free on nodes that take no pods.
     """
 
@@ -60,7 +63,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """The bound members of all gangs that have GPUs: three arrays of one length. Gangs are counted from 0."""
+    """The bound members of all gangs with GPUs: three arrays of one length. Gangs are counted from 0."""
 
     gang: Codes
     row: Codes
@@ -69,13 +72,13 @@ class _Members:
 
 
 def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: float) -> Quality:
-    """As of now. Arrays over all members and all nodes at once: a few milliseconds at 5,000 nodes."""
+    """The quality as of now. It works on arrays of all members and nodes: a few milliseconds at 5,000 nodes."""
     kinds = gpu_kinds(snapshot)
     lines = [snapshot.resources[name] for name in kinds]
     offered = snapshot.allocatable[lines].sum(axis=0)
     free = np.maximum(snapshot.free[lines], 0).sum(axis=0)
     members = _members(gangs, snapshot)
-    # Nodes with GPUs are commonly tainted by the name of the resource, and pods that ask for it tolerate that.
+    # Nodes with GPUs are often tainted by the resource's name, and pods that ask for it tolerate that.
     usable = snapshot.eligible(Selection(tolerations=tuple(Toleration(name, "Exists", "", "") for name in kinds)))
     vacant = _vacant(offered, free) & usable
     levels, largest, slowdown = {}, {}, 1.0
@@ -118,15 +121,15 @@ def gpus_of(requests: Requests) -> int:
 
 
 def codes_of(level: Level) -> Codes:
-    """The domain of each node; one outside all of them is a domain of its own."""
+    """The domain of each node; a node in no domain counts as one of its own."""
     return np.where(level.codes >= 0, level.codes, len(level.names) + np.arange(len(level.codes)))
 
 
 def _level(level: Level, members: _Members, offered: Counts, free: Counts) -> tuple[LevelQuality, NDArray[np.bool_]]:
-    """And which gangs are in several domains although one could hold them."""
+    """The quality at the level, and which gangs are divided although one domain could hold them."""
     codes = codes_of(level)
     size = int(codes.max(initial=0)) + 1
-    # One entry for each gang and domain that has members of it.
+    # One entry for each pair of a gang and a domain with members of it.
     entries, place = np.unique(members.gang * size + codes[members.row], return_inverse=True)
     gpus = np.bincount(place, members.gpus, len(entries)).astype(np.int64)
     gang = entries // size
@@ -154,7 +157,7 @@ def _domains(offered: Counts, free: Counts) -> dict[str, int]:
 
 
 def _vacant(offered: Counts, free: Counts) -> NDArray[np.bool_]:
-    """The nodes of the most common kind, by their GPUs, of which nothing is in use; of two kinds the larger nodes."""
+    """The unused nodes of the most common kind, by their GPUs; of two equally common kinds, the larger nodes."""
     kinds, counts = np.unique(offered[offered > 0], return_counts=True)
     if not len(kinds):
         return np.zeros(len(offered), dtype=np.bool_)

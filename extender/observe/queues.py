@@ -1,4 +1,4 @@
-"""What /queues shows: every queue and cohort with its quota, what is used, borrowed and lent, and who waits and why."""
+"""The content of /queues: each queue and cohort with its quota, use and loans, and which workloads wait and why."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from policies.model.queues import FlavorResource, LocalQueue, QueueReport
 from policies.quota.tree import QuotaNode
 
 Reports = Mapping[tuple[str, str, str], QueueReport]
-"""By kind, namespace and name."""
+"""Reports by kind, namespace and name."""
 SHOWN = 100
-"""Of those who wait in a queue, so many are told one by one."""
+"""Most waiting workloads listed for a queue."""
 
 
 def queues(core: Engine, now: float) -> list[QueueView]:
@@ -37,7 +37,7 @@ def queues(core: Engine, now: float) -> list[QueueView]:
 
 
 def _view(kind: str, node: QuotaNode | None, parent: str, below: list[QuotaNode], report: QueueReport) -> QueueView:
-    """``below``: the ClusterQueues that count for it."""
+    """A queue or cohort. ``below``: the ClusterQueues that count for it."""
     return QueueView(
         kind=kind,
         namespace="",
@@ -98,7 +98,7 @@ def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[
 
 
 def _of_cohort(found: Reports, node: QuotaNode) -> QueueReport:
-    """What its ClusterQueues report, with what is said of its own object, if there is one."""
+    """The sums over the cohort's ClusterQueues, with the report of its own object, if there is one."""
     own = found.get(("Cohort", "", node.name)) or QueueReport()
     queues = [found.get(("ClusterQueue", "", one.name)) or QueueReport() for one in _below(node)]
     return replace(
@@ -110,12 +110,12 @@ def _of_cohort(found: Reports, node: QuotaNode) -> QueueReport:
 
 
 def _below(node: QuotaNode) -> list[QuotaNode]:
-    """The ClusterQueues of a cohort and of those in it."""
+    """The ClusterQueues of a cohort and of all cohorts inside it."""
     return [found for child in node.children for found in (_below(child) if child.is_cohort else [child])]
 
 
 def _within(node: QuotaNode) -> list[QuotaNode]:
-    """Itself, and all that is in it."""
+    """The node, and all nodes below it."""
     return [node, *(found for child in node.children for found in _within(child))]
 
 

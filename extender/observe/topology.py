@@ -1,4 +1,4 @@
-"""What /topology and /domains show: the levels in force, their domains, what these have left, and contradictions."""
+"""The content of /topology and /domains: the levels in force, their domains with free room, and contradictions."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def topology(snapshot: Snapshot, *, configured: bool) -> TopologyView:
 
 
 def inside(levels: Sequence[Level], at: int, code: int) -> str | None:
-    """The domain of the next level farther out that a domain is in."""
+    """The domain of the next level farther out that contains the domain; None without one."""
     parent = int(levels[at].above[0][code]) if at + 1 < len(levels) else -1
     return levels[at + 1].names[parent] if parent >= 0 else None
 
 
 def in_order(level: Level) -> list[int]:
-    """The codes of its domains in the order of their names, as people count."""
+    """The codes of the level's domains in the order of their names, as people count."""
     return sorted(range(len(level.names)), key=lambda code: natural(level.names[code]))
 
 
 def told(view: TopologyView) -> str:
-    """In one line, for the log: ``clique (nvidia.com/gpu.clique): 14 domains of 16 to 18 nodes; ...``."""
+    """The levels in a line for the log: ``clique (nvidia.com/gpu.clique): 14 domains of 16 to 18 nodes; ...``."""
     source = "configured" if view.configured else "detected"
     return f"topology levels, {source}, nearest first: " + "; ".join(map(_told, view.levels))
 
@@ -72,7 +72,7 @@ def _told(level: LevelView) -> str:
 
 
 def domains(state: State) -> list[DomainStock]:
-    """All of them, the nearest level first, by name; nodes in no domain of a level are one entry without a name."""
+    """All domains, nearest level first, by name; nodes in no domain of a level are one entry without a name."""
     view = state.claims.snapshot()
     lines = [line for name, line in view.resources.items() if name.endswith(_GPU)]
     offered, free = view.allocatable[lines].sum(axis=0), np.maximum(view.free[lines], 0).sum(axis=0)
@@ -91,14 +91,16 @@ def domains(state: State) -> list[DomainStock]:
 
 
 def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
-    """Return, by what pods ask for, the devices of each node, and how many are free, promised and used. What no pod
-    asks for is by driver. Devices that several nodes reach are in no domain."""
+    """The devices of each node, and how many are free, promised and used, by what pods ask for.
+
+    Devices that no pod asks for are listed by driver. Devices that several nodes reach are in no domain.
+    """
     stock: dict[str, Amounts] = {}
     lines, allocated = list(state.devices.counted()), state.devices.allocated()
     for key, known in state.devices.inventory.known.items():
         if (row := view.rows.get(known.reach.node)) is not None:
             for name in [name for name, match, _ in lines if known.match & match] or [key.driver]:
-                # The room of a bound pod is taken from the amount that its node offers, and is no promise.
+                # A bound pod's room is taken from the amount that its node offers, and is no promise.
                 used, as_room = key in allocated, key in allocated and not known.used
                 here = stock.setdefault(name, np.zeros((5, len(view.names)), dtype=np.int64))[:, row]
                 here += (1, not used, 0, used, as_room)
@@ -111,7 +113,7 @@ def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
 
 
 def compute_domains(state: State) -> list[ComputeDomainView]:
-    """All of them, by namespace and name."""
+    """All ComputeDomains, by namespace and name."""
     return [_compute_domain(one, state) for one in sorted(state.devices.domains.seen.values(), key=str)]
 
 
@@ -166,7 +168,7 @@ def _stock(name: str, counts: Sequence[int]) -> DeviceStock:
 
 
 def _seats(state: State, view: Snapshot) -> dict[str, Codes]:
-    """Gang -> the rows of the nodes where its members are or are promised to be."""
+    """The rows of the nodes with bound or promised members, by gang."""
     found = {}
     for key, gang in sorted(state.workloads.items()):
         rows = [row for node in gang.seats if (row := view.rows.get(node)) is not None]

@@ -20,11 +20,11 @@ UNCHECKED = VerifyView(
     compared={},
     left_out={},
 )
-"""Shown where nothing can be checked."""
+"""The view if nothing can be checked."""
 
 
 def verified(verifier: Verifier, now: float) -> VerifyView:
-    """What the last round found, as of ``now``."""
+    """The findings of the last round, as of ``now``."""
     last = verifier.last or Result(now)
     return VerifyView(
         rounds=verifier.rounds,

@@ -16,7 +16,7 @@ from policies.words import natural
 
 
 def view(state: State, gang: Workload, now: float) -> GangView:
-    """The gang as of ``now``; ``waiting_on_nodes``: nodes that were refused -> seconds until they are tried again."""
+    """The gang as of ``now``."""
     telling, reason = gang.telling, reason_of(gang.telling.cause)
     return GangView(
         namespace=gang.key.namespace,
@@ -41,7 +41,7 @@ def view(state: State, gang: Workload, now: float) -> GangView:
 
 
 def _expected(state: State, gang: Workload) -> ExpectedStart | None:
-    """To the second: nothing is known more exactly."""
+    """The expected start, to the second, since nothing is known more exactly."""
     if (found := state.expectations.of.get(gang.key)) is None:
         return None
     start, earliest, latest, as_of = (
@@ -77,7 +77,7 @@ _STATES = {
 
 
 def _by_rank(pod: Pod) -> tuple[object, ...]:
-    """Order pods by index, and pods without one by their names as people count."""
+    """A key that orders pods by index, and pods without one by their names, as people count."""
     series, index, *_ = pod.rank
     return series, index, natural(pod.name) if pod.index is None else (), pod.name, pod.uid
 

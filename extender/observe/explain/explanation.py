@@ -1,4 +1,4 @@
-"""What /explain shows of one gang: how it stands, where it is, the room in each domain, and what would make it fit."""
+"""The content of /explain for a gang: its state, its places, the room in each domain, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _SHOWN = 64
 
 
 def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
-    """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes. ``outlook``: what preemption
-    does for it, if anything."""
+    """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes.
+
+    ``outlook``: what preemption does for it, if anything.
+    """
     with state.make(Statements).of(gang) as statement:
         return _explain(state, gang, statement, now, outlook)
 
@@ -68,12 +70,12 @@ def _asks(gang: Workload) -> list[str]:
 
 
 def _templates(gang: Workload) -> list[tuple[Pod, int]]:
-    """List the pod templates of its job, each with the number of its pods."""
+    """The pod templates of its job, each with its number of pods."""
     return [] if gang.job is None else [(one.template, one.count) for one in gang.job.seen.podsets.podsets]
 
 
 def _to_be_made(gang: Workload) -> str:
-    """Say which pods its job makes when it starts; empty while there are some."""
+    """The pods that its job makes when it starts, in words; empty while it has pods."""
     templates = _templates(gang)
     if gang.members.live or gang.job is None or gang.job.seen.finished or not templates:
         return ""
@@ -91,7 +93,7 @@ def _places(state: State, gang: Workload) -> list[PlaceView]:
 
 
 def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
-    """The domains with most room, the best first."""
+    """Yield the domains with most room, the best first."""
     if (level := question.level) is None:
         return
     room = question.role.room

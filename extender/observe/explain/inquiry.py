@@ -1,4 +1,4 @@
-"""What the members of a waiting gang need, how much of it every node has, and who has room that it could have."""
+"""The demand of a waiting gang, the room of every node for it, and the workloads whose room it could have."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from policies.steps import BUDGET, Steps, finish, metered
 NODE_NAMES = ("kubernetes.io/hostname", "metadata.name")
 _LONGEST_LIST = 8
 _CHOICES = 4
-"""Choices of flavors that are looked at."""
+"""Most choices of flavors that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One role of the gang: the first that has less room than members, else the one that is hardest to place.
+    """A role of the gang: the first with less room than members, else the one that is hardest to place.
 
-    ``members``: all that lack a node, of every role, in so many ``roles``. ``beside``: the others. ``few``: whether its
-    shapes are few enough to be planned one after the other.
-
-    ``want``: how many of the role one domain of ``level`` has to take, or the whole cluster where ``level`` is None.
-    ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
-    ``statement``: what is tried in it shows in ``snapshot``.
+    ``members``: all members without a node, of every role.
+    ``roles``: how many roles these have.
+    ``beside``: the members that have a node.
+    ``few``: whether the shapes are few enough to be planned one after the other.
+    ``want``: how many of the role one domain of ``level`` must hold, or the whole cluster if ``level`` is None.
+    ``required``: whether the gang waits for that level rather than being divided; else the level is only shown.
+    ``statement``: its changes show in ``snapshot``.
     """
 
     gang: Workload
@@ -60,7 +61,7 @@ class Inquiry:
     usable: Mask
     """Nodes that the role may use once they have room."""
     flavors: tuple[str, ...] = ()
-    """The flavors of its queue that it is asked with."""
+    """The flavors of its queue with which it is planned."""
 
     @property
     def eligible(self) -> Mask:
@@ -71,7 +72,7 @@ class Inquiry:
         return Domain("the cluster", np.arange(len(self.snapshot.names), dtype=np.intp))
 
     def plan(self, members: Sequence[Pod], view: Snapshot | None = None) -> Placed | None:
-        """Where these would go now, or in that view, in place of its members; None where fewer fit than it needs."""
+        """The nodes for these members now, or in that view; None if fewer fit than the gang needs."""
         found = finish(self._planning(members, view or self.snapshot))
         return found if isinstance(found, Placed) else None
 
@@ -81,12 +82,14 @@ class Inquiry:
 
     @property
     def sums(self) -> bool:
-        """Whether the room of a domain tells if it holds the gang: not where slices have to stay whole, or where
-        several roles want the same room."""
+        """Whether the room of a domain decides if it holds the gang.
+
+        Counting does not suffice if slices must stay whole, or if several roles want the same room.
+        """
         return self.counts and self.roles == 1 and not self.role.rules.slices
 
     def holds(self, rows: Rows) -> Steps[bool]:
-        """Whether there is room on these nodes of a domain, with what is tried in the statement."""
+        """Whether these nodes of a domain have room, with the changes in the statement."""
         if self.sums:
             return self.fitting_tried(rows) >= self.want
         found = yield from self._planning(self.members, self.snapshot)
@@ -99,23 +102,23 @@ class Inquiry:
 
     @property
     def counts(self) -> bool:
-        """Whether room is all that decides: then what is enough can be counted."""
+        """Whether only room decides, so that counting it suffices."""
         return self.role.relations is None or self.role.relations.alone
 
     @property
     def scope(self) -> Level | None:
-        """The level whose domains have to hold it; None where the cluster is enough."""
+        """The level whose domains must hold it; None if the cluster suffices."""
         return self.level if self.required else None
 
     def holds_emptied(self) -> bool:
-        """Whether the nodes that are open to it would have room if they were empty."""
+        """Whether the nodes open to it would have room if they were empty."""
         with self.statement.open():
             self.statement.add(self.anywhere.rows, self.snapshot.allocatable - self.snapshot.free)
             return self.plan(self.members) is not None
 
     @property
     def required_as_whole(self) -> bool:
-        """Whether one domain of the scope, or the cluster, has to hold all of it, and not only a slice of it."""
+        """Whether one domain of the scope, or the cluster, must hold all of it, and not only a slice."""
         return self.role.rules.required is not None or not self.role.rules.slices
 
     def fitting(self, rows: Rows) -> int:
@@ -123,7 +126,7 @@ class Inquiry:
         return int(self.role.room[rows].sum())
 
     def fitting_tried(self, rows: Rows) -> int:
-        """How many of the role these nodes take with what is tried in the statement."""
+        """How many of the role these nodes take with the changes in the statement."""
         demand = self.snapshot.demand(self.role.requests)
         if demand is None:
             return 0
@@ -132,7 +135,7 @@ class Inquiry:
         return int(self._capped(room).sum())
 
     def _capped(self, room: Counts) -> Counts:
-        """What its relations leave of the room at most."""
+        """The most of the room that relations between pods allow."""
         relations = self.role.relations
         return room if relations is None else relations.caps(self.role.part, room, self.role.count)
 
@@ -142,22 +145,22 @@ class Inquiry:
         return 0 if demand is None else int((slots(self.snapshot.allocatable, demand) * self._suiting)[rows].sum())
 
     def short_even_empty(self) -> str:
-        """What no node has that its selector, affinity and volumes admit."""
+        """The resources that no node has which its selector, affinity and volumes admit."""
         return shortage(self.role.pods[0], self.snapshot, self.snapshot.allocatable, self._suiting)
 
     @property
     def nowhere(self) -> bool:
-        """Whether no node at all matches its selector and affinity, and reaches its volumes."""
+        """Whether no node matches its selector and affinity and reaches its volumes."""
         return not self._suiting.any()
 
     @property
     def held(self) -> bool:
-        """Whether its volumes hold it to some nodes: no new node would do."""
+        """Whether its volumes restrict it to some nodes, so that no new node would help."""
         return bool(self.role.pods[0].selection.volumes)
 
     @property
     def named(self) -> bool:
-        """Whether its pods name the nodes on which they may be: no other would do."""
+        """Whether its pods name the nodes on which they may run, so that no other would help."""
         selection = self.role.pods[0].selection
         by_name = (
             any(one.operator == "In" and one.key in NODE_NAMES for one in term) for term in selection.affinity or ()
@@ -168,7 +171,7 @@ class Inquiry:
 
     @property
     def led(self) -> bool:
-        """Whether it is its job's plan that names those nodes, and not its author."""
+        """Whether the job's plan names those nodes, and not the author."""
         job = self.gang.job if self.gang.admitted else None
         written = set() if job is None else {one.template.selection for one in job.seen.podsets.podsets}
         return self.named and bool(written) and self.role.pods[0].selection not in written
@@ -184,8 +187,10 @@ class Inquiry:
 
 
 def inquiries(state: State, gang: Workload, statement: Statement) -> list[Inquiry]:
-    """Return what the gang needs of the nodes, with each choice of flavors that its queue has quota of, in their order.
-    Empty when nothing of it is to be placed, or what it asks for cannot be understood. ``statement``: for the gang."""
+    """The gang's demand on nodes, once for each choice of flavors that its queue has quota for, in order.
+
+    Empty if no member has to be placed, or if its demands cannot be read. ``statement``: the gang's own.
+    """
     members = to_be_placed(state, gang)
     question = quota_question(state, gang, members)
     if question is None or gang.flavoring:
@@ -197,14 +202,14 @@ def inquiries(state: State, gang: Workload, statement: Statement) -> list[Inquir
 
 
 def to_be_placed(state: State, gang: Workload) -> list[Pod]:
-    """The members that lack a node."""
+    """The members without a node."""
     slots, _ = to_be_planned(gang, state.make(Problems))
     pods = gang.members.unplaced(slots) if gang.min_member is not None else []
     return [gang.asking(pod) for pod in pods if not pod.foreign_gates]
 
 
 def quota_question(state: State, gang: Workload, members: Sequence[Pod]) -> QuotaQuestion | None:
-    """Return what the gang asks of its ClusterQueue; None where it needs no quota."""
+    """The gang's demand on its ClusterQueue; None if it needs no quota."""
     queue = state.quotas.queue_of(gang.key)
     usable = queue is not None and state.quotas.node_of(queue.name) is not None
     return QuotaQuestion(state, gang, queue, members) if queue is not None and usable and members else None
@@ -218,7 +223,7 @@ def inquiry_with(
     flavors: tuple[str, ...],
     flavoring: Mapping[PartKey, Flavoring],
 ) -> Inquiry | None:
-    """Return what these members need with the flavors of that choice."""
+    """The demand of these members with that choice of flavors."""
     if not asked:
         return None
     members = [_held_to(gang, pod, flavoring) for pod in asked]
@@ -229,17 +234,17 @@ def inquiry_with(
         return None
     role = next((one for one in roles if reach(one, view) < one.count), roles[0])
     rules, at = role.rules, role.rules.confining
-    # What runs and grows is placed pod by pod, and all that wait are wanted.
+    # Members of a running, growing gang are placed pod by pod, and all of them are wanted.
     alone = len(roles) == 1 and not gang.release.complete
     want = min(role.count, gang.lacking) if alone else role.count
     if role.home is not None:
-        # A replacement: what counts is the domain where the others are.
+        # A replacement counts only in the domain of the other members.
         at = role.home[0]
     if rules.required is None and rules.slice_size:
         want = min(want, rules.slice_size)
     nearest = view.levels[view.nearest] if len(view.levels) > view.nearest else None
     level = nearest if at is None else view.levels[at]
-    # Nodes with room that it may not use: refused by kube-scheduler, or outside the domain where its members are.
+    # Nodes with room that it may not use: refused by kube-scheduler, or outside the domain of its members.
     first = role.pods[0]
     closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
     usable: Mask = view.eligible(first.selection) & ~closed
@@ -251,20 +256,20 @@ def inquiry_with(
 
 
 def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PartKey, Flavoring]) -> Pod:
-    """The member, held to the nodes of these flavors."""
+    """The member, restricted to the nodes of these flavors."""
     known = flavoring.get(part_of(gang.members.stands_for(pod.identity), of_job=gang.job is not None))
     return pod if known is None else known.confined(pod)
 
 
 def topology_of(pod: Pod) -> str:
-    """What one member asks of the topology, or nothing."""
+    """The member's demand on the topology; empty without one."""
     said = pod.topology
     return "" if said.required in (None, NO_LEVEL) and said.slice_size is None and said.preferred is None else str(said)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """``at``: the nodes that it is on. ``extra``: what it would give back there, (resources, nodes)."""
+    """A workload that has room. ``at``: its nodes. ``extra``: what its end would free there, (resources, nodes)."""
 
     name: str
     at: Rows
@@ -272,7 +277,7 @@ class Holder:
 
 
 def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
-    """The holders of room on these nodes but the gang itself, in the order of their names."""
+    """The workloads with room on these nodes, by name, except the gang itself."""
     view = question.snapshot
     given: dict[str, dict[int, list[int]]] = {}
     for row in rows.tolist():
@@ -282,7 +287,7 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
                 continue
             amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
             for resource, amount in claim.requests:
-                # What no node offers has no line: anybody can ask for it.
+                # A resource that no node offers has no line; any user can ask for one.
                 if (line := view.resources.get(resource)) is not None:
                     amounts[line] += amount
     return [
@@ -292,17 +297,20 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
 
 
 def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]:
-    """A short list of holders whose ends together free enough: one if one is enough, else a greedy choice of which
-    nobody can be left out, as far as that is found within the budget."""
+    """A short list of holders whose ends together free enough.
+
+    It is a single one if that suffices. Else it is a greedy choice without superfluous holders, as far as the budget
+    allows.
+    """
     gains = {one.name: _gain(question, one) for one in there}
     greedy = sorted(there, key=lambda one: (-gains[one.name], one.name))
     ends = _Ends(question, rows)
-    # Where the gang has to be planned to know, not all of them are tried.
+    # If each try needs a plan of the gang, only some holders are tried.
     if not question.sums and not ends.enough(greedy[:_LONGEST_LIST]):
         return []
     singles, base = there if question.sums else greedy[:_LONGEST_LIST], question.fitting(rows)
     for one in sorted(singles, key=lambda one: (gains[one.name], one.name)):
-        # Where sums tell, there may be thousands of holders, and nothing is planned for each.
+        # If sums decide, thousands of holders can be tried without planning.
         if base + gains[one.name] >= question.want if question.sums else ends.enough([one]):
             return [one.name]
     for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
@@ -315,14 +323,14 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]
 
 
 def _gain(question: Inquiry, holder: Holder) -> int:
-    """How many more of the role its nodes take when it has ended."""
+    """How many more of the role the holder's nodes take once it has ended."""
     with question.statement.open():
         question.statement.add(holder.at, holder.extra)
         return question.fitting_tried(holder.at) - question.fitting(holder.at)
 
 
 class _Ends:
-    """Whether the end of some holders frees enough, as far as that is found out within the budget."""
+    """Finds out whether the end of some holders frees enough, within a budget."""
 
     def __init__(self, question: Inquiry, rows: Rows) -> None:
         self._question = question

@@ -1,4 +1,4 @@
-"""Nodes that are there and closed to a waiting gang: what opens them, each answer tried by planning the gang."""
+"""Existing nodes that are closed to a waiting gang: what opens them, each answer tried by planning the gang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from policies.steps import finish
 from policies.words import counted, listed, many
 
 _STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of taints that a node has while it cannot be used: the node is to be repaired, the taint not tolerated."""
+"""Prefixes of taints of unusable nodes: such a node should be repaired, and its taint not be tolerated."""
 _TAINTS = 3
 _VALUES = 3
 
@@ -28,7 +28,7 @@ Change = Callable[[Selection], Selection]
 
 
 def opening(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield what opens enough nodes; where no single change does, what helps."""
+    """Yield what opens enough nodes; if no single change does, what helps."""
     enough = [*_mended(state, question), *_tolerated(question), *_labelled(state, question)]
     yield from enough
     if not any(one.help is Help.OPEN for one in enough):
@@ -44,11 +44,11 @@ class Sound:
 
 
 def _mended(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Nodes with room that are cordoned, not ready, or tainted for what is wrong with them."""
+    """Yield the repair of nodes with room that are cordoned, not ready, or tainted as unusable."""
     shut = _by_name(question, _shut(question))
     if not len(shut):
         return
-    # The plan may pass by nodes that are in service.
+    # The plan may prefer nodes that are in service.
     for some in (shut[: needed(question)], shut):
         found = question.plan(question.members, _opened(question.snapshot, some))
         names = () if found is None else {*found.nodes.values()}
@@ -79,7 +79,7 @@ def _by_name(question: Inquiry, mask: Mask) -> Rows:
 
 
 def _shut(question: Inquiry, change: Change = lambda selection: selection) -> Mask:
-    """Nodes with room that it could use, with that change of what it selects, if they were in service."""
+    """Nodes with room that it could use, with that change of its selection, if they were in service."""
     view, selection = question.snapshot, change(question.role.pods[0].selection)
     standing = view.others.fact(Standing())
     out = standing.where(Holds(_is_out_of_service), len(view.names))
@@ -118,14 +118,14 @@ def _opened(view: Snapshot, rows: Rows) -> Snapshot:
 
 
 def _standing(node: Node) -> str:
-    """Say why the node is out of service."""
+    """Why the node is out of service."""
     if not node.ready or node.unschedulable:
         return "cordoned" if node.ready else "not ready"
     return ", ".join(taint.key for taint in node.taints if taint.key.startswith(_STATES))
 
 
 def _taints(question: Inquiry) -> list[Taint]:
-    """The taints that close most nodes to it, but for those of nodes that cannot be used."""
+    """The taints that close most nodes to it, except taints of unusable nodes."""
     causes = sorted((one for one in question.causes if one.cause.barrier is Barrier.TAINT), key=lambda one: -one.count)
     return [one.cause.taint for one in causes if not one.cause.taint.key.startswith(_STATES)][:_TAINTS]
 
@@ -136,7 +136,7 @@ def _tolerating(taints: Sequence[Taint]) -> Change:
 
 
 def _tolerated(question: Inquiry) -> Iterator[Remedy]:
-    """Yield a toleration, of all taints if none alone is enough."""
+    """Yield a toleration; of all taints if none alone suffices."""
     taints = _taints(question)
     for some in [*([one] for one in taints), *([taints] if len(taints) > 1 else [])]:
         if (found := _changed(question, _tolerating(some))) is not None:
@@ -159,7 +159,7 @@ def _by_flavor(question: Inquiry) -> bool:
 
 
 def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Labels for nodes that have none of that key; or a demand that its author may drop."""
+    """Yield labels for nodes without such a key, or a demand that its author may drop."""
     selection = question.role.pods[0].selection
     if question.held or question.named:
         return
@@ -172,7 +172,7 @@ def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
         bare.sort(key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
         if not bare:
             continue
-        # The plan may pass by nodes that have the labels.
+        # The plan may prefer nodes that have the labels.
         few = bare[: needed(question)]
         if len(few) < len(bare) and _changed(question, _not_contrary(tuple(wanted), few)) is not None:
             bare = few
@@ -193,7 +193,7 @@ def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
 
 
 def _together(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Nodes in service, labels and tolerations, where it takes more than one of these."""
+    """Yield a combination of nodes back in service, labels and tolerations, if more than one of these is needed."""
     taints, labels = _taints(question), _missing_labels(question)
     tolerate, relabel = _tolerating(taints), _not_contrary(labels)
 
@@ -219,14 +219,14 @@ def _together(state: State, question: Inquiry) -> Iterator[Remedy]:
 
 
 def _missing_labels(question: Inquiry) -> tuple[tuple[str, str], ...]:
-    """The labels that it asks for and some node has not."""
+    """The labels that it asks for and that some node lacks."""
     if question.held or question.named:
         return ()
     return tuple(dict.fromkeys(label for some in _asked_labels(question) for label in some))
 
 
 def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
-    """List the labels of its selector and of each flavor that some node lacks."""
+    """The labels of its selector and of each flavor that some node lacks."""
     selection = question.role.pods[0].selection
     labels: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in selection.node_selector]
     labels += [found for terms in selection.flavors if (found := _labels_of(terms))]
@@ -238,14 +238,14 @@ def _pairs(labels: Sequence[tuple[str, str]]) -> str:
 
 
 def _labels_of(terms: Terms) -> tuple[tuple[str, str], ...]:
-    """The labels that the terms of a flavor ask for; nothing where they ask for anything else."""
+    """The labels that a flavor's terms ask for; empty if they ask for anything else."""
     if len(terms) != 1 or not all(one.operator == "In" and len(one.values) == 1 for one in terms[0]):
         return ()
     return tuple((one.key, one.values[0]) for one in terms[0])
 
 
 def _closes(question: Inquiry, label: tuple[str, str]) -> bool:
-    """Whether a node lacks that label, of which the name of the node is none."""
+    """Whether a node lacks that label. The node's name does not count as one."""
     key, value = label
     column = question.snapshot.others.fact(Label(key))
     return key not in NODE_NAMES and not column.where(OneOf((value,)), len(question.snapshot.names)).all()
@@ -256,8 +256,10 @@ def _lacks(node: Node, labels: Sequence[tuple[str, str]]) -> bool:
 
 
 def _not_contrary(labels: Sequence[tuple[str, str]], among: Sequence[str] = ()) -> Change:
-    """Nodes that have the labels, or nothing under their keys: a label of another value may be there for others.
-    ``among``: only these of them, if any are named."""
+    """A change that accepts nodes with the labels, or without their keys; other values may serve other pods.
+
+    ``among``: only these nodes, if any are named.
+    """
     named = (Requirement("metadata.name", "In", tuple(among), is_field=True),) if among else ()
 
     def change(selection: Selection) -> Selection:

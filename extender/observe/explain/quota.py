@@ -34,13 +34,13 @@ from policies.statement import Statement
 from policies.words import amount, listed
 
 _FLAVORS = 3
-"""Flavors for which is worked out how much more quota is needed."""
+"""Most flavors for which the missing quota is worked out."""
 _LONGEST_LIST = 8
 _NOTHING: Mapping[str, int] = {}
 
 
 class Short(NamedTuple):
-    """Too little of one resource of a flavor. ``most``: what the queue could use of it if no workload used any."""
+    """A shortage of one resource of a flavor. ``most``: what the queue could use if no workload used any."""
 
     what: FlavorResource
     asked: int
@@ -53,7 +53,7 @@ class Short(NamedTuple):
 
 
 class QuotaQuestion:
-    """Quota that a workload asks of its ClusterQueue for the members that have to start together."""
+    """The quota that a workload needs of its ClusterQueue for the members that have to start together."""
 
     def __init__(self, state: State, gang: Workload, queue: ClusterQueue, pods: Sequence[Pod]) -> None:
         self._state = state
@@ -66,7 +66,7 @@ class QuotaQuestion:
         self._statement = Statement(tree=self._picture.tree, of_ledger=True)
 
     def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PartKey, Flavoring]]]:
-        """The flavors that there is quota of, one assignment after another, with what each demands of nodes."""
+        """Yield the flavors that have quota, one assignment after another, with what each demands of nodes."""
         tree, flavors = self._picture.tree, self._picture.flavors
         choices: Choices[NotThisFlavor | str] = Choices(tree, flavors, self._queue, self._closed)
         with self._own(self._statement):
@@ -78,7 +78,7 @@ class QuotaQuestion:
                 found = choices.after(found, self._podsets, "its nodes have no room")
 
     def remedies(self) -> list[Remedy]:
-        """List what gives it quota: at least one answer where it has none."""
+        """Remedies that give it quota; at least one if it has none."""
         with self._own(self._statement):
             return [*self._remedies()]
 
@@ -108,7 +108,7 @@ class QuotaQuestion:
             yield from self._raised(some, never=never)
 
     def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PartKey, Flavoring], list[Remedy]]]:
-        """Flavors for which there is too little quota, with what they demand of nodes and how they could be had."""
+        """Yield flavors with too little quota, with what they demand of nodes, and how to get their quota."""
         parts = parts_of(self._queue, self._podsets)
         for part in parts if len(parts) == 1 else ():
             for name, quotas in part.group.flavors:
@@ -131,14 +131,14 @@ class QuotaQuestion:
             yield
 
     def _fits_without(self, uses: Iterable[Use]) -> bool:
-        """Whether there is quota for it when these uses have ended."""
+        """Whether it has quota once these uses have ended."""
         with self._statement.open():
             for use in uses:
                 self._statement.give_back(use.queue, use.usage)
             return self._fits(self._picture.tree, self._queue)
 
     def _ends_enough(self, keys: Iterable[GroupKey]) -> bool:
-        """Whether there is quota for it when these workloads have ended."""
+        """Whether it has quota once these workloads have ended."""
         return self._fits_without(use for key in keys for use in self._state.quotas.uses.of(key).values())
 
     def _promised(self) -> Iterator[Remedy]:
@@ -151,8 +151,7 @@ class QuotaQuestion:
             yield Remedy(Help.DONE, "nothing to do: there is quota by now, and it is planned in a moment")
 
     def _shortages(self) -> tuple[list[list[list[Short]]], list[Remedy]]:
-        """Return for each part without quota, flavor by flavor, what is short of it; and what to do where no flavor
-        suits."""
+        """The shortage by flavor, for each part without quota; and what to do if no flavor suits."""
         taken = Counter[FlavorResource]()
         found: list[list[list[Short]]] = []
         unsuitable: list[Remedy] = []
@@ -175,7 +174,7 @@ class QuotaQuestion:
     def _short_of(
         self, part: Part, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
     ) -> list[Short]:
-        """List what is lacking of that flavor beside what other parts have ``taken``."""
+        """The shortages of that flavor besides what other parts have ``taken``."""
         node = self._picture.tree.queues[self._queue.name]
         found: list[Short] = []
         for resource, much in part.wanted.items():
@@ -204,7 +203,7 @@ class QuotaQuestion:
 
     @staticmethod
     def _alternatives(short: list[list[list[Short]]]) -> list[list[Short]]:
-        """Combine one flavor of each part: all that has to be had together."""
+        """Combine one flavor of each part: all that is needed together."""
         if not short:
             return []
         first, *others = short
@@ -212,7 +211,7 @@ class QuotaQuestion:
         return [_summed([*some, *rest]) for some in first[:_FLAVORS]]
 
     def _waits(self, combined: Sequence[Sequence[Short]]) -> Iterator[Remedy]:
-        """Workloads whose end gives back enough, as few as are found."""
+        """Yield workloads whose end frees enough quota, as few as are found."""
         key, title = self._gang.key, self._queue.title
         own = [use for use in self._state.quotas.uses.of(key).values() if not use.unseen]
         if own:
@@ -245,7 +244,7 @@ class QuotaQuestion:
         return []
 
     def _raised(self, short: Sequence[Short], *, never: bool) -> Iterator[Remedy]:
-        """How much more quota is enough. ``never``: it can start with nothing less."""
+        """Yield how much more quota suffices. ``never``: it can never start with less."""
         head, tail, rank = "", "", Help.MORE
         if never:
             rank = Help.NEVER
@@ -262,7 +261,7 @@ class QuotaQuestion:
         yield Remedy(rank, f"{head}raise the quota of {self._queue.title} or of the queues above it{tail}")
 
     def _kueues(self, short: Sequence[Short]) -> Iterator[str]:
-        """Raise its own nominal quota; or the borrowing limit, where that is enough."""
+        """Yield a higher nominal quota of its own; or a higher borrowing limit, if that suffices."""
         if not self._enough(nominal := _with_more(self._queue, short, borrowing=False)):
             return
         texts = [self._sentence(one, nominal, "nominalQuota") for one in short]
@@ -280,7 +279,7 @@ class QuotaQuestion:
         return f"{field} of flavor {flavor} in {self._queue.title} to {amount(resource, much, up=True)}"
 
     def _volcanos(self, short: Sequence[Short]) -> Iterator[str]:
-        """The capability of the Queue, and of those above it as far as they are in the way, too."""
+        """Yield a higher capability of the Queue, and of the queues above it that limit it, too."""
         seen = self._state.quotas.queues.seen
         changed: list[VolcanoQueue] = []
         at = self._queue.name.removeprefix(VOLCANO)
@@ -310,7 +309,7 @@ class QuotaQuestion:
             yield f"raise {listed(_capability(one, short) for one in changed)}, and {nodes}{theirs}"
 
     def _enough(self, *things: QueueObject, more: Mapping[str, int] = _NOTHING) -> bool:
-        """Whether there is quota with these objects in place of those of their names, and ``more`` on nodes."""
+        """Whether it has quota with these objects in place of those of their names, and ``more`` on nodes."""
         tree, queues = self._state.quotas.queues.tried(things, more)
         queue = queues[self._queue.name]
         with self._own(Statement(tree=tree)):
@@ -324,7 +323,7 @@ def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:
 
 
 def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
-    """Say what to do about pods of the workload itself that still count."""
+    """Advice on pods of the workload itself that still count."""
     counted = f"quota still counts for {leaving_text(leaving(pods))}"
     if any(node is not None and not node.ready for _, node in pods):
         taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
@@ -336,7 +335,7 @@ def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
 
 
 def _summed(short: Iterable[Short]) -> list[Short]:
-    """Keep the most that is asked for of each flavor and resource: it includes what earlier parts take."""
+    """The largest demand for each flavor and resource, which includes what earlier parts take."""
     found: dict[FlavorResource, Short] = {}
     for one in short:
         known = found.get(one.what)

@@ -1,6 +1,6 @@
 """Name what helps a waiting gang: sentences for its owner, each of them checked by counting.
 
-Where a reason has several causes, the state chooses the remedy, and no text.
+If a reason has several causes, the state decides the remedy, never a text.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def queue_inactive(state: State, gang: Workload) -> str:
 
 
 def _missing_of(state: State, queue: ClusterQueue) -> str:
-    """The first object that the queue names and that does not exist."""
+    """The first missing object that the queue names, as advice; empty if none is missing."""
     queues = state.quotas.queues
     for name in dict.fromkeys(name for group in queue.groups for name, _ in group.flavors):
         flavor = queues.picture.flavors.get(name)
@@ -118,7 +118,7 @@ def run_too_long(_state: State, gang: Workload) -> str:
 
 
 def min_member_missing(_state: State, gang: Workload) -> str:
-    """Advise on a gang whose size is not said."""
+    """Advise on a gang whose size is not stated."""
     first = gang.members.first
     if first is not None and first.group is not None and (owner := first.group.owner):
         return f'give {owner}, the object that makes its pods, the label muster.dev/gang: "true"'
@@ -182,7 +182,7 @@ ADVICE: dict[str, Callable[[State, Workload], str]] = {
 """Remedies by the code of the reason."""
 
 _DOMAINS = 2
-"""Domains for which a remedy is worked out: those that come nearest."""
+"""How many of the nearest domains get a remedy."""
 
 _EASED: tuple[tuple[str, Callable[[Constraints], Constraints]], ...] = (
     ("do without host ports", lambda asked: replace(asked, ports=())),
@@ -190,7 +190,7 @@ _EASED: tuple[tuple[str, Callable[[Constraints], Constraints]], ...] = (
     ("make the pod anti-affinity preferred instead of required", lambda asked: replace(asked, anti_affinity=())),
     ("let the topology spread be ScheduleAnyway instead of DoNotSchedule", lambda asked: replace(asked, spread=())),
 )
-"""What the members could demand less of other pods."""
+"""Demands on other pods that the members could drop."""
 
 SAID = {
     "New": "nothing to do: Muster is about to look at it",
@@ -236,12 +236,14 @@ SAID = {
 }
 """Remedies of reasons that have only one, by their code."""
 CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
-"""All codes for which it is known what to do."""
+"""All codes that have remedies."""
 
 
 def remedies(state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float) -> list[str]:
-    """List what would make it start, or go on, the most helpful first; at least one sentence. ``questions``: what it
-    needs of the nodes, with each choice of flavors. Remedies are tried in the ``statement``."""
+    """Sentences on what would make it start, or continue, the most helpful first; at least one.
+
+    ``questions``: its demand on nodes, for each choice of flavors. Remedies are tried in the ``statement``.
+    """
     found = sorted(_remedies(state, gang, statement, questions, now), key=lambda one: one.help)
     return list(dict.fromkeys(one.text for one in found))
 
@@ -274,7 +276,7 @@ def _rooms(
     members: Sequence[Pod],
     quota: QuotaQuestion | None,
 ) -> list[Remedy]:
-    """With each choice of flavors that there is quota of, and with more quota of the others."""
+    """Remedies with each choice of flavors that has quota, and with more quota for the others."""
     several = len(questions) > 1
     found = [
         one._replace(text=f"with flavor {listed(question.flavors)}: {one.text}") if several else one
@@ -308,14 +310,14 @@ def _more_pods(gang: Workload) -> Iterator[str]:
 
 
 def waits_for(gang: Workload) -> Cause:
-    """The cause why those of its members wait that do."""
+    """The cause for which its waiting members wait."""
     return gang.telling.surplus or gang.telling.cause
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:
-    """The domains of the level that has to hold it which have most room for it, the best first; else the cluster.
+    """The domains with most room for it on the level that must hold it, the best first; else the cluster.
 
-    A replacement has one: where the gang is.
+    A replacement has only the domain of its gang.
     """
     level = question.scope
     if level is None:
@@ -375,7 +377,7 @@ def _fits_with(question: Inquiry, claims: Iterable[Claim]) -> bool:
 
 
 def _eased(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield what its author could demand less of."""
+    """Yield demands that its author could relax."""
     if question.scope is not None:
         softer = [replace(pod, topology=Topology()) for pod in question.members]
         yield from _without("use preferred-topology instead of required-topology", softer, question)
@@ -391,7 +393,7 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[Remedy]:
     rows = domain.rows
     short, want = question.want - question.fitting(rows), question.want
     largest = question.largest(rows)
-    # More nodes of that sort are enough even so, where any node of the cluster will do and some would take a member.
+    # More nodes of that sort suffice, if any node of the cluster will do and some would take a member.
     grows = question.scope is None and not question.held and not question.named and (largest > 0 or question.nowhere)
     if (largest < want and not grows) or (short <= 0 and question.sums):
         return
@@ -409,7 +411,7 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[Remedy]:
 
 
 def _like(question: Inquiry) -> str:
-    """Say which labels more nodes have to have, as ``kubectl get nodes -l`` takes them."""
+    """The labels that more nodes would need, as ``kubectl get nodes -l`` takes them."""
     selection = question.role.pods[0].selection
     terms = [*selection.flavors, *([] if selection.affinity is None else [selection.affinity])]
     asked = [*("=".join(label) for label in selection.node_selector), *map(terms_text, terms)]
@@ -417,13 +419,13 @@ def _like(question: Inquiry) -> str:
 
 
 def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Iterator[Remedy]:
-    """Whom to wait for."""
+    """Yield the workloads to wait for."""
     if ends := fewest_ends(question, domain.rows, holders(state, question, domain.rows)):
         yield Remedy(Help.WAIT, f"wait for {all_of(ends)} to finish: that frees enough in {place_name}")
 
 
 def _unpinned(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Pods, and not what a job makes pods of, that are pinned to nodes: new ones might go elsewhere."""
+    """Yield advice on existing pods that are pinned to nodes, where new ones might go elsewhere."""
     freed = {
         pod.uid: replace(pod, selection=replace(pod.selection, affinity=None))
         for pod in question.members
@@ -436,13 +438,13 @@ def _unpinned(state: State, question: Inquiry) -> Iterator[Remedy]:
 
 
 def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[Remedy]:
-    """Whether it is that alone that it waits for."""
+    """Yield the change if it alone would let the gang fit."""
     if (found := question.plan(members)) is not None:
         yield Remedy(Help.EASE, f"{what}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}")
 
 
 def _larger_than_all(question: Inquiry) -> Iterator[Remedy]:
-    """What it needs if no end of others would be enough."""
+    """Yield what it needs if no end of other workloads would suffice."""
     if (largest := _largest(question)) < question.want:
         yield Remedy(Help.NEVER, _too_large(question, largest))
     elif question.role.relations is None and not question.sums and not question.holds_emptied():
@@ -475,7 +477,7 @@ def _too_large(question: Inquiry, largest: int) -> str:
 
 
 def _nowhere(question: Inquiry) -> str:
-    """Say what to do where no node matches what its pods demand of nodes, taints apart."""
+    """Advice if no node matches what its pods demand of nodes, taints apart."""
     if question.held:
         return "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
     if question.named:

@@ -10,12 +10,12 @@ _NAMED = 4
 
 
 class Help(IntEnum):
-    """How much a remedy helps; the one that helps most is read first."""
+    """How much a remedy helps; the most helpful comes first."""
 
     DONE = 0
-    """Nothing is to be done."""
+    """Nothing has to be done."""
     OPEN = 1
-    """Nodes that are there are opened to it: it starts at once."""
+    """Existing nodes are opened to it: it starts at once."""
     NEVER = 2
     """Without this it can never start."""
     EASE = 3
@@ -25,7 +25,7 @@ class Help(IntEnum):
     MORE = 5
     """The workload starts with more nodes or quota."""
     PART = 6
-    """A help, and not known to be enough."""
+    """A help that may not suffice."""
 
 
 class Remedy(NamedTuple):
@@ -36,6 +36,6 @@ class Remedy(NamedTuple):
 
 
 def all_of(names: Sequence[str]) -> str:
-    """``"a, b, c, d and 3 more"``."""
+    """The names in words: ``"a, b, c, d and 3 more"``."""
     shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
