@@ -1,6 +1,6 @@
-"""The questions a policy answers. A policy is any class with the method; there is nothing to inherit.
+"""The interface of policies. A policy is any class with the method; there is nothing to inherit.
 
-Whoever writes one finds here every type that it meets.
+This module has every type that the author of a policy needs.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ __all__ = [
 ]
 
 SortKey = tuple[int | float | str, ...]
-"""Compared as Python compares tuples: the smaller one is served first."""
+"""A sort key, compared as Python compares tuples: the smallest is served first."""
 
 Choice = tuple[Domain, ...]
-"""Domains to be used together, filled in this order. What a role cannot find in the first it looks for in the next."""
+"""Domains to use together, filled in this order: a role that does not fit into the first continues in the next."""
 
 PAUSE: Choice = ()
-"""No choice: others may be let in before the next one is asked for. For whoever takes long to find one."""
+"""No choice: lets other work in before the next choice. For policies that take long to find one."""
 
 NOBODY: Rows = np.zeros(0, dtype=np.intp)
-"""No members of the gang have a node yet."""
+"""No member of the gang has a node yet."""
 
 NO_OPINION: Counts = np.zeros(0, dtype=np.int64)
-"""What a score policy returns that has nothing to say about a pod: its weight does not count then."""
+"""The result of a score policy without an opinion about a pod: its weight does not count then."""
 
 
 class PolicyError(Exception):
-    """A policy has raised something, or has returned what it must not. The message names it, also where it is the one
-    that is guarded by ``policies.guard``."""
+    """A policy has raised an exception, or returned an invalid value. The message names the policy itself, not its
+    guard."""
 
     def __init__(self, policy: object, detail: str) -> None:
         self.policy = type(getattr(policy, "guarded", policy)).__name__
@@ -62,7 +62,8 @@ class PolicyError(Exception):
 
 
 class WaitingGang(Protocol):
-    """What a policy may ask of a gang that waits, or of a pod of no gang that does: it stands in the same line."""
+    """The facts that a policy may use of a waiting gang, or of a waiting pod without a gang, which joins the same
+    line."""
 
     @property
     def key(self) -> GroupKey: ...
@@ -71,47 +72,48 @@ class WaitingGang(Protocol):
     def priority(self) -> int:
         """The priority of its members, as their PriorityClass resolved it.
 
-        Among those of a ClusterQueue with ``muster.dev/ageing`` it is lower for each day that it was created later.
+        In a ClusterQueue with ``muster.dev/ageing`` it is lower for each day that the gang was created later.
         """
         ...
 
     @property
     def created(self) -> float:
-        """When its PodGroup, or else its first member, was created: seconds since the epoch."""
+        """When its PodGroup, or else its first member, was created, in seconds since the epoch."""
         ...
 
     @property
     def members(self) -> int:
-        """How many members it has or is to have; those that run and those that are yet to come count."""
+        """How many members it has or will have, including running ones and pods that do not exist yet."""
         ...
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """The sum of what its members ask for, by resource: cpu in thousandths, memory in bytes."""
+        """The sum of its members' requests, by resource: cpu in thousandths, memory in bytes."""
         ...
 
     @property
     def gpus(self) -> int:
-        """The GPUs among ``requests``, of any vendor: the resources whose name ends in ``/gpu``."""
+        """The GPUs among ``requests``, of any vendor: resources whose name ends in ``/gpu``."""
         ...
 
 
 class QueuePolicy(Protocol):
-    """Who is served first. Exactly one is in force. Called whenever an admission pass looks at a waiting gang, and for
-    waiting pods of no gang that there may be room for. A gang that lacks quota keeps its place until it is looked at
-    again, so the order is to follow from what is said of the gang alone.
+    """The order in which waiting workloads are served. Exactly one is in force.
+
+    Called whenever an admission pass looks at a waiting gang, and for waiting single pods that may have room. A gang
+    without quota keeps its place until the next look, so the order must depend on the gang's own facts alone.
     """
 
     def order(self, gang: WaitingGang) -> SortKey: ...
 
 
 class TopologyPolicy(Protocol):
-    """Where a gang may go, best first. Exactly one is in force.
+    """The domains that a gang may use, best first. Exactly one is in force.
 
-    Called once per gang and attempt, and only for a gang that has room in the cluster as a whole. The first choice
-    that holds all of it is taken, and no more choices are asked for; so say what is cheap to say first. When none holds
-    all, the one that held the most members counts, if those are enough for the gang to run. What takes more than half a
-    millisecond to find may be preceded by ``PAUSE``, which is no choice.
+    Called once per gang and attempt, and only for a gang that has room in the cluster as a whole. The first choice that
+    holds all of the gang is taken, and no more are requested, so yield cheap choices first. If none holds all, the one
+    that held the most members counts, if those are enough for the gang to run. A search of more than half a millisecond
+    may yield ``PAUSE``, which is no choice, before its next one.
     """
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]: ...
@@ -120,11 +122,12 @@ class TopologyPolicy(Protocol):
 class ScorePolicy(Protocol):
     """How good nodes are for a pod: 0..100, one for each of ``rows``. Several are added up by weight.
 
-    It decides between nodes that have equal room when a gang is placed, and it answers kube-scheduler's prioritize for
-    a pod that is in no plan. Called once per role and domain, and once per prioritize, for all nodes together: a few
-    numpy operations, not a loop over nodes. ``beside``: where members of the pod's gang are or are planned to go, a row
-    for each of them; only prioritize tells it, since a plan is near its siblings by the topology policy. ``NO_OPINION``
-    instead of scores leaves the decision to the others.
+    It decides between nodes of equal room when a gang is placed, and answers kube-scheduler's prioritize for a pod
+    without a plan. Called once per role and domain, and once per prioritize, for all nodes together: use a few numpy
+    operations, not a loop over nodes.
+    ``beside``: a row for each bound or planned member of the pod's gang. Only prioritize passes it, since the topology
+    policy already places a plan near its siblings.
+    Returns the scores; or ``NO_OPINION``, which leaves the decision to the other policies.
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts: ...

@@ -1,4 +1,4 @@
-"""The policies in force: one answer to each question, ours unless the settings name others."""
+"""The policies in force: one for each question, Muster's own unless the settings name others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from policies.strategies.scoring import WeightedSum
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What decides: who is served first, which domain comes first, and how good a node is. ``between``: which of two
-    queues comes first, if not the one that need not borrow."""
+    """The policies that decide which workload is served first, which domain comes first, and how good a node is.
+
+    ``between``: which of two queues comes first, if not the one that need not borrow.
+    """
 
     queue: QueuePolicy
     topology: TopologyPolicy
@@ -25,7 +27,7 @@ class Policies:
     between: QueueOrder | None = None
 
     def guarded(self) -> Policies:
-        """The same; a policy that fails is named in a PolicyError. The sum guards each score policy that it adds up."""
+        """The same policies, with a PolicyError that names a failing one. The sum guards each of its score policies."""
         return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), self.scoring, self.between)
 
 

@@ -1,4 +1,4 @@
-"""Checks what a policy returns before it is used. A policy that fails costs an attempt, and never the process."""
+"""Check what a policy returns before it is used. A failing policy costs an attempt, and never the process."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ from policies.api import (
 )
 
 _RAISED = (Exception, SystemExit, GeneratorExit)
-"""What a policy may not end the process with. Ctrl-C is for the process, and not raised by the policy."""
+"""Exceptions that a policy must not end the process with. Ctrl-C is meant for the process and passes."""
 _OBJECT = re.compile(r"<(?:[\w<>]+\.)*(\w+) object at 0x[0-9a-f]+>")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""How Python shows an object without a text of its own; the address says nothing to a reader."""
+"""How Python shows an object without a text of its own; readers do not need the address."""
 _PAUSES = 1000
-"""In a row. A policy that pauses more often without a choice has failed."""
+"""Most pauses in a row. A policy that pauses more often without a choice has failed."""
 
 
 class GuardedQueue:
-    """``order`` of a policy, or a PolicyError. Before each part of a key stands whether it is a string: a number and a
-    string cannot be compared.
+    """The ``order`` of a policy, or a PolicyError.
+
+    Each part of a key is preceded by whether it is a string, since numbers and strings cannot be compared.
     """
 
     def __init__(self, policy: QueuePolicy) -> None:
@@ -59,7 +60,7 @@ class GuardedQueue:
 
 
 class GuardedTopology:
-    """``domains`` of a policy, or a PolicyError."""
+    """The ``domains`` of a policy, or a PolicyError."""
 
     def __init__(self, policy: TopologyPolicy) -> None:
         self.guarded = policy
@@ -87,7 +88,7 @@ class GuardedTopology:
 
 
 class GuardedScore:
-    """``score`` of a policy, or a PolicyError."""
+    """The ``score`` of a policy, or a PolicyError."""
 
     def __init__(self, policy: ScorePolicy) -> None:
         self.guarded = policy
@@ -110,7 +111,7 @@ class GuardedScore:
 
 @lru_cache
 def _texts(kinds: tuple[type, ...]) -> tuple[bool, ...] | None:
-    """Of the parts of a key, which are strings; None if one is neither that nor a number."""
+    """Whether each part of a key is a string; None if one is neither a string nor a number."""
     if not all(issubclass(kind, (str, int, float)) for kind in kinds):
         return None
     return tuple(issubclass(kind, str) for kind in kinds)
@@ -119,7 +120,7 @@ def _texts(kinds: tuple[type, ...]) -> tuple[bool, ...] | None:
 def _are_finite(numbers: Iterable[Any]) -> bool:
     try:
         return all(map(isfinite, numbers))
-    except OverflowError:  # a whole one that no float can hold
+    except OverflowError:  # an integer that no float can hold
         return False
 
 
@@ -141,7 +142,7 @@ def _said(error: BaseException) -> str:
 
 
 def _shown(value: object) -> str:
-    """In printable characters, and not many: it may be anything."""
+    """The value in at most 200 printable characters, whatever it is."""
     try:
         text = repr(value)
     except Exception:

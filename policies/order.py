@@ -1,4 +1,4 @@
-"""The order in which waiting gangs are served; and, for those of queues, the order between queues."""
+"""The order in which waiting gangs are served, and the order between queues."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ class PriorityThenAge:
 
 
 class Proportion(PriorityThenAge):
-    """Between queues: who uses the least of what it deserves by its weight (Volcano's plugin of that name)."""
+    """Between queues: the least use of what a queue deserves by its weight comes first (Volcano's plugin of that
+    name)."""
 
     def rank(self, tree: QuotaTree, requested: Requested) -> Rank:
         return by_proportion(tree, requested)
 
 
 class Drf(PriorityThenAge):
-    """Between queues: the lowest dominant resource share, of all that a queue uses, over its weight."""
+    """Between queues: the lowest dominant resource share of all use, over the weight, comes first."""
 
     def rank(self, tree: QuotaTree, requested: Requested) -> Rank:
         return by_drf(tree, requested)
 
 
 class FairSharing:
-    """Between queues: the lowest dominant resource share, of what a queue borrows, over its weight (Kueue's)."""
+    """Between queues: the lowest dominant resource share of borrowed quota, over the weight, comes first (Kueue's)."""
 
     def rank(self, tree: QuotaTree, _requested: Requested) -> Rank:
         return by_borrowing(tree)

@@ -1,7 +1,7 @@
 """Statement: changes to nodes and quota that are tried, looked at, and then committed or dropped.
 
 The caller opens a block, changes something, and looks at ``snapshot`` and ``tree``: both show every change at once.
-Whatever is not committed when the block ends is dropped::
+Changes that are not committed are dropped when the block ends::
 
     with statement.open():
         statement.release("node-1", requests)
@@ -25,16 +25,16 @@ from policies.quota.tree import QuotaNode, QuotaTree
 
 
 class StatementError(RuntimeError):
-    """The statement is used in an order that makes no sense."""
+    """The statement was used in a wrong order."""
 
 
 class Statement:
-    """Changes are made in place, and a log says how to undo them. So a block costs what it changes, and a look nothing.
+    """Tries changes in place, with a log to undo them. So a block costs what it changes, and a look costs nothing.
 
-    ``snapshot``: None where quota alone decides. ``free``: the amounts to write in, of which ``snapshot`` shows a view;
-    None for a copy of those that it shows. ``tree`` is written in as it is. Neither may be changed by others while a
-    block is open.
-    ``of_ledger``: a ledger lends both, and its claims and uses say what is there: only inner blocks can be committed.
+    ``snapshot``: None if quota alone decides.
+    ``free``: the amounts to write in, of which ``snapshot`` shows a view. None: a copy of the shown amounts.
+    ``tree``: written in as it is. Others must change neither while a block is open.
+    ``of_ledger``: a ledger lends both, whose claims and uses are authoritative; only inner blocks can be committed.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Statement:
         if free is None:
             free = snapshot.free.copy()
             shown = free.view()
-            # A policy that writes into what it is shown fails, and changes nothing.
+            # A policy that writes into the shown array fails, and changes nothing.
             shown.flags.writeable = False
             snapshot = replace(snapshot, free=shown)
         self._free, self._snapshot = free, snapshot
@@ -57,11 +57,11 @@ class Statement:
         self._of_ledger = of_ledger
         self._undo: list[Callable[[], object]] = []
         self._committed: list[bool] = []
-        """One entry for each open block, the innermost last."""
+        """Whether each open block is committed, the innermost last."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The nodes with all changes so far. It follows later ones, but for those that ``show`` makes."""
+        """The nodes with all changes so far. It follows later changes, except those made by ``show``."""
         return self._snapshot
 
     @contextmanager
@@ -80,9 +80,9 @@ class Statement:
                 self._undo.clear()
 
     def commit(self) -> None:
-        """Keep the changes of the innermost block; nothing more can be changed in it.
+        """Keep the changes of the innermost block, which takes no more changes then.
 
-        Raises StatementError where no block is open, where it is committed already, and for the outermost block of a
+        Raises StatementError if no block is open, if it is committed already, and for the outermost block of a
         statement on a ledger.
         """
         self._check()
@@ -91,7 +91,7 @@ class Statement:
         self._committed[-1] = True
 
     def release(self, node: str, requests: Requests) -> None:
-        """Give room on a node back. What no node offers, and a node that is not there, count for nothing."""
+        """Free room on a node. Resources that no node offers, and unknown nodes, are ignored."""
         self._change(node, requests, 1)
 
     def claim(self, node: str, requests: Requests) -> None:
@@ -99,30 +99,30 @@ class Statement:
         self._change(node, requests, -1)
 
     def add(self, rows: Rows, amounts: Amounts) -> None:
-        """Free so much more on these nodes, each of which is there once. ``amounts``: shape ``(resources, rows)``."""
+        """Free more on these distinct nodes. ``amounts``: shape ``(resources, rows)``."""
         self._check()
         self._free[:, rows] += amounts
         self._undo.append(partial(self._subtract, rows, amounts))
 
     def take(self, rows: Rows, amounts: Amounts) -> None:
-        """Undo ``add`` out of turn."""
+        """Undo an earlier ``add`` without ending the block."""
         self.add(rows, -amounts)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Show the nodes in this way from here on: ``snapshot`` is the present one with other tenants or levels."""
+        """Replace the shown nodes from here on. ``snapshot``: the present one with other tenants or levels."""
         self.on_drop(partial(setattr, self, "_snapshot", self._snapshot))
         self._snapshot = snapshot
 
     def use(self, queue: str, usage: Usage) -> None:
-        """Use so much quota of a queue; nothing where the tree does not have the queue."""
+        """Use quota of a queue; ignored if the tree lacks the queue."""
         self._use(queue, usage, 1)
 
     def give_back(self, queue: str, usage: Usage) -> None:
-        """Give quota of a queue back; nothing where the tree does not have the queue."""
+        """Return quota of a queue; ignored if the tree lacks the queue."""
         self._use(queue, usage, -1)
 
     def on_drop(self, undo: Callable[[], object]) -> None:
-        """Call ``undo`` if the block is dropped: for what a caller has worked out of the changes."""
+        """Call ``undo`` if the block is dropped: for values that a caller has derived from the changes."""
         self._check()
         self._undo.append(undo)
 
@@ -152,7 +152,7 @@ class Statement:
         if (node := self.tree.queues.get(queue)) is None:
             return
         for what, amount in usage.items():
-            # More may be given back than is used: then what was used is not the sum of both.
+            # More may be returned than is used; then subtraction would not restore the former use.
             before = [(at, at.used.get(what)) for at in node.path()]
             node.change(what, sign * amount)
             self._undo.append(partial(_restore, what, before))

@@ -1,7 +1,7 @@
-"""Work in steps: a generator that yields what it has cost since the last time, and that returns what it has found.
+"""Work in steps: a generator that yields its costs since the last yield, and returns its result.
 
-Costs are in units of about 5 microseconds on a cluster of 5,000 nodes. The caller may do other work between
-two steps; no step may cost more than some hundreds of units, whatever pods ask for.
+Costs are in units of about 5 microseconds on a cluster of 5,000 nodes. The caller may do other work between two
+steps. No step may cost more than some hundreds of units, whatever pods ask for.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ K = TypeVar("K", bound=Hashable)
 Steps = Generator[int, None, T]
 
 BUDGET = 20_000
-"""What a search for the best of very many answers may cost. Then a good one has to do."""
+"""Most units for a search of the best among very many answers; after that a good one is taken."""
 AT_ONCE = 256
-"""How many members, or gangs, are looked at in one step."""
+"""How many members, or gangs, are handled in one step."""
 
 
 def finish(steps: Steps[T]) -> T:
-    """Do all of it now."""
+    """Run all steps now; returns the result."""
     while True:
         try:
             next(steps)
@@ -32,13 +32,13 @@ def finish(steps: Steps[T]) -> T:
 
 
 def quickly(found: T) -> Steps[T]:
-    """What is known already."""
+    """Steps with a known result."""
     yield 0
     return found
 
 
 def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
-    """The same, and what it has cost in all."""
+    """The same steps, whose result also has the total cost."""
     total = 0
     while True:
         try:
@@ -50,13 +50,13 @@ def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
 
 
 def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """So many of them as are looked at in one step."""
+    """Yield the items in batches for one step each."""
     for at in range(0, len(items), AT_ONCE):
         yield items[at : at + AT_ONCE]
 
 
 def chosen(items: Sequence[T], question: Callable[[T], bool]) -> Steps[list[T]]:
-    """Those for which the answer is yes, some at a time."""
+    """The items for which the answer is yes, batch by batch."""
     found: list[T] = []
     for some in batched(items):
         found += filter(question, some)
@@ -65,7 +65,7 @@ def chosen(items: Sequence[T], question: Callable[[T], bool]) -> Steps[list[T]]:
 
 
 def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
-    """``sorted``, some items at a time. Costs little for what is in order already."""
+    """``sorted``, batch by batch. Cheap for items that are in order already."""
     if len(items) <= AT_ONCE:
         return sorted(items, key=key)
     runs: list[list[T]] = []
@@ -86,12 +86,12 @@ def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
 
 
 def grouped(items: Sequence[T], key: Callable[[T], K]) -> Steps[dict[K, list[T]]]:
-    """The items by key, some at a time; the keys and the items of each are in the order given."""
+    """The items by key, batch by batch; keys and items stay in the given order."""
     groups: dict[K, list[T]] = {}
     last, group = None, list[T]()
     for at in range(0, len(items), AT_ONCE):
         for item in items[at : at + AT_ONCE]:
-            # Most often it is that of the one before: to compare costs less than to hash.
+            # Most often the key equals the last one, and comparing costs less than hashing.
             if (this := key(item)) != last:
                 last, group = this, groups.setdefault(this, [])
             group.append(item)

@@ -1,7 +1,7 @@
-"""What a pod demands of its node with regard to other pods: host ports, pod (anti-)affinity and topology spread; and
-what it prefers.
+"""A pod's demands on its node that concern other pods: host ports, pod (anti-)affinity and topology spread.
 
-The semantics are those of kube-scheduler's NodePorts, InterPodAffinity and PodTopologySpread plugins.
+Required and preferred ones have the semantics of kube-scheduler's NodePorts, InterPodAffinity and PodTopologySpread
+plugins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Labels = tuple[tuple[str, str], ...]
 """The labels of a pod, sorted by key."""
 
 Selector = tuple[Requirement, ...] | None
-"""A label selector: all of these hold. An empty one selects every pod, None selects no pod."""
+"""A label selector: all requirements must hold. An empty one selects every pod, None selects no pod."""
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - a value that pods ask for; nothing here listens
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -31,7 +31,7 @@ class HostPort(NamedTuple):
     address: str = ANY_ADDRESS
 
     def conflicts(self, other: HostPort) -> bool:
-        """The same port and protocol on one address; 0.0.0.0 is every address."""
+        """Whether both have the same port and protocol on one address; 0.0.0.0 is every address."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
@@ -40,7 +40,8 @@ class HostPort(NamedTuple):
 class Term(NamedTuple):
     """A pod affinity term: the pods that ``selector`` selects in these namespaces, in one domain of the label ``key``.
 
-    ``namespaces``: by name, the pod's own where the term names none. ``elsewhere``: also those whose labels it selects.
+    ``namespaces``: names; the pod's own if the term names none.
+    ``elsewhere``: a selector of further namespaces by their labels.
     """
 
     key: str
@@ -49,7 +50,7 @@ class Term(NamedTuple):
     elsewhere: Selector = None
 
     def matches(self, namespace: str, labels: Mapping[str, str], about: Mapping[str, str]) -> bool:
-        """Whether it means a pod with these labels. ``about``: the labels of the pod's namespace."""
+        """Whether the term selects a pod with these labels. ``about``: the labels of the pod's namespace."""
         known = namespace in self.namespaces or (self.elsewhere is not None and selects(self.elsewhere, about))
         return known and selects(self.selector, labels)
 
@@ -59,11 +60,12 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class Spread(NamedTuple):
-    """A topology spread constraint: no domain of the label ``key`` has more than ``max_skew`` selected pods more than
-    the domain with the fewest.
+    """A topology spread constraint on the domains of the label ``key``.
 
-    Only nodes that the pod's affinity (``honors_affinity``) or tolerations (``honors_taints``) let in count as domains.
-    With fewer domains than ``min_domains`` the fewest are taken for 0. Pods that are being deleted do not count.
+    No domain may have more than ``max_skew`` selected pods more than the domain with the fewest. Only nodes that the
+    pod's affinity (``honors_affinity``) or tolerations (``honors_taints``) allow count as domains. With fewer domains
+    than
+    ``min_domains`` the fewest count as 0. Pods that are being deleted do not count.
     """
 
     key: str
@@ -75,21 +77,23 @@ class Spread(NamedTuple):
 
     @property
     def needs_choice(self) -> bool:
-        """Whether it may refuse what it allows once a node affinity leaves the pod few nodes. Only their domains count
-        then, and with fewer than ``min_domains`` of them the fewest are taken for 0. Only pods on these nodes count,
-        too: with domains of several nodes a domain may lose some of its pods, and another none.
+        """Whether a node affinity that leaves the pod few nodes could break a constraint that holds without it.
+
+        Only domains and pods of the allowed nodes count. With fewer than ``min_domains`` of them the fewest count as 0.
+        With domains of several nodes, one domain may lose some of its pods, and another none.
         """
         return self.honors_affinity and (self.min_domains > 1 or self.key != HOSTNAME)
 
     def counts(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod of the same namespace counts. kube-scheduler counts none for a selector that is empty."""
+        """Whether a pod of the same namespace counts. kube-scheduler counts none for an empty selector."""
         return bool(self.selector) and selects(self.selector, labels)
 
 
 class Preferred(NamedTuple):
-    """What a pod would rather have, with the weights that it gives: scores, and never a reason to wait.
+    """A pod's preferences with their weights: they score nodes, and are never a reason to wait.
 
-    ``nodes``: requirements that a node meets together. ``pods``: affinity, or with a negative weight anti-affinity.
+    ``nodes``: requirements that a node meets together.
+    ``pods``: affinity; anti-affinity with a negative weight.
     ``spread``: constraints with ScheduleAnyway.
     """
 
@@ -99,15 +103,12 @@ class Preferred(NamedTuple):
 
 
 INDIFFERENT = Preferred()
-"""Prefers nothing."""
+"""No preference."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Constraints:
-    """All that must hold, and what is preferred; true where something must hold.
-
-    Its hash is worked out once, as that of a Selection.
-    """
+    """All demands on other pods, required and preferred; true if any is required. The hash is cached."""
 
     ports: tuple[HostPort, ...] = ()
     affinity: tuple[Term, ...] = ()
@@ -126,7 +127,7 @@ class Constraints:
         return bool(self.ports or self.affinity or self.anti_affinity or self.spread)
 
     def __reduce__(self) -> tuple[type[Constraints], tuple[object, ...]]:
-        """Another process hashes strings in another way."""
+        """Leave out the hash: another process hashes strings differently."""
         return Constraints, self._all
 
     @property
@@ -135,17 +136,17 @@ class Constraints:
 
     @property
     def required(self) -> Constraints:
-        """The same without what is preferred."""
+        """The same without preferences."""
         return self if self.preferred == INDIFFERENT else replace(self, preferred=INDIFFERENT)
 
     def selectors(self) -> tuple[Selector, ...]:
-        """The selectors that decide which pods its demands are about."""
+        """The selectors of the pods that the demands concern."""
         terms = (*self.affinity, *self.anti_affinity)
         return (*(term.selector for term in terms), *(one.selector for one in self.spread))
 
 
 UNCONSTRAINED = Constraints()
-"""Demands nothing with regard to other pods, and prefers nothing."""
+"""No demand and no preference about other pods."""
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:

@@ -37,9 +37,9 @@ Path = tuple[str, ...]
 """The path of a fact: ``("driver",)``, ``("attributes", domain)``, or ``("attributes", domain, name)``."""
 Value = Flag | int | str | Version | Quantity
 Facts = Mapping[Path, Value]
-"""The facts of a device that selectors read. A domain that is there has the value ``Flag.YES``."""
+"""The facts of a device that selectors read. A domain that exists has the value ``Flag.YES``."""
 EXTENDED_USE = "resource.kubernetes.io/extended-resource-claim"
-"""The annotation of a claim that kube-scheduler makes for the extended resources of a pod, and the ``use`` of it."""
+"""The annotation of a claim that kube-scheduler makes for a pod's extended resources, and the claim's ``use``."""
 
 DOMAIN_DRIVER = "compute-domain.nvidia.com"
 """The driver of the channels and daemons of ComputeDomains."""
@@ -64,7 +64,7 @@ class DeviceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The nodes that reach a device: that ``node``, nodes that match any of the ``terms``, or with neither all."""
+    """The nodes that reach a device: that ``node``, nodes that match any of the ``terms``, or without both all."""
 
     node: str = ""
     terms: Terms | None = None
@@ -72,8 +72,12 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device of a slice. ``reach``: where each device says that for itself. ``uncounted``: what lets it serve other
-    than one claim at a time, such as shares; empty for most. ``partition``: it shares counters with other devices."""
+    """A device of a slice.
+
+    ``reach``: set if each device of the slice states its own.
+    ``uncounted``: why it may serve several claims at a time, such as shares; empty for most.
+    ``partition``: it shares counters with other devices.
+    """
 
     name: str
     facts: Facts
@@ -106,7 +110,7 @@ class TaintRule:
     device: str = ""
 
     def concerns(self, key: DeviceKey) -> bool:
-        """Whether the device has the taint by it."""
+        """Whether the rule gives the device the taint."""
         asked = (self.driver, self.pool, self.device)
         return all(name in ("", of) for name, of in zip(asked, key, strict=True))
 
@@ -121,9 +125,11 @@ class DeviceRequirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """Devices of one class. ``count``: how many; None for all that match on the node. ``admin``: they may be in use.
+    """Devices of one class.
 
-    ``uncounted``: what it asks beyond whole devices, such as a capacity; empty for most.
+    ``count``: how many; None for all that match on the node.
+    ``admin``: they may be in use.
+    ``uncounted``: a demand beyond whole devices, such as a capacity; empty for most.
     """
 
     device_class: str
@@ -136,7 +142,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """A request of a claim: the first of the ``alternatives`` that can be met, which most often is the only one."""
+    """A request of a claim: the first of the ``alternatives`` that can be met; most often there is only one."""
 
     name: str
     alternatives: tuple[DeviceRequest, ...]
@@ -144,8 +150,11 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """The requests of a claim. ``constraints``: what its devices have to have in common, as people read it. ``domain``:
-    the UID of the ComputeDomain that it is for, or empty. ``daemon``: it is for a daemon of the domain, and no channel.
+    """The requests of a claim.
+
+    ``constraints``: what its devices must have in common, in words.
+    ``domain``: the UID of the ComputeDomain that it is for, or empty.
+    ``daemon``: it is for a daemon of the domain, and no channel.
     """
 
     requests: tuple[ClaimRequest, ...] = ()
@@ -156,7 +165,7 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The devices that a claim has, without those of admin access, and the nodes that reach them; None for all."""
+    """The devices of a claim, without those of admin access, and the nodes that reach them; None for all."""
 
     devices: tuple[DeviceKey, ...] = ()
     nodes: Terms | None = None
@@ -164,8 +173,12 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaim:
-    """A ResourceClaim. ``reserved_for``: the UIDs of its consumers. ``owner``: the UID of the pod that it was made for,
-    as its claim ``use``; both empty for one that pods name themselves."""
+    """A ResourceClaim.
+
+    ``reserved_for``: the UIDs of its consumers.
+    ``owner``: the UID of the pod for which it was made, as its claim ``use``; both empty for one that pods name
+    themselves.
+    """
 
     namespace: str
     name: str
@@ -188,8 +201,11 @@ class ClaimTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomain:
-    """A ComputeDomain of NVIDIA's driver: pods whose GPUs share memory over NVLink. ``template``: that from which its
-    pods get their channels. ``nodes``: how many it says it has; 0 for any number."""
+    """A ComputeDomain of NVIDIA's driver: pods whose GPUs share memory over NVLink.
+
+    ``template``: the template of its pods' channels.
+    ``nodes``: how many nodes it states; 0 for any number.
+    """
 
     namespace: str
     name: str

@@ -1,4 +1,4 @@
-"""How long a workload runs, as far as anybody can tell before it ends, and how that is known."""
+"""How long a workload runs, as far as that is known before it ends, and from which source."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from policies.words import lasting, many
 
 
 class RunTerms(NamedTuple):
-    """``expected_s``: how long its author expects it to run. ``deadline_s``: after so long its controller, or for a pod
-    the kubelet, ends it. None where nothing is said."""
+    """Statements about a running time, in seconds; None: not stated.
+
+    ``expected_s``: how long its author expects it to run.
+    ``deadline_s``: when its controller, or for a pod the kubelet, ends it.
+    """
 
     expected_s: float | None = None
     deadline_s: float | None = None
 
     def over(self, other: RunTerms) -> RunTerms:
-        """Return these, and what the other ones say where these say nothing."""
+        """The terms, completed by the other ones."""
         expected_s = other.expected_s if self.expected_s is None else self.expected_s
         return RunTerms(expected_s, other.deadline_s if self.deadline_s is None else self.deadline_s)
 
@@ -28,7 +31,7 @@ NO_RUN_TERMS = RunTerms()
 
 
 def longest(some: Iterable[RunTerms]) -> RunTerms:
-    """Return the terms of a workload that ends with the last of these parts. It has a deadline if all of them have."""
+    """The terms of a workload that ends with the last of these parts. It has a deadline only if all of them have."""
     parts = list(some)
     expected = [one.expected_s for one in parts if one.expected_s is not None]
     deadlines = [one.deadline_s for one in parts if one.deadline_s is not None]
@@ -36,16 +39,16 @@ def longest(some: Iterable[RunTerms]) -> RunTerms:
 
 
 class Basis(StrEnum):
-    """What an expected duration rests on."""
+    """The source of an expected duration."""
 
     SAID = "said"
-    """What the author expects."""
+    """The author's estimate."""
     DEADLINE = "deadline"
-    """After so long the workload is ended (``activeDeadlineSeconds``)."""
+    """The deadline after which the workload is ended (``activeDeadlineSeconds``)."""
     QUEUE_LIMIT = "queue limit"
     """The longest run that its queue allows."""
     HISTORY = "history"
-    """What workloads of like size in its LocalQueue took."""
+    """Past running times of workloads of similar size in its LocalQueue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Duration:
     gpus: int = 0
 
     def __str__(self) -> str:
-        """For people, as in "it rests on its author's estimate of 6 h"."""
+        """The duration in words, as in "it rests on its author's estimate of 6 h"."""
         span = lasting(self.seconds)
         match self.basis:
             case Basis.SAID:
@@ -76,7 +79,7 @@ class Duration:
 
 @lru_cache(maxsize=4096)
 def expected(run: RunTerms, limit_s: float | None) -> Duration | None:
-    """Return the author's estimate, no longer than a bound; else the nearest bound; else None.
+    """The author's estimate, cut to the nearest bound; else that bound; else None.
 
     The bounds are the deadline, and ``limit_s``, the longest run that the queue allows.
     """

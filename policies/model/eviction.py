@@ -1,4 +1,4 @@
-"""What preemption goes by: what authors say of evictions, disruption budgets, and room that is kept meanwhile."""
+"""Inputs of preemption: authors' terms of eviction, disruption budgets, and room kept for a preemptor."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from policies.model.node import Requests
 
 
 class EvictionTerms(NamedTuple):
-    """``min_runtime_s``: it is to run for so long before it is evicted. ``checkpointed``: when it last wrote a
-    checkpoint, in seconds since the epoch. ``when_incomplete``: whether the pods of its gang are evicted when it stays
-    incomplete. None where nothing is said."""
+    """An author's terms of eviction; None in a field: not stated.
+
+    ``min_runtime_s``: how long it should run before it is evicted.
+    ``checkpointed``: when it last wrote a checkpoint, in seconds since the epoch.
+    ``when_incomplete``: whether the gang's pods are evicted if the gang stays incomplete.
+    """
 
     min_runtime_s: float | None = None
     checkpointed: float | None = None
@@ -26,8 +29,10 @@ NO_TERMS = EvictionTerms()
 
 
 def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
-    """Those of a workload, of which its parts say something each: the longest time and the last checkpoint. All of
-    them have to want to be evicted."""
+    """The terms of a workload from those of its parts: the longest time and the last checkpoint.
+
+    ``when_incomplete`` is true only if all parts that state it agree.
+    """
     said = [one for one in some if one is not NO_TERMS]
     least = [one.min_runtime_s for one in said if one.min_runtime_s is not None]
     saved = [one.checkpointed for one in said if one.checkpointed is not None]
@@ -38,7 +43,11 @@ def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """``allowed``: how many more of its pods may be evicted now. ``selector``: its pods, in its namespace."""
+    """A PodDisruptionBudget.
+
+    ``allowed``: how many more of its pods may be evicted now.
+    ``selector``: its pods, in its namespace.
+    """
 
     namespace: str
     name: str
@@ -50,8 +59,11 @@ class DisruptionBudget:
 
 
 class Victim(NamedTuple):
-    """Who gives room back. ``pod``: the UID of a pod of no gang or of the surplus of one, or empty. ``releases``: those
-    that the pods of a gang were bound by: one that has started again since is another one."""
+    """A workload that is evicted.
+
+    ``pod``: the UID of a single pod, or of a pod of the surplus; empty for a whole gang.
+    ``releases``: the releases by which a gang's pods were bound. A gang that started again since is another victim.
+    """
 
     key: GroupKey
     pod: str = ""
@@ -62,15 +74,17 @@ class Victim(NamedTuple):
 
     @property
     def mention(self) -> str:
-        """As ``GroupKey.mention``."""
+        """The name as a part of a text, like ``GroupKey.mention``."""
         return mentioned([Mention(self.key.namespace, str(self))])
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """``rooms``: nodes, and what of each is for the preemptor. ``until``: when it ends, in seconds since the epoch.
+    """Room that is kept for a workload.
 
-    Of a backfill reservation: no ``victims``, and ``until`` is when the start is expected; 0 where nobody knows.
+    ``rooms``: nodes, and the kept amounts of each.
+    ``victims``: the workloads to evict; empty in a backfill reservation.
+    ``until``: when it ends, in seconds since the epoch; for a backfill the expected start, 0 if unknown.
     """
 
     rooms: tuple[tuple[str, Requests], ...]

@@ -26,12 +26,12 @@ class GroupKey(NamedTuple):
 
     @property
     def mention(self) -> str:
-        """Its name as a part of a text that not everybody may read."""
+        """The name as a part of a text that not everybody may read."""
         return mentioned([Mention(self.namespace, str(self))])
 
 
 class Dialect(StrEnum):
-    """How a pod says which gang it belongs to (``extender.kube.dialects`` reads it)."""
+    """How a pod names its gang (``extender.kube.dialects`` reads it)."""
 
     ANNOTATION = "annotation"
     COSCHEDULING = "coscheduling"
@@ -44,19 +44,22 @@ class Dialect(StrEnum):
 
     @property
     def has_objects(self) -> bool:
-        """A PodGroup object says how many members start together; in Koordinator's words the pods may say it, too."""
+        """Whether a PodGroup object states how many members start together. In Koordinator's dialect pods may, too."""
         return self in (Dialect.COSCHEDULING, Dialect.VOLCANO, Dialect.KAI, Dialect.KOORDINATOR)
 
 
 Minima = tuple[tuple[str, int], ...]
-"""Roles, each with how many of its members have to start together."""
+"""The number of members of each role that have to start together."""
 
 
 class GroupRef(NamedTuple):
-    """The gang as one pod declares it; ``min_member`` where no PodGroup says it, ``problem`` if unreadable.
+    """The gang as one pod declares it.
 
-    ``role``: what it is in the gang, where the gang's minimum is said for each role. ``minima``: the pod says that
-    itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size.
+    ``min_member``: set if no PodGroup states it.
+    ``problem``: what is unreadable.
+    ``role``: the pod's role in the gang, if the minimum is stated by role.
+    ``minima``: the minimum of each role of the gang, if the pod states it.
+    ``owner``: in the owner dialect, the name of the ``GangOwner`` that states the size.
     ``restarts``, ``queue``: as in GangOwner.
     """
 
@@ -73,14 +76,17 @@ class GroupRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A PodGroup object. ``timeout_s`` bounds how long its members may be held.
+    """A PodGroup object.
 
-    ``dialect``: whose kind it is; pods of other dialects do not mean it. ``minima``: of its roles that have one.
-    ``of_roles``: what roles ask of the topology that ask for something else than ``topology``, with what they have of
-    that. ``problem`` says what in it cannot be read. ``job``: what makes its pods only when a scheduler has written on
-    the PodGroup that it takes it up; ``pending`` until then, ``starting`` until its gang has started. ``queue``: the
-    LocalQueue that it names for its pods, or the Queue of Volcano, or empty. ``run``: what it says of how long its gang
-    runs.
+    ``timeout_s``: how long its members may be held at most.
+    ``dialect``: the project whose kind it is; pods of other dialects do not mean it.
+    ``minima``: of the roles that have one.
+    ``of_roles``: the complete topology demands of roles that differ from ``topology``.
+    ``problem``: what in it cannot be read.
+    ``job``: makes the pods only once a scheduler has accepted the PodGroup.
+    ``pending``: no scheduler has accepted it yet. ``starting``: accepted, and its gang has not started.
+    ``queue``: the LocalQueue or Queue of Volcano that it names for its pods, or empty.
+    ``run``: its gang's running time, if stated.
     """
 
     key: GroupKey
@@ -101,7 +107,7 @@ class PodGroup:
     run: RunTerms = NO_RUN_TERMS
 
     def asked_of(self, role: str) -> Topology:
-        """What it asks of the topology for the members of that role."""
+        """The topology demands for the members of that role."""
         return next((topology for name, topology in self.of_roles if name == role), self.topology)
 
 
@@ -110,7 +116,7 @@ Placement = Mapping[str, str]
 
 
 class Controller(NamedTuple):
-    """As an owner reference names it."""
+    """The controller of a pod, as its owner reference names it."""
 
     version: str
     kind: str
@@ -119,5 +125,5 @@ class Controller(NamedTuple):
 
     @property
     def gang(self) -> str:
-        """The name of the gang of its pods, where their template names none."""
+        """The name of the gang of its pods, if their template names none."""
         return f"{self.kind.lower()}-{self.name}"

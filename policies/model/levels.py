@@ -14,7 +14,7 @@ _KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z
 
 @dataclass(frozen=True, slots=True)
 class LevelKey:
-    """A level: the short name by which requests may call it, and the label whose whole value names a node's domain."""
+    """A level: its short name in requests, and the label whose whole value names a node's domain."""
 
     name: str
     key: str
@@ -48,17 +48,19 @@ PRESETS: Mapping[str, tuple[LevelKey, ...]] = {
     ),
     "zone": _preset("topology.kubernetes.io/", zone="zone"),
 }
-"""Each nearest first. The short names are all different, so that presets combine. Labels of single machines are left
-out: a level whose domains are single nodes says nothing that the nodes do not."""
+"""Levels of each preset, nearest first. All short names differ, so presets combine.
+
+Labels of single machines are left out, because a level of single nodes adds nothing to the nodes themselves.
+"""
 
 FALLBACK = PRESETS["nvidia"]
 
 
 def levels_from(entries: Iterable[str]) -> tuple[LevelKey, ...]:
-    """Levels from presets' names, ``KEY`` or ``NAME=KEY``, in the order given, which has to be nearest first.
+    """Levels from presets' names, ``KEY`` or ``NAME=KEY``, in the given order, which must be nearest first.
 
-    A level without a name is called by the last part of its key. Raises ValueError for what is no label key and for
-    two levels of one name or key.
+    A level without a name is named by the last part of its key. Raises ValueError for an invalid label key, and for two
+    levels of one name or key.
     """
     found: list[LevelKey] = []
     for entry in entries:
@@ -71,9 +73,9 @@ def levels_from(entries: Iterable[str]) -> tuple[LevelKey, ...]:
 
 
 def detected(present: Iterable[str]) -> tuple[LevelKey, ...]:
-    """The levels of all presets whose labels are present, nearest first; the clique when there are none.
+    """The levels of all presets whose labels are present, nearest first; the clique if there are none.
 
-    Of several presets the nearest levels come first, in the order of the presets, then the second ones, and so on; the
+    Of several presets the nearest levels come first, in the order of the presets, then the second ones, and so on. The
     zone is always last.
     """
     keys = frozenset(present)
@@ -84,13 +86,15 @@ def detected(present: Iterable[str]) -> tuple[LevelKey, ...]:
 
 
 HOST = "kubernetes.io/hostname"
-"""A label of single machines, which stands last in most Topologies."""
+"""A label of single machines, which is the last level of most Topologies."""
 
 
 def united(levels: tuple[LevelKey, ...], topologies: Iterable[Sequence[str]]) -> tuple[LevelKey, ...]:
-    """With the levels of Topologies beside them, each by its labels, nearest first. A new one comes right behind what
-    is nearer in its Topology, else right before what is farther there, else before the zone. It is called by the last
-    part of its label, or by all of it where another has that name."""
+    """The levels together with those of Topologies, given by their labels, nearest first.
+
+    A new level comes right behind the nearer one of its Topology, else right before the farther one, else before the
+    zone. Its name is the last part of its label, or the whole label if another level has that name.
+    """
     found = list(levels)
     for keys in topologies:
         for at, key in enumerate(keys):
@@ -108,7 +112,7 @@ def united(levels: tuple[LevelKey, ...], topologies: Iterable[Sequence[str]]) ->
 
 
 def contradiction(keys: Sequence[str], others: Iterable[Sequence[str]]) -> tuple[str, str] | None:
-    """Two levels of which some of the others has the second one nearer, and this one, nearest first, the first."""
+    """Two levels in the order of ``keys`` that one of the others has the other way round; None without any."""
     for other in others:
         order = [other.index(key) for key in keys if key in other]
         for one, two in pairwise(order):

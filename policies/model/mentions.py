@@ -1,6 +1,6 @@
-"""Workloads that a text names: who may not read the names of other namespaces reads how many there are.
+"""Workloads that a text names. Readers who may not see names of other namespaces read a count instead.
 
-A text is made once, for all who will read it, and says which parts of it are names. It is rendered where it leaves.
+A text is made once for all readers, with its names marked. It is rendered where it leaves Muster.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 _BEGIN, _END, _NEXT, _PART = "\ue000", "\ue001", "\ue002", "\ue003"
-"""Characters for private use, which no name in Kubernetes has."""
+"""Private-use characters, which no name in Kubernetes has."""
 _NO_MARKS = dict.fromkeys(map(ord, (_BEGIN, _END, _NEXT, _PART)))
 _MARK = re.compile(f"[{_BEGIN}-{_PART}]")
 _WORD = f"[^{_BEGIN}-{_PART}]*"
 _ONE = f"{_WORD}(?:{_PART}{_WORD}){{3}}"
 _MENTIONS = re.compile(f"{_BEGIN}({_ONE}(?:{_NEXT}{_ONE})*){_END}")
-"""What ``mentioned`` makes. Whatever else has marks is a text of somebody else that is quoted."""
+"""Matches the output of ``mentioned``. Marks elsewhere come from quoted foreign text."""
 
 
 class Mention(NamedTuple):
-    """A workload, or a pod of no gang. ``own``: how readers of its own namespace call it, if not ``text``. ``other``:
-    where it is something else, what those of other namespaces read of it."""
+    """A workload, or a single pod.
+
+    ``own``: its name for readers of its own namespace, if not ``text``.
+    ``other``: its text for readers of other namespaces; empty if they only read a count.
+    """
 
     namespace: str
     text: str
@@ -30,24 +33,24 @@ class Mention(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Without what is said of it behind its name."""
+        """The name without the remarks behind it."""
         return self.text.partition(" (")[0]
 
 
 def mentioned(mentions: Sequence[Mention], most: int = 5) -> str:
-    """A part of a text: these, as ``listed`` has it. Nothing is left of marks in their names."""
+    """The mentions as a part of a text, in the form of ``listed``. Marks in their names are removed."""
     named = (_PART.join(part.translate(_NO_MARKS) for part in one) for one in mentions[:most])
     more = f" and {len(mentions) - most} more" if len(mentions) > most else ""
     return f"{_BEGIN}{_NEXT.join(named)}{_END}{more}" if mentions else ""
 
 
 def full(text: str, namespace: str = "") -> str:
-    """With all names, for an operator. ``namespace``: that of the workload that the text is about."""
+    """The text with all names, for an operator. ``namespace``: that of the workload that the text is about."""
     return _rendered(text, lambda there: ", ".join(_name(one, namespace) for one in there))
 
 
 def discreet(text: str, namespace: str) -> str:
-    """For readers of that namespace: workloads of others are counted."""
+    """The text for readers of that namespace: workloads of other namespaces are counted."""
 
     def said(there: Sequence[Mention]) -> str:
         own = [_name(one, namespace) for one in there if one.namespace == namespace]
@@ -61,7 +64,7 @@ def discreet(text: str, namespace: str) -> str:
 
 
 def mentions_of(text: str) -> Iterator[Mention]:
-    """The workloads that the text names."""
+    """Yield the workloads that the text names."""
     for found in _MENTIONS.finditer(text):
         yield from _mentions(found[1])
 

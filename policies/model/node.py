@@ -10,7 +10,7 @@ CLIQUE = "nvidia.com/gpu.clique"
 """The NVLink domain of a node, as NVIDIA's feature discovery labels it; the whole value is its name."""
 
 Requests = tuple[tuple[str, int], ...]
-"""What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
+"""The requests of a pod, sorted by resource name, ``("pods", 1)`` included."""
 
 
 class Taint(NamedTuple):
@@ -31,7 +31,7 @@ class Toleration(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """One expression of a node selector term: ``key operator values``; ``is_field`` reads the node's fields."""
+    """An expression of a node selector term: ``key operator values``; ``is_field`` reads the node's fields."""
 
     key: str
     operator: str
@@ -40,17 +40,17 @@ class Requirement(NamedTuple):
 
 
 Terms = tuple[tuple[Requirement, ...], ...]
-"""A node affinity: any term, all of it."""
+"""A node affinity: all requirements of at least one term must hold."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Selection:
-    """Demands of a pod on a node besides room: selector, required affinity and tolerations.
+    """A pod's demands on a node besides room: selector, required affinity and tolerations.
 
-    ``volumes``: the node affinity of each volume that it mounts. ``flavors``: what the flavors demand that it is tried
-    with. ``devices``: the nodes that reach the devices which its claims have.
-
-    Its hash is worked out once: it may be large, and it is looked up for every pod that has it.
+    ``volumes``: the node affinity of each volume that it mounts.
+    ``flavors``: the demands of the flavors that it is tried with.
+    ``devices``: the nodes that reach the devices of its claims.
+    The hash is cached: the value may be large, and is looked up for every pod that has it.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -68,12 +68,12 @@ class Selection:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Selection], tuple[object, ...]]:
-        """Another process hashes strings in another way."""
+        """Leave out the hash: another process hashes strings differently."""
         return Selection, self._facts()
 
     @property
     def held(self) -> tuple[Terms, ...]:
-        """Terms that kube-scheduler does not read in the pod; the node has to match each."""
+        """Terms that kube-scheduler does not read in the pod; the node must match each."""
         return (*self.volumes, *self.flavors, *self.devices) if self.flavors or self.devices else self.volumes
 
     def _facts(self) -> tuple[object, ...]:
@@ -81,12 +81,12 @@ class Selection:
 
 
 ANY_NODE = Selection()
-"""Demands nothing of a node but room."""
+"""No demand on a node except room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as the planner sees it. ``bare``: the core has failed on it, and does not know what it has."""
+    """A node as the planner sees it. ``bare``: the core has failed on it, and does not know its amounts."""
 
     name: str
     allocatable: Requests

@@ -14,16 +14,18 @@ from policies.model.storage import ClaimMaker
 from policies.model.topology import SILENT, Topology
 
 GANG_GATE = "muster.dev/gang"
-"""The scheduling gate that the admission policy puts on members, and that comes off when the gang is placed."""
+"""The scheduling gate that the admission policy puts on members, and that Muster removes once the gang is placed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole.
+    """The Binding's annotations on a member: its gang, its release, and whether that release was complete.
 
-    ``quorum``: the gang's minMember then, ``size``: how many slots were bound by then or about to be, ``at``: when the
-    release began, in seconds since the epoch; 0 where nobody has said so. ``name``: that of the gang, or empty where
-    nobody has said so. ``queue``: the LocalQueue, or Queue of Volcano, whose quota it uses; empty without one.
+    ``quorum``: the gang's minMember at that time.
+    ``size``: how many slots were bound, or about to be bound, at that time.
+    ``at``: when the release began, in seconds since the epoch; 0 if unknown.
+    ``name``: the name of the gang; empty if unknown.
+    ``queue``: the LocalQueue, or Queue of Volcano, whose quota it uses; empty without one.
     """
 
     gang: str
@@ -37,42 +39,50 @@ class Stamp:
 
 
 def stamped_group(group: GroupRef | None, stamp: Stamp | None) -> GroupRef | None:
-    """Return the gang of a pod on a node that names ``group``. It came there with the gang of its stamp, whose room and
-    quota it uses: no edit takes it out of that."""
+    """The gang of a pod on a node that names ``group``.
+
+    The stamp's gang counts if there is one: the pod uses that gang's room and quota, and no edit changes that.
+    """
     if stamp is None or stamp.name in ("", group.name if group else ""):
         return group
     return GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
 
 
 SlotKey = tuple[str, int] | str
-"""A slot of a workload: an index with what tells apart those that are numbered from 0 each, or a pod's UID."""
+"""A slot of a workload: an index with a prefix for what is numbered from 0 separately, or a pod's UID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod, reduced to the fields that a decision uses.
 
-    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
-    ``controller`` is None where no Event can be written on it. ``refusal`` is the message
-    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts,
-    ``device_claims`` those of devices; of ``own_claims`` those that are made for it alone. ``claim_makers``: of a
-    template, the volume claims that are made for each of its pods. ``by_class``: what claims of devices ask for, by the
-    names that queues may count it under. ``compute_domain``: the UID of the domain whose channel it has by one of them.
-    ``ends``:
-    when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
-    tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
-    annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
-    be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
-    the PodGroup in ``spec.schedulingGroup``, or empty. ``job_group``: the same, where the Job controller has made that
-    PodGroup for the pod's Job: unless it is a gang, the pod is like one without. ``removed_by_cost``: its controller
-    removes the pods with the lowest deletion cost first, and no user has set that of this pod. ``queue``: the
-    LocalQueue that it names, or a Queue of Volcano, with ``VOLCANO`` before its name, or empty. ``podset_group``: pods
-    that name the same one get the same flavors.
-    ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
-    ``reservation``: the room that its gang is to have when others are gone; ``backfill``: when they have ended.
-    ``eviction``: what it says of its own.
-    ``run``: what it says of how long it runs. ``began``: when the kubelet took up a pod in no gang that says something
-    of that, in seconds since the epoch; None for any other.
+    ``created``: in seconds since the epoch.
+    ``owner``: the controller's UID, or empty. ``controller``: None if no Event can be written on it.
+    ``refusal``: the message of a PodScheduled condition with reason Unschedulable.
+    ``claims``: the volume claims that it mounts. ``own_claims``: those of them that are made for it alone.
+    ``claim_makers``: for a template, the volume claims that are made for each of its pods.
+    ``device_claims``: its claims of devices. ``by_class``: the devices they ask for, by names under which quota counts
+    them.
+    ``compute_domain``: the UID of the domain whose channel it has by a device claim.
+    ``ends``: when its active deadline passes, in seconds since the epoch; None without one, or before it has begun.
+    ``series``: tells apart members that are numbered from 0 separately, such as those of several Jobs.
+    ``hint``: which of its annotations nothing reads.
+    ``constraints``: its demands on other pods. ``labels``: by which other pods' demands select it.
+    ``wave``: it comes once those of lower waves of its job run.
+    ``native_group``: the PodGroup in ``spec.schedulingGroup``, or empty.
+    ``job_group``: the same, if the Job controller made that PodGroup for the pod's Job. Unless that is a gang, the pod
+    counts as one without.
+    ``removed_by_cost``: its controller removes pods with the lowest deletion cost first, and no user has set this
+    pod's.
+    ``queue``: the LocalQueue that it names, or a Queue of Volcano with the prefix ``VOLCANO``, or empty.
+    ``podset_group``: pods that name the same one get the same flavors.
+    ``preempts``: its PriorityClass allows it to preempt.
+    ``stays``: it belongs to its node, which gets it again after an eviction.
+    ``reservation``: the room that its gang gets once its victims are gone.
+    ``backfill``: the room that its gang gets once others have ended.
+    ``eviction``: its own terms of eviction.
+    ``run``: the running time that it states. ``began``: when the kubelet started a single pod that states one, in
+    seconds since the epoch; None for any other.
     ``unpinned``: it still has the plan that the admission policy exchanges for its node when a pod is created.
     """
 
@@ -122,16 +132,16 @@ class Pod:
     began: float | None = None
     unpinned: bool = False
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
-    """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
+    """The gang that it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)
-    """What it counts as towards a quorum: one per completion index of its owner, else itself."""
+    """The pod's unit of the quorum: one per completion index of its owner, else itself."""
     ended: str = field(init=False, repr=False, compare=False)
     """The phase in which it has ended, or empty."""
     live: bool = field(init=False, repr=False, compare=False)
-    """It runs or may still run; a pod that is being deleted counts for nothing but the room it holds."""
+    """Whether it runs or may still run. A pod that is being deleted counts only for the room that it has."""
 
     def __post_init__(self) -> None:
-        # These are looked at all the time.
+        # Computed once, because they are read very often.
         key = None if self.group is None or self.native_group else GroupKey(self.namespace, self.group.name)
         object.__setattr__(self, "group_key", key)
         slot = self.uid if self.index is None else (f"{self.owner}{self.series}", self.index)
@@ -151,7 +161,7 @@ class Pod:
 
     @property
     def foreign_gates(self) -> tuple[str, ...]:
-        """Gates that somebody else has to take off."""
+        """The gates that other controllers have to remove."""
         return tuple(gate for gate in self.gates if gate != GANG_GATE) if self.gates else ()
 
     @property
@@ -163,12 +173,14 @@ class Pod:
         return self.series, 1 << 31, stem, len(self.name), self.name, self.uid
 
     def bound(self, node: str, stamp: Stamp | None) -> Pod:
-        """Return the pod after a Binding to that node, which wrote the stamp: in the gang that was bound, although an
-        edit may have moved the pod meanwhile."""
+        """The pod after a Binding to that node, which wrote the stamp.
+
+        It is in the gang that was bound, although an edit may have moved the pod meanwhile.
+        """
         return replace(self, node=node, stamp=stamp, group=stamped_group(self.group, stamp))
 
     def slice_of(self, size: int) -> tuple[str, int]:
-        """Which slice of so many members it is in. Slices never span series."""
+        """The slice of ``size`` members that it is in. Slices never span series."""
         return self.series, (self.index or 0) // size
 
     def __str__(self) -> str:

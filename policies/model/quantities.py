@@ -11,7 +11,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 def exact(quantity: str | float) -> Fraction:
-    """The quantity as it is written. Raises ValueError if it is none."""
+    """The quantity exactly as written. Raises ValueError if it is none."""
     text = str(quantity)
     match = _SHAPE.fullmatch(text)
     if match is None or not (match[2] or match[3]):

@@ -1,4 +1,4 @@
-"""What a platform team says about quota: flavors, queues and cohorts, as ``kueue.x-k8s.io`` objects say it.
+"""The quota that a platform team grants: flavors, queues and cohorts, as in ``kueue.x-k8s.io`` objects.
 
 Amounts are integers as everywhere: cpu in millicores, everything else in its base unit.
 """
@@ -15,22 +15,25 @@ from policies.model.group import GroupKey
 from policies.model.node import Taint, Toleration
 
 FlavorResource = tuple[str, str]
-"""A flavor and a resource: what quota is counted in."""
+"""A flavor and a resource, the unit in which quota is counted."""
 
 Usage = Mapping[FlavorResource, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceFlavor:
-    """A sort of nodes: those with ``node_labels``. ``taints`` are those of its nodes, ``tolerations`` what every
-    workload gets that is admitted with it."""
+    """A sort of nodes: those with ``node_labels``.
+
+    ``taints``: the taints of its nodes.
+    ``tolerations``: added to every workload that is admitted with it.
+    """
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
-    """The Topology object that it names, if any."""
+    """The name of its Topology object, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +46,40 @@ class TopologyObject:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """``nominal`` is the owner's own. ``borrowing``: so much more it may use of what others in its cohort do not;
-    ``lending``: so much of the nominal others may use. None: no limit. ``deserved``: what ``proportion`` counts its
-    share of, where that does not follow from weights."""
+    """Quota of one flavor and resource; None in a limit: no limit.
+
+    ``nominal``: the owner's own.
+    ``borrowing``: the most it may use of what others in its cohort leave unused.
+    ``lending``: the most of the nominal quota that others may use.
+    ``deserved``: the base of its share in ``proportion``, if that does not follow from weights.
+    """
 
     nominal: int
     borrowing: int | None = None
     lending: int | None = None
     deserved: int | None = None
     soft: bool = False
-    """Of a cohort in no other: this is what there is to share, and no limit to what is used."""
+    """Whether ``nominal`` is only the amount to share of a cohort without a parent, and no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that a podset gets of one flavor together. The flavors are in their order of preference, each with its
-    quota by resource. A covered resource for which no flavor says a quota is not limited."""
+    """Resources that a podset gets together from one flavor.
+
+    ``flavors``: in order of preference, each with its quota by resource. A covered resource without quota in any flavor
+    is unlimited.
+    """
 
     covered: tuple[str, ...]
     flavors: tuple[tuple[str, Mapping[str, Quota]], ...]
 
     def limited(self) -> tuple[str, ...]:
-        """The covered resources of which some flavor has a quota."""
+        """The covered resources for which some flavor has quota."""
         return tuple(name for name in self.covered if any(name in quotas for _, quotas in self.flavors))
 
 
 class Strategy(StrEnum):
-    """What a workload that cannot be admitted does to those behind it in its queue."""
+    """Whether a workload that cannot be admitted holds back those behind it in its queue."""
 
     STRICT = "StrictFIFO"
     BEST_EFFORT = "BestEffortFIFO"
@@ -83,7 +93,7 @@ class Search(StrEnum):
 
 
 class Preference(StrEnum):
-    """Which of two flavors is the better one."""
+    """The rule by which one of two flavors is better."""
 
     BORROWING = "BorrowingOverPreemption"
     PREEMPTION = "PreemptionOverBorrowing"
@@ -91,7 +101,7 @@ class Preference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fungibility:
-    """When the next flavor is tried: if this one has to be borrowed, or others preempted for it."""
+    """When the next flavor is tried: if this one must be borrowed, or needs preemption."""
 
     when_can_borrow: Search = Search.STOP
     when_can_preempt: Search = Search.NEXT
@@ -99,7 +109,7 @@ class Fungibility:
 
 
 class Stop(StrEnum):
-    """Whether a queue admits nothing more, and whether what runs of it is to stop, too."""
+    """Whether a queue admits nothing more, and whether its running workloads stop, too."""
 
     NONE = "None"
     HOLD = "Hold"
@@ -107,7 +117,7 @@ class Stop(StrEnum):
 
 
 class Evicts(StrEnum):
-    """Whom a workload may evict to get quota."""
+    """The workloads that a workload may evict to get quota."""
 
     NEVER = "Never"
     LOWER = "LowerPriority"
@@ -117,9 +127,12 @@ class Evicts(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Whom the workloads of a queue may evict. ``within``: of their own queue. ``reclaim``: of queues of their cohort
-    that borrow, to get what they have lent. ``borrow``: also to borrow themselves, ``LowerPriority`` and no higher than
-    ``threshold`` where there is one."""
+    """The workloads that a queue's workloads may evict.
+
+    ``within``: of their own queue.
+    ``reclaim``: of borrowing queues of their cohort, to get back lent quota.
+    ``borrow``: also while they borrow themselves, with ``LowerPriority`` up to ``threshold``, if there is one.
+    """
 
     within: Evicts = Evicts.NEVER
     reclaim: Evicts = Evicts.NEVER
@@ -128,8 +141,11 @@ class Preemption:
 
 
 class FairStrategy(StrEnum):
-    """With fair sharing: when a workload may be evicted that another queue has borrowed for. The share of the queue
-    that evicts, with what it wants, is compared with that of the other one, without what is evicted or with it."""
+    """With fair sharing, when a workload of a borrowing queue may be evicted.
+
+    The share of the evicting queue, with its new workload, is compared with the share of the other queue: without what
+    is evicted, or with it.
+    """
 
     FINAL = "LessThanOrEqualToFinalShare"
     INITIAL = "LessThanInitialShare"
@@ -137,12 +153,17 @@ class FairStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """``cohort``: the name of the cohort that it lends to and borrows from; empty for none. ``namespaces``: whose
-    LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first.
-    ``reclaimable``: others of its cohort may take back what it has borrowed. ``open``: what its groups do not cover is
-    not limited, instead of refused. ``priority``: the higher one is served first, and gives way last. ``max_run_s``: a
-    workload runs no longer than that. ``ageing``: by so much its priority counts for more in the line of the queue for
-    each day since a workload was made."""
+    """A ClusterQueue.
+
+    ``cohort``: the name of the cohort that it lends to and borrows from; empty for none.
+    ``namespaces``: selects the namespaces whose LocalQueues may point here.
+    ``by_past_usage``: its LocalQueue with the least past use comes first.
+    ``reclaimable``: others of its cohort may take back what it has borrowed.
+    ``open``: resources that its groups do not cover are unlimited instead of refused.
+    ``priority``: a queue of higher priority is served first, and its workloads are evicted last.
+    ``max_run_s``: the longest run of a workload.
+    ``ageing``: how much priority a waiting workload gains in the queue's line for each day since its creation.
+    """
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -162,7 +183,7 @@ class ClusterQueue:
 
     @property
     def title(self) -> str:
-        """What people know it as."""
+        """The queue's name for people."""
         return title_of(self.name)
 
     @property
@@ -173,7 +194,7 @@ class ClusterQueue:
 
 @dataclass(frozen=True, slots=True)
 class PastUse:
-    """What a LocalQueue has ``consumed``, by resource, as of ``at``: seconds since the epoch."""
+    """The past use of a LocalQueue: ``consumed`` by resource, as of ``at`` in seconds since the epoch."""
 
     consumed: Mapping[str, float]
     at: float
@@ -181,9 +202,13 @@ class PastUse:
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """What people of a namespace name: it points to a ClusterQueue. ``weight``: for past usage. ``past``: what its
-    status says of that. Muster writes it, so it does not tell two LocalQueues apart. ``max_run_s``: as of a
-    ClusterQueue; the shorter one counts. ``runs``: how long its workloads ran, as its status says; as ``past``."""
+    """The queue that people of a namespace name; it points to a ClusterQueue.
+
+    ``weight``: for past usage.
+    ``past``: the past use in its status. Muster writes it, so it does not count for equality.
+    ``max_run_s``: as of a ClusterQueue; the shorter one counts.
+    ``runs``: the running times in its status; like ``past`` not part of equality.
+    """
 
     namespace: str
     name: str
@@ -207,9 +232,14 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class VolcanoQueue:
-    """A Queue of ``scheduling.volcano.sh``; the amounts are by resource. ``capability``: the most that it may use.
-    ``deserved``: what it gets back from others. ``guarantee``: what nobody else may use. ``closed``: nobody new.
-    ``priority``: as of a ClusterQueue."""
+    """A Queue of ``scheduling.volcano.sh``; amounts are by resource.
+
+    ``capability``: the most that it may use.
+    ``deserved``: what it can reclaim from others.
+    ``guarantee``: what no other queue may use.
+    ``closed``: it takes no new workloads.
+    ``priority``: as of a ClusterQueue.
+    """
 
     name: str
     weight: Fraction = Fraction(1)
@@ -223,11 +253,11 @@ class VolcanoQueue:
 
 
 VOLCANO = "volcano/"
-"""Before the name of a ClusterQueue or Cohort that stands for a Queue of Volcano: no object can have such a name."""
+"""Prefix of a ClusterQueue or Cohort that stands for a Queue of Volcano. No object can have such a name."""
 
 
 def title_of(queue: str) -> str:
-    """Of the ClusterQueue of that name."""
+    """The name for people of the ClusterQueue of that name."""
     return f"Queue {queue.removeprefix(VOLCANO)}" if queue.startswith(VOLCANO) else f"ClusterQueue {queue}"
 
 
@@ -236,11 +266,17 @@ QueueObject = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | TopologyObje
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """How a ClusterQueue, Cohort or LocalQueue stands. ``pending``: who waits in it, in order. ``reserving``: how many
-    workloads have quota of it, ``admitted`` how many of these have started. ``used`` and ``borrowed``: amounts by
-    flavor and resource. ``share``: its weighted share, in thousandths; None without fair sharing. ``problems``: why it
-    admits nothing; ``warnings``: what its author may not have meant. ``past``: what a LocalQueue has used where that
-    counts. ``runs``: how long its workloads ran (``policies.quota.runs``)."""
+    """The state of a ClusterQueue, Cohort or LocalQueue.
+
+    ``pending``: the workloads that wait in it, in order.
+    ``reserving``: how many workloads have quota of it; ``admitted``: how many of these have started.
+    ``used``, ``borrowed``: amounts by flavor and resource.
+    ``share``: its weighted share, in thousandths; None without fair sharing.
+    ``problems``: why it admits nothing.
+    ``warnings``: what its author may not have meant.
+    ``past``: the past use of a LocalQueue, if that counts.
+    ``runs``: how long its workloads ran (``policies.quota.runs``).
+    """
 
     pending: tuple[GroupKey, ...] = ()
     reserving: int = 0

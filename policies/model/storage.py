@@ -1,4 +1,4 @@
-"""Storage that is provided when a pod comes: what volume claims ask for, and what provides it."""
+"""Storage that is provisioned when a pod comes: the requests of volume claims, and what provides it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 class Storage:
     """The storage that a claim asks for, or that a volume is.
 
-    ``size``: in bytes. ``block``: a device, and no file system. ``attributes``: the VolumeAttributesClass.
+    ``size``: in bytes.
+    ``block``: a device, without a file system.
+    ``attributes``: the VolumeAttributesClass.
     ``selector``: of the labels of volumes; only claims have one.
     """
 
@@ -31,7 +33,7 @@ class Storage:
     selector: Selector = ()
 
     def serves(self, asked: Storage, labels: Labels) -> bool:
-        """Whether a volume like this, with these labels, does for what a claim asks, as kube-scheduler decides it."""
+        """Whether a volume like this, with these labels, satisfies a claim, as kube-scheduler decides it."""
         alike = (self.storage_class, self.block, self.attributes) == (
             asked.storage_class,
             asked.block,
@@ -42,13 +44,16 @@ class Storage:
 
 
 ANY_STORAGE = Storage()
-"""Nothing in particular."""
+"""A claim without any demand."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """``waits``: its claims get a volume once a pod has a node. ``topologies``: the nodes whose volumes it provisions;
-    none for all nodes."""
+    """A StorageClass.
+
+    ``waits``: its claims get a volume once a pod has a node.
+    ``topologies``: the nodes for which it provisions volumes; empty for all nodes.
+    """
 
     name: str
     provisioner: str = ""
@@ -57,14 +62,17 @@ class StorageClass:
 
     @property
     def provisions(self) -> bool:
-        """Whether it makes volumes."""
+        """Whether the class makes volumes."""
         return self.provisioner not in ("", NO_PROVISIONER)
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """A CSIStorageCapacity: ``size`` bytes of a class can be provisioned for the nodes that match the terms; None for
-    all nodes. ``largest``: the bytes that one volume may have."""
+    """A CSIStorageCapacity: ``size`` bytes of a class can be provisioned for the nodes that match the terms.
+
+    ``nodes``: None for all nodes.
+    ``largest``: the most bytes of one volume.
+    """
 
     namespace: str
     name: str
@@ -74,15 +82,16 @@ class Capacity:
     largest: int | None = None
 
     def suffices(self, size: int) -> bool:
-        """Whether kube-scheduler takes it for enough for one volume."""
+        """Whether kube-scheduler considers it enough for one volume."""
         return size <= (self.size if self.largest is None else self.largest)
 
 
 class ClaimMaker(NamedTuple):
     """A claim that is made for each pod of a template, as a volume or template of that ``name`` asks.
 
-    ``stem``: the names of the pods without their number; empty where they are not known before the pods exist. A
-    StatefulSet calls the claim after its template and the pod; an ``ephemeral`` one is called after the pod and volume.
+    ``stem``: the names of the pods without their number; empty if unknown before the pods exist.
+    ``ephemeral``: the claim is named after the pod and the volume. Else a StatefulSet names it after its template and
+    pod.
     ``bare``: the name of number 0 is the stem alone.
     """
 
@@ -93,7 +102,7 @@ class ClaimMaker(NamedTuple):
     bare: bool = False
 
     def claim_of(self, number: int) -> str:
-        """The name of the claim of that pod; empty where it is not known."""
+        """The name of the claim of that pod; empty if it is unknown."""
         pod = self.stem if self.bare and not number else f"{self.stem}-{number}"
         if not self.stem:
             return ""

@@ -1,19 +1,20 @@
-"""What a pod or a PodGroup asks of the topology."""
+"""The demands of a pod or a PodGroup on the topology."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 WHOLE_ROLE = 999_999_999
-"""The size of a slice that holds all members of its series, whatever their number: they need no index for that."""
+"""The size of a slice that holds all members of its series, whatever their number. They need no index."""
 NO_LEVEL = "none"
-"""What a request says in place of a level to ask for none."""
+"""The word in place of a level that asks for none."""
 
 
 class Topology(NamedTuple):
-    """What is asked of the topology: levels by short name or label key, or ``none``; None where nothing is said.
+    """Demands on the topology: levels by short name or label key, or ``none``; None: not stated.
 
-    ``slice_size`` members with consecutive indexes share one domain of ``slice_level`` (the nearest unless said).
+    ``slice_size``: that many members with consecutive indexes share one domain of ``slice_level`` (by default the
+    nearest).
     ``around``: larger slices made of whole smaller ones, by size and level, from the nearest level to the farthest.
     """
 
@@ -24,7 +25,7 @@ class Topology(NamedTuple):
     around: tuple[tuple[int, str], ...] = ()
 
     def over(self, other: Topology) -> Topology:
-        """What a pod says, and where it says nothing what its PodGroup says; all of the slices goes together."""
+        """A pod's demands, completed by those of its PodGroup; the fields of slices are taken together."""
         if other == SILENT:
             return self
         sliced = other if self.slice_size is None else self
@@ -38,4 +39,4 @@ class Topology(NamedTuple):
 
 
 SILENT = Topology()
-"""A pod or PodGroup that says nothing of the topology."""
+"""A pod or PodGroup without demands on the topology."""

@@ -4,7 +4,7 @@
 the ``rules.py`` of the topology, and says what is lacking (``shortfall.py``) and what closes nodes (``closed.py``).
 ``fitting.py`` checks a known placement. Roles that compete for the same nodes are counted exactly (``exact.py``).
 
-Pods can demand something of each other: ports, affinity, spread. ``relations.py`` makes caps on nodes of it where that
-is all. Else members are placed one by one as kube-scheduler would (``related.py``, ``seating.py``). Preferences become
-scores (``wishes.py``).
+Pods can make demands on each other: ports, affinity, spread. ``relations.py`` turns them into caps on nodes where that
+suffices. Otherwise members are placed one by one as kube-scheduler would (``related.py``, ``seating.py``). Preferences
+become scores (``wishes.py``).
 """

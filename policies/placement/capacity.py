@@ -33,7 +33,7 @@ def whole(room: Counts, slices: Sequence[Slice], at: int, levels: Sequence[Level
 
 
 def reach(role: Role, snapshot: Snapshot) -> int:
-    """How many members the cluster has room for at once, as their rules will have it."""
+    """How many members the cluster has room for at once under their rules."""
     levels, rules = snapshot.levels, role.rules
     if rules is NONE_ASKED:
         return int(role.room.sum())
@@ -45,7 +45,7 @@ def reach(role: Role, snapshot: Snapshot) -> int:
 
 
 class DomainCapacity:
-    """One ask and one snapshot; everything is worked out when it is asked for, once."""
+    """The room in domains for one request and one snapshot; each value is computed on demand, once."""
 
     def __init__(self, request: PlacementRequest, snapshot: Snapshot) -> None:
         self.roles = request.roles
@@ -68,8 +68,10 @@ class DomainCapacity:
         return np.bincount(level.codes[self._beside] + 1, minlength=len(level.names) + 1)[1:]
 
     def preference(self, at: int) -> NDArray[np.int64]:
-        """The place of each domain among those with equal room: siblings, wishes, little room beside whole slices,
-        fullness, tight surroundings, name."""
+        """The rank of each domain among those with equal room.
+
+        Keys in order: siblings, wishes, little room besides whole slices, fullness, tight surroundings, name.
+        """
         found = self._preference.get(at)
         if found is None:
             level = self.levels[at]
@@ -86,7 +88,8 @@ class DomainCapacity:
         return found
 
     def merits(self, at: int) -> Counts | None:
-        """How well the nodes of each domain that the first role would get meet its wishes, in all; None without any."""
+        """How well the nodes that the first role would get in each domain meet its wishes, in total; None without
+        wishes."""
         role, codes = self.roles[0], self.levels[at].codes
         if role.wishes is None:
             return None
@@ -96,13 +99,15 @@ class DomainCapacity:
         before = np.cumsum(room) - room
         first = np.searchsorted(codes[order], codes[order])
         here = np.minimum(room, np.maximum(role.count - (before - before[first]), 0))
-        # Each seat counts for itself, too: there may be fewer where members would rather be apart.
+        # Each seat counts for itself, too, since members that prefer to be apart may get fewer.
         sums = np.bincount(codes[order] + 1, (merits[order] + 1) * here, len(self.levels[at].names) + 1)
         return sums.astype(np.int64)[1:]
 
     def best_first(self, codes: Rows, at: int, needed: Counts | None) -> Rows:
-        """Domains of a level: where siblings are or are near, those that divide less, those that the first role would
-        rather have, the tightest, the preferred."""
+        """The domains of a level, best first.
+
+        Keys in order: siblings there or near, fewer divisions, the wishes of the first role, tightness, preference.
+        """
         keys: list[NDArray[np.int64]] = [self.preference(at)[codes], self.rooms(0, at)[codes]]
         if (merits := self.merits(at)) is not None:
             keys.append(-merits[codes])
@@ -116,7 +121,7 @@ class DomainCapacity:
         return codes[np.lexsort(keys)]
 
     def holds(self, at: int) -> Mask:
-        """Shape ``(roles, domains)``: has the domain room for each role up to this one, and for all they ask for?"""
+        """Whether each domain has room for each role up to this one, and for their sums. Shape ``(roles, domains)``."""
         if (known := self._holds.get(at)) is not None:
             return known
         level, roles, snapshot = self.levels[at], self.roles, self._snapshot
@@ -136,7 +141,7 @@ class DomainCapacity:
         return found
 
     def allows(self, at: int, held: int) -> Mask:
-        """Domains around which the roles from ``held`` on find what they require."""
+        """The domains around which the roles from ``held`` on find what they require."""
         level = self.levels[at]
         allowed = np.ones(len(level.names), dtype=np.bool_)
         for number, role in enumerate(self.roles[held:], held):
@@ -148,7 +153,7 @@ class DomainCapacity:
         return allowed
 
     def too_narrow(self, at: int, code: int, held: int) -> bool:
-        """Whether what one of the first roles demands of its own members keeps it from being in one domain."""
+        """Whether one of the first ``held`` roles cannot be in one domain because of its demands on its own members."""
         if self.roles[0].relations is None:
             return False
         rows = self.levels[at].domain(code).rows
@@ -165,5 +170,5 @@ def _upwards(values: Counts, near: int, far: int, levels: Sequence[Level]) -> Co
 
 
 def _downwards(values: Counts, level: Level, steps: int) -> Counts:
-    """For each domain the value of the one so many steps farther out that it is in, 0 if it is in none."""
+    """The value of the domain that contains each domain, ``steps`` levels farther out; 0 without one."""
     return np.concatenate((values, (0,)))[level.above[steps - 1]]

@@ -22,7 +22,7 @@ _COST = 5
 """The cost of a condition that is evaluated for all nodes, in the units of ``policies.steps``."""
 _NAMED, _CAUSES, _TERMS, _LONGEST = 2, 6, 3, 200
 _APART = 16
-"""Taints that are told apart, those of most nodes: anybody may give each node one of its own."""
+"""How many taints, those of most nodes, get a cause of their own. Users may give each node a different taint."""
 
 
 class Barrier(Enum):
@@ -41,8 +41,8 @@ class Barrier(Enum):
 
 
 class Cause(NamedTuple):
-    """``taint``, ``label`` and ``terms`` say which taint is not tolerated, which label is selected and not there, and
-    which terms no node of these matches."""
+    """A cause with its details: the taint that is not tolerated, the selected label that is missing, or the terms that
+    none of these nodes matches."""
 
     barrier: Barrier
     taint: Taint = UNSCHEDULABLE
@@ -63,7 +63,7 @@ class Closed:
 
 
 def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
-    """Return the causes for which nodes are closed to such a pod, in the order in which kube-scheduler asks."""
+    """The causes that close nodes to such a pod, in the order in which kube-scheduler checks."""
     count, others = len(snapshot.names), snapshot.others
     found: list[Closed] = []
     still = np.ones(count, dtype=np.bool_)
@@ -102,9 +102,9 @@ def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
 
 
 def describe(causes: Sequence[Closed], snapshot: Snapshot) -> Iterator[str]:
-    """Say how many nodes each cause closes, and name it: the cause of most nodes first."""
+    """Yield a sentence for each cause with its number of nodes, that of most nodes first."""
     ordered = sorted(causes, key=lambda one: -one.count)
-    # A pod may have many volumes; one sentence counts for all of them.
+    # A pod may have many volumes; they share one sentence.
     far = sum(one.count for one in ordered if one.cause.barrier is Barrier.VOLUMES)
     rest = [one for one in ordered if one.cause.barrier is not Barrier.VOLUMES]
     for one in rest[:_CAUSES]:
@@ -155,7 +155,7 @@ def _names(one: Closed, snapshot: Snapshot) -> str:
 
 
 def taint_text(taint: Taint) -> str:
-    """``"team=blue:NoSchedule"``, as ``kubectl taint`` takes it."""
+    """The taint as ``kubectl taint`` takes it: ``"team=blue:NoSchedule"``."""
     return f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"
 
 
@@ -182,7 +182,7 @@ def _requirement_text(one: Requirement) -> str:
 
 
 def why_closed(node: Node | None, selection: Selection) -> str:
-    """Say what keeps pods off one node; None: the node is gone."""
+    """Why one node takes none of the pods; ``node`` None: it is gone."""
     if node is None:
         return "is gone"
     cause = _first(selection.tolerations, Standing().of(node))
@@ -198,7 +198,7 @@ def why_closed(node: Node | None, selection: Selection) -> str:
 
 
 def _first(tolerations: Sequence[Toleration], taints: tuple[Taint, ...] | None) -> Cause | None:
-    """Return what keeps a pod with these tolerations off a node with these taints; None: nothing."""
+    """The cause that keeps a pod with these tolerations off a node with these taints; None without one."""
     if taints is None:
         return Cause(Barrier.NOT_READY)
     hard = [taint for taint in taints if taint.effect != "PreferNoSchedule" and not tolerates(tolerations, taint)]

@@ -1,6 +1,6 @@
-"""One fact of every node as an array of codes, so that a question about all nodes is asked once per distinct value.
+"""A fact of every node as an array of codes, so that a question about all nodes is asked once per distinct value.
 
-A topology level is such a column (the label's value is the domain), and so is whatever a selector reads.
+A topology level is such a column (the label's value is the domain), and so is each fact that a selector reads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fact(Protocol):
     def __hash__(self) -> int: ...
 
     def of(self, node: Node) -> Hashable:
-        """The node's value, or None where it has none."""
+        """The node's value; None without one."""
         ...
 
 
@@ -44,7 +44,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What ``matchFields`` asks for; a node's only such field is its name."""
+    """The field of ``matchFields``; a node's only such field is its name."""
 
     key: str
 
@@ -54,7 +54,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The taints, with the one that cordoning stands for; None for a node that is not ready."""
+    """The taints, including the one that cordoning implies; None for a node that is not ready."""
 
     def of(self, node: Node) -> tuple[Taint, ...] | None:
         if not node.ready:
@@ -66,17 +66,17 @@ class Predicate(Protocol):
     """A condition on one fact of a node. A column evaluates it for all nodes with a few numpy operations."""
 
     def __call__(self, value: Any) -> bool:
-        """The answer for one value, or for None where the node has none."""
+        """Whether the condition holds for one value, or for None where the node has none."""
         ...
 
     def among(self, column: Column) -> Mask:
-        """The answers for each of the column's values; the one for None stands last, where the code -1 finds it."""
+        """The answers for each of the column's values; the one for None comes last, where code -1 finds it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The value is one of these. With ``negated`` it is none of them, or there is no value."""
+    """The value is one of these. With ``negated`` it is none of them, or missing."""
 
     values: tuple[Hashable, ...]
     negated: bool = False
@@ -92,7 +92,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """There is a value. With ``negated`` there is none."""
+    """A value exists. With ``negated`` none does."""
 
     negated: bool = False
 
@@ -107,7 +107,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """The value is a number above the bound, or with ``below`` under it. Without a bound nothing is."""
+    """The value is a number above the bound, or with ``below`` under it. Without a bound it never holds."""
 
     bound: int | None
     below: bool = False
@@ -140,7 +140,7 @@ class Holds:
 
 
 class Column:
-    """``codes[row]`` says which of ``values`` the node in that row has, -1 where it has none."""
+    """A fact of all nodes. ``codes[row]`` is the index in ``values`` of the row's value, -1 without one."""
 
     def __init__(self, fact: Fact, nodes: Iterable[Node]) -> None:
         self.values: list[Any] = []
@@ -151,42 +151,42 @@ class Column:
         self._numbers: tuple[int, Codes, NDArray[np.int64]] | None = None
 
     def put(self, row: int, node: Node) -> None:
-        """Take over the node of a row; the row after the last one may be given, too."""
+        """Store the node of a row; the row after the last one may be given, too."""
         if row >= len(self._codes):
             self.padded(len(self._codes) + max(16, len(self._codes)))
         self._codes[row] = self._code(node)
 
     def copy(self) -> Column:
-        """The same at this moment: nodes that are put into one are not in the other."""
+        """An independent copy: later changes of one do not show in the other."""
         other = Column(self._fact, ())
         other.values, other._code_of, other._codes = list(self.values), dict(self._code_of), self._codes.copy()
         other._rank, other._numbers = self._rank, self._numbers
         return other
 
     def padded(self, count: int) -> Column:
-        """The same, with at least so many rows: those that are new have no value."""
+        """The column with at least ``count`` rows; new rows have no value."""
         if (more := count - len(self._codes)) > 0:
             self._codes = np.concatenate([self._codes, np.full(more, -1, dtype=np.intp)])
         return self
 
     def codes(self, count: int) -> Codes:
-        """Of the first ``count`` rows; a view that nobody can write to."""
+        """The codes of the first ``count`` rows, as a read-only view."""
         codes = self._codes[:count]
         codes.flags.writeable = False
         return codes
 
     def rank(self) -> Codes:
-        """The place of each value among all of them in order."""
+        """The rank of each value among all values."""
         if len(self._rank) != len(self.values):
             self._rank = ranked(self.values)
         return self._rank
 
     def codes_of(self, values: Iterable[Hashable]) -> list[int]:
-        """The codes of those of the values that some node has."""
+        """The codes of those values that some node has."""
         return [self._code_of[value] for value in values if value in self._code_of]
 
     def numbers(self) -> tuple[Codes, NDArray[np.int64]]:
-        """The codes of the values that are numbers, and the numbers; read once for each value."""
+        """The codes of values that are numbers, and the numbers; parsed once for each value."""
         if self._numbers is None or self._numbers[0] != len(self.values):
             found = [(code, read) for code, value in enumerate(self.values) if (read := number(value)) is not None]
             codes = np.array([code for code, _ in found], dtype=np.intp)
@@ -194,7 +194,7 @@ class Column:
         return self._numbers[1:]
 
     def where(self, holds: Predicate, count: int) -> Mask:
-        """The rows, of the first ``count``, whose value (or None) makes the predicate true."""
+        """The rows, of the first ``count``, whose value (or None) satisfies the predicate."""
         verdicts: Mask = holds.among(self)[self._codes[:count]]
         return verdicts
 
@@ -210,7 +210,10 @@ class Column:
 
 
 def number(text: Any) -> int | None:
-    """What Go's ParseInt reads: Python's int would also take "1_000", and raise for some thousands of digits."""
+    """The integer as Go's ParseInt reads it; None otherwise.
+
+    Python's int would also accept "1_000", and raise for thousands of digits.
+    """
     if not isinstance(text, str) or not _INTEGER.fullmatch(text):
         return None
     read = int(text)
@@ -218,7 +221,7 @@ def number(text: Any) -> int | None:
 
 
 def ranked(values: Sequence[Any]) -> NDArray[np.intp]:
-    """The place of each value among all of them in order; they are all different."""
+    """The rank of each value among all values, which are distinct."""
     rank = np.empty(len(values), dtype=np.intp)
     rank[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
     rank.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Whether other pods matter to a gang, and what tells its roles apart where they do."""
+"""Whether other pods matter to a gang, and by which facts its roles differ then."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
 
 MOST_RELATED = 32
-"""Roles of one gang that are looked at where other pods matter: each is compared with each."""
+"""Most roles of a gang that other pods matter to, since each is compared with each."""
 
 
 class Concern(IntEnum):
-    """What there is between the pods of a gang and other pods: nothing, what is only preferred, what must hold."""
+    """The relations between the pods of a gang and other pods: none, only preferences, or requirements."""
 
     NONE = 0
     PREFERRED = 1
@@ -22,10 +22,10 @@ class Concern(IntEnum):
 
 
 def concern(pods: Iterable[Pod], tenants: Tenants) -> Concern:
-    """Whether any of these pods of one gang has relations, or may have."""
+    """The strongest relation that any of these pods of one gang has, or may have."""
     first, found = True, Concern.NONE
     for pod in pods:
-        # The pods that demand and prefer nothing share one object.
+        # Pods without demands and preferences share one object.
         if pod.constraints is not UNCONSTRAINED:
             if pod.constraints:
                 return Concern.REQUIRED
@@ -37,14 +37,14 @@ def concern(pods: Iterable[Pod], tenants: Tenants) -> Concern:
 
 
 def concerned(pods: Iterable[Pod], tenants: Tenants) -> bool:
-    """Whether something must hold between these pods of one gang and others, or may have to."""
+    """Whether requirements hold, or may hold, between these pods of one gang and others."""
     return concern(pods, tenants) is Concern.REQUIRED
 
 
 def telling(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -> Callable[[Pod], tuple[object, ...]]:
-    """What tells roles apart where pods demand something of others: those demands, and the labels they are about.
+    """A key by which roles differ if pods have demands on others: those demands, and the labels that they concern.
 
-    Not ``by_node``: what they ask of the node itself makes no difference.
+    ``by_node``: False ignores what pods ask of the node itself.
     """
     keys = _keys(pods, snapshot)
 
@@ -56,7 +56,7 @@ def telling(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) ->
 
 
 def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
-    """Of the labels that anybody asks about who demands something of pods of the gang."""
+    """The keys of labels that any selector asks for which concerns pods of the gang."""
     asked = dict.fromkeys(pod.constraints for pod in pods)
     selectors: list[Selector] = [one for constraints in asked for one in constraints.selectors()]
     selectors += snapshot.others.tenants.averse_to(pods[0].namespace)

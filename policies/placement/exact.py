@@ -1,7 +1,8 @@
-"""The most members of several roles that fit at once, found exactly: what one role leaves to the others is not guessed.
+"""Find the most members of several roles that fit at once, exactly.
 
-For each number of members of all roles but one: how many of that one fit beside them, node by node. A domain in which
-slices have to stay whole is worked out by itself, and counts as a node that takes whole slices from then on.
+A table holds, for each number of members of all roles but one, how many of that one fit besides them, node by node. A
+domain in which slices must stay whole is worked out by itself. From then on it counts as a node that takes whole
+slices.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from policies.steps import BUDGET, Steps
 
 _PAUSE = 100
 _LARGEST = 20_000
-"""Entries of a table, or ways to fill one node, that are looked at, at most."""
+"""Most entries of a table, and of ways to fill one node."""
 _NEVER = -(1 << 30)
 
 Vector = tuple[int, ...]
-"""How many members of each role."""
+"""A number of members of each role."""
 
 
 def exactly(
     roles: Sequence[Role], needed: int, snapshot: Snapshot, scoring: ScorePolicy, budget: int = BUDGET
 ) -> Steps[dict[str, str] | None]:
-    """A node for as many members as fit at once, if those are ``needed``; None when the ``budget``, in the units of
-    ``policies.steps``, was spent before that was known.
+    """A node for as many members as fit at once, if those are ``needed``.
+
+    None if the ``budget``, in the units of ``policies.steps``, was spent before that was known.
     """
     search = _Search(sorted(roles, key=lambda role: role.count), snapshot, scoring)
     if prod(count + 1 for count in search.counts[:-1]) > _LARGEST:
@@ -58,7 +60,7 @@ def exactly(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some nodes, the ways to fill them of which none is worse than another, and who gets which node then."""
+    """A set of nodes, and the best ways to fill them. ``take``: divides such a way among the nodes."""
 
     rows: Rows
     ways: list[Vector]
@@ -66,7 +68,8 @@ class _Part:
 
 
 class _Fold:
-    """``table[a, b, ...]``: how many members of the last role fit beside at least so many of each of the others."""
+    """The table: ``table[a, b, ...]`` is how many members of the last role fit besides at least that many of the
+    others."""
 
     def __init__(self, counts: Vector) -> None:
         self._counts = counts
@@ -94,13 +97,13 @@ class _Fold:
         yield spent
 
     def most(self) -> Vector:
-        """The largest number in all; of equal ones the one with the most of the smaller roles."""
+        """The largest total; of equal ones that with the most of the smaller roles."""
         total = np.where(self._table < 0, -1, self._table + sum(np.indices(self._table.shape)))
         best = np.unravel_index(total.size - 1 - int(total.ravel()[::-1].argmax()), total.shape)
         return *map(int, best), int(self._table[best])
 
     def ways(self, units: Vector) -> list[Vector]:
-        """Multiples of these units that fit, without those that are worse than another."""
+        """Multiples of these units that fit, without any that is worse than another."""
         steps = np.ix_(*(np.arange(0, size, unit) for size, unit in zip(self._table.shape, units[:-1], strict=True)))
         table = self._table[steps] // units[-1] * units[-1]
         kept = table >= 0
@@ -111,7 +114,8 @@ class _Fold:
         return [one for one in found if any(one)]
 
     def take(self, wanted: Vector) -> dict[int, Vector]:
-        """What each node takes of so many, which have to fit: the parts that came first take what they can."""
+        """The members that each node takes of ``wanted``, which must fit. Parts that were added first take what they
+        can."""
         taken: dict[int, Vector] = {}
         for part, before in reversed(self._parts):
             for way in ((0,) * len(wanted), *part.ways):
@@ -124,7 +128,7 @@ class _Fold:
 
 
 class _Search:
-    """The roles, the largest last."""
+    """The search over roles, of which the largest is last."""
 
     def __init__(self, roles: Sequence[Role], snapshot: Snapshot, scoring: ScorePolicy) -> None:
         self._roles, self._snapshot, self._levels = roles, snapshot, snapshot.levels
@@ -140,9 +144,7 @@ class _Search:
         self._known: dict[object, list[Vector]] = {}
 
     def homes(self) -> Iterator[tuple[Counts, int]]:
-        """The room of each role for each choice of the domains that are required, and how many members it may hold at
-        most; the best first.
-        """
+        """Yield the room of each role for each choice of required domains, and an upper bound of its members; best first."""
         asked = sorted({role.rules.required for role in self._roles if role.rules.required is not None})
         most = np.array([min(role.count, int(room.sum())) for role, room in zip(self._roles, self._rooms, strict=True)])
         if not asked:
@@ -167,7 +169,7 @@ class _Search:
             yield rooms, int(bounds[code])
 
     def _within(self, level: Level, at: int) -> Counts:
-        """How many members the domains of the nearest level that is required have the amounts for, at most."""
+        """An upper bound of members by the amounts in each domain of the nearest required level."""
         free = level.sums(self._free * self._rooms.any(axis=0))[:, 1:]
         least = np.full(len(level.names), sum(self.counts))
         for line, left in enumerate(free):
@@ -183,7 +185,7 @@ class _Search:
         return least
 
     def fill(self, fold: _Fold, rooms: Counts) -> Iterator[int]:
-        """Add all nodes to the fold, what they cost at each step; no more are looked at when all members fit."""
+        """Add all nodes to the fold, yielding costs; stops once all members fit."""
         parts: list[_Part] = []
         yield from self._nodes(rooms, parts)
         for at in sorted({one.level for role in self._roles for one in role.rules.slices}):
@@ -217,7 +219,7 @@ class _Search:
         return nodes
 
     def _nodes(self, rooms: Counts, parts: list[_Part]) -> Iterator[int]:
-        """A part for each node; those that only one role can use need not be told apart, domain by domain."""
+        """Add a part for each node. Nodes that only one role can use are merged, domain by domain."""
         users, spent = np.count_nonzero(rooms, axis=0)[self._rows], 5 + len(self._rows) // 200
         for row in self._rows[users > 1].tolist():
             ways, cost = self._ways(tuple(rooms[:, row].tolist()), tuple(self._free[:, row].tolist()))
@@ -236,7 +238,7 @@ class _Search:
         yield spent + len(rows) // 15 + 2 * len(alone)
 
     def _ways(self, room: Vector, free: Vector) -> tuple[list[Vector], int]:
-        """How a node with so much free can be filled, and what it costs to find out. Most nodes are like others."""
+        """The ways to fill a node with these free amounts, and the cost of finding them. Most nodes equal others."""
         if (known := self._known.get((room, free))) is not None:
             return known, 0
         *others, last = room
@@ -263,7 +265,7 @@ def _one(row: int, wanted: Vector) -> dict[int, Vector]:
 
 
 def _alone(who: int, rows: list[int], room: Counts, roles: int) -> _Part:
-    """Nodes that only this role can use, as one."""
+    """The nodes that only this role can use, as one part."""
 
     def vector(count: int) -> Vector:
         return tuple(count if number == who else 0 for number in range(roles))

@@ -1,4 +1,4 @@
-"""Filling domains with a gang: one role after the other, the fewest nodes for each, members in rank order."""
+"""Fill domains with a gang: one role after the other, the fewest nodes for each, members in rank order."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def fill(
     scoring: ScorePolicy,
     given: Mapping[str, str] = MappingProxyType({}),
 ) -> Steps[dict[str, str]]:
-    """Place one role after the other in the domains, as many members as fit: a node for each that got one.
+    """Place one role after the other in the domains, as many members as fit; returns a node for each that got one.
 
-    What caps on the nodes cannot express is left to ``fill_related``, and so are wishes that change with each member.
-    ``given``: the nodes of the first roles where those are known.
+    ``given``: the nodes of the first roles, if known.
+    Demands that caps on nodes cannot express are left to ``fill_related``, and so are wishes that change with each
+    member.
     """
     if (relations := roles[0].relations) is not None and (
         related(roles) or any(role.wishes is not None and role.wishes.mutual for role in roles)
@@ -70,8 +71,10 @@ def fill(
 def _fill_in_waves(
     roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy, relations: Relations
 ) -> Steps[dict[str, str]]:
-    """``fill_related`` in the order of the roles, where kube-scheduler would let all in wave by wave all the same. Else
-    wave by wave: what is hard to fit in may go last then, and find less room."""
+    """Run ``fill_related`` in the order of the roles, if kube-scheduler would still admit all wave by wave.
+
+    Otherwise wave by wave: then members that are hard to fit may go last, and find less room.
+    """
     at_once = replace(relations, waves=(0,) * len(relations.waves))
     found = yield from fill_related(roles, choice, snapshot, scoring, at_once)
     if not any(relations.waves):
@@ -85,7 +88,7 @@ def _fill_in_waves(
 
 
 def related(roles: Sequence[Role]) -> bool:
-    """Whether they demand of each other more than caps on the nodes can express."""
+    """Whether the roles make demands on each other that caps on nodes cannot express."""
     if (relations := roles[0].relations) is None:
         return False
     parts = Counter(role.part for role in roles)
@@ -94,7 +97,7 @@ def related(roles: Sequence[Role]) -> bool:
 
 
 def _room_left(role: Role, left: Amounts, snapshot: Snapshot) -> Counts:
-    """The role's room beside the roles of the same gang that were placed before it."""
+    """The role's room besides the roles of the same gang that were placed before it."""
     demand = snapshot.demand(role.requests)
     return role.room.copy() if demand is None else np.minimum(role.room, slots(left, demand))
 
@@ -102,16 +105,17 @@ def _room_left(role: Role, left: Amounts, snapshot: Snapshot) -> Counts:
 def _seats(
     role: Role, choice: Choice, room: Counts, snapshot: Snapshot, scoring: ScorePolicy, *, limited: bool
 ) -> Iterator[tuple[Rows, Counts, int]]:
-    """Nodes for the role, domain by domain, how many members each takes, and of how many nodes they were chosen.
+    """Yield nodes for the role, domain by domain, how many members each takes, and from how many nodes they were
+    chosen.
 
-    Takes that room away.
+    The room is reduced.
     """
     rest = role.count
     for domain in choice:
         most = rest if domain.most is None or not limited else min(rest, domain.most)
         slices = role.rules.slices
         if limited and domain.most is not None:
-            # The policy has shared whole slices out.
+            # The policy has divided whole slices already.
             slices = slices[:1]
         for part, share in _parts(slices, domain.rows, room, most, snapshot):
             want = min(most, share, int(room[part].sum()))
@@ -129,10 +133,11 @@ def _seats(
 def _parts(
     slices: Sequence[Slice], rows: Rows, room: Counts, most: int, snapshot: Snapshot
 ) -> Iterator[tuple[Rows, int]]:
-    """The nodes at once, or for a sliced role the fewest and tightest domains in which its slices stay whole, by name;
-    and how many members each of them takes at most.
+    """Yield all nodes at once; for a sliced role the fewest and tightest domains in which its slices stay whole, by
+    name.
 
-    Equal ones go by what is left over beside whole slices, then by name: never by the order in which nodes were seen.
+    With each comes the most members that it takes. Equal ones are ordered by what whole slices leave over, then by
+    name, never by the order in which nodes were seen.
     """
     if not slices:
         yield rows, most
@@ -157,7 +162,7 @@ def _parts(
 
 
 def _pick(role: Role, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
-    """The fewest of these nodes that hold the rest of a role, by name; all that have room if they do not hold it."""
+    """The fewest of these nodes that hold the rest of a role, by name; all with room if they do not hold it."""
     here = room[rows]
     if here.sum() > rest:
         poor = np.zeros(len(rows), dtype=np.int64)
@@ -173,30 +178,31 @@ def _pick(role: Role, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, s
 
 
 def _demanded(merits: Counts, room: Counts, want: int) -> int:
-    """The most that can be asked of all nodes without taking more nodes than are needed."""
+    """The highest merit that all nodes can be asked for without needing more nodes."""
     steps = np.unique(merits[room > 0]).tolist()
     least = _needed(room, want)
     return int(steps[bisect_left(steps, 1, key=lambda step: _needed(room[merits >= step], want) > least) - 1])
 
 
 def _needed(room: Counts, want: int) -> int:
-    """How many nodes hold so many, at least; a number that is too large if all of them do not."""
+    """The least number of nodes that hold ``want`` members; a number that is too large if all of them do not."""
     sums = np.cumsum(np.sort(room)[::-1])
     return int(np.searchsorted(sums, want)) + 1 if room.sum() >= want else PLENTY
 
 
 _EXACT_STEPS = 4000
-"""Sets without anything left over are looked for as long as the positions, times those to be taken, are no more."""
+"""Most steps, positions times those to take, for a search of sets that leave nothing over."""
 
 
 def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: bool = False) -> Rows:
-    """Positions in ``room`` whose sum is at least ``want``, ascending by room; all that have room when none suffices.
+    """Positions in ``room`` whose sum is at least ``want``, ascending by room; all with room if none suffices.
 
-    No smaller number of positions would do. Of those that do, neighbours in size are taken, as small as possible, and
-    the smallest of them is exchanged for the smallest that still suffices: little is left over, and what is large stays
-    whole. So one position is best fit. With ``exact`` those that leave nothing over go first, if there are any, of them
-    the ones whose largest is smallest. Among equal rooms the lower ``preference`` goes first (below 2^31, none twice).
-    Costs one sort, or none where one position suffices.
+    No smaller number of positions would do. Of such sets, neighbours in size are taken, as small as possible. The
+    smallest of them is exchanged for the smallest that still suffices. So little is left over, and large rooms stay
+    whole; a single position is a best fit.
+    ``exact``: sets that leave nothing over go first, if there are any; of them the one whose largest is smallest.
+    ``preference``: the lower goes first among equal rooms (below 2^31, none twice).
+    Costs one sort, or none if one position suffices.
     """
     enough = (room >= want).nonzero()[0]
     if want > 0 and len(enough):
@@ -223,10 +229,10 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
 
 
 def _exactly(sizes: list[int], want: int, count: int) -> Rows | None:
-    """So many of these sorted sizes that sum up to exactly so much; of those the ones whose largest is smallest.
+    """``count`` of these sorted sizes that sum up to exactly ``want``, with the smallest largest one; None without any.
 
-    ``sums`` has a field of bits for each number of sizes: bit ``s`` of field ``k`` is set when ``k`` of the sizes
-    looked at so far sum up to ``s``. A field has room for what goes beyond ``want``, which ``within`` takes away.
+    ``sums`` has a field of bits for each number of sizes. Bit ``s`` of field ``k`` is set if ``k`` of the sizes so far
+    sum up to ``s``. A field has room for sums beyond ``want``, which ``within`` removes.
     """
     field = want + sizes[-1] + 1
     within = sum(((1 << want + 1) - 1) << k * field for k in range(count + 1))

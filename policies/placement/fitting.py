@@ -1,4 +1,4 @@
-"""Whether a placement that is known can be had: the check of a plan, and of one that is remembered."""
+"""Check a known placement: a plan, or a remembered one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from policies.steps import finish
 def fits(
     wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot, *, accepted_as_is: bool = False
 ) -> bool:
-    """Whether every member could go to the node named for it, all together. What they demand of each other and
-    of other pods is not looked at again if it is known that they are ``accepted_as_is``."""
+    """Whether every member could go to its node, all together.
+
+    ``accepted_as_is``: their demands on each other and on other pods are known to hold, and are not checked.
+    """
     alike: dict[tuple[Requests, Selection], list[int]] = {}
     last, rows = None, list[int]()
     for pod in members:
@@ -26,7 +28,7 @@ def fits(
         if row is None:
             return False
         if (this := (pod.requests, pod.selection)) != last:
-            # Most often all of them ask for the same.
+            # Most often all ask for the same.
             last, rows = this, alike.setdefault(this, [])
         rows.append(row)
     if not _have_room(alike, snapshot):
@@ -37,7 +39,7 @@ def fits(
 
 
 def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapshot: Snapshot) -> bool:
-    """Whether so many pods of these shapes can be on these nodes, by row, all together."""
+    """Whether pods of these shapes fit on these nodes, given by row, all together."""
     taken: dict[int, dict[int, int]] = {}
     for (requests, selection), rows in alike.items():
         demand, counts = snapshot.demand(requests), Counter(rows)
@@ -55,16 +57,21 @@ def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapsh
 
 
 def lets_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, but: Sequence[Pod]) -> bool:
-    """Whether kube-scheduler would let in all of these there as far as it depends on each other, and on the pods that
-    are there ``but`` those."""
+    """Whether kube-scheduler would admit all of these, as far as it depends on each other and on existing pods.
+
+    ``but``: existing pods that do not count.
+    """
     if not concerned([pod for pod, _ in seated], snapshot.others.tenants):
         return True
     return accepted(seated, snapshot.among(Apart(snapshot.others.tenants, but)))
 
 
 def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
-    """Who has come in the way of these members on their nodes, by port or anti-affinity, since they were planned;
-    None if nobody has. They do not count for each other, nor do those that have ``gone``."""
+    """The pod that has come into conflict with these members on their nodes, by port or anti-affinity; None without
+    one.
+
+    Members do not conflict with each other here, nor with pods that have ``gone``.
+    """
     pods = [pod for pod, _ in seated]
     if not concerned(pods, snapshot.others.tenants):
         return None

@@ -1,4 +1,4 @@
-"""May this pod run on that node at all? Selector, required affinity and taints, as kube-scheduler reads them."""
+"""Whether a pod may run on a node at all: selector, required affinity and taints, as kube-scheduler reads them."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ from policies.steps import Steps, finish
 Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
 
 _COST = 5
-"""Of a condition, evaluated for all nodes, in the units of ``policies.steps``."""
+"""The cost of one condition, evaluated for all nodes, in the units of ``policies.steps``."""
 
 
 def admits(node: Node, selection: Selection) -> bool:
-    """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would let the pod in, and
-    its VolumeBinding plugin for the sake of the volumes that are bound."""
+    """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would admit the pod.
+
+    Its VolumeBinding plugin counts, too, for bound volumes.
+    """
     return finish(_judge(selection, lambda fact, holds: holds(fact.of(node))))
 
 
 def eligible(selection: Selection, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
-    """``admits`` of all nodes, a condition in each step: a mask over the first ``count`` rows of the columns."""
+    """``admits`` for all nodes, one condition per step: a mask over the first ``count`` rows of the columns."""
     return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
 
 
 def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
-    """The nodes that the selector and the required affinity ask for, whether or not their taints are tolerated."""
+    """The nodes that match the selector and the required affinity, whatever their taints."""
     everything = np.ones(count, dtype=np.bool_)
     return _wants(selection, everything, lambda fact, holds: column(fact).where(holds, count))
 
@@ -62,20 +64,20 @@ def reached(node: Node, terms: Terms | None) -> bool:
 
 
 def facts_of(selection: Selection) -> dict[Fact, None]:
-    """What it asks about each node."""
+    """The facts about each node that the selection asks for."""
     terms = chain(selection.affinity or (), *selection.held)
     asked = (*(Label(key) for key, _ in selection.node_selector), *(_fact(one) for term in terms for one in term))
     return dict.fromkeys((Standing(), *asked))
 
 
 def pinned_to(selection: Selection) -> str | None:
-    """The one node that its affinity names, as a pin does; None when it asks for anything else or for nothing."""
+    """The only node that the affinity names, as a pin does; None if it asks for anything else or for nothing."""
     named = nodes_named(selection)
     return named[0] if len(named) == 1 else None
 
 
 def nodes_named(selection: Selection) -> tuple[str, ...]:
-    """The nodes that its affinity names and nothing else, as a pin does; none when it asks for anything else."""
+    """The nodes that the affinity names, as a pin does; empty if it asks for anything else."""
     names: list[str] = []
     for term in selection.affinity or ():
         match term:
@@ -87,7 +89,7 @@ def nodes_named(selection: Selection) -> tuple[str, ...]:
 
 
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict]:
-    """The rules, for one node or for all of them, as ``test`` has it."""
+    """Evaluate the rules, for one node or for all, by ``test``."""
     verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
     yield _COST + len(selection.tolerations)
     for terms in selection.held:
@@ -103,7 +105,7 @@ def _wants(selection: Selection, verdict: Verdict, test: Callable[[Fact, Predica
 
 
 def _any_of(terms: Terms, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict | bool]:
-    """An empty term matches nothing."""
+    """Whether any term holds. An empty term matches nothing."""
     found: Verdict | bool = False
     for term in terms:
         held: Verdict | bool = bool(term)

@@ -1,4 +1,4 @@
-"""Members that one node each takes, as they are pinned to it or have a volume there: there is nothing to choose."""
+"""Members that each have only one possible node, by a pin or a volume: there is nothing to choose."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def placing_pinned(
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Steps[Placed | Shortfall]:
-    """``placing`` for a gang with many pinned members: those first, each of which would be a role of its own."""
+    """Place a gang with many pinned members, like ``placing``. Pinned ones, each a role of its own, go first."""
     homes = yield from _homes(members, snapshot)
     nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
@@ -55,7 +55,7 @@ def placing_pinned(
 
 
 def _homes(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[dict[str, str]]:
-    """The one node that each may use, if it is one; empty where there is none."""
+    """The only node that each pod may use, for pods with at most one; empty for a pod with none."""
     homes: dict[str, str] = {}
     for pod in pods:
         if (node := pinned_to(pod.selection)) is not None:
@@ -72,7 +72,7 @@ def _homes(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[dict[str, str]]:
 def _seated(
     pods: Sequence[Pod], homes: Mapping[str, str], snapshot: Snapshot, caps: Sequence[Cap]
 ) -> Steps[tuple[dict[str, str], Amounts]]:
-    """Those of them that have room, in their order, and what they leave free."""
+    """The nodes of those pods that have room, in order, and the amounts left free."""
     nodes: dict[str, str] = {}
     left, closed = snapshot.free.copy(), {(cap.node, cap.shape) for cap in caps if not cap.most}
     for number, pod in enumerate(pods):

@@ -21,16 +21,16 @@ from policies.placement.snapshot import Counts, Domain, Rows, Snapshot
 from policies.steps import BUDGET, Steps, finish, metered
 
 _DOMAINS = 64
-"""How many domains of a required level are looked into for as many members as possible."""
+"""Most domains of a required level in which the largest number of members is searched."""
 _EFFORT = BUDGET
-"""When a gang has cost so many units no more choices are tried. Gangs of a few roles never come near it."""
+"""Units of cost after which no more choices are tried for a gang. Gangs of a few roles stay far below."""
 _TOO_MANY_PARTS = f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once"
 CUT_SHORT = "; there may be room in an order or a division that was not tried: there are too many of them"
-"""What a reason says when the effort was spent."""
+"""The remark of a reason when the effort was spent."""
 _TELLING = 2_500
-"""What it may cost to find out how many members fit of a gang that waits in any case."""
+"""Most units for finding out how many members fit of a gang that waits in any case."""
 _PAUSE = 100
-"""What a topology policy has done at most when it pauses or proposes a choice."""
+"""The assumed cost of a topology policy for each pause or choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """No placement: how many members could be placed together, and what the nodes lack.
+    """The lack of a placement: how many members could be placed together, and what the nodes lack.
 
-    ``nearest``: which domain comes nearest to a level that is required. ``unclear``: what is asked for is not
-    understood, so no room was looked for; if ``split`` it is, and the members that have a node break it.
+    ``nearest``: the domain that comes nearest to a required level.
+    ``unclear``: the demands cannot be understood, so no room was searched.
+    ``split``: they are understood, and the members that have a node break them.
     """
 
     placed: int
@@ -64,7 +65,7 @@ def place(
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Placed | Shortfall:
-    """``placing``, done at once."""
+    """Run ``placing`` at once."""
     return finish(placing(members, needed, snapshot, caps, beside, policies))
 
 
@@ -76,19 +77,21 @@ def placing(
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Steps[Placed | Shortfall]:
-    """Place the gang, in steps: all ``members`` if there is room, else as many as fit if they are ``needed``, or none.
+    """Place the gang, in steps: all ``members`` if there is room, else as many as fit if these are ``needed``, or none.
 
-    ``caps``: what kube-scheduler has refused is not planned. ``beside`` are the gang's other members. Domains are tried
-    in the order of the topology policy; whatever it proposes, no required level is broken and no slice is cut. Inside a
-    domain a role gets the fewest nodes, of those the fullest, and members get consecutive slots in rank order, node by
-    node.
+    ``caps``: kube-scheduler's refusals, which are not planned again.
+    ``beside``: the gang's other members.
 
-    Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
-    other, what asks for most as a whole first. Where that fails, also in one domain that may hold them, other orders
-    are tried, and how many of all fit beside each other is found exactly (``policies.placement.exact``); beyond a
-    budget, the largest or the smallest members go first, and the reason says that more was not tried. Still, a role
-    placed later may get more nodes than it needs. Roles that other pods matter to are seated one member after the other
-    (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in.
+    Domains are tried in the order of the topology policy. Whatever it proposes, no required level is broken and no
+    slice is cut. Inside a domain a role gets the fewest nodes, the fullest of those, and members get consecutive slots
+    in rank order, node by node.
+
+    Members of one shape are placed whenever that is possible. Several shapes are placed one role after the other, the
+    largest in sum first. If that fails, also in a domain that may hold them, other orders are tried. Then the number of
+    all that fit besides each other is found exactly (``policies.placement.exact``). Beyond a budget, the largest or the
+    smallest members go first, and the reason says that more was not tried. A role placed later may still get more nodes
+    than it needs. Roles that other pods matter to are seated member by member (``policies.placement.related``). Their
+    nodes come in an order in which kube-scheduler admits the members.
     """
     snapshot = seen_by([*members, *[pod for pod, _ in beside]], snapshot)
     asked = yield from roles_of(members, caps, snapshot, beside)
@@ -96,7 +99,7 @@ def placing(
         return Shortfall(0, needed, asked.explanation, unclear=True, split=isinstance(asked, Split))
     found = yield from _placing(asked, needed, snapshot, caps, beside, policies)
     if _placed(found) < len(members) and any(role.wishes is not None for role in asked):
-        # What is preferred must not cost anybody a place.
+        # A preference must not cost any member its place.
         plain = [role.unwishing() for role in asked]
         again = yield from _placing(plain, needed, snapshot, caps, beside, policies)
         return again if _placed(again) > _placed(found) else found
@@ -131,7 +134,7 @@ def _placing(
         if sure is None:
             roles = yield from _within_reach(roles, needed, snapshot, policies.scoring)
         else:
-            # Nothing is placed of fewer than are needed, but the gang is told how many fit.
+            # Fewer than needed are not placed, but the reason says how many fit.
             roles = _only(roles, sure or (yield from _found_room(roles, snapshot, policies.scoring)))
     if _count(roles) >= needed:
         nodes = yield from _most(roles, rows, needed, snapshot, policies, sure)
@@ -139,7 +142,7 @@ def _placing(
             return Placed(nodes)
         roles = _only(roles, nodes)
     placed = {pod.uid for role in roles for pod in role.pods}
-    # The first ones of each role are placed.
+    # Members are placed from the front of each role.
     stuck = next((role for role in asked if role.pods[-1].uid not in placed), None)
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
@@ -151,10 +154,12 @@ def _placing(
 def _surely(
     roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
 ) -> Steps[dict[str, str] | None]:
-    """As many members as fit at once, if those are ``needed``; None where that takes too long to find out. Fewer where
-    no domain is asked for, and no other pods matter."""
+    """Place as many members as fit at once, if those are ``needed``; None if finding out takes too long.
+
+    Without a required domain and related pods it may return fewer than needed.
+    """
     if (relations := roles[0].relations) is None or not related(roles):
-        # Where the whole cluster is looked at, it costs no more to find out how many fit if those are too few.
+        # A look at the whole cluster costs no more if it also finds how many fit when those are too few.
         return (yield from exactly(roles, 1 if _are_free(roles) else needed, snapshot, scoring))
     required = min((role.rules.required for role in roles if role.rules.required is not None), default=None)
     choices = _widest(roles, required, snapshot)
@@ -162,7 +167,7 @@ def _surely(
 
 
 def _only(roles: Sequence[Role], nodes: Collection[str]) -> tuple[Role, ...]:
-    """The members that have a node; those are the first ones of each role."""
+    """The roles reduced to the members that have a node, which are the first of each role."""
     placed = [(role, sum(pod.uid in nodes for pod in role.pods)) for role in roles]
     return tuple(role.cut(count) for role, count in placed if count)
 
@@ -172,25 +177,27 @@ def _count(roles: Sequence[Role]) -> int:
 
 
 def _orders(roles: tuple[Role, ...]) -> list[tuple[Role, ...]]:
-    """In which orders roles are worth placing: as they are, by the size of one member, both ways, and those first that
-    the fewest nodes take, as when members are pinned.
+    """The orders in which roles are worth placing.
+
+    As given; by the size of one member, ascending and descending; and fewest possible nodes first, as for pinned
+    members.
     """
     tied = tuple(sorted(roles, key=lambda role: np.count_nonzero(role.room)))
     return list(dict.fromkeys((roles, by_size(roles), by_size(roles)[::-1], tied)))
 
 
 def _are_free(roles: Sequence[Role]) -> bool:
-    """Whether no domain and no slice is asked for."""
+    """Whether no role asks for a domain or slices."""
     return all(role.rules == NONE_ASKED for role in roles)
 
 
 def _within_reach(
     roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
 ) -> Steps[tuple[Role, ...]]:
-    """The members that are found room for at once, by role: in the cluster, or in a domain that is required.
+    """The members for which room is found at once, by role: in the cluster, or in a required domain.
 
-    Roles that require nothing come in the order in which the most of them are placed. Where a level is required and
-    nobody can be spared, there is nothing to be found out.
+    Roles without a required level come in the order in which the most of them are placed. If a level is required and
+    every member is needed, there is nothing to find out.
     """
     free = _are_free(roles)
     if not free and (roles[0].rules.required is None or _count(roles) <= needed):
@@ -200,7 +207,7 @@ def _within_reach(
 
 
 def _found_room(roles: tuple[Role, ...], snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
-    """As many members as fit at once, or where that takes too long to find out as many as are found room for."""
+    """Place as many members as fit at once; if that takes too long to find out, as many as room is found for."""
     found = None if related(roles) else (yield from exactly(roles, 1, snapshot, scoring, _TELLING))
     if found is None:
         _, found = yield from _fullest(_orders(roles), snapshot, scoring)
@@ -210,7 +217,7 @@ def _found_room(roles: tuple[Role, ...], snapshot: Snapshot, scoring: ScorePolic
 def _fullest(
     orders: Sequence[tuple[Role, ...]], snapshot: Snapshot, scoring: ScorePolicy
 ) -> Steps[tuple[tuple[Role, ...], dict[str, str]]]:
-    """The order in which the most members find room at once, and the nodes that they get."""
+    """The order in which the most members find room at once, and their nodes."""
     most, best, spent = orders[0], dict[str, str](), 0
     for choice in _widest(orders[0], orders[0][0].rules.required, snapshot):
         for order in orders:
@@ -224,7 +231,8 @@ def _fullest(
 
 
 def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> Iterator[Choice]:
-    """The whole cluster, or the domains of a level with the most room for the roles, each before everything else."""
+    """Yield the whole cluster, or the domains of a level with the most room for the roles, each before everything
+    else."""
     if required is None:
         yield (Domain("", np.arange(len(snapshot.names))),)
         return
@@ -243,8 +251,9 @@ def _most(
     policies: Policies,
     sure: dict[str, str] | None,
 ) -> Steps[dict[str, str]]:
-    """The first placement that holds as many as there is room for, or what is needed where that is not known; else
-    the one that holds the most. ``sure``: one that holds all there is room for, wherever; None if it is not known.
+    """The first placement of all members with room, or of the needed ones if that is unknown; else the largest one.
+
+    ``sure``: a placement of all members that have room anywhere; None if unknown.
     """
     best: dict[str, str] = {}
     for order in dict.fromkeys((roles, by_size(roles))):
@@ -253,7 +262,8 @@ def _most(
         if len(best) >= max(needed, len(sure or ())):
             return best
     if len(roles) > 1 or related(roles):
-        # No choice of the policy holds what is needed. More orders may; if not, how many fit is worth knowing.
+        # No choice of the policy holds the needed members. Other orders may; if not, the number that fits is worth
+        # knowing.
         _, nodes = yield from _fullest(_orders(roles), snapshot, policies.scoring)
         best = max(best, nodes, sure or {}, key=len)
     return best
@@ -270,8 +280,9 @@ def _try(
 ) -> Steps[dict[str, str]]:
     """Fill the choices in turn: the first that holds all counts, else the one that holds the most.
 
-    ``choices``: how many are tried at most. The choices before the one that holds all are tried harder then: in other
-    orders of the roles, and exactly. If none holds all, they are tried harder where the call is ``thorough``.
+    ``choices``: how many are tried at most. Choices before the one that holds all are then tried harder: in other
+    orders of the roles, and exactly.
+    ``thorough``: also try harder if no choice holds all.
     """
     best: dict[str, str] = {}
     failed: list[Choice] = []
@@ -299,14 +310,14 @@ def _try(
 
 
 def _confined(roles: tuple[Role, ...], choice: Choice) -> tuple[Role, ...]:
-    """The roles, without room where the choice has none for them."""
+    """The roles without the room in domains that are not for them."""
     if not any(domain.not_for for domain in choice):
         return roles
     return tuple(replace(role, room=_inside(role.room, number, choice)) for number, role in enumerate(roles))
 
 
 def _inside(room: Counts, number: int, choice: Choice) -> Counts:
-    """Returns the room of a role in the domains that are for it; ``number``: its place among the roles."""
+    """The room of a role in the domains that are for it. ``number``: its place among the roles."""
     found = np.zeros_like(room)
     for domain in choice:
         if number >= domain.not_for:
@@ -315,7 +326,7 @@ def _inside(room: Counts, number: int, choice: Choice) -> Counts:
 
 
 class _Harder:
-    """Looks for another way to fill choices. What a choice leaves out it leaves out on purpose."""
+    """Searches other ways to fill choices. Nodes that a choice leaves out are left out on purpose."""
 
     def __init__(self, roles: tuple[Role, ...], snapshot: Snapshot, scoring: ScorePolicy) -> None:
         self._roles = roles
@@ -325,10 +336,10 @@ class _Harder:
         self._left = _EFFORT // 2
         self._alike = _are_free(roles) and roles[0].relations is None
         self._failed: set[bytes] = set()
-        """Nodes, by room and free amounts, of choices that cannot be filled. Most domains are like others."""
+        """Choices that cannot be filled, by the room and free amounts of their nodes. Most domains equal others."""
 
     def first_of(self, choices: Iterable[Choice]) -> Steps[dict[str, str]]:
-        """A node for every member, by the first of these that can be filled; nothing if none can."""
+        """A node for every member, by the first choice that can be filled; empty if none can."""
         if len(self._roles) == 1 and not related(self._roles):
             return {}
         for choice in choices:
@@ -343,7 +354,7 @@ class _Harder:
         if all(map(_has_all_room, within, roles)) or (kind := self._kind(within)) in self._failed:
             return {}
         held = max(domain.not_for for domain in choice) or len(roles)
-        # How many of the first role each domain gets was shared out for the first order.
+        # The shares of the first role were made for the first order.
         shared = tuple(replace(domain, most=None) for domain in choice)
         nodes, cost = yield from metered(self._fill(within, held, shared))
         self._left -= cost
@@ -352,7 +363,7 @@ class _Harder:
         return nodes
 
     def _fill(self, within: tuple[Role, ...], held: int, choice: Choice) -> Steps[dict[str, str]]:
-        """Try other orders, then place exactly: the first roles alone, which lets the others be near, or all."""
+        """Try other orders, then place exactly: first the first roles, so that the others can be near, then all."""
         snapshot, scoring, most = self._snapshot, self._scoring, self._left // 2
         first, rest = within[:held], within[held:]
         for order in dict.fromkeys((*one, *other) for one in _orders(first) for other in _orders(rest)):
@@ -371,7 +382,7 @@ class _Harder:
         return (yield from exactly(within, self._count, snapshot, scoring, most)) or {}
 
     def _kind(self, within: Sequence[Role]) -> bytes:
-        """The same for nodes that have the same for these roles."""
+        """A key that is equal for sets of nodes with equal room and amounts for these roles."""
         rooms = np.stack([role.room for role in within])
         rows = np.flatnonzero(rooms.any(axis=0))
         lines = sorted({line for role in within for line, _ in self._snapshot.demand(role.requests) or ()})
@@ -384,7 +395,7 @@ def _has_all_room(within: Role, role: Role) -> bool:
 
 
 def _too_narrow(roles: Sequence[Role], choice: Choice, nodes: int) -> bool:
-    """Whether what some role demands of its own members keeps it from being in these domains as a whole."""
+    """Whether a role cannot be in these domains as a whole because of its demands on its own members."""
     inside = np.zeros(nodes, dtype=np.bool_)
     for domain in choice:
         inside[domain.rows] = True

@@ -13,19 +13,19 @@ _Key = tuple[str, bool]
 
 
 class Reach:
-    """Finds what a node reaches by the values of its labels, so that not everything is looked at for each node."""
+    """Finds what a node reaches by the values of its labels, without comparing everything with each node."""
 
     def __init__(self) -> None:
         self._terms: dict[str, Terms | None] = {}
         self._by_value: dict[tuple[_Key, str], dict[str, None]] = {}
         self._keys: Counter[_Key] = Counter()
         self._rest: dict[str, None] = {}
-        """The things that no value finds."""
+        """The things that have no value to be found by."""
         self._nodes: dict[_Key, Counter[str]] = {}
-        """How many nodes have each value, when that was counted last."""
+        """How many nodes have each value, as last counted."""
 
     def put(self, name: str, terms: Terms | None) -> None:
-        """Add what is tied to the nodes that match one of the terms; None for all nodes."""
+        """Add a thing tied to the nodes that match one of the terms; None for all nodes."""
         self._terms[name] = terms
         values = _values(terms)
         if not values:
@@ -35,7 +35,7 @@ class Reach:
             self._keys[value[0]] += 1
 
     def drop(self, name: str) -> None:
-        """Forget it, if it is there."""
+        """Remove a thing, if it exists."""
         self._rest.pop(name, None)
         for value in _values(self._terms.pop(name, None)):
             there = self._by_value[value]
@@ -47,14 +47,14 @@ class Reach:
                 del self._keys[value[0]]
 
     def at(self, node: Node) -> Iterator[str]:
-        """Return the names of what the node reaches."""
+        """Yield the names of the things that the node reaches."""
         near = dict.fromkeys(self._rest)
         for key in self._keys:
             near |= self._by_value.get((key, _value(node, key)), {})
         return (name for name in near if reached(node, self._terms[name]))
 
     def nodes_of(self, name: str, nodes: Mapping[str, Node]) -> list[str] | None:
-        """The nodes that reach it; none if it is not there, None where only a look at all of them shows that."""
+        """The nodes that reach it; empty if it does not exist, None if only a look at all nodes shows that."""
         if name not in self._terms:
             return []
         named: dict[str, None] = {}
@@ -70,7 +70,7 @@ class Reach:
         self._nodes = {key: Counter(_value(node, key) for node in nodes.values()) for key in self._keys}
 
     def is_local(self, name: str) -> bool:
-        """Whether one node alone reaches it, by the values that were counted last."""
+        """Whether only one node reaches it, by the values as last counted."""
         values = _values(self._terms[name])
         return bool(values) and sum(self._nodes.get(key, Counter())[value] for key, value in values) <= 1
 
@@ -83,7 +83,7 @@ def _value(node: Node, key: _Key) -> str:
 
 
 def _values(terms: Terms | None) -> list[tuple[_Key, str]]:
-    """Values of which every node that matches has one; none where the terms do not say any."""
+    """Values of which every matching node has one; empty if the terms name none."""
     values: dict[tuple[_Key, str], None] = {}
     for term in terms or ():
         listing = next((requirement for requirement in term if requirement.operator == "In"), None)

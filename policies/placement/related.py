@@ -1,7 +1,7 @@
-"""Fill domains with a gang whose members demand something of each other or of the pods that are there.
+"""Fill domains with a gang whose members have demands on each other or on present pods.
 
 ``Openings`` are the nodes on which members may be seated. Members are seated one by one; ``Progress`` is copied, so
-that the search can go on from any point.
+that the search can continue from any point.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from policies.placement.wishes import BEST, Granted
 from policies.steps import BUDGET, Steps, metered
 
 ROOM, WORSE, CROWD, PLACE = 24, 32, 41, 52
-"""Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
+"""The lowest bit of each part of a preference; lower parts count less, and score and name come last."""
 CLOSED = np.iinfo(np.int64).max
 
 _LARGE = 20_000
-"""Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
+"""Members times nodes beyond which only one order is tried. Each try costs a copy of all arrays."""
 
 
 def fill_related(
     roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy, relations: Relations
 ) -> Steps[dict[str, str]]:
-    """A node for as many members as are found room for, in an order in which kube-scheduler accepts them one by one.
+    """A node for as many members as find room, in an order in which kube-scheduler accepts them one by one.
 
-    A role goes on until none of its members can be let in, then the next one tries, and it comes back. Of the nodes
-    that are open those of the first domain are taken, of them those whose domains have the fewest pods that count for a
-    spread, then those that the role would rather have, then the nodes in use by the role, then the roomiest, then the
-    best by score. That holds all whenever it is possible where one constraint of one role is at work and nothing is
-    preferred; ``most_related`` tries other orders, too. ``most`` of a domain is not kept to.
+    A role goes on until none of its members can be admitted. Then the next one tries, and it comes back. Keys of
+    open nodes in order: the first domain, the fewest pods that count for a spread, the role's wishes, nodes that the
+    role uses already, the most room, the best score. All members are placed whenever possible if only one
+    constraint of one role is at work and nothing is preferred. ``most_related`` tries other orders, too. ``most`` of a
+    domain is ignored.
     """
     roles = _by_wave(roles, relations)
     found = yield from openings(roles, choice, snapshot, scoring, relations, few=True)
@@ -66,8 +66,10 @@ def most_related(
     relations: Relations,
     budget: int = BUDGET,
 ) -> Steps[dict[str, str] | None]:
-    """The same for as many members as are let in at once in any order, if those are ``needed``; None when the budget
-    was spent before that was known. ``choices``: each of the domains that may be required, or the cluster.
+    """A node for as many members as are admitted at once in any order, if those are ``needed``.
+
+    None if the budget was spent before that was known. ``choices``: each of the domains that may be required, or the
+    cluster.
     """
     roles = _by_wave(roles, relations)
     best: dict[str, str] = {}
@@ -91,7 +93,7 @@ def _by_wave(roles: Sequence[Role], relations: Relations) -> Sequence[Role]:
 
 
 class _Table:
-    """The roles, in the order of their waves, and what never changes while they are seated."""
+    """The roles, in the order of their waves, and all that stays constant while they are seated."""
 
     def __init__(self, roles: Sequence[Role], open_: Openings, snapshot: Snapshot, relations: Relations) -> None:
         self._roles = roles
@@ -113,8 +115,10 @@ class _Table:
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
 
     def starts(self) -> Iterator[Progress]:
-        """Where a role that has to be together may begin: the tightest domains that hold it, then the roomiest. Last
-        with others that it may be near to in several domains.
+        """Yield states in which a role that must be together may begin.
+
+        The tightest domains that hold it come first, then the roomiest; at last states with others in several domains
+        that it may be near to.
         """
         for number, role in enumerate(self._roles):
             relation = self._relations.of[role.part]
@@ -127,9 +131,8 @@ class _Table:
         yield from chain.from_iterable(map(self._opened, range(len(self._roles))))
 
     def _opened(self, number: int) -> Iterator[Progress]:
-        """Each member of other roles that opens a domain to this one sits in another domain, the roomiest first: it may
-        go wherever one of them is.
-        """
+        """Yield a state in which members of other roles open domains to this role, each in another domain, roomiest
+        first."""
         relation = self._relations.of[self._roles[number].part]
         if (near := relation.near) is None:
             return
@@ -149,7 +152,7 @@ class _Table:
             yield now
 
     def greedy(self, now: Progress) -> Steps[Seats]:
-        """Each member on the node that is best at that moment."""
+        """Seat each member on the node that is best at that moment."""
         upkeep = self._relations.upkeep
         while options := self._best(now):
             for option in options:
@@ -158,7 +161,7 @@ class _Table:
         return self._whole(now)
 
     def search(self, least: int, budget: int) -> Steps[Seats | None]:
-        """A way to seat all, else the most; nobody if those are not more than ``least``, None if that took too long."""
+        """A way to seat all, else the most; empty if those are not more than ``least``, None if it took too long."""
         if self.count * len(self._names) > _LARGE:
             return None
         best: Seats = []
@@ -186,21 +189,21 @@ class _Table:
         return best
 
     def _within_reach(self, now: Progress) -> int:
-        """How many members may be seated in the end, at most."""
+        """An upper bound of the members that may be seated in the end."""
         rest = 0
         for role, room, seated in zip(self._roles, self._rooms, now.seated, strict=True):
             rest += min(role.count - seated, int(room[now.seating.open_to(role.part)].sum()))
         return len(now.seats) + rest
 
     def named(self, seats: Seats) -> dict[str, str]:
-        """A node for each member. Where any order is as good, members that follow each other sit side by side."""
+        """A node for each member. If any order is equally good, consecutive members sit side by side."""
         if all(one.near is None and not one.evenly for one in self._relations.of):
             seats = sorted(seats, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
         ranks = [Ranks(role.pods, layers) for role, layers in zip(self._roles, self._slices, strict=True)]
         return {ranks[number].next(row).uid: self._names[row] for number, row in seats}
 
     def _start(self, number: int = -1, home: Mask | None = None) -> Progress:
-        """Nobody sits. ``home``: where the members of that role have to go."""
+        """The state without seated members. ``home``: where the members of that role must go."""
         rooms: list[Counts | None] = [None] * len(self._relations.of)
         for role, here in zip(self._roles, self._rooms, strict=True):
             known = rooms[role.part]
@@ -214,7 +217,7 @@ class _Table:
         return Progress(seating, [], [0] * len(self._roles), keys, begun, granted)
 
     def _best(self, now: Progress) -> list[tuple[int, int]]:
-        """Who is to be seated next and where, each on the node that is best when those before it are seated."""
+        """The next members and their nodes, each the best once those before it are seated."""
         for number, part, keys in self._ways(now):
             keys = np.where(part, keys, CLOSED)
             row = int(keys.argmin())
@@ -222,7 +225,8 @@ class _Table:
                 continue
             if (codes := self._evened[number]) is None:
                 return [(number, row)]
-            # The others that are as good but for their score, one in each domain: a member makes only its own worse.
+            # Nodes that are as good except for their score, one in each domain: a member only makes its own domain
+            # worse.
             rows = (keys < (keys[row] >> CROWD) + 1 << CROWD).nonzero()[0]
             rows = rows[keys[rows].argsort()]
             firsts = np.sort(np.unique(codes[rows], return_index=True)[1])
@@ -231,13 +235,13 @@ class _Table:
         return []
 
     def _options(self, now: Progress) -> Iterator[tuple[int, int]]:
-        """Who may be seated next and where, the best first."""
+        """Yield the possible next members with nodes, the best first."""
         for number, part, keys in self._ways(now):
             rows = part.nonzero()[0]
             yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
 
     def _ways(self, now: Progress) -> Iterator[tuple[int, Mask, NDArray[np.int64]]]:
-        """Which roles may be seated next, on which nodes rather than on those that follow, and their order."""
+        """Yield the roles that may be seated next, masks of their nodes in order of preference, and the sort keys."""
         for number, role in enumerate(self._roles):
             if now.seated[number] == role.count or not self._names:
                 continue
@@ -250,7 +254,7 @@ class _Table:
             yield from ((number, part, keys) for part in self._parts(now, number, mask))
 
     def _parts(self, now: Progress, number: int, mask: Mask) -> Sequence[Mask]:
-        """Where of the mask a member of that role goes rather than anywhere else."""
+        """The parts of the mask for a member of that role, in order of preference."""
         role = self._roles[number]
         if not role.rules.slices:
             return (mask,)
@@ -268,7 +272,7 @@ class _Table:
         now.begun[number].seat(row)
 
     def _whole(self, now: Progress) -> Seats:
-        """What is seated as long as all slices are whole: so much kube-scheduler lets in."""
+        """The seats up to the last point at which all slices were whole; kube-scheduler admits that much."""
         begun, seats = [one.copy() for one in now.begun], list(now.seats)
         while not all(one.whole for one in begun):
             number, row = seats.pop()
@@ -276,7 +280,7 @@ class _Table:
         return seats
 
     def _key(self, now: Progress) -> bytes:
-        """The same for the same members on the same nodes, whatever the order."""
+        """A key that is equal for equal members on equal nodes, whatever the order."""
         return np.sort(
             np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64)
         ).tobytes()
@@ -284,8 +288,13 @@ class _Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Openings:
-    """``rows``: the nodes. Over these, ``place``: which of the domains each is in, and for each role ``rooms``: for how
-    many members there is room, and ``preference``: the lower the better."""
+    """The nodes on which members may be seated.
+
+    ``rows``: the nodes; the other arrays have this order.
+    ``place``: the number of the node's domain in the choice.
+    ``rooms``: for each role, for how many members each node has room.
+    ``preference``: for each role, the lower the better.
+    """
 
     rows: Rows
     place: NDArray[np.int64]
@@ -302,7 +311,10 @@ def openings(
     *,
     few: bool = False,
 ) -> Steps[Openings]:
-    """``few``: only the nodes that may be taken if each member in turn gets the one that is best then."""
+    """Find the nodes on which members may be seated.
+
+    ``few``: only the nodes that may be taken if each member in turn gets the best one.
+    """
     place = np.full(len(snapshot.names), -1, dtype=np.int64)
     for at, domain in reversed(list(enumerate(choice))):
         place[domain.rows] = min(at, (1 << 10) - 1)
@@ -313,7 +325,7 @@ def openings(
         if roles[number].rules.required is not None:
             home = confine(roles[number], roles, rooms[number], home, choice[0].rows, snapshot)
             yield cost
-    # From here on only the nodes count that are open to any of them.
+    # From here on only nodes count that are open to any role.
     rows = np.logical_or.reduce([room > 0 for room in rooms]).nonzero()[0]
     preference: list[NDArray[np.int64]] = []
     for role in roles:
@@ -337,11 +349,11 @@ def openings(
 
 _MOST = 1 << 62
 _SORTED_FAST = 1 << 15
-"""numpy sorts numbers below this one by their digits."""
+"""numpy sorts smaller numbers by their digits."""
 
 
 def kinds_of(facts: Iterable[NDArray[Any]], rows: Rows) -> Codes:
-    """The same number for nodes of which all facts are the same; a number of its own for each if that is too much."""
+    """Equal numbers for nodes with equal facts; distinct numbers if there are too many combinations."""
     kinds, most = np.zeros(len(rows), dtype=np.intp), 1
     for fact in facts:
         here = fact[rows].astype(np.intp)
@@ -354,7 +366,7 @@ def kinds_of(facts: Iterable[NDArray[Any]], rows: Rows) -> Codes:
 
 
 def first_of_each(kinds: Codes, keys: NDArray[np.int64], most: int) -> Mask:
-    """So many nodes of each kind: those with the lowest keys."""
+    """The nodes of each kind with the lowest keys, at most ``most`` of a kind."""
     kept, each = np.zeros(len(kinds), dtype=np.bool_), np.arange(len(kinds))
     order = np.argsort(keys)
     order = order[np.argsort(kinds[order], kind="stable")]
@@ -370,8 +382,9 @@ Layers = Sequence[tuple[int, Codes]]
 
 @dataclass(slots=True)
 class Begun:
-    """How many members are in each domain, layer by layer, and how many are to come. Several slices of a role may be
-    begun at a time: a spread may want one member of each in turn.
+    """How many members are in each domain, layer by layer, and how many are still to come.
+
+    Several slices of a role may be begun at a time, because a spread may want one member of each in turn.
     """
 
     layers: Layers
@@ -386,19 +399,20 @@ class Begun:
         return Begun(self.layers, self.rest, [one.copy() for one in self.seated])
 
     def seat(self, row: int, by: int = 1) -> None:
-        """One more member is there, or one less."""
+        """Add ``by`` members on that row, or remove them."""
         self.rest -= by
         for (_, codes), seated in zip(self.layers, self.seated, strict=True):
             seated[codes[row]] += by
 
     @property
     def whole(self) -> bool:
-        """Whether no slice is begun that is not whole."""
+        """Whether every begun slice is whole."""
         return not any((seated % size).any() for (size, _), seated in zip(self.layers, self.seated, strict=True))
 
     def places(self, mask: Mask, room: Counts) -> list[Mask]:
-        """Of these nodes those where the next member may go, those that go on with most of the slices that are begun
-        first. A slice is begun only where there are members for all of it beside the others, and room at most.
+        """The nodes of the mask where the next member may go; nodes that continue most begun slices come first.
+
+        A slice is begun only if members for all of it remain besides the others, and it has room.
         """
         around, left = np.zeros(len(mask), dtype=np.intp), np.array([self.rest])
         going_on = np.zeros(len(mask), dtype=np.int64)
@@ -417,18 +431,18 @@ class Begun:
 
 
 class Ranks:
-    """The members of one role in rank order, handed out so that consecutive ones share the domains of their slices."""
+    """Hands out the members of one role in rank order, so that consecutive ones share the domains of their slices."""
 
     def __init__(self, pods: Iterable[Pod], layers: Layers) -> None:
         self._pods, self._layers = deque(pods), layers
         self._slices: dict[tuple[int, int], deque[Pod]] = {}
 
     def next(self, row: int) -> Pod:
-        """Who goes there."""
+        """The next member for that row."""
         return self._begun(len(self._layers) - 1, row).popleft()
 
     def _begun(self, at: int, row: int) -> deque[Pod]:
-        """Who is left of the slice that is begun there; a new one is taken out of the larger one that is."""
+        """The remaining members of the slice begun there; a new slice is taken from the larger one around it."""
         if at < 0:
             return self._pods
         size, codes = self._layers[at]
@@ -441,9 +455,7 @@ class Ranks:
 
 @dataclass(slots=True)
 class Progress:
-    """Where the gang stands: who sits where, which nodes each role prefers now, which slices are begun, and what has
-    become of its wishes.
-    """
+    """The state of the gang: seats, each role's preferred nodes, begun slices, and fulfilled wishes."""
 
     seating: Seating
     seats: Seats = field(default_factory=list)

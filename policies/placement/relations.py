@@ -1,6 +1,6 @@
-"""The demands of the roles of a gang on each other and on the pods that are there, over arrays of all nodes.
+"""The demands of a gang's roles on each other and on present pods, over arrays of all nodes.
 
-A gang of which no pod demands anything, and that no pod keeps away, has no relations: nothing here is done for it.
+A gang has no relations if none of its pods has demands and no pod keeps it away; then nothing here runs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from policies.placement.tenants import Tenant
 from policies.steps import Steps
 
 _HOMES = 16
-"""Domains that are tried for members which have to be together and whose first one may go anywhere."""
+"""Most domains tried for members that must be together and whose first one may go anywhere."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Near:
-    """The required pod affinity of a role: in the domain of each term there is a pod that all of its terms mean.
+    """The required pod affinity of a role: the domain of each term must have a pod that all terms select.
 
-    ``counts``: for each term how many such pods are in each domain. ``feeds``: which roles are such pods, of those that
-    do not come in a later wave. ``some``: whether there is any in the cluster; a role that means itself (``itself``)
-    may go anywhere while there is none.
+    ``counts``: for each term, how many such pods are in each domain.
+    ``feeds``: the roles that are such pods, except those of a later wave.
+    ``some``: whether any such pod exists in the cluster.
+    ``itself``: whether the role selects itself. Then it may go anywhere while no such pod exists.
     """
 
     codes: tuple[Codes, ...]
@@ -44,8 +45,7 @@ class Near:
         return replace(self, codes=tuple(codes[rows] for codes in self.codes))
 
     def homes(self, rank: Rows, room: Counts, want: int) -> list[Mask]:
-        """The nodes of each of some domains where members may be together: those that hold so many, the tightest first;
-        the roomiest where none does."""
+        """Masks of domains where members may be together: all that hold ``want``, tightest first; or the roomiest."""
         combined, sums, first = self._domains(rank, np.minimum(room, want))
         holding = (sums >= want).nonzero()[0]
         if not len(holding):
@@ -54,13 +54,13 @@ class Near:
         return [combined == place for place in chosen.tolist()]
 
     def roomiest(self, rank: Rows, room: Counts) -> list[Mask]:
-        """The nodes of each of some domains, those with the most room first."""
+        """Masks of domains, those with the most room first."""
         combined, sums, first = self._domains(rank, room)
         chosen = np.lexsort((first, -sums))[: min(_HOMES, np.count_nonzero(sums))]
         return [combined == place for place in chosen.tolist()]
 
     def _domains(self, rank: Rows, room: Counts) -> tuple[Codes, Counts, Counts]:
-        """The domain of each node by all terms; for each the room and the rank of its first node."""
+        """The domain of each node by all terms together; for each domain its room and the rank of its first node."""
         stacked = np.stack(self.codes)
         _, combined = np.unique(stacked, axis=1, return_inverse=True)
         combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
@@ -78,7 +78,7 @@ class Near:
 
 
 def near_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Near | None]:
-    """That of one of these roles, each by its first pod; None where it requires none."""
+    """The affinity of the role ``number``; None if it requires none. ``pods``: the first pod of each role."""
     terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
     if not terms:
         return None
@@ -92,15 +92,17 @@ def near_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Near 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hindrance:
-    """Nodes that are closed to a role by what is there already, and what it is: ``"port 80 in use by default/web"``."""
+    """Nodes that present pods close to a role, and the text of that: ``"port 80 in use by default/web"``."""
 
     text: str
     rows: Mask
 
 
 class Exclusion(NamedTuple):
-    """A member of this role and one of the role ``other`` cannot be in one domain; ``codes`` are the domains.
-    ``single``: each of them is one node."""
+    """A rule that a member of this role and one of the role ``other`` cannot share a domain.
+
+    ``codes``: the domains. ``single``: each of them is one node.
+    """
 
     other: int
     codes: Codes
@@ -110,7 +112,7 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relation:
-    """All of it for one role. ``closed``: where none of its members may go, whatever the others do."""
+    """All relations of one role. ``closed``: where none of its members may go, whatever the others do."""
 
     closed: Mask
     hindrances: tuple[Hindrance, ...]
@@ -120,23 +122,25 @@ class Relation:
 
     @property
     def facts(self) -> tuple[Codes | Mask, ...]:
-        """What tells nodes apart, beside that each is one."""
+        """The arrays by which nodes differ, besides each being one node."""
         wide = (one.codes for one in self.exclusions if not one.single)
         return *wide, *(() if self.near is None else self.near.codes), *chain(*(one.facts for one in self.evenly))
 
     @property
     def begins(self) -> bool:
-        """Whether the first of the members, which have to be together, may go anywhere."""
+        """Whether the first of members that must be together may go anywhere."""
         return self.near is not None and self.near.itself and not self.near.some
 
     def evened(self, number: int) -> Codes | None:
-        """The domains over which its members are spread, where nothing else that they demand of each other reaches
-        beyond single nodes. The relation has this number."""
+        """The domains over which the members are spread, if no other mutual demand reaches beyond single nodes.
+
+        ``number``: the number of this relation.
+        """
         wide = self.near is not None or any(one.other == number and not one.single for one in self.exclusions)
         return self.evenly[0].codes if len(self.evenly) == 1 and self.evenly[0].feeds[number] and not wide else None
 
     def on(self, rows: Rows, found: OnSome) -> Relation:
-        """``found``: what there is of the other roles."""
+        """The relation over some of the nodes. ``found``: shared arrays of the other roles."""
         near = None if self.near is None else self.near.on(rows)
         exclusions = tuple(one._replace(codes=one.codes[rows]) for one in self.exclusions)
         evenly = tuple(one.on(rows, found) for one in self.evenly)
@@ -145,9 +149,11 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
-    """A relation for each role, by its number, and a pod of each. ``alone``: what they demand of each other comes to no
-    more than a cap on each node. ``waves``: in which order the roles have to be seated; 0 for all where the order makes
-    no difference."""
+    """A relation for each role, by its number, and a pod of each.
+
+    ``alone``: mutual demands amount to a cap on each node.
+    ``waves``: the order in which the roles must be seated; 0 for all if the order makes no difference.
+    """
 
     pods: tuple[Pod, ...]
     of: tuple[Relation, ...]
@@ -155,18 +161,18 @@ class Relations:
     waves: tuple[int, ...]
 
     def on(self, rows: Rows) -> Relations:
-        """The same over some of the nodes; the counts of domains stay those of all."""
+        """The relations over some of the nodes; the counts of domains stay those of all nodes."""
         found: OnSome = {}
         return replace(self, of=tuple(one.on(rows, found) for one in self.of))
 
     @property
     def upkeep(self) -> int:
-        """What it costs to find a member its place beside the others, in the units of ``policies.steps``."""
+        """The cost of placing a member besides the others, in the units of ``policies.steps``."""
         asked = [len(one.evenly) + len(one.exclusions) for one in self.of]
         return 2 * max(asked) + sum(asked) // 4
 
     def caps(self, number: int, room: Counts, count: int) -> Counts:
-        """The room for so many members of a role, as its own demands alone leave it: an upper bound."""
+        """An upper bound of the room for ``count`` members of a role, by the role's own demands alone."""
         one = self.of[number]
         room = np.where(one.closed, 0, room)
         for exclusion in one.exclusions:
@@ -178,8 +184,10 @@ class Relations:
         return room
 
     def reach(self, number: int, rows: Rows, room: Counts, count: int) -> int:
-        """How many of so many members of a role fit on these nodes, by its own demands alone, at most. ``room``: what
-        these have, within the ``caps``."""
+        """An upper bound of the members of a role that fit on these nodes, by its own demands alone.
+
+        ``room``: the room of these nodes, within the ``caps``.
+        """
         one, found = self.of[number], int(room.sum())
         for exclusion in one.exclusions:
             if exclusion.other == number and not exclusion.single:
@@ -191,8 +199,10 @@ class Relations:
         return found
 
     def holds(self, number: int, level: Level, count: int) -> Mask:
-        """The domains of a level that may hold so many members of a role: not those which are inside one domain that
-        lets in fewer by the role's own demands."""
+        """The domains of a level that may hold ``count`` members of a role.
+
+        Excluded are those inside one domain that admits fewer by the role's own demands.
+        """
         one, found = self.of[number], np.ones(len(level.names), dtype=np.bool_)
         for exclusion in one.exclusions:
             if exclusion.other == number and not exclusion.single:
@@ -205,7 +215,7 @@ class Relations:
 
 
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Relations]:
-    """Of the roles that these pods stand for, one each."""
+    """The relations of the roles; ``pods``: one pod of each."""
     each, known = np.arange(len(snapshot.names)), Known()
     found: list[Relation] = []
     for number, pod in enumerate(pods):
@@ -217,12 +227,12 @@ def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Relations]:
 
 
 def _term_cost(pods: Sequence[Pod], snapshot: Snapshot) -> int:
-    """Of what one of the roles demands of other pods: each role is asked, and each node."""
+    """The cost of one demand on other pods: each role is compared, and each node."""
     return len(pods) + len(snapshot.names) // 100
 
 
 def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes, known: Known) -> Steps[Relation]:
-    """``each``: every node as a domain of its own."""
+    """The relation of one role. ``each``: every node as a domain of its own."""
     pod = pods[number]
     near = yield from near_of(number, pods, snapshot)
     spread = pod.constraints.spread
@@ -238,8 +248,11 @@ def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes,
 
 
 def hindrances_of(pod: Pod, snapshot: Snapshot) -> Steps[list[Hindrance]]:
-    """By ports that are taken, by the anti-affinity of the pod and towards it, by pods that are nominated and count for
-    its spread, and by labels that nodes lack."""
+    """The nodes that present pods or missing labels close to the pod, by cause.
+
+    Causes are used ports, anti-affinity in both directions, nominated pods that count for its spread, and missing
+    labels.
+    """
     others, asked, found = snapshot.others, pod.constraints, list[Hindrance]()
     for port in asked.ports:
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.taking(port)
@@ -253,7 +266,7 @@ def hindrances_of(pod: Pod, snapshot: Snapshot) -> Steps[list[Hindrance]]:
         found.append(Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot)))
         yield len(there) // 20
     for spread in asked.spread:
-        # How many members it leaves room for depends on where the others go: none is planned there before it has come.
+        # The remaining room depends on where the nominated pods go, so no member is planned there before.
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), []
         there += yield from others.tenants.kept_for(spread, pod.namespace)
         rows[rows_with(there, snapshot)] = True
@@ -264,7 +277,7 @@ def hindrances_of(pod: Pod, snapshot: Snapshot) -> Steps[list[Hindrance]]:
 
 
 def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Iterable[Exclusion]:
-    """Anti-affinity counts in both directions."""
+    """Yield the exclusions between roles. Anti-affinity counts in both directions."""
     others, asked = snapshot.others, pods[number].constraints
     for other, pod in enumerate(pods):
         mine = [term for term in asked.anti_affinity if others.tenants.means(term, pod)]
@@ -279,23 +292,23 @@ def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Code
 
 
 def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
-    """The nodes of the domains that these are in."""
+    """The nodes of the domains in which these tenants are."""
     codes = snapshot.others.column(term.key)
     taken = np.zeros(int(codes.max(initial=-1)) + 2, dtype=np.bool_)
     taken[codes[rows_with(tenants, snapshot)]] = True
-    taken[-1] = False  # where the code -1 finds it: nodes without the label
+    taken[-1] = False  # code -1: nodes without the label
     return np.asarray(taken[codes], dtype=np.bool_)
 
 
 def _named(tenants: Sequence[Tenant]) -> str:
-    """One of them, and how many others there are."""
+    """The first of them, and how many others there are."""
     first = min(map(attrgetter("namespace", "name"), tenants), default=None)
     named = "" if first is None else mentioned([Mention(first[0], "/".join(first))])
     return named if len(tenants) < 2 else f"{named} and {len(tenants) - 1} more"
 
 
 def _waves(pods: Sequence[Pod], found: Sequence[Relation]) -> tuple[int, ...]:
-    """All the same where no role counts members of an earlier wave, for its affinity or its spread."""
+    """The waves of the roles; all 0 if no role counts members of an earlier wave for its affinity or spread."""
     for pod, one in zip(pods, found, strict=True):
         for asked in (*one.evenly, *(() if one.near is None else (one.near,))):
             if any(other.wave < pod.wave for other, feeds in zip(pods, asked.feeds, strict=True) if feeds):

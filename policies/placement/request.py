@@ -1,4 +1,4 @@
-"""What one gang asks of the cluster at one decision: its members by role, and the room that each node has for them."""
+"""The demands of one gang at one decision: its members by role, and the room that each node has for them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from policies.steps import Steps, grouped, ordered
 from policies.words import count_devices, many
 
 MOST_PARTS = 32
-"""Slices of one shape that lack members, and that are placed at once: each is a role of its own."""
+"""Most incomplete slices of one shape that are placed at once; each is a role of its own."""
 
 Sibling = tuple[Pod, str]
 """Another member of the gang, and the node that it is on or has been promised."""
 
 
 MemberShape = tuple[Requests, Selection, Topology, Constraints]
-"""What members of one role have in common."""
+"""The demands that members of one role share."""
 asked_by: Callable[[Pod], MemberShape] = attrgetter("requests", "selection", "topology", "constraints")
-"""All that a member asks for, also what it prefers."""
+"""All demands of a member, including preferences."""
 _on_its_own: Callable[[Pod], tuple[Requests, Selection, Topology]] = attrgetter("requests", "selection", "topology")
 
 
 def shape_of(pod: Pod) -> MemberShape:
-    """What it has in common with the members of its role. What it prefers decides nothing about whether they fit."""
+    """The demands that it shares with the members of its role. Preferences do not decide whether they fit."""
     asked = pod.constraints
     return pod.requests, pod.selection, pod.topology, asked if asked is UNCONSTRAINED else asked.required
 
 
 class Cap(NamedTuple):
-    """kube-scheduler has refused a member of this shape on the node, and would have let in ``most`` of them."""
+    """A refusal: kube-scheduler refused a member of this shape on the node, and would have admitted ``most``."""
 
     node: str
     shape: MemberShape
@@ -48,12 +48,14 @@ class Cap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Role:
-    """Members of one shape, in rank order. ``room``: how many of them each node could take, 0 where none may go.
+    """Members of one shape, in rank order.
 
-    ``rules`` are what they ask of the topology; a sliced role consists of whole slices. ``home``: level and domain, by
-    index and code, that they have to join their siblings in. ``relations``: what the gang's roles demand of each other
-    and of other pods, in which this one has the number ``part``; None where nobody demands or prefers anything.
-    ``wishes``: what the role prefers; None where that is nothing.
+    ``room``: how many of them each node could take, 0 where none may go.
+    ``rules``: their demands on the topology; a sliced role consists of whole slices.
+    ``home``: level and domain, by index and code, in which they must join their siblings.
+    ``relations``: the demands of the gang's roles on each other and on other pods; None without any. ``part``: the
+    number of this role in it.
+    ``wishes``: the preferences of the role; None without any.
     """
 
     pods: tuple[Pod, ...]
@@ -73,26 +75,25 @@ class Role:
         return self.pods[0].requests
 
     def too_narrow(self, rows: Rows) -> bool:
-        """Whether what it demands of its own members keeps it from being on these nodes as a whole."""
+        """Whether its demands on its own members keep it from being on these nodes as a whole."""
         if self.relations is None or self.relations.alone:
             return False
         return self.relations.reach(self.part, rows, self.room[rows], self.count) < self.count
 
     def cut(self, count: int) -> Role:
-        """The first ``count`` of them, or all."""
+        """The role reduced to its first ``count`` members, or all."""
         if count >= self.count:
             return self
         return Role(self.pods[:count], self.room, self.rules, self.home, self.relations, self.part, self.wishes)
 
     def unwishing(self) -> Role:
-        """The same, with no preference."""
+        """The role without preferences."""
         return replace(self, wishes=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementRequest:
-    """The roles, in the order in which they are to be placed. ``beside``: where other members of the gang already are,
-    a row for each of them."""
+    """The roles, in the order of placement. ``beside``: a row for each other member of the gang that has a node."""
 
     roles: tuple[Role, ...]
     beside: Rows
@@ -101,11 +102,11 @@ class PlacementRequest:
 def roles_of(
     members: Sequence[Pod], caps: Sequence[Cap], snapshot: Snapshot, beside: Sequence[Sibling]
 ) -> Steps[list[Role] | Unclear]:
-    """The members by shape: those with requirements first, the nearest level first, then what asks for most as a whole.
+    """The members by shape, in the order of placement.
 
-    So one large leader never goes before its workers, not even if it asks for more than all of them. Extended resources
-    weigh most, because the fewest nodes have them. ``room`` is 0 where a requirement, or what the siblings have made of
-    it, forbids a member to go.
+    Those with requirements come first, the nearest level first, then the largest in sum. So a large leader never goes
+    before its workers, not even if it asks for more than all of them. Extended resources weigh most, because the fewest
+    nodes have them. ``room`` is 0 where a requirement, or the place of the siblings, forbids a member to go.
     """
     ranked = yield from ordered(members, attrgetter("rank"))
     shapes = list((yield from grouped(ranked, asked_by)).values())
@@ -119,7 +120,7 @@ def roles_of(
         elif matter is Concern.REQUIRED:
             return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
         else:
-            # What they prefer is too much to look at.
+            # There are too many preferences to consider.
             shapes = list((yield from grouped(ranked, _on_its_own)).values())
     found: list[tuple[bool, Role]] = []
     for part, pods in enumerate(shapes):
@@ -150,7 +151,7 @@ def roles_of(
 
 
 def _room(pod: Pod, caps: Sequence[Cap], snapshot: Snapshot) -> Counts:
-    """How many such members each node has room for and would let in."""
+    """How many such members each node has room for and would admit."""
     room = snapshot.room(pod.requests, pod.selection)
     for cap in caps:
         if cap.shape == shape_of(pod) and (row := snapshot.rows.get(cap.node)) is not None:
@@ -165,8 +166,10 @@ def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:
 
 
 def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> tuple[int, int] | Split | None:
-    """No room outside the domains of the level, nor outside those that it shares with its siblings. Returns that of the
-    level, if there is one: the home."""
+    """Remove room outside the domains of the level, and outside the domains that it shares with its siblings.
+
+    Returns the home: the shared domain of the level, if there is one.
+    """
     room[snapshot.levels[required].codes < 0] = 0
     homes = homes_of(required, beside, snapshot)
     if isinstance(homes, Split):
@@ -177,7 +180,7 @@ def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snap
 
 
 def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]] | Unclear]:
-    """Roles of whole slices, and one role for each that is not whole; True for one that has to join its siblings."""
+    """Roles of whole slices, and one role for each incomplete slice; True for one that must join its siblings."""
     pods, room, rules = sliced.pods, sliced.room, sliced.rules
     for one in rules.slices:
         room[snapshot.levels[one.level].codes < 0] = 0
@@ -223,10 +226,11 @@ def _odd(pods: Sequence[Pod], size: int) -> int:
 def confine(
     role: Role, roles: Sequence[Role], room: Counts, home: int | None, rows: Rows, snapshot: Snapshot
 ) -> int | None:
-    """Enforce a required level: leave the role no room outside the domains that it shares with others that require one.
+    """Enforce a required level: remove the role's room outside the domains that it shares with roles that require one.
 
-    ``room`` is changed. ``home``: the row of a node in them, which is returned; None where the role is the first to
-    choose: the domain with the most room among ``rows``.
+    ``room`` is changed.
+    ``home``: the row of a node in those domains, which is returned. None if the role is the first to choose; it takes
+    the domain with the most room among ``rows``.
     """
     least = role.rules.required or 0
     asked = dict.fromkeys(other.rules.required for other in roles if (other.rules.required or 0) >= least)
@@ -241,7 +245,7 @@ def confine(
 
 
 def _roomiest(level: Level, rows: Rows, room: Counts, rank: Rows) -> int | None:
-    """A node of the domain that has the most room among these nodes, of equal ones the first by name; and its first."""
+    """The first node, by name, of the domain with the most room among these nodes; ties are broken by name."""
     if not len(rows):
         return None
     codes = level.codes[rows]
@@ -255,12 +259,12 @@ def nearness(role: Role, levels: int) -> int:
 
 
 def _bulk(role: Role) -> tuple[bool, int, int, int]:
-    """A member on its own is near itself wherever it is, so it goes after those who have somebody to be near to."""
+    """The sort key by size. A single member is near itself anywhere, so it goes after roles of several members."""
     return role.count > 1, *_weight(role.requests, role.count)
 
 
 def by_size(roles: Sequence[Role]) -> tuple[Role, ...]:
-    """The roles with the largest single member first: what is hard to fit in goes before what fits anywhere."""
+    """The roles with the largest single member first: members that are hard to fit go before easy ones."""
     return tuple(sorted(roles, key=lambda role: _weight(role.requests, 1), reverse=True))
 
 

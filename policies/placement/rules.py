@@ -1,8 +1,8 @@
 """Rules of the topology: what members require and prefer, in terms of the levels that this cluster has.
 
 A required level is enforced twice, whatever the topology policy proposes. ``request.py`` leaves a role no room outside
-the domain that it has to share (``confine``, ``_stay``). ``keeps`` checks the nodes of a plan, before it is committed
-and again before the Bindings of a first start are posted: of a gang that has started the placed members are left to
+the domain that it must share (``confine``, ``_stay``). ``keeps`` checks the nodes of a plan before it is committed, and
+again before the Bindings of a first start are posted. The placed members of a gang that has started are left to
 ``_stay``.
 """
 
@@ -23,18 +23,18 @@ from policies.words import counted, listed
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The gang asks for something that this cluster cannot understand; the explanation says what it would."""
+    """The gang asks for something that this cluster cannot understand; the explanation says why."""
 
     explanation: str
 
 
 @dataclass(frozen=True, slots=True)
 class Split(Unclear):
-    """It is understood, and those members that have a node break it already: whoever joins them would do so, too."""
+    """The demand is understood, but the members that have a node break it, and any further member would, too."""
 
 
 class Slice(NamedTuple):
-    """So many consecutive members share one domain of the level."""
+    """A rule that ``size`` consecutive members share one domain of the level."""
 
     size: int
     level: int
@@ -42,11 +42,11 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Levels are indexes into ``Snapshot.levels``.
+    """The topology rules of a role. Levels are indexes into ``Snapshot.levels``.
 
-    ``required``: all members with a requirement share one domain of it. ``preferred``: where one domain is looked for
-    first, or None to take any nodes. ``slices``: in layers, the nearest first; the larger ones are made of whole
-    smaller ones.
+    ``required``: all members with a requirement share one domain of it.
+    ``preferred``: the level whose single domains are tried first; None: any nodes.
+    ``slices``: in layers, the nearest first; the larger ones are made of whole smaller ones.
     """
 
     required: int | None = None
@@ -55,12 +55,12 @@ class Rules:
 
     @property
     def slice_size(self) -> int:
-        """Of the largest slices; 0 if there are none."""
+        """The size of the largest slices; 0 without any."""
         return self.slices[-1].size if self.slices else 0
 
     @property
     def slice_level(self) -> int:
-        """Of the largest slices."""
+        """The level of the largest slices."""
         return self.slices[-1].level if self.slices else 0
 
     def unit(self, at: int) -> int:
@@ -69,7 +69,7 @@ class Rules:
 
     @property
     def confining(self) -> int | None:
-        """The level of which one domain has to hold all members, else each slice of them; None if there is none."""
+        """The level of which one domain must hold all members, else each slice of them; None without one."""
         return self.required if self.required is not None else self.slice_level if self.slice_size else None
 
     @property
@@ -80,7 +80,7 @@ class Rules:
         return self.required if self.required is not None else self.preferred or 0
 
     def sliced_by(self, size: int) -> Rules:
-        """With so many members in the largest slices; with 0 they are no slices any more."""
+        """The rules with another size of the largest slices; 0 removes those slices."""
         *inner, outer = self.slices
         return replace(self, slices=(*inner, outer._replace(size=size)) if size else tuple(inner))
 
@@ -89,12 +89,14 @@ NONE_ASKED = Rules()
 
 
 def seen_by(pods: Iterable[Pod], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot in which rules of these pods are understood. Single machines are a level of it if a pod names
-    them. Indexes of levels are good for this snapshot alone."""
+    """The snapshot in which the rules of these pods are understood.
+
+    If a pod names single machines as a level, they are one. Indexes of levels are valid for this snapshot alone.
+    """
     said = None
     for pod in pods:
         if pod.topology is not said:
-            # Most often all of them say the same, as one object.
+            # Most often all share one object.
             said = pod.topology
             if HOSTNAME in (said.required, said.preferred, said.slice_level, *(level for _, level in said.around)):
                 return snapshot.with_machines()
@@ -102,7 +104,7 @@ def seen_by(pods: Iterable[Pod], snapshot: Snapshot) -> Snapshot:
 
 
 def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
-    """The rules of pods that say the same."""
+    """The rules of pods with equal demands."""
     said = pods[0].topology
     if said.required is None and said.preferred is None and said.slice_size is None:
         return NONE_ASKED
@@ -123,23 +125,26 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
 
 
 def requires_level(pod: Pod) -> bool:
-    """Whether it has to share a domain with the other members that require one."""
+    """Whether the pod must share a domain with the other members that require one."""
     return pod.topology.required not in (None, NO_LEVEL)
 
 
 def is_bound_by_rules(pod: Pod) -> bool:
-    """Whether it asks for anything that a placement must not break."""
+    """Whether the pod has demands that a placement must not break."""
     return requires_level(pod) or pod.topology.slice_size is not None
 
 
 def homes_of(required: int, beside: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[int, int] | Split:
-    """The domains, by level and code, that a member which requires the level has to share with the others of its gang
-    that have a node: of this level with those that require it or a nearer one, of a wider one with those that do."""
+    """The domains, by level and code, that a member which requires the level must share with its placed siblings.
+
+    At its own level it shares with siblings that require it or a nearer one, at a wider level with siblings that
+    require that level.
+    """
     asked: dict[int, list[int]] = {}
     said, at = None, None
     for pod, node in beside:
         if pod.topology is not said:
-            # Most often all of them say the same, as one object.
+            # Most often all share one object.
             said, at = pod.topology, _index(pod.topology.required, snapshot) if requires_level(pod) else None
         if at is not None and (row := snapshot.rows.get(node)) is not None:
             asked.setdefault(max(at, required), []).append(row)
@@ -155,8 +160,10 @@ def homes_of(required: int, beside: Sequence[tuple[Pod, str]], snapshot: Snapsho
 
 
 def shared(at: int, rows: Sequence[int], who: str, snapshot: Snapshot) -> int | Split:
-    """The one domain of the level that these nodes are in. The labels of nodes may change under those that run, and a
-    Binding of an earlier leader may come late."""
+    """The one domain of the level that has all these nodes, or a Split.
+
+    Labels of nodes may change under running members, and a late Binding of an earlier leader may break the rule, too.
+    """
     level = snapshot.levels[at]
     codes = sorted(set(level.codes[np.array(rows, dtype=np.intp)].tolist()))
     if len(codes) == 1 and codes[0] >= 0:
@@ -166,7 +173,8 @@ def shared(at: int, rows: Sequence[int], who: str, snapshot: Snapshot) -> int | 
 
 
 def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
-    """Whether these members on these nodes break nothing that they require; what cannot be understood is broken."""
+    """Whether these members on these nodes keep all that they require. Demands that cannot be understood count as
+    broken."""
     snapshot = seen_by([pod for pod, _ in nodes], snapshot)
     alike = _alike(nodes, snapshot)
     homes: dict[int, set[int]] = {}
@@ -188,12 +196,12 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
 
 
 def _alike(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topology, tuple[list[Pod], list[int]]]:
-    """Those that require something, by what they say, and the rows of their nodes."""
+    """The members with requirements, by topology, and the rows of their nodes."""
     alike: dict[Topology, tuple[list[Pod], list[int]]] = {}
     said, bound = None, False
     for pod, node in nodes:
         if pod.topology is not said:
-            # Most often all of them say the same, as one object.
+            # Most often all share one object.
             said, bound = pod.topology, is_bound_by_rules(pod)
         if bound:
             pods, rows = alike.setdefault(pod.topology, ([], []))

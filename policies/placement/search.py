@@ -1,4 +1,4 @@
-"""From level to level: one domain that holds the gang, as near as possible, and how it divides into nearer ones."""
+"""The search level by level: one domain that holds the gang, as near as possible, and its division into nearer ones."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from policies.placement.request import PlacementRequest
 from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot
 
 Shares = list[tuple[int, int]]
-"""Domains by their codes, in the order in which they are to be filled, and how many members each gets."""
+"""Codes of domains in the order in which to fill them, each with its number of members."""
 
 Split = Callable[[Counts, int, int, NDArray[np.int64]], Shares]
-"""``split(rooms, want, spare, preference)``: share so many out to the domains. ``spare``: room outside all of them."""
+"""``split(rooms, want, spare, preference)`` divides ``want`` among the domains. ``spare``: room outside all domains."""
 
 Dividing = Generator[Choice, None, list[Domain]]
-"""Finds the domains that one divides into. What it yields are pauses."""
+"""A search for the domains into which one divides. Its yields are pauses."""
 
 _DOMAINS_AT_ONCE = 50
 _TRIES, _TRIES_REQUIRED = 24, 64
-"""Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
+"""Most domains proposed for each number of roles kept together. Only roles that compete for nodes can fail in one."""
 
 
 def choices(
     request: PlacementRequest, snapshot: Snapshot, split: Split, *, whole_first: bool = True, even: bool = False
 ) -> Iterator[Choice]:
-    """One domain of the preferred level, else of the next one farther out, and so on; at last the whole cluster.
+    """Yield single domains of the preferred level, then of levels farther out; at last the whole cluster.
 
     What is larger than a domain of the preferred level is divided by ``split``: into domains of the preferred level,
-    those into nearest ones; a sliced role into domains of its slices. A gang that requires a level gets domains up to
-    that level only. Without ``whole_first`` the domain of the required level, or the cluster, is divided at once. With
-    ``even``, of domains that divide into equally many those go first that leave equal shares to them.
-
-    Where no domain holds all roles, one that holds all but the easiest, and so on: a launcher never keeps the workers
-    out of a clique. The others go as near as they can.
+    and those into nearest ones; a sliced role into domains of its slices. A gang that requires a level gets domains up
+    to that level only.
+    ``whole_first``: False divides the domain of the required level, or the cluster, at once.
+    ``even``: of domains that divide into equally many, those with equal shares go first.
+    If no domain holds all roles, one that holds all but the easiest is yielded, and so on. So a launcher never keeps
+    the workers out of a clique; the others go as near as they can.
     """
     search = _Search(DomainCapacity(request, snapshot), split, even=even)
     rules = request.roles[0].rules
@@ -74,7 +74,7 @@ class _Search:
         return tuple(step for step in steps if step is not None and step < at)
 
     def wholes(self, at: int) -> Iterator[Choice]:
-        """Single domains of a level, for all roles or for all but the easiest ones."""
+        """Yield single domains of a level, for all roles or for all but the easiest ones."""
         capacity, roles = self._capacity, self._capacity.roles
         holds, tries = capacity.holds(at), _TRIES if self._first.rules.required is None else _TRIES_REQUIRED
         if not holds[0].any():
@@ -85,7 +85,7 @@ class _Search:
             codes = (holds[held - 1] & capacity.allows(at, held)).nonzero()[0]
             ordered = capacity.best_first(codes, at, needed)
             for steps in range(1, len(self._levels[at].above) + 1) if held < len(roles) else ():
-                # Where the others have room around the domain, in one that is no larger than it has to be.
+                # First where the others have room around the domain, in one that is no larger than necessary.
                 up = self._levels[at].above[steps - 1][ordered]
                 whole_around = (up >= 0) & capacity.holds(at + steps)[-1][up]
                 yield from self._inside(ordered[whole_around][:tries], at, held, steps)
@@ -94,8 +94,10 @@ class _Search:
                 yield PAUSE
 
     def _inside(self, codes: Rows, at: int, held: int, steps: int | None = None) -> Iterator[Choice]:
-        """Propose each of these domains for the first ``held`` roles. The others go around it: anywhere, or inside the
-        domain that is ``steps`` levels farther out."""
+        """Yield each of these domains for the first ``held`` roles, with the others around it.
+
+        ``steps``: the others stay inside the domain that is that many levels farther out; None: anywhere.
+        """
         for code in codes.tolist():
             if self._capacity.too_narrow(at, code, held):
                 yield PAUSE
@@ -105,7 +107,7 @@ class _Search:
             yield (*parts, *near)
 
     def divided(self, code: int | None, at: int) -> Dividing:
-        """A domain, or without a code the whole cluster, as the domains that it divides into."""
+        """The domains into which a domain divides, or without a code the whole cluster."""
         count = len(self._first.room)
         inside = np.ones(count, dtype=np.bool_) if code is None else self._levels[at].codes == code
         outer = Domain("" if code is None else self._levels[at].names[code], inside.nonzero()[0])
@@ -134,20 +136,20 @@ class _Search:
         if len(self._capacity.roles) == 1:
             left = left & (level.codes < 0)
         if left.any():
-            # Of a slice that is divided nothing is left over: the rest is for the other roles.
+            # A slice that is divided leaves nothing over; the rest is for the other roles.
             most = 0 if rules.slices and outer.most is not None else outer.most
             parts.append(Domain("", np.flatnonzero(left), most))
         return parts
 
     def _needed(self, at: int, near: int) -> Counts:
-        """How many domains of a nearer level the first role needs inside each domain of this one, at least.
+        """The least number of domains of a nearer level that the first role needs inside each domain of this level.
 
-        Where shares are to be equal, twice as many, and one more where they cannot be.
+        For even shares it is doubled, plus one where even shares are impossible.
         """
         level, nearer = self._levels[at], self._levels[near]
         parents = nearer.above[at - near - 1]
         unit = self._first.rules.unit(near)
-        # Nodes of a nearer domain that lack the label of this level are not inside.
+        # Nodes of a nearer domain without this level's label are not inside.
         inside = np.where(level.codes >= 0, self._first.room, 0)
         rooms = whole(inside, self._first.rules.slices, near, self._levels)
         want = self._first.count - level.tally(np.where(nearer.codes < 0, self._first.room, 0))[0]
@@ -155,8 +157,10 @@ class _Search:
         return 2 * needed + _uneven(rooms // unit, parents, needed, self._first.count // unit) if self._even else needed
 
     def _around(self, at: int, code: int, held: int, steps: int | None) -> Iterator[Domain]:
-        """The nodes outside a domain, the nearest first, for all roles but the first ``held``: all of them, or those
-        inside the domain that is ``steps`` levels farther out."""
+        """Yield the nodes outside a domain, nearest first, for all roles but the first ``held``.
+
+        ``steps``: stay inside the domain that is that many levels farther out; None: all nodes.
+        """
         taken = self._levels[at].codes == code
         for number, up in enumerate(self._levels[at].above[:steps], 1):
             if up[code] >= 0:
@@ -168,21 +172,23 @@ class _Search:
 
 
 def _needed(rooms: Counts, parents: NDArray[np.intp], want: Counts) -> Counts:
-    """For each parent: how many of its domains, the roomiest first, hold what is wanted there."""
+    """The least number of each parent's domains, roomiest first, that hold what is wanted there."""
     needed = np.where(want > 0, len(rooms), 0)
     order = np.lexsort((-rooms, parents))
     order = order[parents[order] >= 0]
     owner, sums = parents[order], np.concatenate(([0], np.cumsum(rooms[order])))
     starts = np.searchsorted(owner, owner)
     enough = sums[1:] - sums[starts] >= want[owner]
-    # Later domains only add to what suffices already: the first that is enough counts.
+    # More domains only add to what suffices already, so the first that suffices counts.
     np.minimum.at(needed, owner[enough], (np.arange(len(order)) - starts + 1)[enough])
     return np.where(want > 0, needed, 0)
 
 
 def _uneven(rooms: Counts, parents: NDArray[np.intp], needed: Counts, want: int) -> Mask:
-    """For each parent: whether no so many of its domains can have equal shares, to within one, of what they are to
-    hold: all that is wanted, or as much as the roomiest have room for."""
+    """Whether no ``needed`` domains of a parent can have shares that are equal to within one.
+
+    The shares are of all that is wanted, or of what the roomiest have room for.
+    """
     inside, size = parents >= 0, len(needed)
     order = np.lexsort((-rooms[inside], parents[inside]))
     rooms, parents = rooms[inside][order], parents[inside][order]
@@ -194,7 +200,7 @@ def _uneven(rooms: Counts, parents: NDArray[np.intp], needed: Counts, want: int)
 
 
 def _as_neighbours(shares: Shares, level: Level) -> Shares:
-    """Domains that are near each other one after the other, so that ranks that follow each other are near, too."""
+    """The domains ordered so that near ones follow each other, and so do neighbouring ranks."""
     if not level.above:
         return shares
     codes = np.array([code for code, _ in shares], dtype=np.intp)

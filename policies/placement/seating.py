@@ -1,4 +1,4 @@
-"""Members placed one after the other where kube-scheduler would let each of them in, beside those placed before it."""
+"""Seat members one after the other where kube-scheduler would admit each, besides those seated before it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from policies.placement.snapshot import Amounts, Counts, Snapshot
 from policies.steps import Steps, finish
 
 _CROWDED = 127
-"""More pods in a domain are as good as so many, where the emptiest is looked for: a pod has 16 constraints at most."""
+"""The most pods counted in a domain when the emptiest is searched. A pod has at most 16 constraints."""
 
 Seats = list[tuple[int, int]]
-"""Which role has a member on which row, both by number, in the order in which they are seated."""
+"""Seats in order: the number of the role and the row."""
 
 Demand = Sequence[tuple[int, int]]
 """Lines of the amounts, and how much of each one member takes."""
@@ -26,7 +26,7 @@ Demand = Sequence[tuple[int, int]]
 
 @dataclass(slots=True)
 class _Standing:
-    """How one role stands: where it has room, where it is shut out, and what counts for its affinity and spread."""
+    """The state of one role: where it has room, where it is excluded, and what counts for its affinity and spread."""
 
     relation: Relation
     demand: Demand
@@ -37,7 +37,7 @@ class _Standing:
 
     @classmethod
     def of(cls, relation: Relation, demand: Demand, room: Mask) -> _Standing:
-        """Nobody is seated yet. ``room``: where there is any."""
+        """The state without seated members. ``room``: nodes with any room."""
         near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
         some = relation.near is not None and relation.near.some
         return cls(
@@ -49,7 +49,7 @@ class _Standing:
         return _Standing(self.relation, self.demand, self.open.copy(), near, self.some, evenly)
 
     def allowed(self) -> Mask:
-        """The nodes where kube-scheduler's filters would let in a member now."""
+        """The nodes where kube-scheduler's filters would admit a member now."""
         found = self.open
         if (near := self.beside()) is not None:
             found = found & near
@@ -58,17 +58,17 @@ class _Standing:
         return found
 
     def beside(self) -> Mask | None:
-        """The nodes where its affinity lets in a member now; None for all."""
+        """The nodes where its affinity admits a member now; None for all."""
         near = self.relation.near
         return None if near is None or self.may_begin() else near.within(self.near)
 
     def may_begin(self) -> bool:
-        """Whether a member may go anywhere, as the first of those that have to be together."""
+        """Whether a member may go anywhere, as the first of members that must be together."""
         near = self.relation.near
         return near is not None and near.itself and not self.some
 
     def crowd(self) -> Counts | None:
-        """For each of the nodes how many pods count in its domains: the fewest are to be filled first."""
+        """How many pods count in each node's domains; the fewest are filled first."""
         total: Counts | None = None
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
             here = np.minimum(counts, _CROWDED)[even.codes]
@@ -76,7 +76,7 @@ class _Standing:
         return total
 
     def meet(self, role: int, row: int, room: bool) -> None:
-        """A member of that role has been placed there; ``room``: whether one of this role still fits beside it."""
+        """Count a member of that role on that row. ``room``: whether a member of this role still fits besides it."""
         if not room:
             self.open[row] = False
         for exclusion in self.relation.exclusions:
@@ -96,8 +96,11 @@ class _Standing:
 
 
 class Seating:
-    """The roles beside each other on some nodes, of which ``free`` has the amounts. A node without any of a role's room
-    is closed to it; None for a role that is not to be seated. Nobody is seated after a member of a later wave.
+    """The seating of several roles on some nodes.
+
+    ``rooms``: a node without room is closed to the role; None for a role that is not to be seated.
+    ``free``: the amounts of those nodes.
+    No member is seated after a member of a later wave.
     """
 
     def __init__(
@@ -117,12 +120,12 @@ class Seating:
         return other
 
     def allowed(self, role: int) -> Mask:
-        """Where one more member of the role may go."""
+        """The nodes where one more member of the role may go."""
         one = self.standings[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.allowed()
 
     def open_to(self, role: int) -> Mask:
-        """Where members of the role may go, now or when others have come."""
+        """The nodes where members of the role may go, now or once others have come."""
         one = self.standings[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
 
@@ -131,39 +134,42 @@ class Seating:
         return None if one is None else one.crowd()
 
     def seat(self, role: int, row: int) -> None:
-        """One more member of the role is there."""
+        """Seat a member of the role on that row."""
         placed = self.standings[role]
         if placed is not None:
             for line, amount in placed.demand:
                 self._left[line, row] -= amount
         for number, one in enumerate(self.standings):
             if one is not None and self._waves[number] < self._waves[role]:
-                # It comes first. Beside it the one seated now might not be let in.
+                # The earlier wave comes first. Besides it, the member seated now might not be admitted.
                 one.open[:] = False
             elif one is not None:
                 one.meet(role, row, all(self._left[line, row] >= amount for line, amount in one.demand))
 
 
 def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
-    """Whether kube-scheduler would let in these members of one gang on these nodes, one after the other, as far as it
-    depends on other pods."""
+    """Whether kube-scheduler would admit these members of one gang on these nodes, one after the other.
+
+    Only the influence of other pods counts.
+    """
     return rounds(seated, snapshot) is not None
 
 
 def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]] | None:
-    """``letting_in``, done at once."""
+    """Run ``letting_in`` at once."""
     return finish(letting_in(seated, snapshot))
 
 
 def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[list[list[int]] | None]:
-    """Members of one gang, by number, that kube-scheduler may be asked about at once: in any order, and with all of
-    them nominated already. Those of the next round have to wait until it has assumed these. None if it lets them in
-    in no order that is found from the one given: whoever cannot be let in yet is tried again. Those of later waves come
-    after the others.
+    """Rounds of members of one gang, by number, that kube-scheduler may be asked about at once.
 
-    It counts a pod that is nominated for the node in question as if it were there. So two members on one node, or in
-    any order two in one domain, can be refused for a spread that they keep in the end. Members that are too different
-    to be compared, each with each, are left to kube-scheduler.
+    Within a round any order works, even with all of them nominated. The next round must wait until kube-scheduler has
+    assumed this one. None if no order is found: a member that cannot be admitted yet is tried again. Later waves come
+    after earlier ones.
+
+    kube-scheduler counts a pod that is nominated for the node in question as present. So two members on one node, or
+    two in one domain in any order, can be refused for a spread that they keep in the end. If members are too different
+    to be compared with each other, the decision is left to kube-scheduler.
     """
     if (table := (yield from _table(seated, snapshot))) is None:
         return [list(range(len(seated)))]
@@ -176,7 +182,7 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
         refused: list[int] = []
         for number in rest:
             if refused and waves[number] > waves[refused[0]]:
-                refused.append(number)  # those of the wave before are not all in yet
+                refused.append(number)  # the wave before is not complete yet
                 continue
             yield 3 + upkeep
             if begun is not None and begun.takes(*seats[number]):
@@ -198,7 +204,7 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
 
 
 class _Round:
-    """Members that are let in beside any of each other: however many of them are there already."""
+    """Members that are admitted besides any number of each other."""
 
     def __init__(self, standings: Sequence[_Standing]) -> None:
         self._standings = standings
@@ -210,17 +216,17 @@ class _Round:
             for even, counts in zip(one.relation.evenly, one.evenly, strict=True)
         ]
         self._own: dict[tuple[int, int], bool] = {}
-        """Spread constraint of a role and domain -> whether all members of the role there count themselves."""
+        """Maps (spread constraint of a role, domain) to whether all members of the role there count themselves."""
         self._here: dict[int, list[int]] = {}
-        """Row -> the roles of the members there."""
+        """Maps a row to the roles of its members."""
 
     def lets_in(self, role: int, row: int) -> bool:
-        """Whether one is let in as the first one."""
+        """Whether a member is admitted as the first one."""
         evenly = (int(there[even.codes[row]]) <= most for number, even, there, most in self._evenly if number == role)
         return self._open_to(role, row) and all(evenly)
 
     def takes(self, role: int, row: int) -> bool:
-        """Whether one more is let in, and lets in those that were taken. If so it has to be seated."""
+        """Whether one more is admitted, and admits those taken before. If so it has to be seated."""
         if self._alone[role] or not self._open_to(role, row):
             return False
         own = dict[tuple[int, int], bool]()
@@ -241,15 +247,19 @@ class _Round:
         return True
 
     def _open_to(self, role: int, row: int) -> bool:
-        """Whether a member is let in there as far as its spread is not concerned: that of others in the same round may
-        keep it away, but not help it."""
+        """Whether a member is admitted there, its spread apart.
+
+        Spread constraints of others in the same round may keep it away, but not help it.
+        """
         beside = self._beside[role]
         return row >= 0 and bool(self._standings[role].open[row]) and (beside is None or bool(beside[row]))
 
 
 def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple[list[_Standing], Seats, int] | None]:
-    """Nobody seated yet, each member as the number of its relation and its row, and what it costs to seat one; None
-    where no other pod matters."""
+    """The states without seated members, each member's relation and row, and the cost of seating one.
+
+    None if no other pod matters.
+    """
     pods = [pod for pod, _ in seated]
     if not concerned(pods, snapshot.others.tenants):
         return None
@@ -259,7 +269,7 @@ def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple
     if len(parts) > MOST_RELATED:
         return None
     alike = [pods[told.index(part)] for part in range(len(parts))]
-    # Only the nodes of these members count, and whatever is in their domains. Whether they have room is for others.
+    # Only the nodes of these members count, and the pods in their domains. Room is checked elsewhere.
     names = [node for node in dict.fromkeys(node for _, node in seated) if node in snapshot.rows]
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)

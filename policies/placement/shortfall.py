@@ -27,9 +27,10 @@ _TOGETHER = "; not enough for these and the gang's other members together"
 
 @dataclass(frozen=True, slots=True)
 class NearestDomain:
-    """The domain that comes nearest to holding a role that requires its level; ``text`` says how near.
+    """The domain that comes nearest to holding a role that requires its level.
 
-    ``kinds``: the resources that count, so that whoever has some of them there is in the way.
+    ``text``: how near it comes.
+    ``kinds``: the resources that count. Workloads that use them in the domain are in the way.
     """
 
     text: str
@@ -38,11 +39,13 @@ class NearestDomain:
 
 
 def explain(role: Role, want: int, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
-    """Say what the cluster has for one such member, in numbers a person can check with kubectl, and whether ``want`` of
-    them could ever fit."""
+    """The room of the cluster for such members, in numbers that a person can check with kubectl.
+
+    The text also says whether ``want`` of them could ever fit.
+    """
     pod = role.pods[0]
     eligible = snapshot.eligible(pod.selection)
-    # The room of the role is less where more is asked of the nodes than room.
+    # Demands beyond room reduce the room of the role.
     as_is = role.rules is NONE_ASKED and role.relations is None and not caps
     roomy = (role.room if as_is else snapshot.room(pod.requests, pod.selection)) > 0
     count = np.count_nonzero(roomy)
@@ -65,7 +68,7 @@ def explain(role: Role, want: int, snapshot: Snapshot, caps: Sequence[Cap]) -> S
 
 
 def suiting(selection: Selection, snapshot: Snapshot) -> Steps[Mask]:
-    """The nodes that match all that a pod selects, whatever their taints, and all that are not ready."""
+    """The nodes that match the pod's selection, whatever their taints, and all nodes that are not ready."""
     chosen, ready = replace(selection, tolerations=_EVERY_TAINT), Selection(tolerations=_EVERY_TAINT)
     yield from snapshot.evaluated(chosen)
     yield from snapshot.evaluated(ready)
@@ -74,7 +77,7 @@ def suiting(selection: Selection, snapshot: Snapshot) -> Steps[Mask]:
 
 
 def _even_empty(role: Role, want: int, snapshot: Snapshot) -> Steps[str]:
-    """Say that no end of others would be enough, if that is so and some nodes would take a member."""
+    """A remark that no end of other workloads would suffice; empty if it might, or if no node would take a member."""
     demand, rules = snapshot.demand(role.requests), role.rules
     if demand is None or role.home is not None:
         return ""
@@ -89,7 +92,7 @@ def _even_empty(role: Role, want: int, snapshot: Snapshot) -> Steps[str]:
 
 
 def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
-    """The resources that decide on some node how many such pods it takes, those of most nodes first."""
+    """The resources that decide on some node how many such pods fit, those of most nodes first."""
     per_node = [snapshot.free[line] // much for line, much in snapshot.demand(pod.requests) or []]
     fewest = reduce(np.minimum, per_node) if per_node else []
     deciding = [int(np.count_nonzero((here == fewest) & eligible)) for here in per_node]
@@ -99,10 +102,10 @@ def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
 
 
 def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, told: bool = False) -> str:
-    """What none of the ``eligible`` nodes has for the pod if ``there`` is free.
+    """The resources that none of the ``eligible`` nodes has for the pod if ``there`` is free.
 
-    Where several resources are each short on some nodes, says on how many. ``told``: with the most that a node has
-    free, if that is anything.
+    If several resources are each short on some nodes, the text says on how many.
+    ``told``: with the most that a node has free, if that is anything.
     """
     asked = [(name, much) for name, much in pod.requests if much > 0]
     if snapshot.demand(pod.requests) is None:
@@ -122,7 +125,7 @@ def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, to
 
 
 def _at_most(name: str, free: int) -> str:
-    """Without the name of the resource, which stands before it. An overcommitted node has less than nothing free."""
+    """The most that a node has free, in brackets. Empty if it is nothing: an overcommitted node has less than that."""
     return f" (at most {_bare(name, free)} free on a node)" if free > 0 else ""
 
 
@@ -132,7 +135,7 @@ def _bare(name: str, much: int) -> str:
 
 
 def in_the_way(role: Role, snapshot: Snapshot) -> str:
-    """What of other pods is in the way of the role, by nodes that have room for one member; empty if nothing is."""
+    """The pods that keep the role off nodes, in words, by number of nodes with room for a member; empty if nothing."""
     if role.relations is None:
         return ""
     pod, relation = role.pods[0], role.relations.of[role.part]
@@ -152,7 +155,7 @@ def in_the_way(role: Role, snapshot: Snapshot) -> str:
 
 
 def _among(role: Role, relation: Relation, left: Mask) -> Iterator[str]:
-    """What the members demand of each other, and in how many domains those nodes are where that decides."""
+    """Yield the demands of the members on each other, with the number of domains of those nodes where that decides."""
     for exclusion in relation.exclusions:
         here = exclusion.codes[left]
         domains = len(np.unique(here[here >= 0]))
@@ -173,7 +176,7 @@ def _skew(even: Evenly) -> str:
 
 
 def _overcommitted(pod: Pod, snapshot: Snapshot, eligible: Mask) -> Iterator[str]:
-    """Say where more is in use than a node has, of each resource that the pod asks for: devices vanish under pods."""
+    """Yield where more is in use than a node has, by resource of the pod: devices can vanish under pods."""
     for name, much in pod.requests:
         if not much or (line := snapshot.resources.get(name)) is None or snapshot.free[line].min(initial=0) >= 0:
             continue
@@ -188,7 +191,7 @@ def _overcommitted(pod: Pod, snapshot: Snapshot, eligible: Mask) -> Iterator[str
 
 
 def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
-    """What keeps the pod off every node that it may use even if that were empty; nothing where it would fit."""
+    """Why the pod would not fit on any of its nodes even if they were empty; empty if it would."""
     if not eligible.any():
         return ""
     demand = snapshot.demand(pod.requests)
@@ -209,12 +212,14 @@ def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
 
 
 def nearest_domain(role: Role, want: int, roles: Sequence[Role], snapshot: Snapshot) -> NearestDomain | None:
-    """Return the domain that comes nearest to room for ``want`` of a role, where the role or its slices require a
-    level; None for any other role. ``roles``: all of the gang."""
+    """The domain that comes nearest to room for ``want`` of a role; None if neither role nor slices require a level.
+
+    ``roles``: all roles of the gang.
+    """
     at, size = role.rules.confining if role.home is None else role.home[0], role.rules.slice_size
     if at is None:
         return None
-    # Of a slice all members start or none.
+    # The members of a slice start together or not at all.
     want = min(role.count, -(-want // size) * size) if size else want
     level, found = snapshot.levels[at], rooms(role, at, snapshot.levels)
     roomiest = int(np.lexsort((level.rank, -found))[0]) if found.any() else None
@@ -256,7 +261,7 @@ def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
 
 
 def _thing(role: Role, level: Level) -> str:
-    """What takes one member."""
+    """The unit that takes one member: node or slot."""
     return "node" if int(role.room.max(initial=0)) <= 1 and not level.implied else "slot"
 
 
@@ -268,7 +273,7 @@ def _short(role: Role, short: int, domain: Domain, level: Level, snapshot: Snaps
 
 
 def _all_of_it(roles: Sequence[Role], domain: Domain, snapshot: Snapshot) -> str:
-    """Name what the domain has too little of for all members that require one; empty where sums do not tell."""
+    """The amounts that the domain lacks for all members that require one; empty if the sums suffice."""
     asked = Counter[str]()
     for role in roles:
         if role.rules.required is not None:
@@ -290,7 +295,7 @@ def _domains(level: Level) -> str:
 
 
 def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
-    """Nodes that would do if somebody labelled them."""
+    """A remark about nodes that would serve if they were labelled."""
     outside, demand = level.outside().rows, snapshot.demand(role.requests)
     if not len(outside) or demand is None:
         return ""
@@ -300,7 +305,7 @@ def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
 
 
 def _contradictions(level: Level) -> str:
-    """Labels that contradict nesting: whoever reads the numbers must know that they are smaller for it."""
+    """A remark about labels that contradict nesting, since they make the numbers smaller."""
     if not level.torn:
         return ""
     contradict = "contradicts" if len(level.torn) == 1 else "contradict"

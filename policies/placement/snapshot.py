@@ -1,4 +1,4 @@
-"""The cluster at one decision: what is free beside bound and assumed pods, how full each node is, and its domains."""
+"""The cluster at one decision: the free room, how full each node is, and its domains."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from policies.placement.tenants import Tenants
 from policies.steps import Steps, quickly
 
 Amounts = NDArray[np.int64]
-"""Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
+"""Shape ``(resources, nodes)``. Free amounts are negative where a node is overcommitted."""
 
 Counts = NDArray[np.int64]
 """Shape ``(nodes,)`` or ``(domains,)``."""
 
 Rows = NDArray[np.intp]
-"""Some nodes, by their rows."""
+"""Rows of some nodes."""
 
 PLENTY = 1 << 31
-"""Slots of a node for a pod that asks for nothing."""
+"""Slots of a node for a pod without requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Nodes that share one value of a level; without a name when they do not.
+    """Nodes that share one value of a level; without a name if they do not.
 
-    ``most``: how many members of the first role may go there, for a policy that shares them out; None for no limit.
-    ``not_for``: how many roles, from the first one on, may not go there: the domains before it are to hold them.
+    ``most``: how many members of the first role may go there, for a policy that divides them; None for no limit.
+    ``not_for``: how many roles, from the first one on, may not go there, since the domains before it must hold them.
     """
 
     name: str
@@ -43,13 +43,16 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
+    """A topology key with its domains.
 
-    A node without the label is in no domain of this level. A domain that has lost its last node may still be listed.
-    ``rank`` is the place of each name among all names. Levels nest: the nodes of a domain are in one domain of each
-    level farther out. ``above[i][code]`` is that of the level ``i + 1`` steps out, -1 where none of them has the label.
-    ``torn``: label values seen under two domains of a farther level. Such a value is as many domains as it has
-    parents, each named after both. ``implied``: no level in force; it is there for a request that names it.
+    ``codes[row]``: the node's domain, an index of ``names``; -1 without the label. Such a node is in no domain.
+    ``names``: may still list a domain that has lost its last node.
+    ``rank``: the rank of each name among all names.
+    ``above[i][code]``: the domain ``i + 1`` levels farther out that contains the domain; -1 if none of its nodes has
+    that label. Levels nest: the nodes of a domain are in one domain of each level farther out.
+    ``torn``: label values seen under two domains of a farther level. Each counts as one domain per parent, named after
+    both.
+    ``implied``: no level in force, but one for a request that names it.
     """
 
     name: str
@@ -65,8 +68,8 @@ class Level:
     _present: Rows = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Levels change much less often than they are asked. In the order of their domains, the nodes of the domain
-        # ``code`` stand from bounds[code + 1] to bounds[code + 2], behind those outside all domains.
+        # Levels are read far more often than changed. ``order`` sorts nodes by domain: those of the domain ``code`` are
+        # between bounds[code + 1] and bounds[code + 2], behind the nodes in no domain.
         order = np.argsort(self.codes, kind="stable")
         bounds = np.searchsorted(self.codes[order], np.arange(-1, len(self.names) + 1))
         present = np.flatnonzero(np.diff(bounds))
@@ -75,12 +78,12 @@ class Level:
             object.__setattr__(self, name, value)
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
-        """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
+        """Sums of a per-node array: one for each domain, and one for the nodes in no domain."""
         sums = self.sums(per_node)
         return sums[1:], int(sums[0])
 
     def sums(self, per_node: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same of each line of such arrays, with the nodes outside all domains in the first place."""
+        """The sums for each line of such arrays; the first place has the nodes in no domain."""
         sums = np.zeros((*per_node.shape[:-1], len(self.names) + 1), dtype=np.int64)
         if len(self._present):
             starts = self._bounds[self._present]
@@ -88,7 +91,7 @@ class Level:
         return sums
 
     def shared(self, codes: Codes) -> Codes:
-        """For each domain the one of these codes that all of its nodes have; -1 where they have not."""
+        """The code that all nodes of a domain share, for each domain; -1 if they do not share one."""
         found = np.full(len(self.names) + 1, -1)
         if len(self._present):
             here, starts = codes[self._order], self._bounds[self._present]
@@ -110,11 +113,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What a snapshot knows of the pods that are there, and of the nodes in their terms.
+    """The present pods, and the nodes in the terms of pods' demands.
 
-    ``column(key)``: for each row the code of the label's value, -1 where the node has none. ``wanted(selection)``: the
-    nodes that the selector and the required affinity ask for, whatever their taints. ``fact(fact)``: any fact of the
-    nodes.
+    ``column(key)``: the code of each row's label value; -1 without the label.
+    ``wanted(selection)``: the nodes that match the selector and the required affinity, whatever their taints.
+    ``fact(fact)``: the column of any fact of the nodes.
     """
 
     tenants: Tenants
@@ -125,14 +128,15 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Arrays over all nodes, row ``i`` for ``names[i]``. Policies read them and never write to them.
+    """Arrays over all nodes; row ``i`` belongs to ``names[i]``. Policies read them and never write to them.
 
-    It is a view, valid during one decision: it follows whatever is charged or changed afterwards.
-    ``rank[row]`` is the place of the node's name among all names, ``resources`` maps a resource to its line in
-    ``free`` and ``allocatable``, ``levels`` are the configured ones, nearest first.
-    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart. ``evaluated(selection)`` finds that
-    out in steps, so that it is known when it is asked for. ``others``: the pods that are there,
-    for whoever demands something of them; they are as of now, whenever the snapshot was made.
+    It is a view, valid during one decision: later changes show in it.
+    ``rank[row]``: the rank of the node's name among all names.
+    ``resources``: a resource's line in ``free`` and ``allocatable``.
+    ``levels``: the levels in force, nearest first.
+    ``eligible(selection)``: a mask of the nodes that admit such a pod, room apart.
+    ``evaluated(selection)``: computes that mask in steps beforehand.
+    ``others``: the present pods, for demands on them. They are as of now, whenever the snapshot was made.
     """
 
     names: Sequence[str]
@@ -147,7 +151,7 @@ class Snapshot:
     others: Others
 
     def among(self, tenants: Tenants) -> Snapshot:
-        """The same nodes, with these pods there."""
+        """The same nodes, with these present pods."""
         return replace(self, others=replace(self.others, tenants=tenants))
 
     @property
@@ -156,7 +160,7 @@ class Snapshot:
         return int(bool(self.levels) and self.levels[0].implied)
 
     def with_machines(self) -> Snapshot:
-        """The same nodes, each of which is a domain of the nearest level; as it is where that is a level in force."""
+        """The same nodes, each a domain of the nearest level; unchanged if that is a level in force."""
         if any(level.key == HOSTNAME for level in self.levels):
             return self
         each, above = np.arange(len(self.names)), tuple(level.codes for level in self.levels)
@@ -164,20 +168,22 @@ class Snapshot:
         return replace(self, levels=(machines, *self.levels))
 
     def level_called(self, name: str) -> int | None:
-        """The index of the level with that short name or label key, or counted from 1, the nearest; None when there is
-        none. No number means a level that is implied."""
+        """The index of the level with that short name or label key, or number from 1, the nearest; None without one.
+
+        Numbers do not count an implied level.
+        """
         found = next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
         if found is None and name.isdecimal() and 0 < int(name[:4]) <= len(self.levels) - self.nearest:
             return int(name[:4]) - 1 + self.nearest
         return found
 
     def demand(self, requests: Requests) -> list[tuple[int, int]] | None:
-        """Line and amount of what is asked for; None when no node offers one of the resources at all."""
+        """Lines and amounts of the requests; None if no node offers one of the resources."""
         wanted = [(self.resources.get(name, -1), amount) for name, amount in requests if amount > 0]
         return None if any(line < 0 for line, _ in wanted) else wanted
 
     def slots(self, requests: Requests) -> Counts:
-        """How many pods of this shape each node still has room for, one beside the other."""
+        """How many pods of this shape each node still has room for."""
         demand = self.demand(requests)
         if demand is None:
             return np.zeros(len(self.names), dtype=np.int64)
@@ -198,7 +204,7 @@ def no_nodes() -> Snapshot:
 
 
 def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
-    """Slots in any such amounts. An overcommitted node has none for what it lacks, however little is asked for."""
+    """Slots in these amounts. An overcommitted node has none for what it lacks, however small the request."""
     found: Counts | None = None
     for line, amount in demand:
         here = free[line] if amount == 1 else free[line] // amount
@@ -207,23 +213,23 @@ def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
 
 
 def kinds(requests: Requests) -> tuple[str, ...]:
-    """The extended resources asked for, else cpu and memory."""
+    """The extended resources among the requests, else cpu and memory."""
     asked = [name for name, amount in requests if amount]
     return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
 
 
 def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
-    """Of what is asked for and scarce: how much is used, then how much is offered. Shape ``(2 * kinds, nodes)``."""
+    """The used, then the offered amounts of the requested scarce resources. Shape ``(2 * kinds, nodes)``."""
     lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
     if not lines:
         return snapshot.free[:0]
-    # Not ``take``: it copies all lines first, where the arrays have room for more nodes than there are.
+    # Not ``take``: it copies all lines first if the arrays have room for more nodes than exist.
     offered = snapshot.allocatable[lines]
     return np.concatenate((offered - snapshot.free[lines], offered))
 
 
 def fullness(amounts: Amounts) -> NDArray[np.float64]:
-    """0..1 for each place: the largest share in use of any kind. ``amounts``: as ``scarce`` gives them, for places."""
+    """The largest share in use of any kind, 0..1 for each place. ``amounts``: as from ``scarce``, for places."""
     used, offered = amounts[: len(amounts) // 2], amounts[len(amounts) // 2 :]
     shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
     highest: NDArray[np.float64] = shares[0] if len(shares) == 1 else shares.max(axis=0, initial=0.0)

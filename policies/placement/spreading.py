@@ -16,13 +16,18 @@ from policies.placement.tenants import Tenant
 from policies.steps import Steps
 
 OnSome = dict[tuple[int, int], tuple[Codes, Mask]]
-"""What constraints make of some of the nodes, by the arrays of what they make of all."""
+"""The arrays of constraints over some of the nodes, by the identity of those over all nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evenly:
-    """A topology spread constraint of a role. ``counts``: how many pods count in each domain, ``counted``: the nodes
-    whose pods do, ``domains``: the codes of their domains, ``itself``: 1 if the selector selects the role.
+    """A topology spread constraint of a role.
+
+    ``counts``: how many pods count in each domain.
+    ``counted``: the nodes whose pods count.
+    ``domains``: the codes of the domains of those nodes.
+    ``itself``: 1 if the selector selects the role.
+    ``feeds``: whether members of each role count.
     """
 
     spread: Spread
@@ -35,11 +40,11 @@ class Evenly:
 
     @property
     def facts(self) -> tuple[Codes | Mask, ...]:
-        """What it makes of a node."""
+        """The arrays by which nodes differ for the constraint."""
         return self.codes, self.counted
 
     def on(self, rows: Rows, found: OnSome) -> Evenly:
-        """The same over some of the nodes. ``found``: what there is of others, by the arrays that they share."""
+        """The constraint over some of the nodes. ``found``: shared arrays of other constraints."""
         facts = id(self.codes), id(self.counted)
         if facts not in found:
             found[facts] = self.codes[rows], self.counted[rows]
@@ -47,25 +52,27 @@ class Evenly:
         return replace(self, codes=codes, counted=counted)
 
     def least(self, counts: Counts) -> int:
-        """How many pods the domain with the fewest has, as kube-scheduler takes it."""
+        """The number of pods in the domain with the fewest, as kube-scheduler computes it."""
         if not len(self.domains) or len(self.domains) < self.spread.min_domains:
             return 0
         return int(np.minimum.reduce(counts[self.domains]))
 
     def most(self, counts: Counts) -> int:
-        """How many pods a domain may have, for one more member to be let in."""
+        """The most pods that a domain may have for one more member to be admitted."""
         return self.spread.max_skew + self.least(counts) - self.itself
 
     def in_one(self) -> Counts:
-        """How many members each domain may have at most, while the others get none."""
+        """The most members that each domain may have while the others get none."""
         lowest = np.sort(self.counts[self.domains])[:2]
         if len(self.domains) < max(self.spread.min_domains, 1):
             lowest = np.zeros(2, dtype=np.int64)
         return self.spread.max_skew + lowest[1] - self.counts if len(lowest) > 1 else np.full(len(self.counts), PLENTY)
 
     def lets_in_beside(self, nominated: int, counts: Counts, row: int) -> bool:
-        """Whether an empty selector lets a member in on a node for which so many others are nominated: kube-scheduler
-        counts those, and no pod that is there."""
+        """Whether an empty selector admits a member on a node with ``nominated`` other nominated pods.
+
+        kube-scheduler counts those, and no present pod.
+        """
         if self.spread.selector != () or not self.counted[row]:
             return True
         there = counts.copy()
@@ -79,7 +86,7 @@ class Evenly:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What has been found of constraints, as in ``Evenly``: roles often have the same ones."""
+    """Computed parts of constraints, as in ``Evenly``; roles often have equal constraints."""
 
     of: dict[object, tuple[Codes, Counts, Mask, Rows]] = field(default_factory=dict)
     counted: dict[object, Mask] = field(default_factory=dict)
@@ -88,7 +95,7 @@ class Known:
 def evenly_of(
     spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot, known: Known
 ) -> Steps[Evenly]:
-    """Nodes count that have the label of each constraint ``beside``."""
+    """The constraint over arrays of nodes. Only nodes with the label of each constraint ``beside`` count."""
     pod = pods[number]
     asked = spread, tuple(one.key for one in beside), pod.selection, pod.namespace
     if asked not in known.of:
@@ -102,7 +109,7 @@ def evenly_of(
 def _found(
     spread: Spread, beside: Sequence[Spread], pod: Pod, snapshot: Snapshot, known: Known
 ) -> Steps[tuple[Codes, Counts, Mask, Rows]]:
-    """As in ``Evenly``: the domains, how many pods count in each, the nodes whose pods do, and the codes of those."""
+    """Domains, counts, counted nodes and their domains' codes, as in ``Evenly``."""
     others, keys = snapshot.others, frozenset(one.key for one in beside)
     asked = keys, spread.honors_affinity, spread.honors_taints, pod.selection
     if asked not in known.counted:
@@ -113,7 +120,7 @@ def _found(
 
 
 def _counted(spread: Spread, keys: Iterable[str], pod: Pod, snapshot: Snapshot) -> Steps[Mask]:
-    """The nodes whose pods count. They have all of these labels."""
+    """The nodes whose pods count; they have all of these labels."""
     others = snapshot.others
     counted = np.ones(len(snapshot.names), dtype=np.bool_)
     for key in keys:
@@ -129,8 +136,9 @@ def _counted(spread: Spread, keys: Iterable[str], pod: Pod, snapshot: Snapshot) 
 
 
 def evened(even: Evenly, codes: Codes, room: Counts, count: int) -> tuple[Counts, Counts]:
-    """The room in each domain on nodes with these codes, and how many of so many members it can take at most: the
-    fewest are where a domain is full, or where all members stand evenly. What has room for them counts for the spread.
+    """The room in each domain on nodes with these codes, and an upper bound of its share of ``count`` members.
+
+    The fewest pods are where a domain is full, or where all members stand evenly. Room for them counts for the spread.
     """
     inside = np.bincount(codes + 1, room, len(even.counts) + 1)[1:].astype(np.int64)
     lowest, least = even.counts[even.domains], even.least(even.counts + inside)
@@ -141,12 +149,12 @@ def evened(even: Evenly, codes: Codes, room: Counts, count: int) -> tuple[Counts
 
 
 def tally(codes: Codes, rows: Rows) -> Counts:
-    """How many of the rows are in each domain; the last place is for the code -1, and none are there."""
+    """How many of the rows are in each domain; the last place, for code -1, stays 0."""
     here = codes[rows]
     return np.bincount(here[here >= 0], minlength=int(codes.max(initial=-1)) + 2).astype(np.int64)
 
 
 def rows_with(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
-    """Where these are."""
+    """The rows of the nodes of these tenants."""
     found = map(snapshot.rows.get, map(attrgetter("node"), tenants))
     return np.array([row for row in found if row is not None], dtype=np.intp)

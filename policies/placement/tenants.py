@@ -1,6 +1,6 @@
-"""The pods that are on nodes or are promised one, by what other pods may demand of them.
+"""The pods that are on nodes or are promised one, indexed by what other pods may demand of them.
 
-One decision may see them otherwise: with pods that are planned, without some, or beside those that are nominated.
+A decision may see them differently: with planned pods, without some pods, or besides nominated ones.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from policies.steps import AT_ONCE, Steps, batched, chosen, quickly
 K = TypeVar("K", bound=Hashable)
 
 _EMPTY = 4
-"""Keys of a namespace that no pod there has, and that are kept in mind."""
+"""Most keys of a namespace, found on no pod there, whose indexes are kept."""
 _ELSEWHERE = ""
-"""Stands for the namespaces that a term selects by their labels."""
+"""The key for namespaces that a term selects by their labels."""
 
 
 class Tenant(NamedTuple):
-    """A pod on a node. ``leaving``: it is being deleted. ``coming``: it will be made when others of its job run, or
-    kube-scheduler keeps the node for it. It may be in somebody's way, and nobody can count on it."""
+    """A pod on a node.
+
+    ``leaving``: it is being deleted.
+    ``coming``: it will be made once others of its job run, or kube-scheduler keeps the node for it. It may block other
+    pods, and does not count for them.
+    """
 
     node: str
     namespace: str
@@ -40,32 +44,32 @@ class Tenant(NamedTuple):
 
 
 Those = dict[Hashable, Tenant]
-"""Some tenants, by whose room it is."""
+"""Tenants by the owner of their room."""
 
 
 class Tenants:
-    """Nothing is worked out before somebody asks: a pod that demands nothing of others is only remembered until then.
+    """All tenants. Work is postponed until a question: a pod without demands is only remembered until then.
 
-    Selectors are answered from an index by label, made when the label's key is first asked for in a namespace. It is
-    kept up to date from then on, and forgotten with the last pod of the namespace.
+    Selectors are answered from an index by label. It is made when the label's key is first asked for in a namespace, is
+    kept up to date from then on, and is dropped with the last pod of the namespace.
     """
 
     def __init__(self) -> None:
         self._late: dict[Hashable, tuple[Pod, str]] = {}
-        """Those that nobody has asked about: what they are goes into the others at the next question."""
+        """Tenants added since the last question, which moves them into the indexes."""
         self._all: Those = {}
         self._in: dict[str, Those] = {}
         self._taking: dict[Constraints, Those] = {}
         self._averse: dict[str, dict[Constraints, Those]] = {}
         self._indexes: dict[str, dict[str, dict[str, Those]]] = {}
         self._unready: dict[tuple[str, str], None] = {}
-        """Namespaces and keys of the indexes of which not all steps have been done."""
+        """Namespaces and keys of indexes that are still being built."""
         self._about: dict[str, Mapping[str, str]] = {}
         self._repelled: dict[str, None] = {}
-        """Namespaces whose pods some tenants demand to be away from, of late."""
+        """Namespaces whose pods have recently become subject to some tenant's anti-affinity."""
 
     def put(self, owner: Hashable, pod: Pod, node: str) -> None:
-        """It is on that node now, in place of wherever it was."""
+        """Record that the pod is on that node now, instead of any earlier one."""
         if pod.constraints is UNCONSTRAINED and owner not in self._all:
             self._late[owner] = pod, node
         else:
@@ -73,13 +77,13 @@ class Tenants:
             self._put(owner, pod, node)
 
     def settled(self) -> Steps[None]:
-        """Somebody will ask: take up those that came since the last question. After a start these are all there are."""
+        """Move the tenants added since the last question into the indexes. After a start these are all there are."""
         while self._late:
             yield AT_ONCE
             self._settle(AT_ONCE)
 
     def _settle(self, most: int | None = None) -> None:
-        """Take up so many of those, or all."""
+        """Move ``most`` of those, or all."""
         for owner in list(islice(self._late, most)):
             self._put(owner, *self._late.pop(owner))
 
@@ -102,7 +106,7 @@ class Tenants:
                         index.setdefault(value, {})[owner] = new
 
     def drop(self, owner: Hashable) -> None:
-        """It is on no node any more."""
+        """Record that it is on no node any more."""
         if self._late.pop(owner, None) is not None:
             return
         old = self._all.pop(owner, None)
@@ -119,7 +123,8 @@ class Tenants:
                     _forget(index, value, owner)
 
     def describe(self, namespace: str, labels: Labels) -> bool:
-        """The labels of a namespace; none of one that is gone. Returns whether they are others, beside its name."""
+        """Record the labels of a namespace; empty for one that is gone. Returns whether they have changed, besides its
+        name."""
         about, known = dict(labels) | {NAMESPACE_NAME: namespace}, self._labels_of(namespace)
         if len(about) > 1:
             self._about[namespace] = about
@@ -132,7 +137,7 @@ class Tenants:
         return iter(self._all.items())
 
     def meant(self, terms: tuple[Term, ...]) -> Steps[list[Tenant]]:
-        """Those that all of the terms mean."""
+        """The tenants that all of the terms select."""
         if not terms:
             return []
         yield from self.settled()
@@ -149,7 +154,7 @@ class Tenants:
         return term.matches(pod.namespace, dict(pod.labels), self._labels_of(pod.namespace))
 
     def counted(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
-        """Those that count for a topology spread constraint of a pod in that namespace."""
+        """The tenants that count for a topology spread constraint of a pod in that namespace."""
         if not spread.selector:
             return []
         yield from self.settled()
@@ -157,11 +162,11 @@ class Tenants:
         return [tenant for tenant in selected if not (tenant.leaving or tenant.coming)]
 
     def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:  # noqa: ARG002
-        """Those that count for it only on the node that kube-scheduler keeps for them (``BesideNominated``)."""
+        """The tenants that count for it only on the node that kube-scheduler keeps for them (``BesideNominated``)."""
         return (yield from quickly([]))
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
-        """The anti-affinity terms that mean the pod, and whose they are."""
+        """Yield the anti-affinity terms that select the pod, and the tenants that have them."""
         labels, about = dict(pod.labels), self._labels_of(pod.namespace)
         demanding = self._averse.get(pod.namespace, {}) | self._averse.get(_ELSEWHERE, {})
         for constraints, those in demanding.items():
@@ -170,21 +175,21 @@ class Tenants:
                     yield term, list(those.values())
 
     def repels(self, namespace: str) -> bool:
-        """Whether some of them may demand that a pod of the namespace stays away, whatever that pod says."""
+        """Whether a tenant's anti-affinity may keep a pod of the namespace away, whatever that pod's labels."""
         return namespace in self._averse or _ELSEWHERE in self._averse
 
     def take_repelled(self) -> Callable[[str], bool] | None:
-        """Of which namespaces ``repels`` has become true since this was asked last; None if of none."""
+        """A test for the namespaces for which ``repels`` has become true since the last call; None if for none."""
         found, self._repelled = self._repelled, {}
         return (lambda namespace: namespace in found or _ELSEWHERE in found) if found else None
 
     def averse_to(self, namespace: str) -> list[Selector]:
-        """What pods of the namespace may be kept away by."""
+        """The selectors by which pods of the namespace may be kept away."""
         demanding = self._averse.get(namespace, {}) | self._averse.get(_ELSEWHERE, {})
         return [term.selector for constraints in demanding for term in constraints.anti_affinity]
 
     def taking(self, port: HostPort) -> list[Tenant]:
-        """Those that take a port which conflicts with this one."""
+        """The tenants with a port that conflicts with this one."""
         return [
             tenant
             for constraints, those in self._taking.items()
@@ -209,7 +214,7 @@ class Tenants:
                 del self._averse[namespace]
 
     def _labelled(self, namespace: str, selector: Selector) -> Steps[list[Tenant]]:
-        """Those of a namespace that the selector selects."""
+        """The tenants of a namespace that the selector selects."""
         if selector is None:
             return []
         those, rest = self._in.get(namespace, {}), selector
@@ -222,11 +227,11 @@ class Tenants:
         return (yield from chosen(found, lambda tenant: selects(rest, dict(tenant.labels)))) if rest else found
 
     def _index(self, namespace: str, key: str) -> Steps[dict[str, Those]]:
-        """By the value of that label."""
+        """The index of a namespace by the value of that label."""
         here, there = self._indexes.setdefault(namespace, {}), self._in.get(namespace, {})
         if key in here and (namespace, key) not in self._unready:
             return here[key]
-        # Whoever comes or goes between two steps is noted as in any other index.
+        # Tenants that come or go between two steps are recorded as in any other index.
         index = here.setdefault(key, {})
         self._unready[namespace, key] = None
         for some in batched(list(there.items())):
@@ -237,7 +242,7 @@ class Tenants:
             yield AT_ONCE // 8
         self._unready.pop((namespace, key), None)
         if not index and (not there or sum(not one for one in here.values()) > _EMPTY):
-            # Anybody can write such keys into a pod, without end: of those that no pod has few are kept.
+            # Users can put any number of such keys into pods, so only few keys without a pod are kept.
             here.pop(key, None)
         if not here:
             self._indexes.pop(namespace, None)
@@ -252,7 +257,7 @@ class Tenants:
 
 @lru_cache(maxsize=1024)
 def _averse_in(constraints: Constraints) -> tuple[str, ...]:
-    """The namespaces of the pods that they may keep away."""
+    """The namespaces of the pods that the constraints may keep away."""
     names = dict.fromkeys(name for term in constraints.anti_affinity for name in term.namespaces)
     elsewhere = any(term.elsewhere is not None for term in constraints.anti_affinity)
     return (*names, _ELSEWHERE) if elsewhere else (*names,)
@@ -267,7 +272,7 @@ def _forget(index: dict[K, Those], key: K, owner: Hashable) -> None:
 
 
 class Beside(Tenants):
-    """Some tenants, and pods that are planned to be there with them."""
+    """Tenants, and planned pods beside them."""
 
     def __init__(self, there: Tenants, planned: Iterable[tuple[Pod, str]]) -> None:
         super().__init__()
@@ -300,7 +305,7 @@ class Beside(Tenants):
 
 
 class Apart(Beside):
-    """Some tenants, but for these pods."""
+    """Tenants without these pods."""
 
     def __init__(self, there: Tenants, pods: Iterable[Pod]) -> None:
         super().__init__(there, ())
@@ -324,17 +329,17 @@ class Apart(Beside):
 
 
 class BesideNominated(Beside):
-    """Some tenants, and pods for which kube-scheduler keeps nodes: it looks at each of these with them and without.
+    """Tenants, and pods for which kube-scheduler keeps nodes.
 
-    So they keep others away as if they were there, but nobody is near them, and a spread counts them on the very node
-    and on no other.
+    kube-scheduler checks each of these with them and without. So they keep others away like present pods, but attract
+    none, and a spread counts them only on their own node.
     """
 
     def __init__(self, there: Tenants, nominated: Iterable[tuple[Pod, str]]) -> None:
-        # Like pods of a later wave they are yet to come.
+        # Like pods of a later wave they do not exist yet.
         super().__init__(there, ((replace(pod, wave=1), node) for pod, node in nominated))
 
     def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
-        # Unlike pods that are there, they also count for a selector that is empty.
+        # Unlike present pods, they also count for an empty selector.
         there = yield from super().kept_for(spread, namespace)
         return there + (yield from self._labelled(namespace, spread.selector))

@@ -1,7 +1,7 @@
-"""What the members of a role would rather have of nodes and of other pods: scores, never a reason to leave a node out.
+"""The preferences of a role's members about nodes and other pods: scores, never a reason to exclude a node.
 
-As kube-scheduler does it by default: NodeAffinity, InterPodAffinity and PodTopologySpread each give 0..100 to the nodes
-that have room, and count the same.
+As in kube-scheduler by default, NodeAffinity, InterPodAffinity and PodTopologySpread each give 0..100 to the nodes with
+room, and have equal weight.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from policies.placement.spreading import Evenly, Known, OnSome, evenly_of, rows_
 from policies.steps import Steps
 
 BEST = 300
-"""The most that a node can get."""
+"""The highest score of a node."""
 _TERM = 20
-"""What it costs to look at one that a role prefers, in units of about 5 microseconds."""
+"""The cost of one preferred term of a role, in units of about 5 microseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Company:
-    """The preferred terms of pod affinity and anti-affinity over one label. ``sums``: the weights of the pods that they
-    mean in each domain, negative for anti-affinity. ``gains``: what a member of each role of the gang adds."""
+    """The preferred terms of pod affinity and anti-affinity over one label.
+
+    ``sums``: the weights of the selected pods in each domain, negative for anti-affinity.
+    ``gains``: what a member of each role of the gang adds.
+    """
 
     codes: Codes
     sums: Counts
@@ -38,8 +41,11 @@ class Company:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wishes:
-    """Of one role. ``nodes``: for each node the weights of the preferred terms of node affinity that it meets.
-    ``apart``: whether its members would rather not share nodes."""
+    """The preferences of one role.
+
+    ``nodes``: for each node the weights of the preferred terms of node affinity that it meets.
+    ``apart``: whether its members prefer not to share nodes.
+    """
 
     nodes: Counts
     company: tuple[Company, ...]
@@ -48,29 +54,29 @@ class Wishes:
 
     @property
     def mutual(self) -> bool:
-        """Whether members count for it: then it changes with each of them."""
+        """Whether members influence it, so that it changes with each of them."""
         return any(any(one.gains) for one in self.company) or any(any(one.feeds) for one in self.evenly)
 
     @property
     def facts(self) -> tuple[Codes | Mask, ...]:
-        """What tells nodes apart."""
+        """The arrays by which nodes differ for the wishes."""
         return self.nodes, *(one.codes for one in self.company), *chain(*(one.facts for one in self.evenly))
 
     def on(self, rows: Rows) -> Wishes:
-        """The same over some of the nodes; the counts of domains stay those of all."""
+        """The wishes over some of the nodes; the counts of domains stay those of all nodes."""
         company = tuple(replace(one, codes=one.codes[rows]) for one in self.company)
         found: OnSome = {}
         evenly = tuple(one.on(rows, found) for one in self.evenly)
         return replace(self, nodes=self.nodes[rows], company=company, evenly=evenly)
 
     def merits(self, room: Counts) -> Counts:
-        """How well each node meets them before any member is placed, 0..BEST."""
+        """How well each node meets the wishes before any member is placed, 0..BEST."""
         return Granted.none(self).merits(room > 0)
 
 
 @dataclass(slots=True)
 class Granted:
-    """The wishes of a role while members are placed: the counts grow with those that are placed already."""
+    """The wishes of a role while members are placed: placed members are added to the counts."""
 
     wishes: Wishes
     company: list[Counts]
@@ -78,14 +84,14 @@ class Granted:
 
     @classmethod
     def none(cls, wishes: Wishes) -> Granted:
-        """Nobody is placed yet. Before ``meet`` is called it has to be copied."""
+        """The state without placed members. Copy it before ``meet`` is called."""
         return cls(wishes, [one.sums for one in wishes.company], [one.counts for one in wishes.evenly])
 
     def copy(self) -> Granted:
         return Granted(self.wishes, [one.copy() for one in self.company], [one.copy() for one in self.evenly])
 
     def meet(self, role: int, row: int) -> None:
-        """A member of that role has been placed there."""
+        """Count a member of that role on that row."""
         for one, sums in zip(self.wishes.company, self.company, strict=True):
             if one.gains[role] and one.codes[row] >= 0:
                 sums[one.codes[row]] += one.gains[role]
@@ -94,7 +100,8 @@ class Granted:
                 counts[even.codes[row]] += 1
 
     def merits(self, among: Mask) -> Counts:
-        """0..BEST for each node, as the nodes ``among`` which one is chosen compare; of the others it says nothing."""
+        """The score 0..BEST of each node, relative to the nodes ``among`` which one is chosen. Others' scores mean
+        nothing."""
         total = np.zeros(len(among), dtype=np.int64)
         if not among.any():
             return total
@@ -109,10 +116,10 @@ class Granted:
         return total + self._spread(among) if self.evenly else total
 
     def _spread(self, among: Mask) -> Counts:
-        """The fewer pods count in the domains of a node the better; nothing for nodes that are in no domain."""
+        """The score by spread: higher where fewer pods count in a node's domains, 0 for nodes in no domain."""
         crowd, inside = np.zeros(len(among)), among.copy()
         for even, counts in zip(self.wishes.evenly, self.evenly, strict=True):
-            # As kube-scheduler does: the more domains, the less the skew matters beside the pods of one of them.
+            # As in kube-scheduler: with more domains, the skew matters less against the pods of one of them.
             crowd += counts[even.codes] * log(len(even.domains) + 2) + even.spread.max_skew - 1
             inside &= even.codes >= 0
         crowd = crowd.round()
@@ -124,7 +131,7 @@ class Granted:
 
 
 def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wishes | None]:
-    """Of the role with that number, of which ``pods`` has one each; None where it prefers nothing."""
+    """The wishes of the role ``number``; None without any. ``pods``: one pod of each role."""
     pod, others = pods[number], snapshot.others
     asked = pod.constraints.preferred
     if not (asked.nodes or asked.pods or asked.spread):
@@ -143,7 +150,7 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wis
 
 
 def _company(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[tuple[tuple[Company, ...], bool]]:
-    """Its terms label by label, and whether its members would rather not be near each other."""
+    """The role's affinity preferences label by label, and whether its members prefer not to be near each other."""
     found: dict[str, Company] = {}
     tenants, apart = snapshot.others.tenants, False
     for weight, term in pods[number].constraints.preferred.pods:
