@@ -144,7 +144,7 @@ class _Search:
         self._known: dict[object, list[Vector]] = {}
 
     def homes(self) -> Iterator[tuple[Counts, int]]:
-        """Yield the room of each role for each choice of required domains, and an upper bound of its members; best first."""
+        """Yield the room of each role for each choice of required domains, best first, and a bound on the members."""
         asked = sorted({role.rules.required for role in self._roles if role.rules.required is not None})
         most = np.array([min(role.count, int(room.sum())) for role, room in zip(self._roles, self._rooms, strict=True)])
         if not asked:

@@ -38,9 +38,9 @@ def fill_related(
 ) -> Steps[dict[str, str]]:
     """A node for as many members as find room, in an order in which kube-scheduler accepts them one by one.
 
-    A role goes on until none of its members can be admitted. Then the next one tries, and it comes back. Keys of
-    open nodes in order: the first domain, the fewest pods that count for a spread, the role's wishes, nodes that the
-    role uses already, the most room, the best score. All members are placed whenever possible if only one
+    A role goes on until none of its members can be admitted. Then the next one tries, and it comes back. Open nodes are
+    ordered by the first domain, the fewest pods that count for a spread, and the role's wishes. Then come nodes that
+    the role uses already, the most room and the best score. All members are placed whenever possible if only one
     constraint of one role is at work and nothing is preferred. ``most_related`` tries other orders, too. ``most`` of a
     domain is ignored.
     """

@@ -50,8 +50,8 @@ Those = dict[Hashable, Tenant]
 class Tenants:
     """All tenants. Work is postponed until a question: a pod without demands is only remembered until then.
 
-    Selectors are answered from an index by label. It is made when the label's key is first asked for in a namespace, is
-    kept up to date from then on, and is dropped with the last pod of the namespace.
+    Selectors are answered from an index by label. It is made when the label's key is first asked for in a namespace,
+    and kept up to date from then on. It is dropped with the last pod of the namespace.
     """
 
     def __init__(self) -> None:
