@@ -13,10 +13,10 @@ Blocks nest. What an inner block commits belongs to the outer one, and is droppe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Self
 
 from policies.model import Requests
 from policies.model.queues import FlavorResource, Usage
@@ -45,8 +45,10 @@ class Statement:
         *,
         of_ledger: bool = False,
     ) -> None:
-        snapshot = no_nodes() if snapshot is None else snapshot
-        if free is None:
+        if snapshot is None:
+            snapshot = no_nodes()
+            free = snapshot.free
+        elif free is None:
             free = snapshot.free.copy()
             shown = free.view()
             # A policy that writes into the shown array fails, and changes nothing.
@@ -58,26 +60,31 @@ class Statement:
         self._undo: list[Callable[[], object]] = []
         self._committed: list[bool] = []
         """Whether each open block is committed, the innermost last."""
+        self._begins: list[int] = []
+        """Number of changes when each open block began."""
 
     @property
     def snapshot(self) -> Snapshot:
         """The nodes with all changes so far. It follows later changes, except those made by ``show``."""
         return self._snapshot
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """Begin a block. Its changes are dropped at its end, unless ``commit`` is called in it."""
-        begin = len(self._undo)
+    def open(self) -> Self:
+        """Begin a block, as ``with statement.open()``. Its changes are dropped at its end, unless ``commit`` is called
+        in it."""
+        return self
+
+    def __enter__(self) -> Self:
+        self._begins.append(len(self._undo))
         self._committed.append(False)
-        try:
-            yield
-        finally:
-            committed = self._committed.pop()
-            if not committed:
-                while len(self._undo) > begin:
-                    self._undo.pop()()
-            elif not self._committed:
-                self._undo.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        begin, committed = self._begins.pop(), self._committed.pop()
+        if not committed:
+            while len(self._undo) > begin:
+                self._undo.pop()()
+        elif not self._committed:
+            self._undo.clear()
 
     def commit(self) -> None:
         """Keep the changes of the innermost block, which takes no more changes then.
