@@ -153,7 +153,7 @@ class Flavors:
         later: Later | None = None,
     ) -> None:
         self._tree = tree
-        self._later: Later = later or (lambda: nullcontext(tree))
+        self._later = later
         self._flavors = flavors
         self._places = places
         self._preempts = preempts
@@ -244,15 +244,16 @@ class Flavors:
     def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Offer:
         flavor, resource = what
         node = self._tree.queues[queue.name]
-        with self._later() as later:
-            left_later = later.queues[queue.name].left(what)
-        potential, left = node.potential(what), max(0, min(node.left(what), left_later))
+        potential, left = node.potential(what), max(0, node.left(what))
+        if self._later is not None:
+            with self._later() as later:
+                left = max(0, min(left, later.queues[queue.name].left(what)))
         if amount > potential:
             text = f"queue {queue.name} can have {potential} {resource} of flavor {flavor}, and it asks for {amount}"
             return Offer(flavor, Fit.NONE, lack=Lack.EXCEEDS, text=text)
         if amount <= left:
             return Offer(flavor, Fit.FITS, self._tree.level(queue.name, what, amount)[0])
-        with self._later() as later:
+        with nullcontext(self._tree) if self._later is None else self._later() as later:
             level, may_reclaim = later.level(queue.name, what, amount)
         text = f"queue {queue.name} has {left} {resource} of flavor {flavor} left, and it asks for {amount}"
         if quota.nominal >= amount or may_reclaim or self._while_borrowing(queue):

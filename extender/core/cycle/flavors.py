@@ -90,7 +90,8 @@ class QuotaPlans:
     ) -> Steps[Plan | Refused | Changed]:
         picture, quotas = self._quotas.queues.picture, self._quotas
         asked = Asked(workload, demand.pods, queue, picture)
-        if names := uncovered(queue, asked.podsets(demand.pods)):
+        podsets = asked.podsets(demand.pods)
+        if names := uncovered(queue, podsets):
             return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
         closed, later = asked.closed(), self._later(workload)
         choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, closed, later=later)
@@ -98,7 +99,7 @@ class QuotaPlans:
         tried_as: dict[Shape, None] = {}
         pods = demand.pods
         with quotas.statement(workload.key):
-            found = choices.first(asked.podsets(pods))
+            found = choices.first(podsets)
         last: Unplaced | None = None
         kinds = dict[type[Unplaced], None]()
         for _ in range(_TRIES):
