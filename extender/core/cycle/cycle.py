@@ -365,10 +365,10 @@ class Cycle:
             self._pending.looked_at(workload.key)
             yield LOOK
             return None
-        if workload.asked is None:
-            yield from self._demands.ask(workload)
         if (demand := workload.asked) is None:
-            return None
+            yield from self._demands.ask(workload)
+            if (demand := workload.asked) is None:
+                return None
         self._pending.looked_at(workload.key)
         if demand.trouble is not None:
             self._explain(workload, demand.trouble, now)

@@ -153,8 +153,10 @@ class Queued:
 
         Returns whether it was skipped.
         """
-        queue, demand = self._quotas.queue_of(workload.key), workload.asked
-        if queue is None or demand is None or demand.shape is None or self._preemptions.is_ready(workload.key):
+        if (queue := self._quotas.queue_of(workload.key)) is None:
+            return False
+        demand = workload.asked
+        if demand is None or demand.shape is None or self._preemptions.is_ready(workload.key):
             return False
         if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._quotas.has_own(workload.key):
             return False
@@ -163,8 +165,9 @@ class Queued:
             why = with_facts(why, *rises(workload, queue))
         if why is None or why != workload.telling.cause:
             return False
-        self._pending.looked_at(workload.key)
-        self.park(workload, shortfalls, now)
+        if not self._pending.is_parked(workload.key):  # else it was invited, and waits for the same as before
+            self._pending.looked_at(workload.key)
+            self.park(workload, shortfalls, now)
         return True
 
     def park(self, workload: Workload, shortfalls: Shortfalls, now: float) -> None:
@@ -197,7 +200,10 @@ class Queued:
             # helps.
             return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
         scopes = (EVERYBODY,) if queue is None else (EVERYBODY, queue.name)
-        return next((RoomFor(one, shape) for one in scopes if shortfalls.lacks(Lack.ROOM, shape, one)), ANY_ROOM)
+        for scope in scopes:
+            if shortfalls.lacks(Lack.ROOM, shape, scope):
+                return RoomFor(scope, shape)
+        return ANY_ROOM
 
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls, line: Line
@@ -301,8 +307,8 @@ class Queued:
 
         ``shapes``: the shapes, with the amounts they wait for; None if they wait for something else, too.
         """
+        together = queue.strategy is not Strategy.STRICT
         for shape, amounts in shapes.items():
-            together = queue.strategy is not Strategy.STRICT
             self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))
         for key in self._pending.parked(ANY_ROOM):
             workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name

@@ -69,7 +69,9 @@ class Allocations:
 
     def settle(self, workload: Workload) -> None:
         """Have the claims of the workload's pods checked, because it was settled or parked just now."""
-        for member in workload.members if self._devices.claims else ():
+        if not self._devices.claims:
+            return
+        for member in workload.members:
             for key in self._devices.claims_of(member.pod):
                 if key in self._devices.claims and member.pod.scheduler in self._schedulers:
                     self._named[key] = None

@@ -328,14 +328,10 @@ class Elastic:
 
     def instead(self, workload: Workload, why: Cause, now: float) -> AskNodes | Cause:
         """The request for nodes of a workload that has no room and can evict none; else the cause why it waits."""
+        if not self._limits.elastic.flavors or not isinstance(why, NoRoom):
+            return why
         demand, queue = workload.asked, self._quotas.queue_of(workload.key)
-        if (
-            not self._limits.elastic.flavors
-            or not isinstance(why, NoRoom)
-            or demand is None
-            or queue is None
-            or not self._may(workload)
-        ):
+        if demand is None or queue is None or not self._may(workload):
             return why
         denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:

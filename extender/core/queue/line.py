@@ -410,10 +410,10 @@ class StrictOrder:
 
     def see(self, workload: Workload, now: float) -> HeldUp | None:
         """Record that a workload had its turn. Returns the new order if it still waits and its queue is StrictFIFO."""
-        queue, demand = self._quotas.queue_of(workload.key), workload.asked
+        queue = self._quotas.queue_of(workload.key)
         if queue is None or queue.strategy is not Strategy.STRICT:
             return None
-        known = self.first.get(queue.name)
+        demand, known = workload.asked, self.first.get(queue.name)
         plannable = demand is None or demand.shape is not None
         if not plannable or workload.seated or now < workload.retries.not_before:
             if known is not None and known.first == workload.key:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from extender.core.causes import Unplaced, names_of
 from extender.core.ledger.pending import Amounts, RoomFor, WakeCause
@@ -18,7 +18,7 @@ from policies.model.queues import FlavorResource
 from policies.steps import Steps
 
 
-class Lack(Enum):
+class Lack(StrEnum):
     """The resource that a workload of that shape lacked."""
 
     ROOM = "room"
