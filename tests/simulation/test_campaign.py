@@ -17,14 +17,14 @@ REAL = 100_001
 """From here on the seeds have real nodes."""
 
 
-CLAIMS = 1_000_001
-"""From here on pods have claims of devices."""
+CLAIMS, VOLUMES = 1_000_001, 2_000_001
+"""From here on pods have claims of devices, or of volumes."""
 BACKFILL = 3_000_001
 """From here on room is reserved for those that wait."""
 
 
 @pytest.mark.parametrize(
-    "first", [*range(1, SEEDS + 1, CHUNK), *range(REAL, REAL + 2 * CHUNK, CHUNK), CLAIMS, BACKFILL]
+    "first", [*range(1, SEEDS + 1, CHUNK), *range(REAL, REAL + 2 * CHUNK, CHUNK), CLAIMS, VOLUMES, BACKFILL]
 )
 def test_every_promise_is_kept_whatever_goes_wrong(first: int) -> None:
     """A seed that breaks one raises its story, and the command that plays it again."""

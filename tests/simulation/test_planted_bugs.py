@@ -51,6 +51,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (claims.devices_of_claims_promised_once_more, 1_000_001, "is to be started on|is promised n"),
     (claims.plan_leaves_the_devices_of_an_earlier_start, 1_000_003, "and its claim .* has devices on"),
     (claims.allocation_taken_back_while_a_binding_is_under_way, 1_000_001, "is deallocated, and .* (bound with it)"),
+    (claims.devices_that_come_back_are_taken_for_lost, 1_600_055, "is to be suspended without a cause"),
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
     (hearing.bound_members_not_counted, 1, "is bound in part"),

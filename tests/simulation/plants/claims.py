@@ -41,3 +41,8 @@ def plan_leaves_the_devices_of_an_earlier_start(patch: pytest.MonkeyPatch) -> No
         return replace(known, selection=replace(known.selection, devices=()))
 
     patch.setattr(Devices, "resolved", anywhere)
+
+
+def devices_that_come_back_are_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
+    """A slot whose pod has ended does not wait until Kubernetes has deleted the claims of that pod."""
+    patch.setattr(Devices, "are_coming_back", lambda *_: False)
