@@ -1,7 +1,7 @@
-"""The devices that drivers have published: which of them count, what they match, and which are in use.
+"""The devices that drivers have published: which ones count, what they match, and which are in use.
 
-Of a pool only the newest generation counts, and only once all of its slices are there. What a device matches is found
-out once for each requirement.
+Only the newest generation of a pool counts, and only once all of its slices are present. Each requirement is evaluated
+once for each device.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from policies.steps import Steps
 from policies.words import WHOLE
 
 MOST_REQUIREMENTS = 256
-"""Requirements that are evaluated at a time. Anybody can write selectors into claims, without end."""
+"""The most requirements that are evaluated at a time, since any user can write selectors into claims, without end."""
 _AT_ONCE = 64
-"""Devices that are evaluated in one step."""
+"""How many devices are evaluated in one step."""
 _COST = 16
-"""The cost of that for each requirement, in the units of ``policies.steps``."""
+"""The cost of one step for each requirement, in units of ``policies.steps``."""
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """A device that counts. ``match``: the requirements that it meets; ``unfit``: all that its taints deny it."""
+    """A device that counts.
+
+    ``match``: the requirements that it meets.
+    ``unfit``: the requirements that it would meet without its taints.
+    """
 
     device: Device
     reach: Reach
@@ -40,8 +44,11 @@ class Known:
 
 @dataclass(slots=True, eq=False)
 class Rule:
-    """A requirement that is evaluated. ``failed``: the error of CEL on a device, and which; ``unread``: what of its
-    selectors is not read here, in which case no device matches."""
+    """A requirement that is evaluated.
+
+    ``failed``: the first error of CEL, and the device on which it occurred.
+    ``unread``: the unsupported part of its selectors, in which case no device matches.
+    """
 
     requirement: DeviceRequirement
     verdicts: Verdicts | None
@@ -50,42 +57,43 @@ class Rule:
 
 
 class Inventory:
-    """The devices that count, what each matches, and which are in use.
+    """The devices that count, with the requirements that they match and their use.
 
-    ``dirty``: the nodes of which something has changed; with ``all_dirty`` every node may be concerned.
+    ``dirty``: the nodes that have changed.
+    ``all_dirty``: any node may have changed.
     """
 
     def __init__(self) -> None:
         self.rules: dict[int, Rule] = {}
         self.known: dict[DeviceKey, Known] = {}
-        """Devices that count."""
+        """The devices that count, by key."""
         self.dirty: dict[str, None] = {}
         self.all_dirty = False
         self.changed: dict[DeviceKey, None] = {}
-        """Devices that came, went, or match something else."""
+        """Devices that have come, have gone, or match other requirements than before."""
         self._numbers: dict[DeviceRequirement, int] = {}
         self._slices: dict[str, Slice] = {}
         self._pools: dict[PoolKey, dict[str, None]] = {}
         self._counting: dict[PoolKey, dict[str, Slice]] = {}
         self._on_node: dict[str, dict[DeviceKey, Known]] = {}
         self.shared: dict[Terms | None, dict[DeviceKey, Known]] = {}
-        """The devices that more than one node may reach, by the terms of these nodes."""
+        """Devices that several nodes may reach, by the terms of these nodes."""
         self.version = 0
         """A number that changes whenever devices come or go."""
         self._tainting: dict[str, TaintRule] = {}
         self._in_use: Counter[DeviceKey] = Counter()
-        """How many allocations have a device. Allocations that are counted as the room of a pod do not count."""
+        """How many allocations have each device, except allocations that are counted as the room of a pod."""
         self._seen: Counter[tuple[Match, bool]] = Counter()
-        """How many devices match the same and belong to one node, or do not."""
+        """How many devices match each set of requirements, and whether they belong to one node."""
         self._partitions: Counter[Match] = Counter()
-        """How many devices that share counters with others match the same."""
+        """How many devices that share counters with others match each set of requirements."""
         self._due: dict[int, Rule] = {}
-        """Rules that have yet to be evaluated for the devices that were there before them."""
+        """Rules, by number, that are not yet evaluated for the devices that were present before them."""
 
     # Slices
 
     def put(self, published: Slice) -> None:
-        """A slice was added or changed."""
+        """Take over a slice that was added or changed."""
         if (before := self._slices.get(published.name)) == published:
             return
         self._slices[published.name] = published
@@ -95,7 +103,7 @@ class Inventory:
         self._recount(published.pool)
 
     def drop(self, name: str) -> None:
-        """A slice was deleted."""
+        """Forget a slice that was deleted."""
         if (before := self._slices.pop(name, None)) is not None:
             self._forget(before)
 
@@ -107,7 +115,7 @@ class Inventory:
             del self._pools[before.pool]
 
     def _recount(self, pool: PoolKey) -> None:
-        """The slices of the pool that count may be others now."""
+        """Take over changes in which slices of the pool count."""
         before, now = self._counting.get(pool, {}), self._complete(pool)
         for name, published in before.items():
             if now.get(name) is not published:
@@ -123,7 +131,7 @@ class Inventory:
             self._counting.pop(pool, None)
 
     def _complete(self, pool: PoolKey) -> dict[str, Slice]:
-        """The slices of the newest generation, if all are there and no device is in two; else none."""
+        """The slices of the newest generation, if all are present and no device is in two; else none."""
         slices = [self._slices[name] for name in self._pools.get(pool, ())]
         newest = max((one.generation for one in slices), default=0)
         of_newest = {one.name: one for one in slices if one.generation == newest}
@@ -141,7 +149,7 @@ class Inventory:
         self._touch(known)
 
     def _place(self, known: Known) -> dict[DeviceKey, Known]:
-        """The devices of the same nodes."""
+        """The group of devices to which a device belongs: those of its node, or those with the same node terms."""
         reach = known.reach
         if reach.node:
             return self._on_node.setdefault(reach.node, {})
@@ -182,13 +190,13 @@ class Inventory:
     # Taints
 
     def put_taint(self, rule: TaintRule) -> None:
-        """A rule that taints devices was added or changed."""
+        """Take over a rule that taints devices and was added or changed."""
         before = self._tainting.get(rule.name)
         self._tainting[rule.name] = rule
         self._taint_again([one for one in (before, rule) if one is not None])
 
     def drop_taint(self, name: str) -> None:
-        """A rule that taints devices was deleted."""
+        """Forget a rule that taints devices and was deleted."""
         if (before := self._tainting.pop(name, None)) is not None:
             self._taint_again([before])
 
@@ -208,12 +216,12 @@ class Inventory:
     # Use
 
     def hold(self, keys: Iterable[DeviceKey], sign: int = 1) -> None:
-        """An allocation has these devices, or with -1 has them no longer."""
+        """Count one more allocation for each of these devices, or one less with ``sign=-1``."""
         for known in self._use(keys, sign):
             self._touch(known)
 
     def count_as_room(self, before: Iterable[DeviceKey], now: Iterable[DeviceKey]) -> Iterable[str]:
-        """Count the devices ``now`` as the room of the pod that has them, those ``before`` no longer. Returns their
+        """Count the devices ``now`` as the room of the pod that has them, and ``before`` no longer. Returns their
         nodes."""
         changed = [*self._use(before, 1), *self._use(now, -1)]
         return dict.fromkeys(known.reach.node for known in changed)
@@ -231,12 +239,15 @@ class Inventory:
 
     @property
     def is_full(self) -> bool:
-        """Whether a new requirement takes the number of one that no request needs."""
+        """Whether a new requirement can only get the number of one that no request needs."""
         return len(self.rules) >= MOST_REQUIREMENTS
 
     def require(self, requirement: DeviceRequirement, in_use: Match = -1) -> int | None:
-        """Evaluate a requirement from now on. Returns its number; None if there are too many. Where they are as many as
-        there may be, one that is not ``in_use`` goes: until then its answers are kept for the next who asks."""
+        """Evaluate a requirement from now on. Returns its number; None if there are too many.
+
+        At the limit a requirement that is not ``in_use`` is dropped; until then its results are kept for later
+        requests.
+        """
         number = self._numbers.get(requirement)
         if number is None:
             number = self._free_number(in_use)
@@ -269,7 +280,8 @@ class Inventory:
         return not self._due
 
     def settle(self) -> Steps[None]:
-        """Evaluate what is due, some devices in each step. Devices that come meanwhile are evaluated as they come."""
+        """Evaluate the rules that are due, some devices in each step. New devices are evaluated at once when they
+        come."""
         while self._due:
             due, devices = dict(self._due), tuple(self.known.items())
             for at in range(0, len(devices), _AT_ONCE):
@@ -279,7 +291,7 @@ class Inventory:
             self.all_dirty = True
 
     def _judge(self, devices: Sequence[tuple[DeviceKey, Known]], due: Mapping[int, Rule]) -> None:
-        """Find out which of these devices meet which of these requirements."""
+        """Evaluate these requirements for these devices."""
         for _, known in devices:
             self._unsee(known)
         for number, rule in due.items():
@@ -304,19 +316,19 @@ class Inventory:
     # Counting
 
     def seen(self) -> list[Match]:
-        """Return the sets of requirements that devices of the cluster match, each once."""
+        """Return each set of requirements that devices of the cluster match, once."""
         return sorted({match for match, _ in self._seen if match})
 
     def belongs_to_one_node(self, match: Match) -> bool:
-        """Whether a device that matches one of these requirements is reached by one node alone."""
+        """Whether some device that matches one of these requirements belongs to one node alone."""
         return any(seen & match and local for seen, local in self._seen)
 
     def has_partitions(self, match: Match) -> bool:
-        """Whether a device that matches one of these requirements shares counters with others."""
+        """Whether some device that matches one of these requirements shares counters with others."""
         return any(seen & match for seen in self._partitions)
 
     def on(self, reached: Iterable[Known]) -> tuple[Devices, ...]:
-        """The devices of a node, by what they match. One that serves any number of claims never runs out."""
+        """Group the devices of a node by what they match. A device that serves any number of claims never runs out."""
         there: dict[tuple[Match, Match], list[int]] = {}
         for known in reached:
             if known.match or known.unfit:
@@ -327,7 +339,7 @@ class Inventory:
         return tuple(Devices(match, count, free, unfit) for (match, unfit), (count, free) in sorted(there.items()))
 
     def on_node(self, node: str) -> Mapping[DeviceKey, Known]:
-        """The devices that this node alone reaches, by name."""
+        """The devices that belong to this node alone, by key."""
         return self._on_node.get(node, {})
 
 

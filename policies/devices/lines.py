@@ -18,16 +18,20 @@ from policies.model import Requests
 from policies.words import WHOLE
 
 MOST_LINES = 128
-"""Beyond it sets that overlap in part are not looked at: then there may seem to be more room than there is."""
+"""The most lines. Beyond it unions of partly overlapping sets are left out: then room may be overestimated."""
 
 Match = int
-"""A set of requirements: all that a device matches, or all of which one will do for a request."""
+"""A set of requirements, as bits: all that a device matches, or the alternatives of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """``count`` devices that match one of the requirements; ``None`` for all that match, and none of them in use.
-    ``admin``: whether they are in use does not matter."""
+    """A request for devices.
+
+    ``match``: a device suits if it matches one of these requirements.
+    ``count``: the number of devices; None: all that match, and none of them may be in use.
+    ``admin``: devices in use are allowed, too.
+    """
 
     match: Match
     count: int | None = 1
@@ -35,23 +39,24 @@ class Ask:
 
     @property
     def own(self) -> Line | None:
-        """The line that it has for itself; None for devices that are counted with those of others."""
+        """The line that serves this kind of request alone; None for requests that are counted together with others."""
         if self.admin:
             return Line(self.match, least=self.count or 1)
         return Line(self.match, whole=True) if self.count is None else None
 
     @property
     def kind(self) -> Ask:
-        """The same for one device, where the lines do not depend on how many are asked for."""
+        """The same request for one device, if its lines do not depend on the count."""
         return Ask(self.match) if self.own is None else self
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Requests that a node has to meet together: the first of the ``alternatives`` for which it has devices.
+    """Requests that a node has to meet together.
 
-    ``claim``: the claim that several pods share, which takes its devices once; empty for a request of each pod. What is
-    taken depends on the node, so no line counts it: the ledger works out how many of them fit on each node.
+    ``alternatives``: the first one for which the node has devices is used. The amounts depend on the node, so no line
+    counts them: the ledger computes how many bundles fit on each node.
+    ``claim``: the claim that several pods share, whose devices are taken once; empty for a request of each pod.
     """
 
     alternatives: tuple[tuple[Ask, ...], ...]
@@ -60,8 +65,12 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``match``: what its devices match one of. ``whole``: offers ``WHOLE`` where all of its devices are free.
-    ``least``: offers ``WHOLE`` where that many are there, in use or not; 0 for other lines."""
+    """An amount that a node offers.
+
+    ``match``: the line covers the devices that match one of these requirements.
+    ``whole``: the line offers ``WHOLE`` on nodes where all of its devices are free.
+    ``least``: the line offers ``WHOLE`` on nodes with that many devices, in use or not; 0 for other lines.
+    """
 
     match: Match
     whole: bool = False
@@ -69,11 +78,11 @@ class Line:
 
     @property
     def counts(self) -> bool:
-        """Whether it offers one for each device."""
+        """Whether the line offers one for each device."""
         return not (self.whole or self.least)
 
     def offered(self, devices: Iterable[Devices]) -> int:
-        """Count what a node offers that has these devices."""
+        """Count the line's offer on a node with these devices."""
         if self.whole:
             here = [some for some in devices if (some.match | some.unfit) & self.match]
             return WHOLE - (not here or any(some.free < some.there or some.unfit & self.match for some in here))
@@ -83,12 +92,12 @@ class Line:
         return sum(some.free for some in here)
 
     def held(self, devices: Iterable[Holdable]) -> int:
-        """How much of it a pod takes that has these devices."""
+        """The amount of the line that a pod with these devices takes."""
         here = [known for known in devices if (known.match | known.unfit * self.whole) & self.match]
         return min(1, len(here)) if self.whole else len(here) * self.counts
 
     def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
-        """How much of it one such request takes. ``seen``: what the devices of the cluster match."""
+        """The amount of the line that one request takes. ``seen``: the sets that the devices of the cluster match."""
         if self.least or ask.admin:
             return int(self == ask.own)
         if self.whole:
@@ -99,20 +108,20 @@ class Line:
 
 
 class Holdable(Protocol):
-    """A device: what it matches, and what it would match but for its taints."""
+    """A device, with the set that it matches, and the set that it would match without its taints."""
 
     match: Match
     unfit: Match
 
 
 def taken_by(ask: Ask, lines: Mapping[Line, str], seen: Sequence[Match]) -> Requests:
-    """Return how much one such request takes of each line, by the names of their amounts. ``seen``: as in ``taken``."""
+    """Return the amounts of each line that one request takes, by name. ``seen``: as in ``taken``."""
     taken = ((name, line.taken(ask, seen)) for line, name in lines.items())
     return tuple((name, much) for name, much in taken if much)
 
 
 class Devices(NamedTuple):
-    """Devices of a node that match the same. ``unfit``: what they would match but for their taints."""
+    """Devices of a node that match the same set. ``unfit``: the set that they would match without their taints."""
 
     match: Match
     there: int
@@ -121,7 +130,7 @@ class Devices(NamedTuple):
 
 
 def lines_of(asks: Iterable[Ask], seen: Sequence[Match]) -> tuple[Line, ...]:
-    """The lines on which such requests are counted. ``seen``: what the devices of the cluster match."""
+    """The lines on which these requests are counted. ``seen``: the sets that the devices of the cluster match."""
     asks = tuple(asks)
     own: dict[Line, None] = {}
     for ask in asks:
@@ -135,7 +144,7 @@ def lines_of(asks: Iterable[Ask], seen: Sequence[Match]) -> tuple[Line, ...]:
 
 
 def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen: Sequence[Match]) -> None:
-    """Add the unions with whatever overlaps."""
+    """Add the unions of a set with all overlapping ones."""
     todo = [first]
     while todo:
         union = todo.pop()
@@ -149,7 +158,7 @@ def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen
 
 
 def _closed(union: Match, single: Sequence[Match], seen: Sequence[Match]) -> Match:
-    """Add the requests that no other device can serve, so that each set of devices has one line."""
+    """Add requests that only devices of this union can serve, so that each set of devices has one line."""
     for match in single:
         if match & ~union and _serves(union, match, seen) and any(one & match for one in seen):
             union |= match

@@ -18,14 +18,18 @@ _ESCAPES = re.compile(
 _LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _COMMENT_AT_END = re.compile(r"//[^\n'\"]*\Z")
 _DEEPEST = 60
-"""How deeply parts may nest. Python's own limit is not far beyond that."""
+"""The deepest nesting of an expression. Python's own recursion limit is not far beyond it."""
 _BINARY = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 
 
 class Expr(NamedTuple):
-    """``kind``: literal, name, field, index, call, list, map, object, if, or an operator; ``field?`` and ``index?`` for
-    an optional one. ``word``: its name or value. ``parts``: what it is made of; the receiver of a call is the first,
-    or None."""
+    """A node of the syntax tree.
+
+    ``kind``: literal, name, field, index, call, list, map, object, if, or an operator; ``field?`` and ``index?`` are
+    optional ones.
+    ``word``: the name or value.
+    ``parts``: the operands; for a call the first one is the receiver, or None.
+    """
 
     kind: str
     word: object = None
@@ -33,7 +37,7 @@ class Expr(NamedTuple):
 
 
 def parse(text: str) -> Expr:
-    """Raises SyntaxError where the text goes on after the expression, or is none."""
+    """Parse one expression. Raises SyntaxError for invalid text, and for text after the expression."""
     parser = _Parser(_tokens(text))
     tree = parser.expression()
     if parser.next[0]:
@@ -149,7 +153,7 @@ class _Parser:
         return self._take()
 
     def _fields(self) -> tuple[Expr, ...]:
-        """Keys and values in turn."""
+        """Parse a list of keys and values, which alternate in the result."""
         found: list[Expr] = []
         while not self._is_next("}"):
             name = self.next[0] == "name" and self._tokens[self._at + 1][1] == ":"

@@ -1,6 +1,6 @@
 """Match the regular expressions of selectors in linear time, as RE2 does: any user may write one.
 
-Python's own ``re`` may need time without end for one short pattern. What is not read here is refused by name.
+Python's own ``re`` may need endless time for one short pattern. Unsupported syntax is refused by name.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ _SPECIAL = "\\.+*?()|[]{}^$"
 
 
 class UnreadPatternError(Exception):
-    """The pattern uses what is not read here; the text names it."""
+    """The pattern uses unsupported syntax; the message names it."""
 
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """``accepts``: the character that leads to ``then``; None for a state that is passed at once, in which case
-    ``at`` may demand the begin or the end of the text."""
+    """A state of the automaton.
+
+    ``accepts``: whether a character leads to ``then``; None for a state that is passed without a character.
+    ``at``: of a state without a character, the required position: the begin or the end of the text.
+    """
 
     accepts: Callable[[str], bool] | None = None
     at: str = ""
@@ -31,7 +34,7 @@ _Piece = tuple[_State, _State]
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether the pattern is found anywhere in a text. Raises UnreadPatternError."""
+    """Return a function that tells whether the pattern occurs anywhere in a text. Raises UnreadPatternError."""
     parser = _Parser(pattern)
     first, last = parser.alternatives(0)
     if parser.at < len(parser.text):
@@ -180,7 +183,7 @@ class _Parser:
 
 
 def _expanded(inside: str) -> frozenset[str]:
-    """The characters of a class, with its ranges."""
+    """The characters of a class, with its ranges expanded."""
     found: set[str] = set()
     at = 0
     while at < len(inside):

@@ -35,21 +35,21 @@ from policies.model.devices import Facts, Flag, Path, Quantity, Value, Version
 from policies.model.quantities import exact
 
 _LONGEST = 10 << 10
-"""As much as the API server takes."""
+"""The API server accepts no longer selector."""
 _INT = 1 << 63
 _ATTRIBUTES, _CAPACITY = "attributes", "capacity"
 
 
 class UnreadSelectorError(Exception):
-    """The selector uses a part of CEL that is not read here; the text names it."""
+    """The selector uses an unsupported part of CEL; the message names it."""
 
 
 class SelectorError(Exception):
-    """CEL fails on a device, which ends an attempt of kube-scheduler."""
+    """CEL fails on a device, which makes kube-scheduler give up its attempt."""
 
 
 class Maps(NamedTuple):
-    """``device.attributes`` or ``device.capacity``: a map for each domain, empty for a domain that the device lacks."""
+    """``device.attributes`` or ``device.capacity``: a map for each domain; empty for a domain that the device lacks."""
 
     kind: str
 
@@ -62,20 +62,20 @@ class Domain(NamedTuple):
 
 
 class Maybe(NamedTuple):
-    """An optional value: none or one."""
+    """An optional value: a tuple of none or one."""
 
     values: tuple[Any, ...] = ()
 
 
 Look = Callable[[Path], Value | None]
-"""The fact of a device at that path, or None."""
+"""Returns the fact of a device at a path, or None."""
 Scope = Mapping[str, Any]
 Eval = Callable[[Look, Scope], Any]
 _DEVICE = object()
 
 
 class Selector:
-    """A compiled expression. Raises UnreadSelectorError if it uses what is not read here."""
+    """A compiled expression. Raises UnreadSelectorError if it uses an unsupported part of CEL."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -86,7 +86,7 @@ class Selector:
             raise UnreadSelectorError(str(error)) from None
 
     def __call__(self, look: Look) -> bool:
-        """Whether a device matches. Raises SelectorError where CEL would fail on it."""
+        """Whether a device matches. Raises SelectorError if CEL fails on it."""
         answer = self._eval(look, {})
         if not isinstance(answer, bool):
             raise SelectorError("it is no boolean")
@@ -95,17 +95,17 @@ class Selector:
 
 @dataclass(slots=True)
 class _Branch:
-    """A node of the tree: the path to look at next, and what follows for each value."""
+    """A node of the tree of looks: the path to look at, and the next node or the verdict for each value."""
 
     path: Path
     next: dict[Value | None, _Branch | bool | str] = field(default_factory=dict)
 
 
 class Verdicts:
-    """The answers of selectors that a device has to match, all of them in order.
+    """The verdicts of several selectors, all of which a device has to match, in order.
 
-    The looks at a device are remembered as a tree, so that its answer costs a few lookups once a device with the same
-    values there was evaluated. It is forgotten when it has grown large, as for selectors of single devices.
+    All looks at a device are remembered as a tree. For a device whose values at these paths are known, the verdict
+    takes only a few lookups. The tree is dropped when it has grown large, as it does for selectors of single devices.
     """
 
     _MOST = 1 << 14
@@ -116,7 +116,7 @@ class Verdicts:
         self._size = 0
 
     def of(self, facts: Facts) -> bool | str:
-        """Whether the device matches; the text of the error where CEL would fail on it."""
+        """Whether the device matches; the error's text if CEL fails on it."""
         at = self._root
         while type(at) is _Branch:
             at = at.next.get(facts.get(at.path))
@@ -207,7 +207,7 @@ def _selected(of: Eval, key: Eval, *, optional: bool, dotted: bool) -> Eval:
 
 
 def _member(value: Any, name: Any, look: Look, *, dotted: bool) -> Any:
-    """Return the value of a map under that key, or of the device under that field; None for nothing."""
+    """Return the value of a map under that key, or of the device under that field; None if there is none."""
     if value is _DEVICE and dotted:
         if name == "driver":
             return look(("driver",))
@@ -241,7 +241,7 @@ def _logical(left: Eval, right: Eval, *, decisive: bool) -> Eval:
 
 
 def _decided(answers: Iterable[Callable[[], Any]], *, decisive: bool) -> bool:
-    """Return ``decisive`` if one answer is that: an error of another one is no error then."""
+    """Return ``decisive`` if one of the answers is that, even if another one is an error."""
     error: SelectorError | None = None
     for answer in answers:
         try:
@@ -291,7 +291,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _ordered(left: Any, right: Any) -> int:
-    """-1, 0 or 1."""
+    """Compare two values: -1, 0 or 1."""
     numbers = (int, float)
     comparable = type(left) is type(right) and isinstance(left, (str, bool))
     if not (comparable or (type(left) in numbers and type(right) in numbers)):
@@ -334,7 +334,7 @@ def _calculated(how: Callable[[int, int], int]) -> Callable[[Any, Any, Look], in
 
 
 def _divided(left: int, right: int) -> int:
-    """Towards zero, as in Go."""
+    """Divide and round towards zero, as Go does."""
     whole = abs(left) // abs(right)
     return whole if (left < 0) == (right < 0) else -whole
 
@@ -437,7 +437,7 @@ _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.
 
 
 def version(text: str) -> Version | None:
-    """The semantic version, without its build; None where it is none."""
+    """Parse a semantic version and drop its build; None if the text is none."""
     match = _VERSION.fullmatch(text) if len(text) <= 256 else None
     if match is None:
         return None
@@ -449,7 +449,7 @@ def version(text: str) -> Version | None:
 
 
 def _rank(value: Any) -> tuple[Any, ...]:
-    """What versions and quantities are ordered by. A pre-release goes before its release."""
+    """The sort key of a version or a quantity. A pre-release comes before its release."""
     if isinstance(value, Version):
         return value.major, value.minor, value.patch, not value.pre, value.pre
     return (value.amount,)
@@ -512,6 +512,6 @@ _LESS = re.compile(r"\.isLessThan\(\w+\((['\"])([^'\"]*)\1\)\)")
 
 
 def in_short(selector: str) -> str:
-    """A selector as people read it: ``"memory >= 40Gi"``."""
+    """Shorten a selector for people: ``"memory >= 40Gi"``."""
     text = _COMPARED.sub(r" \3 \2", _WHERE.sub("", selector))
     return " ".join(_LESS.sub(r" < \2", _GREATER.sub(r" > \2", text)).split())

@@ -1,4 +1,4 @@
-"""Who may evict whom, and what protects those who run."""
+"""Decide which candidates a request may evict, and what protects running workloads."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TOO_YOUNG = "has run for less than its minimum"
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """``candidates``: who may be evicted. ``kept``: how many others may not, by reason."""
+    """The candidates that may be evicted. ``kept``: how many others may not, by reason."""
 
     candidates: Sequence[Candidate]
     kept: Counter[str]
 
 
 class Why(StrEnum):
-    """The rule by which somebody is evicted."""
+    """The rule by which a candidate is evicted."""
 
     PRIORITY = "LowerPriority"
-    """Without queues: its priority is lower."""
+    """Without queues: the candidate's priority is lower."""
     IN_QUEUE = "InClusterQueue"
     RECLAIM = "InCohortReclamation"
     WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
@@ -38,11 +38,14 @@ class Why(StrEnum):
 def allowed(
     request: Request, candidates: Iterable[Candidate], limits: Limits, queues: Mapping[str, ClusterQueue]
 ) -> Allowed:
-    """Each candidate on its own. What depends on who else goes is asked of ``Budgets``, and of ``Reclaim`` where there
-    are ``queues``, by name: those in the cohorts of the request's queue."""
+    """Check each candidate on its own.
+
+    ``Budgets`` and ``Reclaim`` check rules that depend on other victims; ``Reclaim`` if there are queues.
+    ``queues``: those in the cohorts of the request's queue, by name.
+    """
     found: list[Candidate] = []
     kept: Counter[str] = Counter()
-    surplus: dict[str, list[tuple[Candidate, str]]] = {}  # by the workload; those that are none by an empty name
+    surplus: dict[str, list[tuple[Candidate, str]]] = {}  # by workload; other candidates have an empty name
     for candidate in candidates:
         if why := forbids(request, candidate, queues) or protects(candidate, limits):
             kept[why] += 1
@@ -52,7 +55,8 @@ def allowed(
     together = []
     for one in found:
         stays = surplus.get(one.name, ())
-        # It does not go without its surplus. If that is only too young to go alone, it is like all other pods of it.
+        # It is evicted together with its surplus. A surplus that is only too young to go alone may go with all its
+        # pods.
         all_of_it = _with(one, [part for part, _ in stays]) if stays else one
         why = next((why for _, why in stays if why != TOO_YOUNG), "") or (protects(all_of_it, limits) if stays else "")
         if why:
@@ -63,7 +67,7 @@ def allowed(
 
 
 def _with(whole: Candidate, surplus: Sequence[Candidate]) -> Candidate:
-    """The rest of a workload and these of its pods."""
+    """Combine the rest of a workload with these parts of its surplus."""
     usage, budgets = Counter(whole.usage), Counter(dict(whole.budgets))
     claims, pods = whole.claims, whole.pods
     for one in surplus:
@@ -74,7 +78,7 @@ def _with(whole: Candidate, surplus: Sequence[Candidate]) -> Candidate:
 
 
 def forbids(request: Request, candidate: Candidate, queues: Mapping[str, ClusterQueue]) -> str:
-    """Why it may not be evicted for this request; empty if it may."""
+    """Explain why the candidate may not be evicted for this request; empty if it may."""
     if not request.preempts:
         return "preemptionPolicy of the preemptor is Never"
     if request.queue not in queues or not candidate.queue:
@@ -107,11 +111,11 @@ def _lets(policy: Evicts, request: Request, candidate: Candidate) -> bool:
 
 
 def protects(candidate: Candidate, limits: Limits) -> str:
-    """Why nobody may evict it now; empty if nothing protects it."""
+    """Explain why no request may evict the candidate now; empty if nothing protects it."""
     if candidate.protected:
         return candidate.protected
     least = limits.min_runtime_s if candidate.min_runtime_s is None else candidate.min_runtime_s
-    # As whoever waits for that instant works it out: a difference of times may be rounded down.
+    # Computed in the same way as the instant for which others wait: a difference of times may be rounded down.
     if least > 0 and candidate.started is not None and limits.now < candidate.started + least:
         return TOO_YOUNG
     if limits.evictions_per_hour is not None and candidate.evictions >= limits.evictions_per_hour:
@@ -121,40 +125,40 @@ def protects(candidate: Candidate, limits: Limits) -> str:
 
 
 class Budgets:
-    """The PodDisruptionBudgets, as candidates go. Without queues nothing else depends on who else goes."""
+    """The PodDisruptionBudgets, as candidates go. Without queues no other rule depends on other victims."""
 
     def __init__(self, statement: Statement, limits: Limits) -> None:
         self._statement = statement
         self._left = dict(limits.budgets)
 
     def may(self, candidate: Candidate) -> bool:
-        """Whether it may go beside those that go already."""
+        """Whether the candidate may be evicted in addition to the victims so far."""
         return all(count <= self._left.get(name, count) for name, count in candidate.budgets)
 
     def evict(self, candidate: Candidate) -> None:
-        """Count its pods as evicted."""
+        """Count the candidate's pods as evicted."""
         self._count(candidate, 1)
         self._statement.on_drop(partial(self._count, candidate, -1))
 
     def restore(self, candidate: Candidate) -> None:
-        """Undo ``evict`` out of turn."""
+        """Undo ``evict`` in any order."""
         self._count(candidate, -1)
         self._statement.on_drop(partial(self._count, candidate, 1))
 
     def enough(self) -> bool:
-        """Nothing but nodes is needed."""
+        """Always true: only nodes are needed."""
         return True
 
     def helps(self, candidate: Candidate) -> bool:  # noqa: ARG002
-        """Nothing that it frees but nodes is of use."""
+        """Always false: only the room on nodes is of use."""
         return False
 
     def lack(self) -> str:
-        """Nothing but nodes is lacking."""
+        """Always empty: only nodes are lacking."""
         return ""
 
     def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
-        """By which rule each of those that are gone may go, by name; None if they may not go together."""
+        """The rule for each victim, by name; None if they may not go together."""
         if any(left < 0 for left in self._left.values()):
             return None
         return {one.name: Why.PRIORITY for one in gone}

@@ -1,4 +1,4 @@
-"""Who asks for room that others have, who those are, and what an eviction of each of them costs."""
+"""Preemptors and candidates for eviction, and the cost of evicting each candidate."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from policies.words import count_devices
 
 
 class Unit(IntEnum):
-    """What is evicted as a whole. The lower one goes first."""
+    """The thing that is evicted as a whole; the lower one is evicted first."""
 
     POD = 0
-    """A pod of no gang."""
+    """A pod outside any gang."""
     SURPLUS = 1
-    """Members of a workload that runs without them, too."""
+    """Members that their workload does not need to run."""
     WORKLOAD = 2
-    """All of a gang or a job; where it has surplus candidates, all but these, and then these go with it."""
+    """All of a gang or a job. If it has surplus candidates, all but these; an eviction then includes them."""
 
 
 class Held(NamedTuple):
-    """Room that so many pods of one shape have on a node."""
+    """The room of several pods of one shape on a node."""
 
     node: str
     requests: Requests
@@ -37,15 +37,21 @@ class Held(NamedTuple):
 class Candidate:
     """A possible victim: a workload, its surplus or a pod that has room. Times are in seconds since the epoch.
 
-    ``name`` is unique; people read it. ``workload``: of a surplus, the name of the candidate that is the rest of it.
-    ``turn``: of a surplus, how many others of its workload go first where they cost as much.
-    ``claims``: the room that comes free when it is gone. ``pods``: those of its pods that others may demand something
-    of; needed only where the preemptor or they have anti-affinity, spread or host ports. ``created``: its age.
-    ``started``: since when it runs, None if it has yet to start. ``checkpointed``: when it last wrote a checkpoint.
-    ``queue``: its ClusterQueue; empty without queues. ``usage``: the quota that comes free. ``past``: what its
-    LocalQueue has used, where that counts. ``budgets``: PodDisruptionBudgets by name, with how many of its pods each of
-    them counts. ``evictions``: how often it was evicted in the last hour. ``min_runtime_s``: how long its author wants
-    it to run at least, None where only the settings say. ``protected``: why it may not be evicted at all, or empty.
+    ``name``: unique, and shown to people.
+    ``created``: its age decides between equal candidates.
+    ``claims``: the room that its eviction frees.
+    ``started``: when it began to run; None if it has yet to start.
+    ``checkpointed``: when it last wrote a checkpoint.
+    ``workload``: for a surplus, the name of the candidate that is the rest of its workload.
+    ``turn``: for a surplus, how many others of its workload with the same cost go first.
+    ``pods``: its pods, if the preemptor or they have anti-affinity, spread or host ports; else they are not needed.
+    ``queue``: its ClusterQueue; empty without queues.
+    ``usage``: the quota that its eviction frees.
+    ``past``: the past use of its LocalQueue, if that counts.
+    ``budgets``: PodDisruptionBudgets by name, each with the number of its pods that it covers.
+    ``evictions``: how often it was evicted in the last hour.
+    ``min_runtime_s``: how long its author wants it to run at least; None: only the settings count.
+    ``protected``: why it may not be evicted at all, or empty.
     ``queue_priority``: candidates in queues of a higher one go later, whatever their own priority is.
     """
 
@@ -70,17 +76,17 @@ class Candidate:
 
     @property
     def standing(self) -> int:
-        """The lower goes first: the priority of its queue, then its own. Both have 32 bits."""
+        """The priority of its queue, then its own; the lowest goes first. Both have 32 bits."""
         return (self.queue_priority << 32) + self.priority
 
     @cached_property
     def devices(self) -> int:
-        """GPUs and other extended resources that it has."""
+        """The number of its GPUs and other extended resources."""
         return sum(held.pods * count_devices(held.requests) for held in self.claims)
 
     @cached_property
     def size(self) -> tuple[int, int, int]:
-        """Devices, cpu and memory that it has; the quota that it uses where it has no room."""
+        """The devices, cpu and memory that it has; without room the quota that it uses."""
         held = [(name, one.pods * much) for one in self.claims for name, much in one.requests]
         amounts = held or [(name, much) for (_, name), much in self.usage.items()]
         cpu, memory = (sum(much for name, much in amounts if name == kind) for kind in ("cpu", "memory"))
@@ -95,10 +101,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A workload without room. ``pods``, ``needed``, ``caps`` and ``beside`` are those of ``policies.placement.place``.
+    """A workload without room.
 
-    ``preempts``: False for a PriorityClass with ``preemptionPolicy: Never``. ``since``: when it came into its queue.
-    ``usage``: the quota that it will use with the flavors that were looked at for it.
+    ``pods``, ``needed``, ``caps``, ``beside``: as in ``policies.placement.place``.
+    ``preempts``: False for a PriorityClass with ``preemptionPolicy: Never``.
+    ``since``: when it entered its queue.
+    ``usage``: the quota that it will use with the flavors that were chosen for it.
     """
 
     name: str
@@ -115,10 +123,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What protects those who run. ``now`` is in seconds since the epoch.
+    """The protection of running workloads.
 
-    ``min_runtime_s``: nobody is evicted who has run for less. ``evictions_per_hour``: nor who was evicted so often in
-    the last hour; None for no limit. ``budgets``: how many more pods each PodDisruptionBudget lets go, by name.
+    ``now``: seconds since the epoch.
+    ``min_runtime_s``: a workload that has run for less is not evicted.
+    ``evictions_per_hour``: nor is one that was evicted this often in the last hour; None: no limit.
+    ``budgets``: how many more pods each PodDisruptionBudget releases, by name.
     """
 
     now: float = 0.0

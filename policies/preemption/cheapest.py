@@ -1,6 +1,6 @@
-"""Choose the candidates whose eviction costs least, as far as that can be found out.
+"""Choose the candidates whose eviction costs least, as far as the effort allows.
 
-``Costed`` is the order of preference. A ``VictimSet`` is tried in a statement. It says whether the preemptor has all
+``Costed`` is the order of preference. A ``VictimSet`` is tried in a statement. It tells whether the preemptor has all
 that it needs when these candidates are gone.
 """
 
@@ -18,21 +18,25 @@ from policies.steps import Steps, metered
 
 HOUR_S = 3600
 _MOST_USED = 1 << 62
-"""A LocalQueue whose weight is 0 has used without bound."""
+"""The bound for past use; a LocalQueue of weight 0 has used infinitely much."""
 
 Level = tuple[int, int, int]
-"""A priority, with that of the queue; how many device-hours victims of it lose, rounded down; and how many they are."""
+"""A priority with that of the queue, the device-hours that its victims lose, rounded down, and their number."""
 Size = tuple[int, int, int]
 """Devices, cpu and memory."""
 Cost = tuple[int, tuple[Level, ...], int, int, int, int, Size, int, tuple[str, ...]]
-"""Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
-highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
-ages in seconds, added up, then how long they have run; how much they have; their turns in their workloads; the names.
-Where the ages are compared, both have the same number of victims, so the time of day does not matter."""
+"""The cost of a set of victims, compared as a tuple; the smaller one is better.
+
+In order: the highest unit; the loss at each priority, the highest first; the past use of their LocalQueues, negated;
+the number of domains that are broken without need; the sum of ages in seconds, then of running times; their sizes;
+their turns in their workloads; their names. Ages are only compared between sets of the same size, so the time of day
+does not matter.
+"""
 
 
 class Costed:
-    """A candidate, with what its eviction costs at one moment. ``domains``: of the nearest level, where it has room."""
+    """A candidate with the cost of its eviction at one moment. ``domains``: those of the nearest level with its
+    room."""
 
     def __init__(self, candidate: Candidate, now: float, snapshot: Snapshot) -> None:
         self.candidate = candidate
@@ -57,17 +61,17 @@ class Costed:
 
     @property
     def value(self) -> tuple[int, int, int, int, int, int, Size, int, str]:
-        """The order in which candidates are given up, each seen alone."""
+        """The order in which single candidates are given up."""
         return self.priority, self.unit, self.hours, *self.merit, self.name
 
     @property
     def merit(self) -> tuple[int, int, int, Size, int]:
-        """The key that decides between two candidates that lose equally much, each seen alone."""
+        """The key that decides between two candidates with equal loss."""
         return -self.past, self.age, self.run, self.size, self.turn
 
 
 def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
-    """What it costs to evict all of them. ``home``: domains that the preemptor is to be in; these are needed."""
+    """The cost of evicting all of them. ``home``: domains that the preemptor needs anyway."""
     broken: set[int] = set()
     for one in gone:
         broken |= one.domains
@@ -89,7 +93,7 @@ def _added(sizes: Sequence[Size]) -> Size:
 
 
 def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:
-    """What each priority loses, the highest first."""
+    """The loss at each priority, the highest first."""
     sums: dict[int, tuple[int, int]] = {}
     for one in gone:
         hours, count = sums.get(one.priority, (0, 0))
@@ -98,51 +102,52 @@ def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:
 
 
 class Room(Protocol):
-    """Whether the preemptor has a node for each member, as candidates go and come back, by number."""
+    """Tells whether each member has a node, as candidates go and come back. Candidates are named by their numbers."""
 
     def recount(self, number: int) -> None:
-        """The room of this candidate is free now, or is taken again."""
+        """Take note that the room of this candidate is free now, or is taken again."""
         ...
 
     def fits(self, gone: Collection[int]) -> Steps[bool]: ...
 
 
 class Rules(Protocol):
-    """Who may go beside those that go already, and whether that is enough, nodes apart."""
+    """Decides who may be evicted in addition to the victims so far, and whether that is enough apart from nodes."""
 
     def may(self, candidate: Candidate) -> bool:
-        """Whether it may go now."""
+        """Whether the candidate may be evicted now."""
         ...
 
     def evict(self, candidate: Candidate) -> None:
-        """Give its quota back in the statement."""
+        """Count the candidate as evicted, and give its quota back in the statement."""
         ...
 
     def restore(self, candidate: Candidate) -> None:
-        """Undo ``evict`` out of turn."""
+        """Undo ``evict`` in any order."""
         ...
 
     def enough(self) -> bool:
-        """Whether all is free that the preemptor needs beside nodes."""
+        """Whether all is free that the preemptor needs apart from nodes."""
         ...
 
     def lack(self) -> str:
-        """What of it is not, for people; empty if all is."""
+        """The part that is still lacking, for people; empty if none is."""
         ...
 
     def helps(self, candidate: Candidate) -> bool:
-        """Whether its eviction frees some of that."""
+        """Whether the candidate's eviction frees a part of that."""
         ...
 
     def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
-        """By which rule each of those that are gone may go, by name; None if they may not go together."""
+        """The rule for each victim, by name; None if they may not go together."""
         ...
 
 
 class VictimSet:
-    """The candidates that are taken as gone. Numbers are those of the ``options``.
+    """The candidates that are evicted for trial. Numbers are those of the ``options``.
 
-    It changes the ``statement``: when the statement drops a block, the set is again what it was before that.
+    The set changes the ``statement``. When the statement drops a block, the set is again as it was before.
+
     ``freed``: the rows and amounts that each candidate frees.
     """
 
@@ -166,7 +171,7 @@ class VictimSet:
             for at, one in enumerate(options)
             if one.unit is Unit.SURPLUS and one.candidate.workload in rest
         }
-        """Of a surplus: the rest of its workload. It does not stay when that goes."""
+        """The number of the rest of the workload for each surplus. If the rest goes, the surplus goes, too."""
         self._surplus: dict[int, list[int]] = {}
         for at, whole in self.rest.items():
             self._surplus.setdefault(whole, []).append(at)
@@ -175,7 +180,7 @@ class VictimSet:
         return self._rules.may(self.options[number].candidate)
 
     def evict(self, number: int) -> None:
-        """Take a candidate as gone, with its surplus."""
+        """Evict a candidate for trial, with its surplus."""
         for at in (*self._surplus.get(number, ()), number):
             if at not in self.gone:
                 self.gone[at] = None
@@ -185,7 +190,8 @@ class VictimSet:
                 self._rules.evict(self.options[at].candidate)
 
     def restore(self, number: int) -> bool:
-        """Take a candidate as there again. Returns whether it can be: it cannot without the rest of its workload."""
+        """Restore a candidate. Returns whether that is possible: it is not while the rest of its workload is
+        evicted."""
         if number not in self.gone or self.rest.get(number) in self.gone:
             return False
         del self.gone[number]
@@ -196,18 +202,18 @@ class VictimSet:
         return True
 
     def fits(self) -> Steps[bool]:
-        """Whether the preemptor has all that it needs. Who may go is not asked here."""
+        """Whether the preemptor has all that it needs. The rules about victims are not checked here."""
         return self._rules.enough() and (yield from self._room.fits(self.gone))
 
     def allowed(self) -> bool:
-        """Whether those that are gone may go together."""
+        """Whether the victims may go together."""
         return self._rules.why([self.options[number].candidate for number in self.gone]) is not None
 
     def chosen(self) -> list[Costed]:
         return [self.options[number] for number in self.gone]
 
     def _move(self, number: int, change: Callable[[Rows, Amounts], None]) -> None:
-        # The statement undoes the last change first, so this counts again when the amounts are what they were.
+        # The statement undoes the last change first, so the recount comes when the amounts are as before.
         recount = partial(self._room.recount, number)
         self.statement.on_drop(recount)
         change(*self._freed[number])
@@ -215,18 +221,19 @@ class VictimSet:
 
 
 MOST_TO_COMPARE = 24
-"""Of up to so many candidates every choice is worth a look."""
+"""Up to this number of candidates every choice is compared."""
 EXCHANGES = 64
-"""How many exchanges of one victim for another are tried where there are more candidates."""
+"""The most exchanges of one victim for another that are tried with more candidates."""
 
 
 def cheapest(
     victims: VictimSet, orders: Iterable[Sequence[int]], home: Collection[int], effort: int
 ) -> Steps[list[Costed] | None]:
-    """The best that is found; None if nobody's eviction helps. In the end nobody is gone.
+    """The best choice that is found; None if no eviction helps. In the end no candidate is evicted.
 
-    ``orders`` in which candidates are given up are tried out, and of a few candidates every choice, as long as that
-    costs no more than the ``effort``, in units of ``policies.steps``. So of a few candidates it is the best there is.
+    ``orders``: in which candidates are given up; all are tried.
+    ``effort``: in units of ``policies.steps``, what may be spent on comparing every choice of a few candidates. Within
+    it the result is the best there is.
     """
     best: list[Costed] | None = None
     for order in orders:
@@ -243,8 +250,10 @@ def cheapest(
 
 
 def _in_order(victims: VictimSet, order: Sequence[int]) -> Steps[list[Costed] | None]:
-    """One after the other goes until there is room. Then whoever is not needed comes back, the last one first: so
-    nobody who comes late in the order goes where any number of those before it do."""
+    """Evict one candidate after another until there is room. Then restore all that are not needed, the last one first.
+
+    So no candidate is evicted that any number of earlier ones in the order can replace.
+    """
     fits, checks = False, 1
     for number in order:
         if number not in victims.gone and victims.may(number):
@@ -260,7 +269,7 @@ def _in_order(victims: VictimSet, order: Sequence[int]) -> Steps[list[Costed] | 
 
 
 def _restore_spare(victims: VictimSet, order: Sequence[int]) -> Steps[None]:
-    """Restore whoever is not needed. It is tried with several at once: most often most of them are not."""
+    """Restore victims that are not needed. Several are tried at once, since most often most of them are not needed."""
     at, block = 0, 1
     while at < len(order):
         with victims.statement.open():
@@ -276,7 +285,7 @@ def _restore_spare(victims: VictimSet, order: Sequence[int]) -> Steps[None]:
 def _exchanged(victims: VictimSet, best: list[Costed], home: Collection[int]) -> Steps[list[Costed]]:
     """Exchange victims for candidates that lose as much and are better to give up, as smaller ones are.
 
-    The victim that is given up last is exchanged first. Workloads with a surplus are left as they are.
+    The victim that is given up last is exchanged first. Workloads with a surplus are not exchanged.
     """
     options, left, price = victims.options, EXCHANGES, cost(best, home)
     fixed = {*victims.rest, *victims.rest.values()}
@@ -311,7 +320,7 @@ def _exchanged(victims: VictimSet, best: list[Costed], home: Collection[int]) ->
 
 
 class _Every:
-    """Every choice that may be better than the best so far. Without any of the rest there must be room."""
+    """Compares every choice that may be better than the best so far. With all candidates evicted there must be room."""
 
     def __init__(self, victims: VictimSet, best: list[Costed] | None, home: Collection[int], effort: int) -> None:
         self.best = best
@@ -331,7 +340,7 @@ class _Every:
             yield from self._from(0, [])
 
     def _from(self, at: int, chosen: list[Costed]) -> Steps[None]:
-        """All choices for those from this one on in the order; the ones before it are decided, the others are gone."""
+        """Try all choices for the candidates from this one on; earlier ones are decided, and later ones are evicted."""
         self._left -= 1
         if self._left < 0 or (self._cost is not None and levels_of(chosen) > self._cost[1]):
             return

@@ -1,7 +1,7 @@
 """Find where members of one shape could go if enough candidates went, the most promising domains first.
 
-Whether all of them have room is a sum over nodes, kept up to date by increments. Nothing is placed here. Where members
-are of several shapes, or demand something of other pods, ``victims.py`` asks the placement itself.
+Whether all members have room is a sum over nodes, which is updated step by step. Nothing is placed here. If members
+have several shapes, or demands on other pods, ``victims.py`` asks the placement itself.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from policies.preemption.freed import Freed, add
 from policies.steps import Steps
 
 _CHECK = 3
-"""What it costs to evict somebody, or to put it back, in units of ``policies.steps``."""
+"""The cost of evicting a candidate, or of restoring it, in units of ``policies.steps``."""
 
 
 def counted(roles: Sequence[Role]) -> bool:
-    """Whether sums tell all about these roles."""
+    """Whether sums are enough to decide about these roles."""
     return len(roles) == 1 and roles[0].relations is None
 
 
 class Ask:
-    """What one role asks for, and where it may go. ``lines`` of the snapshot are those that it asks for."""
+    """The request of one role, and where its members may go. ``lines``: the lines of the snapshot that it requests."""
 
     def __init__(self, role: Role, needed: int, caps: Sequence[Cap], snapshot: Snapshot) -> None:
-        """``role``: as it is with all candidates gone: where it has no room then it never has."""
+        """``role``: with the room that it has without any candidate; nodes without room then are never used."""
         demand = snapshot.demand(role.requests) or []
         self.lines = np.array([line for line, _ in demand], dtype=np.intp)
         self.demand = [(at, amount) for at, (_, amount) in enumerate(demand)]
@@ -50,21 +50,21 @@ class Ask:
         return None if self.rules.required is None else self.levels[self.rules.required]
 
     def room(self, free: Amounts, rows: Rows | slice = slice(None)) -> Counts:
-        """How many members each of these nodes takes. ``free``: the lines that are asked for, on these nodes."""
+        """How many members each of these nodes can take. ``free``: the requested lines on these nodes."""
         return np.minimum(slots(free, self.demand), self.most[rows])
 
     def free(self, rows: Rows) -> Amounts:
-        """What is free on these nodes now, of the lines that are asked for: a copy."""
+        """A copy of the requested lines that are free on these nodes now."""
         return self.snapshot.free[np.ix_(self.lines, rows)]
 
     def free_without(self, freed: Freed) -> Amounts:
-        """The same of all nodes, when these entries are free, too."""
+        """The requested lines that are free on all nodes once these entries are free, too."""
         free = self.snapshot.free[self.lines]
         add(free, freed)
         return free
 
     def by_domain(self, room: Counts) -> Counts:
-        """How many members each domain of the required level takes; in a list of one, the cluster where none is."""
+        """How many members each domain of the required level takes; without one, a list of one for the cluster."""
         if self.rules.required is not None:
             return whole(room, self.rules.slices, self.rules.required, self.levels)
         if self.rules.slice_size:
@@ -73,10 +73,10 @@ class Ask:
 
 
 class Counting:
-    """The nodes of one domain, as candidates go and come back. Numbers are those of the candidates in ``freed``."""
+    """The room in one domain, as candidates go and come back. Numbers are those of the candidates in ``freed``."""
 
     def __init__(self, ask: Ask, rows: Rows, freed: Mapping[int, tuple[Rows, Amounts]]) -> None:
-        """``rows`` in ascending order. ``freed``: entries of these alone."""
+        """``rows``: in ascending order. ``freed``: only entries of these rows."""
         self._ask = ask
         self._rows = rows
         self._room = ask.room(ask.free(rows), rows)
@@ -84,7 +84,7 @@ class Counting:
         self._of = {number: (np.searchsorted(rows, there), there) for number, (there, _) in freed.items()}
 
     def recount(self, number: int) -> None:
-        """The room of this candidate is free now, or is taken again."""
+        """Update the sums: the room of this candidate is free now, or is taken again."""
         if (known := self._of.get(number)) is None:
             return
         at, rows = known
@@ -93,7 +93,7 @@ class Counting:
         self._room[at] = room
 
     def fits(self, gone: Collection[int]) -> Steps[bool]:  # noqa: ARG002
-        """Whether as many as are needed have room now."""
+        """Whether as many members as needed have room now."""
         yield _CHECK
         if self._total < self._ask.needed or not self._ask.rules.slices:
             return self._total >= self._ask.needed
@@ -104,11 +104,14 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``rows``: the nodes of a domain that may be used. ``freed``: what each candidate frees there, by number.
+    """A domain, or the cluster, that can be made to hold all members.
 
-    ``gains``: for how many members less there is room if it alone stays. ``home``: the domains of the nearest level
-    that it consists of. ``beyond``: somebody of a higher priority than this has to go for it, and, as far as nodes
-    decide, nobody for another domain; None where no domain takes less.
+    ``rows``: its usable nodes.
+    ``freed``: the room that each candidate frees there, by number.
+    ``gains``: how many fewer members have room if only this candidate stays, by number.
+    ``home``: the domains of the nearest level inside it.
+    ``beyond``: another domain needs only victims up to this priority, as far as nodes decide; None if no domain needs
+    less.
     """
 
     rows: Rows
@@ -119,8 +122,10 @@ class Target:
 
 
 def targets(ask: Ask, options: Sequence[Costed], freed: Freed) -> Iterator[Target]:
-    """The cluster, or the domains of the required level that can be made to hold all: first those where the least would
-    be lost if candidates could be divided."""
+    """The cluster, or each domain of the required level that can be made to hold all members.
+
+    Domains with the least loss, if candidates could be divided, come first.
+    """
     usable = ask.most > 0
     freed = freed.at(np.flatnonzero(usable[freed.rows]))
     gains = _gains(ask, freed)
@@ -138,7 +143,7 @@ def targets(ask: Ask, options: Sequence[Costed], freed: Freed) -> Iterator[Targe
 
 
 def _gains(ask: Ask, freed: Freed) -> Counts:
-    """For each entry: how many members less have room there if it alone stays."""
+    """How many fewer members have room at each entry if only its candidate stays."""
     emptied = ask.free_without(freed)[:, freed.rows]
     return ask.room(emptied, freed.rows) - ask.room(emptied - freed.amounts, freed.rows)
 
@@ -153,22 +158,22 @@ def _target(
 
 
 class _Promise:
-    """What each domain of the required level would take, by priorities that go."""
+    """The loss that each domain of the required level would need, by the highest priority of its victims."""
 
     def __init__(self, ask: Ask, options: Sequence[Costed], freed: Freed) -> None:
         self._ask = ask
         self._freed = freed
         self._priorities = np.array([one.priority for one in options], dtype=np.int64)[freed.owners]
         self._hours = np.array([one.hours for one in options], dtype=np.int64)
-        # These decide, by candidate, between domains in which equally much is lost.
+        # Keys, by candidate, that decide between domains with equal loss.
         merits = [(-one.past, one.age, one.run, *one.size) for one in options]
         self._merits = np.array(merits, dtype=np.float64).reshape(len(options), -1).T
         self._steps = np.unique(self._priorities)
 
     def domains(self) -> Iterator[tuple[int, int | None]]:
-        """Domains by their codes, best first; with the highest priority that another one needs where that is lower."""
+        """Yield the codes of domains, best first, with the highest priority that another one needs if that is lower."""
         if not len(self._steps):
-            # Nobody has room that is of use: what it lacks is quota alone.
+            # No candidate has useful room: only quota is lacking.
             holding = np.flatnonzero(self._by_domain(self._ask.snapshot.free[self._ask.lines]) >= self._ask.needed)
             rank = self._ask.levels[self._ask.rules.required or 0].rank
             yield from ((code, None) for code in holding[np.argsort(rank[holding])].tolist())
@@ -182,8 +187,10 @@ class _Promise:
                     yield code, None if step == first else int(self._steps[first])
 
     def _lowest(self) -> int:
-        """The lowest priority up to which all have to go for some domain to hold all; the highest where that is not
-        enough."""
+        """The lowest priority such that some domain holds all members once all candidates up to it have gone.
+
+        The highest priority if even that is not enough.
+        """
         low, high = 0, len(self._steps) - 1
         while low < high:
             middle = (low + high) // 2
@@ -194,7 +201,7 @@ class _Promise:
         return low
 
     def _without(self, step: int) -> Amounts:
-        """What is free when everybody is gone up to that priority."""
+        """The free amounts once all candidates up to that priority have gone."""
         chosen = self._priorities <= self._steps[step] if step >= 0 else np.zeros(len(self._priorities), dtype=np.bool_)
         return self._ask.free_without(self._freed.at(np.flatnonzero(chosen)))
 
@@ -202,7 +209,8 @@ class _Promise:
         return self._ask.by_domain(self._ask.room(free))
 
     def _ordered(self, step: int) -> list[int]:
-        """Domains that hold all when everybody up to that priority is gone: where the least is lost of it."""
+        """Domains that hold all members without candidates up to that priority, those with the least loss at it
+        first."""
         level = self._ask.levels[self._ask.rules.required or 0]
         below = self._without(step - 1)
         lack = self._ask.needed - self._by_domain(below)
@@ -213,12 +221,14 @@ class _Promise:
         return found
 
     def _lost(self, step: int, below: Amounts, codes: Rows, lack: Counts) -> NDArray[np.float64]:
-        """The loss of each domain at that priority if candidates could be divided: hours, then candidates, then the
-        keys that decide where those are equal."""
+        """The loss of each domain at that priority if candidates could be divided.
+
+        Keys in order: hours, candidates, and the keys that decide between equal ones.
+        """
         freed = self._freed.at(np.flatnonzero(self._priorities == self._steps[step]))
         here = below[:, freed.rows]
         more = self._ask.room(here + freed.amounts, freed.rows) - self._ask.room(here, freed.rows)
-        # One number for each candidate in each domain.
+        # One number for each pair of a candidate and a domain.
         pairs, which = np.unique(codes[freed.rows] * len(self._hours) + freed.owners, return_inverse=True)
         gain = np.bincount(which, more, len(pairs))
         pairs, gain = pairs[gain > 0], gain[gain > 0]

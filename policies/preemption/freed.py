@@ -1,4 +1,4 @@
-"""The room that comes free when candidates go: who frees what on which node."""
+"""The room that is freed when candidates go, by candidate and node."""
 
 from __future__ import annotations
 
@@ -16,29 +16,32 @@ from policies.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """One entry for a candidate and a node. ``owners``: the number of the candidate, in order. ``amounts``: shape
-    ``(lines, entries)``, of some lines of the snapshot or of all."""
+    """An entry for each candidate on each node.
+
+    ``owners``: the numbers of the candidates, in ascending order.
+    ``amounts``: shape ``(lines, entries)``, for some lines of the snapshot or for all.
+    """
 
     owners: Rows
     rows: Rows
     amounts: Amounts
 
     def at(self, chosen: Rows) -> Freed:
-        """These entries alone."""
+        """Only these entries."""
         return Freed(self.owners[chosen], self.rows[chosen], self.amounts[:, chosen])
 
     def of_lines(self, lines: Rows) -> Freed:
-        """These lines alone."""
+        """Only these lines."""
         return Freed(self.owners, self.rows, self.amounts[lines])
 
     def among(self, numbers: Sequence[int]) -> Freed:
-        """What these candidates free, in ascending order; they are numbered anew."""
+        """Only the entries of these candidates, which are numbered again. ``numbers``: in ascending order."""
         known = np.array(numbers, dtype=np.intp)
         some = self.at(np.flatnonzero(np.isin(self.owners, known)))
         return Freed(np.searchsorted(known, some.owners), some.rows, some.amounts)
 
     def by_node(self) -> tuple[Rows, Amounts]:
-        """What all of them free together, once for each node."""
+        """The sum over all candidates, once for each node."""
         order = np.argsort(self.rows, kind="stable")
         starts = np.flatnonzero(np.diff(self.rows[order], prepend=-1))
         if not len(starts):
@@ -56,7 +59,7 @@ class Freed:
 
 
 def leave_out(statement: Statement, gone: Sequence[Candidate], freed: Freed) -> None:
-    """Show the nodes without these candidates. ``freed``: by them, of all lines."""
+    """Show the nodes without these candidates. ``freed``: their room, in all lines."""
     statement.add(*freed.by_node())
     hide(statement, gone)
 
@@ -68,13 +71,13 @@ def hide(statement: Statement, gone: Iterable[Candidate]) -> None:
 
 
 def add(free: Amounts, freed: Freed) -> None:
-    """All entries to what is free on all nodes."""
+    """Add all entries to the free amounts of all nodes."""
     for line, amounts in zip(free, freed.amounts, strict=True):
         np.add.at(line, freed.rows, amounts)
 
 
 def freed_by(candidates: Sequence[Candidate], snapshot: Snapshot) -> Freed:
-    """What each of them frees, once for each node. Claims on nodes that the snapshot does not know free nothing."""
+    """The room that each candidate frees, once for each node. Claims on unknown nodes free nothing."""
     shapes: dict[Requests, int] = {}
     entries = [
         (number, row, shapes.setdefault(held.requests, len(shapes)), held.pods)
@@ -92,7 +95,7 @@ def freed_by(candidates: Sequence[Candidate], snapshot: Snapshot) -> Freed:
 
 
 def _once(owners: Rows, rows: Rows, amounts: Amounts) -> Freed:
-    """Entries of one candidate on one node are added up."""
+    """Add up the entries of one candidate on one node."""
     order = np.lexsort((rows, owners))
     owners, rows, amounts = owners[order], rows[order], amounts[:, order]
     new = (np.diff(owners, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)

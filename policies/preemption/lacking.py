@@ -1,4 +1,4 @@
-"""The quota that is contested because nodes lack the resource, for each candidate. What quota lacks is, too."""
+"""The contested quota of each candidate: the quota that is lacking, and the quota for resources that nodes lack."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from policies.steps import Steps
 
 Contested = tuple[FlavorResource, ...]
 OnNodes = Mapping[str, Contested]
-"""The contested quota by the name of the candidate. One without an entry has no room that the preemptor could use."""
+"""The contested quota by candidate name. A candidate without an entry has no room that the preemptor could use."""
 
 
 def lacking_on_nodes(
     request: Request, statement: Statement, candidates: Sequence[Candidate], freed: Freed
 ) -> Steps[OnNodes]:
-    """Find what the request wants of quota and of nodes that lack it.
+    """Find the part of the request's quota for which nodes lack the resource.
 
-    A node lacks a resource if its free amount would not do for as many members as it would hold without candidates. A
-    resource without quota cannot be borrowed: a candidate that has some where that is lacking counts as using all the
-    quota that the request wants. The same holds where members demand something of other pods. ``freed``: by the
-    candidates, in their order, of all lines.
+    A node lacks a resource if its free amount is not enough for as many members as it would hold without candidates. A
+    resource without quota cannot be borrowed. So a candidate that has some of it on such a node counts as a user of all
+    the quota that the request wants. The same holds if members have demands on other pods.
+
+    ``freed``: the room of the candidates, in their order, in all lines.
     """
     wanted = tuple(what for what, amount in request.usage.items() if amount)
     with statement.open():
@@ -52,7 +53,7 @@ def lacking_on_nodes(
 
 
 def _asked(roles: Sequence[Role], emptied: Snapshot) -> Amounts:
-    """How much of each line members would ask for on each node, if each role had as many there as it could."""
+    """The amount of each line on each node if each role had as many members there as it could."""
     asked: NDArray[np.int64] = np.zeros_like(emptied.free)
     for role in roles:
         here = np.minimum(role.room, role.count)

@@ -1,4 +1,4 @@
-"""Who may be evicted where queues lend each other quota, and whether the quota that is lacking is free then.
+"""Decide who may be evicted where queues lend quota to each other, and whether the lacking quota is free then.
 
 The rules are those of Kueue's preemption inside a ClusterQueue and a cohort, and of its fair sharing (``pkg/scheduler/
 preemption`` at ff69552e79). The rule of saturation is that of KAI's reclaim.
@@ -24,10 +24,13 @@ from policies.words import amount, listed
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """``queues``: by name. ``fair``: the strategies of fair sharing, tried in this order; none without it.
+    """The queues and their rules.
 
-    ``saturation``: a queue that uses more than it has may not evict for another one of which it would use that many
-    times as much as the other does, by what each of them has; None for no such rule.
+    ``queues``: by name.
+    ``fair``: the strategies of fair sharing, tried in this order; empty without fair sharing.
+    ``saturation``: None for no such rule. Let the ratio of a queue be its use divided by its quota. A queue that uses
+    more than its quota may not evict for another queue if its ratio would be at least the other's ratio divided by
+    this.
     """
 
     queues: Mapping[str, ClusterQueue]
@@ -36,10 +39,12 @@ class Queues:
 
 
 class Reclaim:
-    """One attempt: ``borrowing``, or so that its queue does not borrow in the end; or by strategies of fair sharing.
+    """The rules of one attempt.
 
-    ``statement``: what the attempt changes. Its tree has the usage of all candidates, and not that of the request.
-    ``on_nodes``: what nodes lack for the request, of the room that each candidate has, by its name.
+    ``statement``: changed by the attempt. Its tree has the usage of all candidates, and not that of the request.
+    ``on_nodes``: the quota of resources that nodes lack, by candidate name.
+    ``borrowing``: whether the queue may borrow in the end.
+    ``fair``: the strategies of fair sharing for this attempt.
     """
 
     def __init__(
@@ -68,48 +73,48 @@ class Reclaim:
         self._on_nodes = on_nodes
         self._advantaged = dict(self._advantages())
         self._known: dict[tuple[object, ...], Why | None] = {}
-        """The rule by which one of that queue, priority, usage and use on nodes may go beside those that go already."""
+        """The known rule of ``may`` for candidates of the same queue, priority, usage and use on nodes."""
         self._distances: dict[str, int] = {}
 
     def may(self, candidate: Candidate) -> bool:
-        """Whether it may go beside those that go already."""
+        """Whether the candidate may be evicted in addition to the victims so far."""
         return self._budgets.may(candidate) and self._why(candidate) is not None
 
     def evict(self, candidate: Candidate) -> None:
-        """Give its quota back in the statement."""
+        """Count the candidate as evicted, and give its quota back in the statement."""
         self._budgets.evict(candidate)
         self._forget_rules()
         self._statement.give_back(candidate.queue, candidate.usage)
 
     def restore(self, candidate: Candidate) -> None:
-        """Undo ``evict`` out of turn."""
+        """Undo ``evict`` in any order."""
         self._budgets.restore(candidate)
         self._forget_rules()
         self._statement.use(candidate.queue, candidate.usage)
 
     def helps(self, candidate: Candidate) -> bool:
-        """Whether its eviction frees quota that is lacking, or, in its own queue, lets others be evicted after it."""
+        """Whether its eviction frees lacking quota, or, in the request's own queue, lets others be evicted after it."""
         if not self._contests(candidate):
             return False
         asked = self._contested if self._fair else self._wanted
         return not self.enough() or (candidate.queue == self._request.queue and not self._within_own(asked))
 
     def enough(self) -> bool:
-        """Whether the quota is there; without ``borrowing``, of its own."""
+        """Whether the quota is available; without ``borrowing``, as the queue's own."""
         if self._tree.lacks(self._request.queue, self._request.usage):
             return False
         return self._borrowing or self._within_own(self._wanted)
 
     def lack(self) -> str:
-        """What of the quota is not there, for people; empty if all of it is."""
+        """The lacking quota, for people; empty if none is lacking."""
         lacks = self._tree.lacks(self._request.queue, self._request.usage)
         said = listed(f"{amount(what[1], much, up=True)} of flavor {what[0]}" for what, much in sorted(lacks.items()))
         return f"queue {self._request.queue} lacks {said}" if said else ""
 
     def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
-        """By which rule each of those that are gone may go, one after the other, by name; None if they may not."""
-        # The nearest go first, which makes the share of the side of its own queue smaller. Who goes last is looked for
-        # first, then who goes before it: the more of a queue are there, the more of them may go.
+        """The rule by which each victim may be evicted, one after the other, by name; None if they may not."""
+        # The nearest go first, which lowers the share of the queue's own side. The last victim is searched first, then
+        # the one before it: the more candidates of a queue are present, the more of them may go.
         order = sorted(gone, key=lambda one: (self._distance(one), self._contended(one), one.name))
         left = order[::-1]
         found: list[tuple[str, Why]] = []
@@ -120,12 +125,14 @@ class Reclaim:
         return None if left else dict(reversed(found))
 
     def reaches(self, queue: str, *, alone: bool) -> bool:
-        """Whether somebody of that queue may go in the end, as far as that shows without a look at anybody. ``alone``:
-        nobody of its own queue may."""
+        """Whether a candidate of that queue may be evicted in the end, as far as the queues alone tell.
+
+        ``alone``: no candidate of the request's own queue may be evicted.
+        """
         if (theirs := self._tree.queues[queue]) is self._own:
             return not alone
         near, far = self._where_they_part(theirs)
-        # As others go, no other queue comes to borrow more, nor its share to be larger.
+        # As others go, no other queue starts to borrow more, and its share does not grow.
         asked = self._wanted if self._request.pods else self._contested
         if not (borrowed := [what for what in asked if _all_borrow(theirs, far, what)]):
             return False
@@ -136,7 +143,7 @@ class Reclaim:
         return self._share_with_wanted(near) <= share_of(far).rank
 
     def _may_go_last(self, candidate: Candidate) -> bool:
-        """Restore a candidate if it may be the last to go, after all that are gone. Returns whether it may."""
+        """Restore a candidate if it may be the last of the victims to go. Returns whether it may."""
         with self._statement.open():
             self.restore(candidate)
             if may := self.may(candidate):
@@ -148,7 +155,7 @@ class Reclaim:
         self._statement.on_drop(self._known.clear)
 
     def _distance(self, candidate: Candidate) -> int:
-        """How many steps it is from its own queue to the nearest cohort that both are in; 0 in its own queue."""
+        """The number of steps from the request's queue to the nearest common cohort; 0 in its own queue."""
         name = candidate.queue
         if name not in self._distances:
             theirs = self._tree.queues.get(name, self._own)
@@ -160,10 +167,10 @@ class Reclaim:
         if not candidate.queue:
             return Why.PRIORITY
         if candidate.queue == self._request.queue:
-            # Where nodes do not matter, whoever uses nothing that is contested would only make the share of its own
-            # queue smaller. In Kueue it is no candidate.
+            # If nodes do not matter, a candidate that uses no contested quota would only lower the share of its own
+            # queue. In Kueue it is no candidate.
             return Why.IN_QUEUE if self._request.pods or self._contests(candidate) else None
-        # Most candidates are like others, and most often nothing has changed since these were asked about.
+        # Most candidates are like others, and most often nothing has changed since those were checked.
         alike = candidate.queue, candidate.priority, tuple(candidate.usage.items()), self._on_nodes.get(candidate.name)
         if alike not in self._known:
             self._known[alike] = self._by_quota(candidate)
@@ -178,8 +185,10 @@ class Reclaim:
         return self._by_share(candidate, near, far, contested) if self._fair else self._by_priority(candidate, near)
 
     def _contested_by(self, candidate: Candidate) -> Contested:
-        """The quota that is lacking, and that of what nodes lack where the candidate has room. Without pods, all that
-        is wanted if quota lacks nothing."""
+        """The lacking quota, and that of resources that nodes lack where the candidate has room.
+
+        For a request without pods all wanted quota, if none is lacking.
+        """
         if not self._request.pods:
             return self._contested
         return (*self._lacked, *self._on_nodes.get(candidate.name, ()))
@@ -188,11 +197,12 @@ class Reclaim:
         return self._contended(candidate) > 0
 
     def _contended(self, candidate: Candidate) -> int:
-        """How much it uses of what is contested."""
+        """The amount of contested quota that the candidate uses."""
         return sum(candidate.usage.get(what, 0) for what in self._contested)
 
     def _where_they_part(self, theirs: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
-        """Below the nearest cohort that both queues are in: the node that is above its own queue, and the other's."""
+        """The two children of the nearest common cohort: the one on the request's side, and the one on the other's
+        side."""
         ours = list(self._own.path())
         for far in theirs.path():
             for near in ours:
@@ -201,7 +211,7 @@ class Reclaim:
         raise ValueError(f"queues {self._own.name} and {theirs.name} are in no cohort together")
 
     def _borrows(self, candidate: Candidate, theirs: QuotaNode, far: QuotaNode, contested: Contested) -> bool:
-        """Whether all from its queue up to where they part borrow something that is contested, and that it uses."""
+        """Whether all nodes from its queue up to the common cohort borrow some contested quota that it uses."""
         used = (what for what in contested if candidate.usage.get(what))
         return any(_all_borrow(theirs, far, what) for what in used)
 
@@ -229,7 +239,7 @@ class Reclaim:
             return share_of(near).rank
 
     def _saturated(self, near: QuotaNode, far: QuotaNode, contested: Contested) -> bool:
-        """Whether its side would use more than it has, and about as many times that as the other side does."""
+        """Whether the own side would use more than its quota, and too much of it in proportion to the other side."""
         if self._saturation is None:
             return False
         for what in contested:
@@ -240,13 +250,17 @@ class Reclaim:
         return False
 
     def _within_own(self, asked: Iterable[FlavorResource]) -> bool:
-        """Whether it borrows none of that. With fair sharing it may borrow what is free beside what it takes back, as
-        in Kueue."""
+        """Whether the queue borrows none of that quota.
+
+        With fair sharing it may borrow free quota in addition to the quota that it reclaims, as in Kueue.
+        """
         return all(not self._own.borrows(what, self._wanted[what]) for what in asked)
 
     def _advantages(self) -> Iterator[tuple[tuple[str, bool], bool]]:
-        """For its queue and each cohort above: whether it, or one below, has of its own all that is asked for: also
-        what is free, else the queue would borrow that in the end."""
+        """Whether the request's queue, and each cohort above it, has the requested quota of its own, or one below it.
+
+        Free quota is required, too; else the queue would borrow in the end.
+        """
         found, rest = False, dict(self._wanted)
         for node in self._own.path():
             found = found or all(not node.borrows(what, amount) for what, amount in rest.items())
@@ -255,7 +269,7 @@ class Reclaim:
 
 
 def _all_borrow(theirs: QuotaNode, far: QuotaNode, what: FlavorResource) -> bool:
-    """All from a queue up to where both part."""
+    """Whether all nodes from a queue up to ``far`` borrow."""
     for node in theirs.path():
         if not node.borrows(what):
             return False
@@ -267,7 +281,7 @@ def _all_borrow(theirs: QuotaNode, far: QuotaNode, what: FlavorResource) -> bool
 def attempts(
     request: Request, statement: Statement, queues: Queues, limits: Limits, on_nodes: OnNodes
 ) -> list[list[Reclaim]]:
-    """Of the first ones that find anybody the cheapest is taken."""
+    """The rules of each attempt. Of the first list in which an attempt finds victims the cheapest is taken."""
     begin = partial(Reclaim, request, statement, queues, limits, on_nodes)
     if queues.fair:
         return [[begin(fair=queues.fair[: at + 1])] for at in range(len(queues.fair))]

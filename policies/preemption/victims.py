@@ -1,6 +1,6 @@
-"""search(): choose who is evicted for a workload, such that all of it fits afterwards.
+"""Choose the victims for a workload such that all of it fits afterwards.
 
-Victims are looked for in each domain that can be made to hold the whole plan.
+Victims are searched in each domain that can be made to hold the whole plan.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from policies.steps import BUDGET, Steps, finish, metered
 from policies.words import listed, many
 
 DOMAINS = 24
-"""In so many domains, those where the least seems to be lost, the cheapest victims are looked for."""
+"""The most domains that are searched for the cheapest victims, those with the least expected loss first."""
 _EFFORT = 4_000
-"""What may be spent on comparing every choice of a few candidates by sums, in units of ``policies.steps``. Where
-members are placed anew for each question that takes longer, and ``BUDGET`` counts."""
+"""The effort for comparing every choice of a few candidates by sums, in units of ``policies.steps``.
+
+If each question takes a placement of all members, ``BUDGET`` is the limit instead.
+"""
 
 
 _NOBODY = "nobody may be evicted"
@@ -38,8 +40,13 @@ _NOBODY = "nobody may be evicted"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``victims`` by name; nobody if there is room already. ``why``: the rule by which each of them may be evicted, by
-    name. ``nodes``: the plan that fits once they are gone, from the UID of a pod to its node. ``text``: for people."""
+    """The victims of a workload.
+
+    ``victims``: by name; empty if there is room already.
+    ``why``: the rule by which each victim may be evicted, by name.
+    ``nodes``: the plan that fits once they are gone, from the UID of a pod to its node.
+    ``text``: for people.
+    """
 
     victims: tuple[Candidate, ...]
     why: Mapping[str, Why]
@@ -49,8 +56,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nobody's eviction would help. ``why``: for people. ``nobody``: no candidate may be evicted. ``beside``: what is
-    to be said then where it is known what room is lacking; empty if that is ``text``."""
+    """No eviction would help.
+
+    ``why``: for people.
+    ``nobody``: no candidate may be evicted.
+    ``beside``: the text to add where the lack of room is already explained; empty: use ``text``.
+    """
 
     why: str
     nobody: bool = False
@@ -69,7 +80,7 @@ def search(
     policies: Policies = OURS,
     queues: Queues | None = None,
 ) -> Choice | Refusal:
-    """``searching``, done at once. The statement is left as it was."""
+    """Run ``searching`` at once. The statement stays unchanged."""
     with statement.open():
         return finish(searching(request, statement, candidates, limits, policies, queues))
 
@@ -82,12 +93,11 @@ def searching(
     policies: Policies = OURS,
     queues: Queues | None = None,
 ) -> Steps[Choice | Refusal]:
-    """Return the victims that cost least (``Costed``), and the plan that fits when they are gone: nodes and, with
-    ``queues``, quota. The search tries evictions in the statement, whose quota tree has the usage of all candidates in
-    it, and not that of the request.
+    """Return the victims with the least cost (``Costed``), and the plan that fits once they are gone.
 
-    Of a few candidates, and members of one shape, the choice is the best there is. Of many it is a good one, and nobody
-    is in it who need not be.
+    The plan has nodes and, with ``queues``, quota. The search tries evictions in the statement. Its quota tree has the
+    usage of all candidates, and not that of the request. For a few candidates, and members of one shape, the choice is
+    the best there is. For many candidates it is a good one, without any unnecessary victim.
     """
     tree = statement.tree
     by_queue = queues if request.queue in tree.queues else None
@@ -124,7 +134,7 @@ def searching(
 
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
-    """By the first rules that allow any, the cheapest of those that stand side by side."""
+    """The cheapest victims by the first list of rules that allow any."""
     for some in rules:
         found = []
         for one in some:
@@ -146,7 +156,7 @@ def _near(found: Shortfall) -> str:
 
 
 def _lacking(rules: Sequence[Sequence[Rules]], options: Sequence[Costed]) -> str:
-    """What quota lacks when all of them are gone, in the last attempt of all; empty if it does not."""
+    """The quota that is lacking in the last attempt with all of these evicted; empty if none is."""
     last = rules[-1][0]
     for one in options:
         last.evict(one.candidate)
@@ -154,7 +164,7 @@ def _lacking(rules: Sequence[Sequence[Rules]], options: Sequence[Costed]) -> str
 
 
 def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: Mapping[str, ClusterQueue]) -> str:
-    """Whom a threshold keeps if the queue has to borrow in the end; empty if nobody."""
+    """Tell how many candidates a threshold protects if the queue has to borrow in the end; empty if none."""
     if (own := queues.get(request.queue)) is None or (threshold := own.preemption.threshold) is None:
         return ""
     others = [one.priority for one in candidates if one.queue != own.name]
@@ -166,7 +176,7 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
 
 
 def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], above: str, *, of_room: bool) -> Refusal:
-    """``of_room``: it lacks nodes, not quota."""
+    """The refusal for a request. ``of_room``: nodes are lacking, not quota."""
     if not request.preempts:
         return Refusal(f"the preemptionPolicy of its PriorityClass is Never{above}")
     those, others = f"the {many(count, 'candidate')} that may be evicted for it", _others(kept) + above
@@ -178,14 +188,14 @@ def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], a
 
 
 def _others(kept: Mapping[str, int]) -> str:
-    """Who may not be evicted, the most frequent reason first."""
+    """Tell who may not be evicted, the most frequent reason first."""
     most_first = sorted(kept.items(), key=lambda one: (-one[1], one[0]))
     said = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
     return f"; {said}" if said else ""
 
 
 def offered(statement: Statement, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
-    """Whether others alone go, and from how far away the queue borrows when all of them have gone."""
+    """Whether only workloads of other queues are evicted, and how far away the queue borrows once they are gone."""
     with statement.open():
         for victim in found.victims:
             statement.give_back(victim.queue, victim.usage)
@@ -196,7 +206,7 @@ def offered(statement: Statement, queue: str, usage: Usage, found: Choice) -> tu
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """By name, each with the rule by which it may be evicted; what they cost; and the plan once they are gone."""
+    """Victims by name, with the rule for each, their cost, and the plan once they are gone."""
 
     candidates: tuple[Candidate, ...]
     why: Mapping[str, Why]
@@ -205,7 +215,7 @@ class Victims:
 
 
 class Chooser:
-    """Whom to evict of a pool, in order of their names, of those who, if all of them went, would make room."""
+    """Chooses victims in a pool that makes room if all of it goes. The pool is in the order of names."""
 
     def __init__(
         self,
@@ -216,7 +226,7 @@ class Chooser:
         policies: Policies,
         rules: Rules,
     ) -> None:
-        """``freed``: what each of the pool frees, of all lines."""
+        """``freed``: the room that each candidate of the pool frees, in all lines."""
         self._request = request
         self._statement = statement
         self._pool = pool
@@ -227,7 +237,7 @@ class Chooser:
         self._helpers = {at for at, one in enumerate(pool) if rules.helps(one.candidate)}
 
     def best(self) -> Steps[Victims | None]:
-        """None if the rules forbid every choice."""
+        """The cheapest victims; None if the rules forbid every choice."""
         asked, statement = self._request, self._statement
         with statement.open():
             leave_out(statement, [one.candidate for one in self._pool], self._freed)
@@ -243,7 +253,7 @@ class Chooser:
         return None if gone is None else (yield from self._planned(cost(gone), gone))
 
     def _planned(self, price: Cost, gone: Sequence[Costed]) -> Steps[Victims | None]:
-        """With the plan; None if it does not fit after all."""
+        """Add the plan to victims; None if it does not fit after all."""
         names = {one.name for one in gone}
         numbers = [at for at, one in enumerate(self._pool) if one.name in names]
         candidates = tuple(self._pool[at].candidate for at in numbers)
@@ -255,7 +265,7 @@ class Chooser:
         return Victims(candidates, why, price, found.nodes) if why is not None and isinstance(found, Placed) else None
 
     def _by_counting(self, ask: Ask) -> Steps[tuple[Cost, list[Costed]] | None]:
-        """The cheapest of all domains, where sums tell where there is room."""
+        """The cheapest victims over all domains, if sums are enough to decide about room."""
         best: tuple[Cost, list[Costed]] | None = None
         effort = _EFFORT
         yield 50 + len(self._pool) // 4
@@ -269,7 +279,7 @@ class Chooser:
         return best
 
     def _inside(self, target: Target, ask: Ask, effort: int) -> Steps[list[Costed] | None]:
-        """The cheapest in one domain."""
+        """The cheapest victims for one domain."""
         numbers = self._concerned(target)
         options = [self._pool[number] for number in numbers]
         freed = {at: target.freed[number] for at, number in enumerate(numbers) if number in target.freed}
@@ -280,7 +290,8 @@ class Chooser:
         return (yield from cheapest(victims, _orders(options, gains), target.home, effort))
 
     def _concerned(self, target: Target) -> list[int]:
-        """Who has room in the domain; and who goes with them, or helps by what else it frees."""
+        """Candidates with room in the domain, candidates that go with them, and candidates that free other needed
+        things."""
         rests = {self._pool[number].name for number in target.freed if self._pool[number].unit is Unit.WORKLOAD}
         return [
             at
@@ -290,7 +301,7 @@ class Chooser:
 
 
 def _goes_no_higher(price: Cost, beyond: int | None) -> bool:
-    """Whether nobody above that priority goes. Somebody may have to for the sake of quota, whatever nodes decide."""
+    """Whether no victim has a priority above ``beyond``. A lack of quota may need one, whatever nodes decide."""
     levels = price[1]
     return beyond is not None and (not levels or levels[0][0] <= beyond)
 
@@ -298,7 +309,7 @@ def _goes_no_higher(price: Cost, beyond: int | None) -> bool:
 def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[int]]:
     """Yield two orders of giving candidates up: by value, and by the loss for each member that gets room.
 
-    In the second one the large ones go first, so that fewer go. Candidates whose room is of no use come last in both.
+    In the second one large candidates go first, so that fewer go. Candidates without useful room come last in both.
     """
     every = range(len(options))
     yield sorted(every, key=lambda at: (not gains[at], options[at].value))
@@ -317,7 +328,10 @@ def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[in
 
 
 class Placing:
-    """Numbers are those of the candidates, in their order. ``freed``: what each of them frees, of all lines."""
+    """Places the request without some candidates. Numbers are those of the candidates, in their order.
+
+    ``freed``: the room that each candidate frees, in all lines.
+    """
 
     def __init__(
         self,
@@ -334,23 +348,23 @@ class Placing:
         self._policies = policies
 
     def recount(self, number: int) -> None:
-        """Nothing is counted: the next look is at the statement."""
+        """Do nothing, since nothing is counted: ``fits`` looks at the statement."""
 
     def fits(self, gone: Collection[int]) -> Steps[bool]:
-        """Whether all have a node now that these are gone, whose room is free already."""
+        """Whether all members have a node now. The room of the evicted candidates is free already."""
         with self._statement.open():
             hide(self._statement, [self._candidates[number] for number in gone])
             found = yield from self._place()
         return isinstance(found, Placed)
 
     def plan(self, gone: Sequence[int]) -> Steps[Placed | Shortfall]:
-        """The plan without these, or what is lacking even so. Their numbers ascend."""
+        """The plan without these candidates, or what is lacking even so. Their numbers ascend."""
         with self._statement.open():
             leave_out(self._statement, [self._candidates[number] for number in gone], self._freed.among(gone))
             return (yield from self._place())
 
     def _place(self) -> Steps[Placed | Shortfall]:
-        """Nobody needs no nodes."""
+        """Place the request; a request without pods needs no nodes."""
         asked, view = self._request, self._statement.snapshot
         if not asked.pods:
             return Placed({})

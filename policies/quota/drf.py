@@ -1,7 +1,7 @@
-"""``drf``: whose turn it is by dominant resource fairness (Ghodsi et al., NSDI 2011).
+"""``drf``: order queues by dominant resource fairness (Ghodsi et al., NSDI 2011).
 
-A node's share is the largest part that it uses of all that its tree has of any resource, by its weight. Unlike fair
-sharing (``shares.py``) this counts what a queue uses of its own quota, too.
+The share of a node is the largest fraction that it uses of any resource in its tree, divided by its weight. Unlike fair
+sharing (``shares.py``) this also counts use of a queue's own quota.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from policies.quota.tree import QuotaNode, QuotaTree
 
 
 def dominant_share(node: QuotaNode, total: Mapping[str, int]) -> Share:
-    """In parts of one. ``total``: by resource; what there is none of counts for nothing."""
+    """The dominant share of a node, as a fraction of one.
+
+    ``total``: the tree's quota by resource; a resource with none is ignored.
+    """
     used = _used(node)
     parts = [Fraction(amount, total[resource]) for resource, amount in used.items() if total.get(resource)]
     return Share(max(parts, default=Fraction(0)), node.weight)
 
 
 def by_drf(tree: QuotaTree, _requested: Requested) -> Rank:
-    """The lowest dominant share first; then priority and age."""
+    """Rank by the lowest dominant share; then by priority and age."""
     totals = {root: everything(root) for root in dict.fromkeys(node.root for node in tree.queues.values())}
 
     def rank(node: QuotaNode, head: Head) -> tuple[tuple[bool, Fraction], int, float, str]:
@@ -32,7 +35,7 @@ def by_drf(tree: QuotaTree, _requested: Requested) -> Rank:
 
 
 def everything(node: QuotaNode) -> Counter[str]:
-    """All quota of a tree, by resource."""
+    """The sum of all quota in a tree, by resource."""
     total: Counter[str] = Counter()
     for (_, resource), quota in node.quotas.items():
         total[resource] += quota.nominal
@@ -42,7 +45,7 @@ def everything(node: QuotaNode) -> Counter[str]:
 
 
 def _used(node: QuotaNode) -> Counter[str]:
-    """What the queues below use, by resource."""
+    """The sum of the use of all queues below a node, by resource."""
     total: Counter[str] = Counter()
     if not node.is_cohort:
         for (_, resource), amount in node.used.items():

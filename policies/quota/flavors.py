@@ -1,6 +1,6 @@
-"""Choose the flavor of each podset and resource, say what keeps it from more, and give the next assignment.
+"""Choose the flavor of each podset and resource, explain what limits the choice, and give the next assignment.
 
-The rules are those of Kueue (``pkg/scheduler/flavorassigner`` at ff69552e79), with one difference on purpose: a flavor
+The rules are those of Kueue (``pkg/scheduler/flavorassigner`` at ff69552e79). One difference is on purpose: a flavor
 counts as fitting only if the workload can be placed on its nodes. Where the nodes of one assignment have no room,
 ``Choices`` gives the next one, in the order of the queue.
 """
@@ -32,8 +32,11 @@ from policies.quota.tree import QuotaTree
 
 
 def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
-    """Whether such a pod goes to nodes of the flavor. Of its selector and required affinity only what is said of labels
-    that the flavor has counts: the others are for the nodes to have. A term without such lets it in."""
+    """Whether a pod with this selection may use nodes of the flavor.
+
+    Of its selector and required affinity only the labels that the flavor has count; the nodes decide about other
+    labels. A term without such labels admits the pod.
+    """
     if not flavor.node_labels and not flavor.taints and selection.affinity != ():
         return True
     labels = flavor.node_labels
@@ -47,7 +50,7 @@ def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
 
 
 def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
-    """Why such a pod does not go to nodes of the flavor; empty if it does."""
+    """Explain why a pod with this selection may not use nodes of the flavor; empty if it may."""
     if suits(flavor, selection):
         return ""
     tolerant = Selection(tolerations=(*selection.tolerations, *flavor.tolerations))
@@ -63,39 +66,39 @@ def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
 
 _NO_NODES = "no node of it has room"
 _LOOKS = 64
-"""How often offers for one of several podsets are asked for, once their best flavors did not fit beside each other."""
+"""The most calls for offers while flavors of several podsets are combined, once the best ones do not fit together."""
 
 
 class Fit(IntEnum):
-    """How a request can be had, the better the higher."""
+    """How a request can be met; the higher, the better."""
 
     NONE = 0
-    """Not with any victims."""
+    """Not even with victims."""
     NO_CANDIDATES = 1
-    """Others use it, and none of them may be preempted."""
+    """Other workloads use the quota, and none of them may be preempted."""
     PREEMPT = 2
     RECLAIM = 3
-    """By preempting those alone who have borrowed it."""
+    """Preempting only workloads that have borrowed the quota is enough."""
     FITS = 4
 
 
 class Lack(IntEnum):
-    """What is said of a request that cannot be had, the graver the higher."""
+    """Why a request cannot be met; the higher, the graver."""
 
     NOTHING = 0
     NODES = 1
-    """There is quota, and no nodes."""
+    """The quota is enough, but the nodes are not."""
     QUOTA = 2
-    """Others use it."""
+    """Other workloads use the quota."""
     EXCEEDS = 3
-    """It is more than the queue can ever have."""
+    """The request is more than the queue can ever have."""
     NO_FLAVOR = 4
     """No flavor suits the pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one flavor offers to a podset: how it fits, from how far away it is borrowed, and what is lacking."""
+    """The offer of one flavor to a podset: how it fits, how far away the quota is borrowed, and what is lacking."""
 
     flavor: str
     fit: Fit
@@ -106,8 +109,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """``flavors``: by podset and resource. ``usage``: what it adds to its queue's. ``level``: the farthest borrowing.
-    ``text``: one sentence on what is lacking. ``counts``: how many pods of each podset, where they are not all."""
+    """The flavors of a workload.
+
+    ``flavors``: by podset and resource.
+    ``usage``: the amounts that it adds to the queue's usage.
+    ``level``: the farthest borrowing.
+    ``text``: one sentence about what is lacking.
+    ``counts``: the number of pods of each podset, if not all of them.
+    """
 
     fit: Fit
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -119,28 +128,32 @@ class Assignment:
 
 
 Places = Callable[[PodSetRequest, ResourceFlavor], str]
-"""Why the podset cannot be placed on the nodes of the flavor; empty if it can."""
+"""Explains why the podset cannot be placed on the nodes of the flavor; empty if it can."""
 Preempts = Callable[[ClusterQueue, FlavorResource, int], tuple[Fit, int]]
-"""What preempting gives to a queue for so much of one flavor and resource, and from how far away it borrows then."""
+"""Returns how preempting gives a queue this amount of a flavor and resource, and how far away it borrows then."""
 Later = Callable[[], AbstractContextManager[QuotaTree]]
-"""A block in which the tree is another one, or is changed; at its end nothing of that is left."""
+"""Opens a block in which the tree is another one, or is changed; all changes are undone at its end."""
 
 
 def no_place_needed(_podset: PodSetRequest, _flavor: ResourceFlavor) -> str:
-    """Quota alone decides."""
+    """Accept every podset: quota alone decides."""
     return ""
 
 
 def nobody(_queue: ClusterQueue, _what: FlavorResource, _amount: int) -> tuple[Fit, int]:
-    """Nobody may be preempted."""
+    """Find no victims: no workload may be preempted."""
     return Fit.NO_CANDIDATES, 0
 
 
 class Flavors:
-    """``flavors``: all that exist, by name. ``places``, ``preempts``: what the planner knows; by default every podset
-    can be placed, and nobody be preempted. ``fair``: queues are compared by their shares. ``later``: opens a block in
-    which the tree is as it will be when victims have gone and their preemptors have started. Quota is there if it is
-    there in both."""
+    """The choice of flavors for one workload.
+
+    ``flavors``: all existing ones, by name.
+    ``places``, ``preempts``: questions to the planner; by default every podset has room, and no workload is preempted.
+    ``fair``: whether queues are compared by their shares.
+    ``later``: opens a block in which the tree is as it will be once victims have gone and their preemptors have
+    started. Quota is available if it is so both now and later.
+    """
 
     def __init__(
         self,
@@ -160,9 +173,12 @@ class Flavors:
         self._fair = fair
 
     def assign(self, queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """A flavor for every resource of every podset. Resources that the queue does not cover are left out: whether
-        that is allowed is not asked here. Where the best flavors of the first podsets leave the others none, and no
-        preempting helps, other flavors are tried for all of them together."""
+        """Assign a flavor to every resource of every podset.
+
+        Resources that the queue does not cover are left out; the caller checks whether that is allowed. If the best
+        flavors of the first podsets leave none for the others, and preempting does not help, other flavors are tried
+        for all of them together.
+        """
         parts, offers, taken = parts_of(queue, podsets), list[Offer](), Counter[FlavorResource]()
         for part in parts:
             offers.append(self._best(queue, part, taken))
@@ -174,7 +190,7 @@ class Flavors:
         return _assigned(podsets, parts, offers)
 
     def _together(self, queue: ClusterQueue, parts: Sequence[Part]) -> list[Offer] | None:
-        """One for each part, all of which fit beside each other; None if none are found."""
+        """Offers, one for each part, that all fit beside each other; None if none are found."""
         looks = 0
 
         def fitting(at: int, taken: Counter[FlavorResource]) -> list[Offer] | None:
@@ -199,7 +215,7 @@ class Flavors:
         return None if hopeless else fitting(0, Counter())
 
     def _best(self, queue: ClusterQueue, part: Part, taken: Mapping[FlavorResource, int]) -> Offer:
-        """The one at which the search ends, else the best of all."""
+        """The offer at which the search may end, else the best of all."""
         best: Offer | None = None
         for offer in self._offers(queue, part, taken):
             if _is_enough(offer, queue.fungibility):
@@ -209,7 +225,7 @@ class Flavors:
         return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
 
     def _offers(self, queue: ClusterQueue, part: Part, taken: Mapping[FlavorResource, int]) -> Iterator[Offer]:
-        """Of each flavor in the order of the queue, one after another as they are asked for."""
+        """Yield the offer of each flavor, in the order of the queue, computed on demand."""
         for name, quotas in part.group.flavors:
             flavor = self._flavors.get(name)
             if flavor is None:
@@ -228,7 +244,7 @@ class Flavors:
         part: Part,
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
-        """The worst over its resources; then whether there are nodes."""
+        """The worst offer over the resources of a part; if that can be had, also whether nodes have room."""
         worst = Offer(flavor.name, Fit.FITS)
         for resource, amount in part.wanted.items():
             what = flavor.name, resource
@@ -262,13 +278,13 @@ class Flavors:
         return Offer(flavor, Fit.NONE, level, Lack.QUOTA, text)
 
     def _while_borrowing(self, queue: ClusterQueue) -> bool:
-        """Whether it may evict others and borrow then."""
+        """Whether the queue may borrow quota and evict others for it."""
         rules = queue.preemption
         return rules.borrow is not Evicts.NEVER or (self._fair and rules.reclaim is not Evicts.NEVER)
 
 
 def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[Part], offers: Sequence[Offer]) -> Assignment:
-    """``offers``: one for each part, the last one maybe NONE."""
+    """Turn offers into an assignment. ``offers``: one for each part; if the last one is NONE, later parts have none."""
     taken, worst = Counter[FlavorResource](), Offer("", Fit.FITS)
     chosen: dict[str, dict[str, str]] = {podset.name: {} for together in in_groups(podsets) for podset in together}
     for part, offer in zip(parts, offers, strict=False):
@@ -284,14 +300,14 @@ def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[Part], offers: S
 
 
 def _worst(one: Offer, other: Offer) -> Offer:
-    """The one that is harder to have, and the farther of both borrowings."""
+    """The offer that is harder to have, with the farther borrowing of both."""
     found = other if (other.fit, -other.lack) < (one.fit, -one.lack) else one
     level = max(one.level, other.level)
     return found if found.level == level else replace(found, level=level)
 
 
 def _is_enough(offer: Offer, rules: Fungibility) -> bool:
-    """Whether no other flavor is looked at after this one."""
+    """Whether the search for a flavor ends with this offer."""
     if offer.fit <= Fit.NO_CANDIDATES:
         return False
     if offer.fit < Fit.FITS and rules.when_can_preempt is Search.NEXT:
@@ -311,10 +327,12 @@ W = TypeVar("W")
 
 
 class Choices(Generic[W]):
-    """``refused``: by podset and flavor, why it is not to be chosen, in whatever form the caller says it; what is in it
-    from the start stays there.
-    ``preempts``: what preempting gives, where flavors will do that others have to give way for. ``fair``, ``later``: as
-    in ``Flavors``."""
+    """The assignments of a workload, one after another.
+
+    ``refused``: reasons by podset and flavor, in the caller's own form; entries given at the start are never removed.
+    ``preempts``: how preempting gives quota; with it, flavors that need victims are also accepted.
+    ``fair``, ``later``: as in ``Flavors``.
+    """
 
     def __init__(
         self,
@@ -331,22 +349,25 @@ class Choices(Generic[W]):
         self._always = tuple(self.refused)
         self._queue = queue
         self._kept: dict[tuple[str, int], str] = {}
-        """By podset and group of resources, the flavors of those before the one that gets another flavor."""
+        """Flavors of earlier podsets, by podset and group of resources; fixed while a later podset gets another one."""
         self._ended: tuple[int, Assignment] | None = None
-        """For how much all were tried, and the end that was found then."""
+        """The requested amount for which all flavors were tried, and the final result for it."""
         self._least = Fit.FITS if preempts is None else Fit.PREEMPT
         self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair, later=later)
         self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
 
     def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """The best that there is quota for; else what keeps it. When all were tried, the end that ``after`` has found;
-        for fewer pods there may be quota of other flavors."""
+        """The best assignment for which there is quota; else one with the reason.
+
+        Once ``after`` has tried all flavors, its final result. Fewer pods may still get quota of other flavors.
+        """
         if self._ended is not None and _amount(podsets) >= self._ended[0]:
             return self._ended[1]
         return self._flavors.assign(self._queue, podsets)
 
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: W) -> Assignment:
-        """The next one, because there is no room for that one: another flavor for the last podset that has one."""
+        """The next assignment, since the nodes have no room for ``tried``: another flavor for the last podset that
+        has one."""
         pairs = [*dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())]
         found, several = tried, len(pairs) > 1
         while pairs:
@@ -364,7 +385,7 @@ class Choices(Generic[W]):
         return end
 
     def will_do(self, found: Assignment) -> bool:
-        """Whether it is one that was asked for."""
+        """Whether the assignment is good enough."""
         return found.fit >= self._least
 
     def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
@@ -373,12 +394,12 @@ class Choices(Generic[W]):
         return _NO_NODES if (podset.name, flavor.name) in self.refused else ""
 
     def _allow(self, podset: str, group: int) -> None:
-        """What was refused only in company with the flavors of others may be chosen again with other ones."""
+        """Allow flavors again that were refused only in combination with other podsets' flavors."""
         for name, flavor in list(self.refused):
             if (name, flavor) not in self._always and name == podset and self._group_of[flavor] == group:
                 del self.refused[name, flavor]
 
 
 def _amount(podsets: Sequence[PodSetRequest]) -> int:
-    """Of all resources together: it grows with each pod."""
+    """The sum of all requested amounts; it grows with each pod."""
     return sum(one.count * sum(one.requests.values()) for one in podsets)

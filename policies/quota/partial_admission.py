@@ -1,4 +1,4 @@
-"""Partial admission: of the pods that a workload can start without, as many as there is quota for."""
+"""Partial admission: admit as many of a workload's optional pods as there is quota for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from policies.quota.flavors import Assignment, Fit
 
 
 def most(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS) -> tuple[int, Assignment]:
-    """How many of ``extra`` pods, but not all, can be had beside those that have to start, and with what; 0, and what
-    keeps it, if not even these can. Found by halving, as in Kueue: whoever can have more can have fewer.
+    """Find how many of the ``extra`` pods can be admitted beside the mandatory ones, but not all, and their assignment.
+
+    0, with the reason, if not even the mandatory pods fit. Found by halving, as in Kueue: if more pods fit, fewer do,
+    too.
     """
     best = assign(0)
     if best.fit < enough:

@@ -1,4 +1,4 @@
-"""Podsets as they ask a queue for quota, and what of a workload gets one flavor, of one resource group."""
+"""The requests of podsets for quota, and their parts: podsets that share one flavor of one resource group."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from policies.words import COUNTED
 
 @dataclass(frozen=True, slots=True)
 class PodSetRequest:
-    """``requests``: what one of its ``count`` pods asks for. ``minimum``: so many are enough to start with, as
-    ``minCount`` of Kueue; None: all. ``group``: podsets of one group get the same flavors; empty: it is alone."""
+    """A podset's request for quota.
+
+    ``requests``: amounts for one of its ``count`` pods, by resource.
+    ``minimum``: how many pods are enough to start, as ``minCount`` in Kueue; None: all of them.
+    ``group``: podsets of one group get the same flavors; empty: the podset is on its own.
+    """
 
     name: str
     count: int
@@ -26,7 +30,7 @@ class PodSetRequest:
 
 
 class Part(NamedTuple):
-    """Podsets that get one flavor of a resource group, and what they ask for of it together."""
+    """Podsets that get one flavor of a resource group together, with the sum of their requests for that group."""
 
     podsets: Sequence[PodSetRequest]
     group: ResourceGroup
@@ -37,7 +41,7 @@ class Part(NamedTuple):
 
 
 def parts_of(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[Part]:
-    """Those that ask for something, in the order in which they are served."""
+    """The parts of the podsets that request something, in the order in which they are served."""
     every = (
         Part(together, group, wanted(group, together)) for together in in_groups(podsets) for group in queue.groups
     )
@@ -45,7 +49,7 @@ def parts_of(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[Part
 
 
 def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
-    """Those that get their flavors together, in the order of the first of each."""
+    """Podsets grouped by the flavors that they share, in the order of the first podset of each group."""
     found: dict[tuple[str, str], list[PodSetRequest]] = {}
     for podset in podsets:
         found.setdefault((podset.group, "" if podset.group else podset.name), []).append(podset)
@@ -53,13 +57,13 @@ def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
 
 
 def wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
-    """What they ask for together of the resources of which it has quota."""
+    """The sum of the podsets' requests for each resource that the group limits."""
     total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
     return {name: amount for name, amount in total.items() if amount}
 
 
 def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str]:
-    """The resources among what they ask for that keep them out, because no group of the queue covers them."""
+    """Requested resources that no group of the queue covers; they keep the podsets out of the queue."""
     if queue.open:
         return []
     covered = queue.covered | {"pods"}

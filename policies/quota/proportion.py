@@ -1,7 +1,7 @@
-"""``proportion``: what each queue deserves by its weight, and whose turn it is by what it uses of that.
+"""``proportion``: compute what each queue deserves by its weight, and order queues by how much of that they use.
 
 The rules are those of Volcano's plugin of that name (``pkg/scheduler/plugins/proportion`` at ed72c7c), for trees of any
-depth, and without its limit: a queue may use more than it deserves where its quota allows that, and comes later then.
+depth. One limit of it is missing: a queue may use more than it deserves if its quota allows it, and comes later then.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from policies.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """One of those who share something. ``floor``: what it has in any case. ``ceiling``: the most it can use, at least
-    the floor. Without weight it has its floor alone."""
+    """A participant in a division.
+
+    ``floor``: the amount that it gets in any case.
+    ``ceiling``: the most that it can use, at least the floor. Without weight it gets the floor alone.
+    """
 
     weight: Fraction
     floor: int
@@ -27,10 +30,10 @@ class Claimant:
 
 
 def water_fill(total: Fraction, claimants: Sequence[Claimant]) -> list[Fraction]:
-    """What each deserves of ``total``: as much by weight as all others, but its floor, and not above its ceiling.
+    """Divide ``total``: each claimant gets an amount in proportion to its weight, from its floor to its ceiling.
 
-    All are filled to the same level, weight by weight, until nothing is left or nobody can use more. Where the floors
-    are more than there is, nobody deserves more than its floor.
+    The level rises equally for all, by weight, until nothing is left or no claimant can use more. If floors exceed the
+    total, each claimant gets its floor.
     """
     steps: list[tuple[Fraction, Fraction]] = []
     for one in claimants:
@@ -50,8 +53,10 @@ def water_fill(total: Fraction, claimants: Sequence[Claimant]) -> list[Fraction]
 
 
 class Deserved:
-    """What every node of a tree deserves of each resource, its flavors taken together. Of a cohort: of what its members
-    use beyond what they keep for themselves."""
+    """The amount that every node of a tree deserves of each resource, its flavors added up.
+
+    For a cohort this is a part of the use of its members beyond what they never lend.
+    """
 
     def __init__(self, tree: QuotaTree, requested: Requested) -> None:
         self._of: dict[tuple[QuotaNode, str], Fraction] = {}
@@ -65,7 +70,7 @@ class Deserved:
         return self._of.get((node, resource), Fraction(0))
 
     def share(self, node: QuotaNode) -> Fraction:
-        """The largest part that it uses of what it deserves of any resource; 1 of what it does not deserve at all."""
+        """The largest fraction that a node uses of what it deserves of a resource; 1 where it deserves nothing."""
         largest = Fraction(0)
         for resource in dict.fromkeys(name for _, name in node.used):
             if used := _total(node.used, resource):
@@ -75,12 +80,12 @@ class Deserved:
 
 
 _Asked = tuple[str, tuple[tuple[str, int], ...]]
-"""A queue, and what is requested in it of each resource."""
+"""A queue, and the amount of each resource that is requested in it."""
 
 
 @lru_cache(maxsize=1024)
 def _divided(root: QuotaNode, asked: tuple[_Asked, ...]) -> Mapping[tuple[QuotaNode, str], Fraction]:
-    """Of one tree. From one admission pass to the next most trees ask for what they have asked for before."""
+    """Divide one tree. Cached: from one pass to the next most trees have the same requests."""
     found: dict[tuple[QuotaNode, str], Fraction] = {}
     for resource in dict.fromkeys(name for _, name in root.subtree):
         division = _Division(resource, {name: dict(amounts).get(resource, 0) for name, amounts in asked})
@@ -89,18 +94,18 @@ def _divided(root: QuotaNode, asked: tuple[_Asked, ...]) -> Mapping[tuple[QuotaN
 
 
 class _Division:
-    """Of one resource. ``requested``: by queue."""
+    """The division of one resource. ``requested``: by queue."""
 
     def __init__(self, resource: str, requested: Mapping[str, int]) -> None:
         self._resource = resource
         self._requested = requested
 
     def below(self, root: QuotaNode) -> Iterator[tuple[QuotaNode, Fraction]]:
-        """What each node of the tree deserves, the root all that it has."""
+        """The amount that each node of the tree deserves; the root deserves all that it has."""
         yield from self._divide(root, Fraction(_total(root.subtree, self._resource)))
 
     def _divide(self, node: QuotaNode, deserved: Fraction) -> Iterator[tuple[QuotaNode, Fraction]]:
-        """``deserved`` of it, among those below it; what they keep for themselves comes on top."""
+        """Divide what a node deserves among its children; the amounts that they never lend are added."""
         yield node, deserved
         kept = sum(self._kept(child) for child in node.children)
         claimants = [self._claimant(child) for child in node.children]
@@ -108,7 +113,8 @@ class _Division:
             yield from self._divide(child, part)
 
     def _claimant(self, node: QuotaNode) -> Claimant:
-        """What nobody else may use of its quota it has in any case. What is configured it has if it asks for that."""
+        """The node as a participant: its floor is what it never lends, or the configured amount as far as it is
+        requested."""
         floor, ceiling = self._kept(node), self._asked(node)
         configured = [quota.deserved for what, quota in node.quotas.items() if what[1] == self._resource]
         if said := [amount for amount in configured if amount is not None]:
@@ -116,7 +122,7 @@ class _Division:
         return Claimant(node.weight, floor, max(floor, ceiling))
 
     def _asked(self, node: QuotaNode) -> int:
-        """As far as it may have that."""
+        """The requested amount of a node, as far as its quota allows it."""
         if not node.is_cohort:
             asked = self._requested.get(node.name, 0)
         else:
@@ -129,8 +135,11 @@ class _Division:
 
 
 def deserve(statement: Statement, queue: str, requested: Requested) -> None:
-    """Give each node of the queue's hierarchy what it deserves by weight of its own, unless something is configured for
-    it. What it can use, and what it does not lend, stays. For trees of one flavor."""
+    """Set the quota of each node of the queue's hierarchy to what it deserves by its weight.
+
+    Nodes with a configured amount stay as they are. The limits of use and of lending stay, too. Only for trees of one
+    flavor.
+    """
     tree = statement.tree
     asked = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in tree.around(queue))
     for (node, resource), part in _divided(tree.queues[queue].root, asked).items():
@@ -148,7 +157,7 @@ def deserve(statement: Statement, queue: str, requested: Requested) -> None:
 
 
 def by_proportion(tree: QuotaTree, requested: Requested) -> Rank:
-    """The lowest share of what it deserves first; then priority and age."""
+    """Rank by the lowest share of what a node deserves; then by priority and age."""
     deserved = Deserved(tree, requested)
 
     def rank(node: QuotaNode, head: Head) -> tuple[Fraction, int, float, str]:

@@ -1,4 +1,4 @@
-"""How long the workloads of a LocalQueue ran, by size: of each size the last ones, so that nothing old counts."""
+"""How long the workloads of a LocalQueue ran, by size: only the last ones of each size, so that nothing old counts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from policies.model.duration import Basis, Duration
 
 KEPT = 64
-"""Runs that are kept of each size."""
+"""How many runs are kept for each size."""
 LEAST = 5
-"""Runs from which on an expectation is made."""
+"""The fewest runs from which a duration is predicted."""
 
 RunTimes = Mapping[int, tuple[int, ...]]
-"""By size, the seconds of the last runs, the latest last. A size is a power of two of GPUs, or 0."""
+"""The seconds of the last runs by size, the latest last. A size is a power of two of GPUs, or 0."""
 
 
 def size_of(gpus: int) -> int:
-    """Return the size that workloads of so many GPUs have in common: 0, 1, 2, 4, 8 and so on."""
+    """Return the size class of a number of GPUs: 0, 1, 2, 4, 8 and so on."""
     return 1 << (gpus - 1).bit_length() if gpus > 0 else 0
 
 
@@ -32,7 +32,7 @@ class Runs:
         self._of.setdefault(size_of(gpus), deque(maxlen=KEPT)).append(max(1, round(seconds)))
 
     def expected(self, gpus: int, percent: int = 50) -> Duration | None:
-        """Return what so many percent of the runs of that size took at most; None where too few are known."""
+        """Return the time within which this percentage of the runs of that size ended; None with too few runs."""
         size = size_of(gpus)
         known = sorted(self._of.get(size, ()))
         if len(known) < LEAST:
@@ -42,5 +42,5 @@ class Runs:
 
     @property
     def times(self) -> dict[int, tuple[int, ...]]:
-        """What a later life has to know."""
+        """The kept runs, for a restart."""
         return {size: tuple(self._of[size]) for size in sorted(self._of)}

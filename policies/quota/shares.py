@@ -1,7 +1,7 @@
-"""Whose turn it is among queues that lend each other quota: by borrowing, priority and age, or by shares.
+"""Order queues that lend quota to each other: by borrowing, priority and age, or by shares.
 
-A node's share is the largest part that it borrows of what its cohort can lend of any resource, by its weight (dominant
-resource share; Ghodsi et al., NSDI 2011; as Kueue's fair sharing counts it).
+The share of a node is the largest fraction that it borrows of a resource that its cohort can lend, divided by its
+weight (dominant resource share; Ghodsi et al., NSDI 2011; as Kueue's fair sharing counts it).
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from policies.model.queues import Usage
 from policies.quota.tree import QuotaNode, QuotaTree
 
 THOUSAND = 1000
-"""A share of all that can be lent."""
+"""The share of a node that borrows all that can be lent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """``unweighted``: in thousandths of what can be lent. Who borrows with weight 0 comes after all others."""
+    """The share of a node.
+
+    ``unweighted``: thousandths of all that can be lent. A node of weight 0 that borrows comes after all others.
+    """
 
     unweighted: Fraction
     weight: Fraction
@@ -32,19 +35,22 @@ class Share:
 
     @property
     def value(self) -> Fraction:
-        """By weight. Of an endless share the unweighted one."""
+        """The share divided by the weight; for an endless share the unweighted one."""
         return self.unweighted / self.weight if self.weight else self.unweighted
 
     @property
     def rank(self) -> tuple[bool, Fraction]:
-        """The lowest share is served first."""
+        """The sort key of a share: the lowest one is served first."""
         return self.endless, self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first workload of a queue. ``usage``: what it will use. ``since``: when it came into its queue, in seconds.
-    ``level``: from how far away it has to borrow.
+    """The first workload of a queue.
+
+    ``usage``: the quota that it will use.
+    ``since``: when it entered its queue, in seconds since the epoch.
+    ``level``: the height of the cohort from which it has to borrow; 0: it borrows nothing.
     """
 
     queue: str
@@ -56,7 +62,7 @@ class Head:
 
 
 def share_of(node: QuotaNode) -> Share:
-    """Nothing is borrowed where there is nobody to borrow from."""
+    """The share of a node; 0 for a node without a parent, which cannot borrow."""
     if node.parent is None:
         return Share(Fraction(0), node.weight)
     borrowed: Counter[str] = Counter()
@@ -71,22 +77,23 @@ def share_of(node: QuotaNode) -> Share:
 
 
 Rank = Callable[[QuotaNode, Head], tuple[Any, ...]]
-"""How a node of the tree stands among those beside it, with the workload that stands for it: the lowest comes first."""
+"""Returns the sort key of a node among its siblings, given the workload that represents it; the lowest is first."""
 
 Requested = Mapping[str, Mapping[str, int]]
-"""By queue and resource: what its workloads use, and what those ask for that wait in it."""
+"""The use of workloads plus the requests of waiting workloads, by queue and resource."""
 
 
 class QueueOrder(Protocol):
-    """An order between queues. ``rank`` is asked for once per admission pass."""
+    """An order between queues. ``rank`` is called once in each admission pass."""
 
     def rank(self, tree: QuotaTree, requested: Requested) -> Rank: ...
 
 
 def fairest(tree: QuotaTree, heads: Mapping[str, Head], rank: Rank) -> Head | None:
-    """The one whose turn it is: asked anew after each admission. ``heads``: by queue.
+    """The first workload of the queue whose turn it is; called again after each admission. ``heads``: by queue.
 
-    Queues in no cohort go first: they compete with nobody. In a cohort each child is stood for by the best of its own.
+    Queues without a cohort go first: they do not compete. In a cohort each child is represented by its best
+    workload.
     """
     competing: dict[str, QuotaNode] = {}
     for name in sorted(heads):
@@ -99,7 +106,8 @@ def fairest(tree: QuotaTree, heads: Mapping[str, Head], rank: Rank) -> Head | No
 
 
 def by_borrowing(tree: QuotaTree) -> Rank:
-    """Fair sharing: who does not borrow what it asks for, then the lowest share with it, then priority and age."""
+    """Rank for fair sharing: nodes that need not borrow for the workload, the lowest share with it, priority and
+    age."""
 
     def rank(node: QuotaNode, head: Head) -> tuple[bool, tuple[bool, Fraction], int, float, str]:
         tree.use(head.queue, head.usage)

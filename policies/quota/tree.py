@@ -13,12 +13,12 @@ from fractions import Fraction
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
 
 UNLIMITED = (1 << 63) - 1
-"""An amount that is never reached; amounts saturate here."""
+"""An amount that nothing ever reaches; larger amounts are cut to it."""
 
 
 @dataclass(eq=False, slots=True)
 class QuotaNode:
-    """A queue, or a cohort. ``height``: how many steps it is to the farthest queue or empty cohort below it."""
+    """A queue or a cohort. ``height``: the number of steps to the farthest queue or empty cohort below it."""
 
     name: str
     weight: Fraction
@@ -28,29 +28,29 @@ class QuotaNode:
     children: list[QuotaNode] = field(default_factory=list)
     height: int = 0
     subtree: dict[FlavorResource, int] = field(default_factory=dict)
-    """Its nominal quota, and what its children lend."""
+    """The node's nominal quota plus what its children lend."""
     used: Counter[FlavorResource] = field(default_factory=Counter)
-    """Of a cohort: what its children use beyond what they keep for themselves."""
+    """The node's use; for a cohort, the use of its children beyond what they never lend."""
     _lendable: dict[str, int] = field(default_factory=dict)
-    """By resource, once it was asked for: what could be lent does not change."""
+    """Known results of ``lendable``, by resource: they never change."""
 
     @property
     def root(self) -> QuotaNode:
         return self if self.parent is None else self.parent.root
 
     def local(self, what: FlavorResource) -> int:
-        """What it never lends."""
+        """The amount of its quota that it never lends."""
         quota = self.quotas.get(what)
         if quota is None or quota.lending is None:
             return 0
         return max(0, self.subtree.get(what, 0) - quota.lending)
 
     def local_left(self, what: FlavorResource) -> int:
-        """Of that, what nobody uses."""
+        """The unused amount of ``local``."""
         return max(0, self.local(what) - self.used[what])
 
     def left(self, what: FlavorResource) -> int:
-        """What it can still use, all that it may borrow included. Negative where more is used than there is."""
+        """The amount that it can still use, with all that it may borrow; negative if more is used than there is."""
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return UNLIMITED if self._soft(what) else subtree - self.used[what]
@@ -60,7 +60,10 @@ class QuotaNode:
         return min(UNLIMITED, self.local_left(what) + found)
 
     def potential(self, what: FlavorResource, *, there: bool = False) -> int:
-        """What it could use if nobody used anything; of what is ``there`` alone, where that is no limit."""
+        """The amount that it could use if all quota were free.
+
+        ``there``: count only existing amounts where the root has no hard limit.
+        """
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return UNLIMITED if self._soft(what) and not there else subtree
@@ -68,21 +71,21 @@ class QuotaNode:
         return min(found, UNLIMITED if limit is None else subtree + limit, UNLIMITED)
 
     def lendable(self, resource: str) -> int:
-        """What it could lend its children of all flavors of a resource if nobody used anything."""
+        """The sum that it could lend to its children of all flavors of a resource if all quota were free."""
         if (found := self._lendable.get(resource)) is None:
             found = sum(self.potential(what, there=True) for what in self.root.subtree if what[1] == resource)
             self._lendable[resource] = found
         return found
 
     def borrows(self, what: FlavorResource, more: int = 0) -> bool:
-        """Whether it uses more than its own, with so much more."""
+        """Whether it uses more than its own quota once its use grows by ``more``."""
         return self.subtree.get(what, 0) < self.used[what] + more
 
     def borrowed(self, what: FlavorResource) -> int:
         return max(0, self.used[what] - self.subtree.get(what, 0))
 
     def change(self, what: FlavorResource, amount: int) -> None:
-        """So much more is used, or less. What goes beyond its own part is used of its parent's."""
+        """Change its use by ``amount``, which may be negative. Use beyond ``local`` is passed on to its parent."""
         local = self.local(what)
         before = max(0, self.used[what] - local)
         self.used[what] = max(0, self.used[what] + amount)
@@ -91,7 +94,7 @@ class QuotaNode:
             self.parent.change(what, beyond)
 
     def path(self) -> Iterator[QuotaNode]:
-        """Itself and those above it, the root last."""
+        """The node itself and its ancestors, the root last."""
         at: QuotaNode | None = self
         while at is not None:
             yield at
@@ -107,9 +110,10 @@ class QuotaNode:
 
 
 class QuotaTree:
-    """All queues and cohorts. ``problems``: why a queue cannot be used, by its name; such a queue is not in ``queues``.
+    """All queues and cohorts.
 
-    A cohort that is only named exists without quota, as in Kueue.
+    ``problems``: why a queue cannot be used, by its name; such a queue is not in ``queues``. A cohort that exists by
+    name alone has no quota, as in Kueue.
     """
 
     def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort] = ()) -> None:
@@ -132,12 +136,12 @@ class QuotaTree:
             if node.parent is None:
                 _sum_up(node)
         self.roots: dict[str, list[str]] = {}
-        """The queues of each tree in which quota is lent."""
+        """The queues of each tree, by ``root_of``."""
         for name in self.queues:
             self.roots.setdefault(self.root_of(name), []).append(name)
 
     def copy(self) -> QuotaTree:
-        """The same tree, for what is only tried: use that changes in the copy does not change here."""
+        """Copy the tree for a trial: changes of use in the copy do not change this tree."""
         made = QuotaTree(())
         made.problems, made.roots = self.problems, self.roots
         made.queues = {name: _copied(node) for name, node in self.queues.items()}
@@ -150,20 +154,20 @@ class QuotaTree:
         return made
 
     def root_of(self, queue: str) -> str:
-        """What tells apart the trees in which quota is lent; empty for a queue that is not there."""
+        """A key for the tree that contains the queue; empty for an unknown queue."""
         node = self.queues.get(queue)
         return "" if node is None else f"{'cohort' if node.root.is_cohort else 'queue'}/{node.root.name}"
 
     def below(self, root: str) -> Sequence[str]:
-        """The queues of a tree: they lend each other."""
+        """The queues of a tree, by its key; they lend to each other."""
         return self.roots.get(root, ())
 
     def around(self, queue: str) -> Iterator[str]:
-        """The queues of its hierarchy, itself among them."""
+        """The names of all queues in the same tree as this one, including itself."""
         return (name for name, node in self.queues.items() if node.root is self.queues[queue].root)
 
     def use(self, queue: str, usage: Usage) -> None:
-        """A workload of that queue uses so much from now on."""
+        """Add the usage of a workload in that queue."""
         for what, amount in usage.items():
             self.queues[queue].change(what, amount)
 
@@ -172,14 +176,17 @@ class QuotaTree:
             self.queues[queue].change(what, -amount)
 
     def lacks(self, queue: str, usage: Usage) -> dict[FlavorResource, int]:
-        """Of what it wants to use, how much is not there, borrowed or not."""
+        """The amounts of the usage that are not available, even by borrowing."""
         node = self.queues[queue]
         short = {what: amount - max(0, node.left(what)) for what, amount in usage.items() if amount}
         return {what: amount for what, amount in short.items() if amount > 0}
 
     def level(self, queue: str, what: FlavorResource, amount: int) -> tuple[int, bool]:
-        """From how far away it would borrow: 0 if it need not, else the height of the nearest cohort that has so much
-        of its own; and whether others could be made to give it back inside the hierarchy."""
+        """How far away the queue would borrow the amount, and whether others could be made to give it back.
+
+        The first is 0 if it need not borrow, else the height of the nearest cohort that has the amount of its own. The
+        second is true if that cohort is below the root, so that other queues could be made to give the quota back.
+        """
         node = self.queues[queue]
         if node.parent is None or not node.borrows(what, amount):
             return 0, node.parent is not None
@@ -212,7 +219,7 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
 
 
 def _ring(cohort: str, parents: Mapping[str, str]) -> list[str]:
-    """The cohorts that one comes to again on the way up from it; none if the way ends."""
+    """The cohorts of a ring on the way up from this one; empty if there is no ring."""
     way: list[str] = []
     while cohort in parents:
         if cohort in way:

@@ -1,4 +1,4 @@
-"""Volcano's Queues as cohorts and ClusterQueues: one tree, in which they share what the nodes have.
+"""Volcano's Queues as cohorts and ClusterQueues: one tree, in which they share the amounts of all nodes.
 
 Their meaning is that of Volcano's plugins ``proportion`` and ``capacity`` (``pkg/scheduler/plugins`` at ed72c7c).
 """
@@ -23,16 +23,21 @@ from policies.model.queues import (
 from policies.words import listed
 
 FLAVOR = ResourceFlavor(f"{VOLCANO}nodes")
-"""All nodes."""
+"""The single flavor, which stands for all nodes."""
 _ROOT = "root"
-"""Volcano's name of the queue that all others are in."""
+"""Volcano's name of the queue that contains all others."""
 _ALWAYS = ("cpu", "memory")
 _RULES = Preemption(within=Evicts.LOWER, reclaim=Evicts.ANY)
 
 
 def from_volcano(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> list[ClusterQueue | Cohort]:
-    """``total``: what all nodes have, by resource. A queue with queues below it is a cohort, and so is ``root``, also
-    without such an object. Those that are ``misplaced`` are in ``root``."""
+    """Convert Volcano's Queues.
+
+    A queue with children becomes a cohort. ``root`` is a cohort even if no such object exists. Queues that are
+    ``misplaced`` become children of ``root``.
+
+    ``total``: the sum of all nodes, by resource.
+    """
     found = {one.name: one for one in queues}
     wrong = misplaced(found.values())
     root = found.pop(_ROOT, VolcanoQueue(_ROOT))
@@ -43,7 +48,7 @@ def from_volcano(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> li
 
 
 def misplaced(queues: Iterable[VolcanoQueue]) -> dict[str, str]:
-    """What is wrong with the parents of each of them."""
+    """Explain for each queue with an invalid parent why it is invalid."""
     parents = {one.name: one.parent or _ROOT for one in queues if one.name != _ROOT}
     found: dict[str, str] = {}
     for name in parents:
@@ -58,22 +63,25 @@ def misplaced(queues: Iterable[VolcanoQueue]) -> dict[str, str]:
 
 
 def _resources(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> tuple[str, ...]:
-    """What is counted: what queues speak of, devices, and what every pod asks for."""
+    """The resources that are counted: all that queues name, devices, cpu and memory."""
     said = {name for one in queues for of in (one.capability, one.deserved, one.guarantee) for name in of}
     return tuple(sorted({*_ALWAYS, *said, *(name for name in total if "/" in name)}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Has:
-    """What a queue has of a resource, with those below it. ``lent``: what others may use meanwhile. ``kept``: what they
-    may not."""
+    """The amount of one resource that a queue has together with its children.
+
+    ``lent``: the part that other queues may use while it is free.
+    ``kept``: the part that no other queue may use.
+    """
 
     lent: int = 0
     kept: int = 0
 
 
 class _Tree:
-    """``below``: the queues in each queue."""
+    """The tree of Volcano's Queues. ``below``: the children of each queue, by its name."""
 
     def __init__(
         self, below: Mapping[str, Sequence[VolcanoQueue]], resources: Sequence[str], total: Mapping[str, int]
@@ -108,7 +116,10 @@ class _Tree:
                 )
 
     def _quota(self, queue: VolcanoQueue, name: str) -> tuple[Quota, _Has]:
-        """Nominal is what it deserves beyond what those below it have. What these keep is not counted in it."""
+        """The quota of a queue for one resource, and the amounts that it and its children have.
+
+        Nominal quota is the deserved amount minus that of the children. Amounts that the children keep are not in it.
+        """
         others = self._sum(queue, name)
         most, deserved = queue.capability.get(name), queue.deserved.get(name)
         kept, own = max(queue.guarantee.get(name, 0), others.kept), self._own(queue, name)
@@ -124,13 +135,16 @@ class _Tree:
         return quota, _Has(subtree - local, kept)
 
     def _own(self, queue: VolcanoQueue, name: str) -> int:
-        """What it deserves. Where it says that of other resources alone, this one keeps it from nothing."""
+        """The deserved amount of a queue; if the queue sets amounts for other resources alone, the total."""
         speaks = (queue.deserved or queue.guarantee) and name not in queue.guarantee
         return queue.deserved.get(name, self._total.get(name, 0) if speaks else 0)
 
     def _of_root(self, root: VolcanoQueue, name: str) -> Quota:
-        """What is no queue's own; negative where they have more together than there is. It is a limit only where some
-        queue is guaranteed a part of it: the nodes are one, and those that are gone would be a lack of quota."""
+        """The quota of ``root``: the amount that belongs to no queue; negative where queues have more than there is.
+
+        It is a hard limit only if some queue has a guarantee. Otherwise the nodes limit use already, and nodes that are
+        gone would look like a lack of quota.
+        """
         most, has, total = root.capability.get(name), self._sum(root, name), self._total.get(name, 0)
         there = total if most is None else min(most, total)
         return Quota(there - has.kept - has.lent, soft=most is None and not has.kept)

@@ -1,4 +1,4 @@
-"""Affinity: near the members of the same gang that have a node already."""
+"""Affinity: prefer nodes near the placed members of the same gang."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 
 
 class Affinity:
-    """How near a node is to the placed members of the gang, in the mean over those members.
+    """Score how near a node is to the placed members of the gang, as a mean over these members.
 
-    A node in the nearest domain of all of them gets 100. Each level farther out counts half of the one before: of three
-    levels, a node in their next domain gets 43, and one in the farthest 15. No opinion where no node is near to any.
+    A node in the nearest domain of all members gets 100. Each level farther out counts half of the one before: of three
+    levels, a node in their next domain gets 43, and one in the farthest 15. No opinion if no node is near to any
+    member.
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
@@ -30,7 +31,7 @@ class Affinity:
 
 
 def _siblings(level: Level, rows: Rows, beside: Rows) -> Counts:
-    """How many of them are in the domain of each node; none are in the domain of a node that has none."""
+    """The number of placed members in the domain of each node; 0 for a node without a domain."""
     counts = np.bincount(level.codes[beside] + 1, minlength=len(level.names) + 1)
     counts[0] = 0
     found: Counts = counts[level.codes[rows] + 1]

@@ -1,4 +1,4 @@
-"""A gang that has to be divided gets equal shares: a ring is only as fast as its smallest part."""
+"""Balanced: a gang that has to be divided gets equal shares, since a ring is only as fast as its smallest part."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from policies.strategies.best_fit import evenly, least, parted
 
 
 class Balanced:
-    """Best fit for what fits into one domain; else the fewest domains, with shares that are equal to within one."""
+    """Best fit for a gang that fits into one domain; else the fewest domains, with shares that differ by one at
+    most."""
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
         return choices(request, snapshot, evenly, even=True)
 
 
 class EqualShares:
-    """Best fit for what fits into one domain; else shares that are equal to within one, over as few domains as allow
-    that. Where no number of domains does, as ``Balanced``: it takes fewer domains first, this one equal shares.
+    """Best fit for a gang that fits into one domain; else equal shares over as few domains as allow that.
+
+    Shares may differ by one. If no number of domains allows equal shares, as ``Balanced``. The difference: ``Balanced``
+    puts fewer domains first, ``EqualShares`` equal shares.
     """
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
@@ -31,7 +34,7 @@ class EqualShares:
 
 
 def equally(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
-    """Over as few domains as can have equal shares, else as ``evenly``."""
+    """Divide over the fewest domains that can have equal shares, else as ``evenly``."""
     count, within = least(rooms, want, spare)
     some = np.sort(rooms[rooms > 0])[::-1]
     numbers = np.arange(max(count, 1), min(len(some), within) + 1)

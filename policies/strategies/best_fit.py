@@ -1,4 +1,4 @@
-"""Best fit: a gang that fits into one domain gets one, the tightest; others get the fewest, with little left over."""
+"""Best fit: the tightest domain for a gang that fits into one; for others the fewest, with little left over."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from policies.placement.snapshot import Counts, Snapshot
 
 
 class BestFit:
-    """First a domain where members of the gang already are; else the one with the least room that still holds the gang,
-    of equals the fullest, then by name: first of the preferred level, then of the next one farther out.
+    """Prefer a domain with members of the gang; else the one with the least room that still holds the gang.
 
-    A gang that has to be divided gets the fewest domains, of those sets one that leaves nothing over, else one that
-    leaves the largest domains whole. The nodes outside all domains help, and alone may be enough. Slices are shared out
-    evenly, as ``Balanced`` does it for all.
+    Of equals the fullest comes first, then the name decides. The preferred level is searched first, then the next one
+    farther out. A gang that has to be divided gets the fewest domains: a set without spare room, else one that leaves
+    the largest domains whole. Nodes outside all domains help, and may be enough alone. Slices are divided evenly, as
+    ``Balanced`` does it for all gangs.
     """
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
@@ -29,21 +29,21 @@ class BestFit:
 
 
 def tightly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
-    """The fewest domains, the roomiest filled first."""
+    """Use the fewest domains; the roomiest are filled first."""
     _, within = least(rooms, want, spare)
     return filled(fewest(rooms, within, preference, exact=True)[::-1], rooms, within) if within else []
 
 
 def evenly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
-    """As many domains as ``tightly`` takes, with equal shares, or one more: the tightest that have room for theirs.
+    """Divide equally over as many domains as ``tightly`` takes, with the tightest that have room for their shares.
 
-    Where they have not, the roomiest, with shares as equal as their rooms allow.
+    Shares may differ by one. If no domains have room for them, the roomiest are used, with shares as equal as possible.
     """
     return parted(rooms, *least(rooms, want, spare), preference)
 
 
 def parted(rooms: Counts, count: int, within: int, preference: NDArray[np.int64]) -> Shares:
-    """So many members over so many domains, which hold them: equal shares where that is possible."""
+    """Divide ``within`` members over ``count`` domains that hold them, with equal shares if possible."""
     if not count:
         return []
     order = np.lexsort((preference, rooms))
@@ -56,7 +56,7 @@ def parted(rooms: Counts, count: int, within: int, preference: NDArray[np.int64]
 
 
 def least(rooms: Counts, want: int, spare: int) -> tuple[int, int]:
-    """How many domains are needed at least, beside the spare room, and how many members those could take of so many."""
+    """The fewest domains that are needed beside the spare room, and how many members these could take."""
     if want <= spare:
         return 0, 0
     sums = np.cumsum(np.sort(rooms[rooms > 0])[::-1])
@@ -65,14 +65,14 @@ def least(rooms: Counts, want: int, spare: int) -> tuple[int, int]:
 
 
 def filled(codes: NDArray[np.intp], rooms: Counts, want: int) -> Shares:
-    """Each of these domains filled before the next."""
+    """Fill the domains one after another."""
     before = np.concatenate(([0], np.cumsum(rooms[codes])[:-1])).astype(np.int64)
     shares = np.minimum(rooms[codes], want - before)
     return list(zip(codes.tolist(), shares.tolist(), strict=True))
 
 
 def levelled(codes: NDArray[np.intp], rooms: Counts, want: int) -> Shares:
-    """Equal shares of these domains, the smaller ones filled and the others taking what is left, the largest first."""
+    """Equal shares of these domains, the largest first: smaller domains are filled, and the others take the rest."""
     shares = []
     ordered = codes[np.argsort(rooms[codes], kind="stable")]
     for left, code in zip(range(len(ordered), 0, -1), ordered.tolist(), strict=True):

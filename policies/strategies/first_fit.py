@@ -1,4 +1,4 @@
-"""First fit: the first nodes by name that have room, whatever domain they are in."""
+"""First fit: the first nodes by name that have room, in any domain."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from policies.placement.snapshot import Domain, Rows, Snapshot
 
 
 class FirstFit:
-    """No topology but what is required: a required domain, and one for a slice, is the first that has room.
+    """Topology matters only as far as it is required: the first required domain, or slice domain, with room is taken.
 
-    For clusters whose network is the same everywhere, and to compare the other policies with.
+    For clusters with the same network everywhere, and as a baseline to compare other policies with.
     """
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
@@ -41,7 +41,7 @@ class FirstFit:
 
 
 def _one_by_one(rows: Rows, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Domain]:
-    """Each node by itself, in the order of the names, as many as hold the first role."""
+    """Each node as a domain, in the order of names, until together they hold the first role."""
     first = request.roles[0]
     some = rows[first.room[rows] > 0]
     ordered = some[np.argsort(snapshot.rank[some])]

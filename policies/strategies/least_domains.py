@@ -1,4 +1,4 @@
-"""Least domains: the fewest of the preferred level wherever they are, and of those the ones with most room."""
+"""Least domains: the fewest domains of the preferred level, anywhere, and of these the roomiest."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from policies.strategies.best_fit import evenly, filled, least
 
 
 class LeastDomains:
-    """It looks at the preferred level alone, and farther out only at what is required: not a step nearer or farther.
+    """Look at the preferred level alone, and beyond it only at the required level.
 
-    For gangs that grow, or whose members come and go: what the roomiest domains have left is near.
+    For gangs that grow, or whose members come and go: free room in the roomiest domains stays close to them.
     """
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
@@ -26,6 +26,6 @@ class LeastDomains:
 
 
 def roomily(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
-    """The roomiest domains, each filled before the next."""
+    """Fill the roomiest domains, one after another."""
     count, within = least(rooms, want, spare)
     return filled(np.lexsort((preference, -rooms))[:count], rooms, within)

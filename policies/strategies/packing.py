@@ -12,16 +12,15 @@ from policies.model import Pod
 from policies.placement.snapshot import Counts, Rows, Snapshot, fullness, scarce
 
 BROKEN, BROKEN_AROUND, NODE_BROKEN, FULL, NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
-"""What makes 100: the nearest domain is in use at all; those farther out; the node. Then how full they are."""
+"""The parts of a score of 100: the nearest domain is in use; farther ones are; the node is; then how full they are."""
 
 
 class Packing:
-    """Whatever is broken already goes before what is whole, and of the broken what is fuller, in what the pod asks for
-    and is scarce.
+    """Prefer nodes and domains that are in use already, and of these the fuller ones, in scarce resources of the pod.
 
-    That something of the node's nearest domain is in use counts most, so that no whole clique is broken while a broken
-    one has room; then whether the node itself is broken; the levels farther out each count half of the one before. A
-    node in no domain of a level counts as one in a full domain: what runs there breaks none.
+    Use of the node's nearest domain counts most, so that no unused clique is broken while a used one has room. Then
+    comes use of the node itself; levels farther out each count half of the one before. A node in no domain of a level
+    counts as one in a full domain, since its use breaks none.
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
@@ -36,13 +35,13 @@ class Packing:
             domains = fullness(level.sums(amounts))
             domains[0] = 1.0  # outside all of them
             total += (broken * (domains > 0) + full * domains)[level.codes.take(rows) + 1]
-        # Rounding errors must not lift what is in no use above 0.
+        # Rounding errors must not lift an unused node above 0.
         return np.ceil(total.round(6)).astype(np.int64)
 
 
 @cache
 def _shares(levels: int) -> tuple[Sequence[float], Sequence[float]]:
-    """What each level adds when it is broken, and when it is full."""
+    """The points of each level if it is in use, and if it is full."""
     halves = [0.5**at for at in range(levels)]
     farther = [half / sum(halves[1:]) * BROKEN_AROUND for half in halves[1:]]
     broken = [BROKEN, *farther] if farther else [BROKEN + BROKEN_AROUND]

@@ -1,4 +1,4 @@
-"""Scores as they are used: several policies added up by weight, and the marks that kube-scheduler is given."""
+"""Scoring: add up several score policies by weight, and turn scores into marks for kube-scheduler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from policies.model import Pod
 from policies.placement.snapshot import Counts, Rows, Snapshot
 
 TOP_MARK = 10
-"""The best score on the wire (kube-scheduler's MaxExtenderPriority)."""
+"""The best mark that kube-scheduler accepts (its MaxExtenderPriority)."""
 
 
 class WeightedSum:
-    """Several score policies as one. The weights of those with an opinion count in proportion; the sum is 0..100."""
+    """Several score policies as one. The weights of policies with an opinion count in proportion; the sum is 0..100."""
 
     def __init__(self, weighted: Sequence[tuple[ScorePolicy, int]]) -> None:
         self._weighted = tuple((GuardedScore(policy), weight) for policy, weight in weighted)
@@ -34,15 +34,16 @@ class WeightedSum:
 def marks(
     pod: Pod, candidates: Sequence[str], snapshot: Snapshot, scoring: ScorePolicy, beside: Rows = NOBODY
 ) -> list[int]:
-    """The answer to prioritize: 0..10 for each candidate, in their order; 0 for a node that is not known.
+    """Answer prioritize: marks 0..10 for the candidates, in their order; 0 for an unknown node.
 
-    ``beside``: where members of the pod's gang are, a row for each. Rounded up, so that any score is better than none.
+    ``beside``: the nodes of the gang's members, a row for each. Marks are rounded up, so that any score is better than
+    none.
     """
     rows = np.array([snapshot.rows.get(name, -1) for name in candidates], dtype=np.intp)
     known = rows >= 0
     found = np.zeros(len(rows), dtype=np.int64)
     scores = scoring.score(pod, rows[known], snapshot, beside)
-    # kube-scheduler takes nothing that lies outside.
+    # kube-scheduler rejects marks outside this range.
     found[known] = np.clip(-(-scores * TOP_MARK // 100), 0, TOP_MARK)
     result: list[int] = found.tolist()
     return result

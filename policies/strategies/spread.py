@@ -1,4 +1,4 @@
-"""Spread: over as many domains as there are, for members that shall not all be lost together."""
+"""Spread: use as many domains as possible, for members that must not all be lost together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from policies.strategies.best_fit import levelled
 
 
 class Spread:
-    """Equal shares in all domains of the preferred level, the roomiest where there are more domains than members.
+    """Equal shares in all domains of the preferred level; the roomiest if there are more domains than members.
 
-    What is required still holds: the domains are those inside the required one.
+    Requirements still hold: the domains are those inside the required one.
     """
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:

@@ -1,4 +1,4 @@
-"""Together: one domain for pods that kube-scheduler places one by one, without a plan of Muster's."""
+"""Together: one domain for pods that kube-scheduler places one by one, without a plan by Muster."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from policies.placement.columns import Mask
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 
 FIRST, SECOND, THIRD, OTHER = 100, 60, 30, 10
-"""For the nearest domains in their order. As marks the first three lie so far apart that kube-scheduler's own scores do
-not turn them round."""
+"""Scores of the nearest domains, in order, with room.
+
+As marks the first three are so far apart that kube-scheduler's own scores do not reverse them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """All ``count`` pods of one group should get into as few of the nearest domains as possible, inside one domain of
-    the first level that holds them all.
+    """Place ``count`` pods of a group in as few of the nearest domains as possible, inside one domain that holds all.
 
-    Nothing is remembered between two pods of the group: each of them asks the same and is answered the same. A domain
-    that is full by then is among the candidates no more, and the next one follows. Where others of the group are goes
-    before all else, and after that the tightest domain that has room.
+    Nothing is remembered between two pods of the group: each pod is scored by the same rules. Once a domain is
+    full, its nodes are no candidates, and the next domain follows. Domains with other pods of the group come first,
+    then the tightest domain with room.
     """
 
     count: int
@@ -44,7 +45,7 @@ class Together:
 
 
 def _around(levels: tuple[Level, ...], slots: Counts, count: int, beside: Rows) -> Mask:
-    """The nodes of one domain that holds all of them, of the nearest level that has such; all nodes if none has."""
+    """The nodes of the best domain that holds all pods, of the nearest level with such a domain; else all nodes."""
     for level in levels:
         rooms, _ = level.tally(slots)
         order = _ordered(level, slots, count, beside)
@@ -54,12 +55,12 @@ def _around(levels: tuple[Level, ...], slots: Counts, count: int, beside: Rows) 
 
 
 def _of(level: Level, nodes: Mask) -> Mask:
-    """The domains that have some of these nodes."""
+    """The domains that contain some of these nodes."""
     return level.tally(nodes.astype(np.int64))[0] > 0
 
 
 def _ordered(level: Level, slots: Counts, count: int, beside: Rows) -> Rows:
-    """The domains with room: those where most of the others are, then the tightest that has room for all, then the
+    """The domains with room, in order: most pods of the group, then the tightest with room for all, then the
     roomiest."""
     rooms, _ = level.tally(slots)
     there = np.bincount(level.codes[beside] + 1, minlength=len(level.names) + 1)[1:]
