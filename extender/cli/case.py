@@ -1,4 +1,4 @@
-"""What `muster simulate` is given, files and options, made into a case that schedulers can play."""
+"""The input of `muster simulate`: turn files and options into a case that schedulers can play."""
 
 from __future__ import annotations
 
@@ -33,9 +33,13 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(slots=True)
 class QueueInput:
-    """The queue objects of files, and the values of the WorkloadPriorityClasses by name. ``virtual``: each queue that
-    the jobs name is made a ClusterQueue, which may borrow ``borrowing`` GPUs; None: all that nobody uses. ``rules``:
-    whom its jobs may evict."""
+    """The queue objects of files, or virtual queues.
+
+    ``classes``: the values of the WorkloadPriorityClasses, by name.
+    ``virtual``: each queue that a job names becomes a ClusterQueue.
+    ``borrowing``: the GPUs that a virtual queue may borrow; None: all unused ones.
+    ``rules``: the workloads that jobs of a virtual queue may evict.
+    """
 
     seen: list[QueueSeen] = field(default_factory=list)
     classes: dict[str, int] = field(default_factory=dict)
@@ -45,16 +49,16 @@ class QueueInput:
 
 
 def core(settings: Settings) -> Engine:
-    """Muster with these settings. Nobody reads reasons in the middle of a replay: they are not kept up to date."""
+    """An engine with these settings. It does not keep reasons up to date: a replay does not show them."""
     limits = replace(settings.limits, refresh_s=_NEVER_S, report_s=_NEVER_S)
     # The pods of a replay say that they are Muster's, whatever its profiles are called.
     return Engine(("muster",), limits, settings.policies, settings.steering, settings.levels)
 
 
 def settings_of(config: Path | None, changes: list[str], names: list[str] | None) -> dict[str, Settings]:
-    """The settings, and by a name that tells the difference those with the changes. Raises InputError, SettingsError.
+    """The settings by a name for people; with ``changes`` also the changed settings. Raises InputError, SettingsError.
 
-    ``names``: whose pods are Muster's, instead of what the settings say.
+    ``names``: the schedulerNames of Muster's pods, instead of those in the settings.
     """
     ours: dict[str, Any] = {"mode": Mode.ENFORCE, "scheduler_names": tuple(names) if names else None}
     found = {"muster": load(config, **ours)}
@@ -64,7 +68,7 @@ def settings_of(config: Path | None, changes: list[str], names: list[str] | None
 
 
 def from_trace(path: Path, layout: Layout, cluster: str | None, jobs: int | None, gpus_per_pod: int) -> Scenario:
-    """The jobs of a trace. Raises InputError."""
+    """Read the jobs of a trace. Raises InputError."""
     # Not splitlines(): it also breaks lines where CSV does not.
     lines = text_of(path).split("\n")
     try:
@@ -84,7 +88,7 @@ def case_of(
     settings: dict[str, Settings],
     tell: Callable[[str], None],
 ) -> tuple[Input, Case]:
-    """``tell`` is told of jobs that are left out. Raises InputError."""
+    """Build the case. ``tell`` is called with a text about jobs that are left out. Raises InputError."""
     if not given.pools:
         raise InputError('say which cluster: --cluster "64 nodes x 8 GPUs in cliques of 16"')
     for line in given.left_out:
@@ -127,7 +131,7 @@ def case_of(
 
 
 def _too_large(job: Arrival, nodes: Sequence[Node]) -> str:
-    """Returns what the job needs at once, and what the empty cluster has of that."""
+    """Return the job's needs and the empty cluster's amounts, for people."""
     needs = f"{job.name} needs {counted(job.needed, 'pod')} of {counted(job.gpus, 'GPU')} at once"
     largest = max(gpus_of([node]) for node in nodes)
     if job.gpus > largest:
@@ -136,7 +140,7 @@ def _too_large(job: Arrival, nodes: Sequence[Node]) -> str:
 
 
 def queues_from(paths: Sequence[Path]) -> QueueInput:
-    """The queue objects that these files say. Raises InputError."""
+    """Read the queue objects of these files. Raises InputError."""
     # What it takes to read them is imported where there are some.
     from extender.kube.queues.documents import queue_documents
     from extender.kube.reading.identity import UnreadableError
@@ -155,14 +159,14 @@ def queues_from(paths: Sequence[Path]) -> QueueInput:
 
 
 def amended(given: Scenario, cluster: str, terms: dict[str, float | None]) -> Scenario:
-    """With what the command line says about the cluster and the terms; None: nothing. Raises InputError."""
+    """Apply the cluster and the terms of the command line to a scenario; None changes nothing. Raises InputError."""
     said: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
     pools = pools_from(cluster) if cluster else given.pools
     return replace(given, pools=pools, terms=replace(given.terms, **said))
 
 
 def text_of(path: Path) -> str:
-    """What the file says. Raises InputError."""
+    """Read a text file in UTF-8. Raises InputError, also if it is compressed."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -176,7 +180,7 @@ def text_of(path: Path) -> str:
 
 
 def _change(said: str) -> tuple[str, Any]:
-    """A name and a value of the settings file."""
+    """Parse a change into a name and a value of the settings file. Raises InputError."""
     name, _, text = said.partition("=")
     try:
         value = parse_yaml(text)

@@ -1,4 +1,4 @@
-"""What `muster` and `kubectl-muster` run. The rest is imported inside a try: Ctrl-C ends that without a traceback."""
+"""The entry points of `muster` and `kubectl-muster`. All imports are inside a try, so Ctrl-C shows no traceback."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ import aiohttp
 from extender.kube.api.silence import why_silent
 
 TIMER_MS = 2.0
-"""How much later than asked for a timer may end; what is beyond it is a client that did not run, and counts."""
+"""Timers may end this much later than requested; a longer delay of the client counts."""
 
 
 class Verb(StrEnum):
@@ -140,7 +140,7 @@ async def _send(session: aiohttp.ClientSession, url: str, call: Call, load: Load
 
 
 def _refusal(result: Any) -> str:
-    """Why the extender did not do what it was asked for; empty if it did. To prioritize it cannot say why."""
+    """Explain why the extender did not do what was requested; empty if it did. Prioritize cannot give a reason."""
     if isinstance(result, dict):
         return str(result.get("Error") or "")
     return "" if result else "no node was marked"
@@ -172,7 +172,7 @@ def bind_call(uid: str, name: str, node: str) -> Call:
 
 
 def figures(load: Load) -> dict[str, float]:
-    """What is told of a load: counts, the rate that was reached, and latencies in ms if there are any."""
+    """The results of a load as figures: counts, the reached rate, and latencies in ms if there are any."""
     answered = len(load.latencies_ms)
     told: dict[str, float] = {"answered": answered, "refused": load.refused, "failed": sum(load.failed.values())}
     if answered:

@@ -1,4 +1,4 @@
-"""`muster bench latency --url`: what to send to a running extender, and when to stop."""
+"""`muster bench latency --url`: choose the calls to a running extender, and when to stop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CONSEQUENCE = (
     "pod to appear and then refuses; without --url it is timed with real pods."
 )
 _SAFE, _OWN = (10.0, 4, 100, 1000), (200.0, 512, 1000, 5000)
-"""By default, against any extender and on a control plane of its own: calls a second, at once, of each kind; nodes."""
+"""Defaults for any extender, and for a control plane of its own: calls a second, at once and of each kind; nodes."""
 
 
 @main.callback()
@@ -197,7 +197,7 @@ def _pods(results: dict[str, Load]) -> Iterator[dict[str, object]]:
 
 
 def _unforeseen(name: str, load: Load) -> dict[str, int]:
-    """Refusals by reason, but for those of binds: their pods do not exist."""
+    """Refusals by reason, without those of binds: their pods do not exist."""
     return {} if name == Verb.BIND else load.refusals
 
 
@@ -211,7 +211,7 @@ def load_test(
     limit_ms: float,
     verify: ssl.SSLContext | bool,
 ) -> dict[str, Load]:
-    """Verb by verb, until a limit is passed."""
+    """Run one verb after another until a limit is passed."""
     terminal = console(stderr=True)
     terminal.print(WARNING.format(url=url, limit_ms=limit_ms), style="yellow")
     results: dict[str, Load] = {}

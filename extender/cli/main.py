@@ -66,7 +66,7 @@ class Deferred(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Those of this module, and the deferred ones."""
+    """The group of commands: those of this module, and the deferred ones."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -74,7 +74,7 @@ class Commands(TyperGroup):
             self.add_command(Deferred(name, place, summary))
 
     def invoke(self, ctx: Any) -> Any:
-        """Report a value that an option does not take in plain words, without those of the library that checked it."""
+        """Report an invalid value of an option in plain words, without the library's own words."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -82,7 +82,7 @@ class Commands(TyperGroup):
             raise
 
     def main(self, *args: Any, **given: Any) -> Any:
-        """Where the output goes to a disk that is full, end with a sentence and exit code 1."""
+        """Run a command. If the disk is full, end with a sentence and exit code 1."""
         try:
             return super().main(*args, **given)
         except OSError as error:
@@ -130,7 +130,7 @@ def serve(
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
 ) -> None:
-    """Run the extender until it is told to stop (SIGTERM or Ctrl-C)."""
+    """Run the extender until SIGTERM or Ctrl-C."""
     from extender.runtime import garbage
 
     garbage.collect_hardly_ever()  # before the imports: they make up half of a start

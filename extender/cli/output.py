@@ -18,10 +18,10 @@ class OutputError(ValueError):
 
 
 class Output:
-    """One output file. It appears with ``write``, and not before."""
+    """An output file, which exists only after ``write``."""
 
     def __init__(self, path: Path) -> None:
-        """Check that it can be written. Raises OutputError."""
+        """Check that the file can be written. Raises OutputError."""
         self.path = path
         self._end = path.resolve()
         self._part = self._end.parent / f".{self._end.name}.{os.getpid()}.part"
@@ -41,10 +41,10 @@ class Output:
                 raise OutputError(f"{path}: {error.strerror}") from None
 
     def write(self, content: bytes) -> None:
-        """All of it or nothing. Raises OutputError."""
+        """Write all of the content or nothing. Raises OutputError."""
         try:
             if self.path == STANDARD_OUTPUT:
-                if sys.stdout is None:  # nobody has opened it: muster ... >&-
+                if sys.stdout is None:  # closed by the shell: muster ... >&-
                     raise OutputError("standard output is closed")
                 sys.stdout.buffer.write(content)
                 sys.stdout.buffer.flush()
@@ -62,12 +62,15 @@ class Output:
                 self._part.unlink(missing_ok=True)
 
     def _is_special(self) -> bool:
-        """A device or a pipe is written to, and never replaced by a file."""
+        """Whether the path is a device or a pipe, which is written to and never replaced by a file."""
         return self._end.exists() and not self._end.is_file()
 
 
 def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """No two outputs are one file, and none is an input. By the names of the options. Raises OutputError."""
+    """Check that no two outputs are one file, and that no output is an input. Raises OutputError.
+
+    ``outputs``, ``inputs``: by the names of the options.
+    """
     named = [(name, path) for name, path in outputs.items() if path is not None]
     read = [(name, path) for name, path in inputs.items() if path is not None]
     for at, (name, path) in enumerate(named):

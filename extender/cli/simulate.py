@@ -44,7 +44,7 @@ _STRIDE = 64
 
 @contextmanager
 def progress(jobs: int, schedulers: int) -> Iterator[Tell]:
-    """``jobs`` are played by each of the schedulers, one after the other."""
+    """Show a progress bar. Each of the ``schedulers`` plays ``jobs``, one after the other."""
     console = Console(stderr=True)
     columns: Any = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -261,7 +261,7 @@ def simulate(
 
 
 def _factor(durations: str) -> float | None:
-    """By how much what is known of the durations is wrong; None where nothing is known. Raises InputError."""
+    """Parse the largest error factor of known durations; None if none are known. Raises InputError."""
     if durations == _UNKNOWN:
         return None
     try:
@@ -340,7 +340,7 @@ def _show_snapshot(
 
 
 def _check_options(context: typer.Context) -> None:
-    """One input, and no option that would be ignored with it. Raises InputError."""
+    """Check for exactly one input, and for no option that it would ignore. Raises InputError."""
     given = {
         param.name: param.opts[0]
         for param in context.command.params

@@ -59,7 +59,10 @@ def snapshot(
 
 
 def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int] | None = None) -> ClusterFacts:
-    """``priorities``: the values of WorkloadPriorityClasses instead of those in the file. Raises SnapshotError."""
+    """Read the facts of a snapshot file. Raises SnapshotError.
+
+    ``priorities``: the values of WorkloadPriorityClasses, instead of those in the file.
+    """
     schedulers = [name for one in settings for name in one.scheduler_names]
     try:
         return decode(path.read_bytes(), schedulers, priorities)
@@ -70,7 +73,7 @@ def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int]
 
 
 def of_others(facts: ClusterFacts, settings: Iterable[Settings]) -> Iterator[str]:
-    """Of pods that wait for schedulers which none of these settings serves: whose they are, and how they are taken."""
+    """Tell which schedulers none of these settings serves, by waiting pods, and how Muster can take over their pods."""
     served = {name for one in settings for name in one.scheduler_names}
     names = Counter(pod.scheduler for pod in facts.pods if pod.live and not pod.node and pod.scheduler not in served)
     if names:
@@ -81,7 +84,7 @@ def of_others(facts: ClusterFacts, settings: Iterable[Settings]) -> Iterator[str
 
 
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
-    """One for each set of settings."""
+    """The verdict for each of the settings."""
     others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
     others += [*facts.storage, *facts.volumes, *facts.claims, *facts.devices, *map(BudgetSeen, facts.budgets)]
     return [
@@ -93,8 +96,10 @@ def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verd
 def amended(
     facts: ClusterFacts, changes: Iterable[QueueSeen], priorities: Mapping[str, int]
 ) -> tuple[ClusterFacts, list[str]]:
-    """With these queue objects instead of those of the same kind and name, and what is done with each of them.
-    ``priorities``: those of WorkloadPriorityClasses, with which jobs are read (``read``)."""
+    """Replace queue objects of the same kind and name by these, and tell for each whether it is new or changed.
+
+    ``priorities``: the values of WorkloadPriorityClasses, which jobs are read with (``read``).
+    """
     queues = {key_of(one.object): one for one in facts.queues if isinstance(one, QueueSeen)}
     told = []
     for one in changes:

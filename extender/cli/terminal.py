@@ -1,4 +1,4 @@
-"""What is shown on a terminal: plain text and tables, in which nothing that a pod's author wrote has any effect."""
+"""Output on a terminal: plain text and tables, in which text from a pod's author has no effect."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 _WIDE = 160
-"""Columns of running text where there is no terminal whose width could be asked."""
+"""The columns of running text if no terminal can tell its width."""
 _GAP = "   "
 _READABLE = 40
-"""A text shares the lines of its row if it has so many columns there, else it has lines of its own below the row."""
+"""A text with at least this many columns shares the lines of its row; else it has lines of its own below the row."""
 
 
 class Terminal(Console):
@@ -117,8 +117,11 @@ class Grid:
         return room if room >= max([_READABLE, *words]) else None
 
     def _lines(self, row: Sequence[Text], columns: Sequence[int], room: int | None, *, stacked: bool) -> Iterator[Text]:
-        """Return the lines of one row. The last column may have several, where it has that ``room``. ``stacked``: the
-        first one has a line of its own."""
+        """Yield the lines of one row.
+
+        ``room``: the columns of the last cell, which may then have several lines.
+        ``stacked``: the first cell has a line of its own.
+        """
         if stacked:
             if row[columns[0]].plain:
                 yield _line([row[columns[0]].copy()])

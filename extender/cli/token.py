@@ -41,7 +41,7 @@ def token(
 
 
 async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: Path | None) -> None:
-    """Ends with SIGTERM, which does not end the first process of a container by itself."""
+    """Write tokens until SIGTERM, which does not end the first process of a container by itself."""
     connection = await Connection.open(kubeconfig, connections=1)
     authority = connection.authority  # before anything is written
     keeping = asyncio.create_task(keep_fresh(connection, account, directory, lifetime_s, authority=authority))

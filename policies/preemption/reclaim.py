@@ -29,7 +29,7 @@ class Queues:
     ``queues``: by name.
     ``fair``: the strategies of fair sharing, tried in this order; empty without fair sharing.
     ``saturation``: None for no such rule. Let the ratio of a queue be its use divided by its quota. A queue that uses
-    more than its quota may not evict for another queue if its ratio would be at least the other's ratio divided by
+    more than its quota may not evict from another queue if its ratio would be at least the other's ratio divided by
     this.
     """
 

@@ -24,7 +24,7 @@ from policies.words import many
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
 _ORDER = list(Severity)
 _SHOWN = 20
-"""Findings of one code that are told one by one: a thousand pods with one fault are one fault."""
+"""How many findings of one code are shown: a thousand pods with one fault are one fault."""
 
 
 def doctor(
@@ -77,8 +77,10 @@ def doctor(
 
 
 def _ask(way: Way, facts: Facts, *, told: bool) -> None:
-    """Whether Muster answers, and is in sync; where neither a file (``told``) nor a Deployment says which
-    schedulerNames it serves, that too."""
+    """Ask Muster whether it is ready and in sync.
+
+    Also for the schedulerNames that it serves, if neither a file (``told``) nor a Deployment names them.
+    """
     facts.guessed = not told and facts.deployment is None
     try:
         with reach(way) as muster:
@@ -115,7 +117,7 @@ CHECKS = (configuration.check, installation.check, keys.check, kinds.check, work
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings, the gravest first. ``more``: how many of a code were left out."""
+    """The findings, the gravest first. ``more``: how many findings of each code were left out."""
 
     findings: list[Finding]
     more: dict[str, int]

@@ -18,7 +18,7 @@ from extender.kube.reading.quantity import duration_s
 
 
 def check_profiles(config: Tree, profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
-    """The findings about the profiles of that configuration. What has an odd shape in them says nothing."""
+    """The findings about the profiles of that configuration. Fields with a wrong type are ignored."""
     yield from _sampling(config, profiles)
     for at, profile in enumerate(profiles):
         yield from _plugins(f"profiles[{at}].plugins", _tree(profile.get("plugins")))
@@ -43,7 +43,7 @@ def _trees(said: object) -> list[Tree]:
 
 
 def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
-    """A profile's own share wins over the one for all."""
+    """Check how many nodes are scored. A profile's own share replaces the one for all profiles."""
     where = "percentageOfNodesToScore"
     shares: dict[str, object] = {}
     for at, profile in enumerate(profiles):
@@ -56,7 +56,7 @@ def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
 
 
 def _plugins(where: str, points: Tree) -> Iterator[Finding]:
-    """Plugins that do what Muster does, or that it counts on. ``points``: what is enabled at each extension point."""
+    """Find plugins that do Muster's work, or that Muster relies on. ``points``: the plugins of each extension point."""
     enabled = {name: {one.get("name") for one in _trees(_tree(said).get("enabled"))} for name, said in points.items()}
     if any("Coscheduling" in names for names in enabled.values()):
         what = "its plugin Coscheduling makes members wait for each other before they reach Muster's hold"
@@ -69,7 +69,7 @@ def _plugins(where: str, points: Tree) -> Iterator[Finding]:
 
 
 def _hidden(where: str, configs: list[Tree]) -> Iterator[Finding]:
-    """What plugins demand of the nodes of all pods, and no pod says."""
+    """Find requirements of plugins about the nodes of all pods, which no pod shows."""
     for args in (_tree(one.get("args")) for one in configs):
         affinity, spread = _tree(args.get("addedAffinity")), _trees(args.get("defaultConstraints"))
         asked = {
@@ -87,7 +87,7 @@ _DEFAULT_TIMEOUT_S = 5.0
 _SHORTEST_ASK_S, _LONGEST_ASK_S = 0.1, 5.0
 _LEAST_QPS = 100
 _LONG_HOLD_S = 600.0
-"""As the manifests have it: enough for the pods of the largest gang."""
+"""The value in the manifests: enough for the pods of the largest gang."""
 _FIELDS = {
     "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig",
     "httpTimeout", "nodeCacheCapable", "managedResources", "ignorable",
@@ -96,7 +96,7 @@ _VERBS = ("filter", "prioritize", "preempt", "bind")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """The findings about the file itself."""
+    """The findings about kube-scheduler's configuration file."""
     config = facts.scheduler
     if config is None:
         return
@@ -135,7 +135,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _misshapen(config: Tree) -> str | None:
-    """The first field that is no list or mapping although it has to be one."""
+    """The first field that has to be a list or a mapping and is not."""
     for name in ("extenders", "profiles"):
         said = config.get(name)
         if said is not None and not (isinstance(said, list) and all(isinstance(one, Mapping) for one in said)):
@@ -262,7 +262,10 @@ def _hold(timeout_s: float, settings: Settings, config: Tree) -> Iterator[Findin
 
 
 def _creation(timeout_s: float, facts: Facts) -> Iterator[Finding]:
-    """The first pod of a job is held until the last one exists, beside those of jobs that were started before it."""
+    """Check that the hold is long enough: the first pod of a job is held until the last one exists.
+
+    The pods of jobs that were started before it are created in the meantime.
+    """
     before_s, most = Limits().creation_s, facts.settings.max_gang_members
     needed_s = max(_LONG_HOLD_S, ceil(most / DEFAULT_RATE + before_s))
     lasts_for = max(0, int((timeout_s - before_s) * DEFAULT_RATE))

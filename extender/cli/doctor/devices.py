@@ -14,14 +14,14 @@ _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Yield a finding for whatever keeps devices from pods that ask for them."""
+    """Yield a finding for all that keeps devices from pods that request them."""
     yield from _silent_drivers(facts)
     yield from _stale_labels(facts)
     yield from _leaked(facts)
 
 
 def _silent_drivers(facts: Facts) -> Iterator[Finding]:
-    """Drivers that a DeviceClass names, and that have published nothing."""
+    """Find drivers that a DeviceClass names, and that have published nothing."""
     if facts.drivers is None:
         return
     classes: dict[str, list[str]] = {}
@@ -36,7 +36,7 @@ def _silent_drivers(facts: Facts) -> Iterator[Finding]:
 
 
 def _stale_labels(facts: Facts) -> Iterator[Finding]:
-    """Nodes that are labelled for a ComputeDomain that is gone: no other domain's pods go there."""
+    """Find nodes with the label of a ComputeDomain that is gone: pods of other domains cannot use them."""
     if facts.domains is None:
         return
     known = {one.uid for one in facts.domains}
@@ -48,7 +48,7 @@ def _stale_labels(facts: Facts) -> Iterator[Finding]:
 
 
 def _leaked(facts: Facts) -> Iterator[Finding]:
-    """Allocations that no pod has reserved, or only pods that are gone: they keep their devices from everybody."""
+    """Find allocations for which no present pod is reserved: nothing else can use their devices."""
     if facts.members is None:
         return
     there = {one.pod.uid for one in facts.members if not one.pod.terminal}

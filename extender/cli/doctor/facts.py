@@ -1,4 +1,4 @@
-"""Everything that the checks look at, as read from the cluster; None where it could not be read or does not exist."""
+"""Facts that the checks look at, as read from the cluster; None if they could not be read or do not exist."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from policies.model.devices import ComputeDomain, DeviceClaim
 
 Tree = Mapping[str, Any]
 UNANSWERED_S = 90.0
-"""Seconds after which a pod without a word from any scheduler has no scheduler."""
+"""A pod with no message from any scheduler for this long, in seconds, has no scheduler."""
 JOB_POLICY = "muster-jobs"
-"""Suspends the jobs that Muster is to admit, when they are created."""
+"""The policy that suspends the jobs that Muster is to admit, when they are created."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A pod as Muster reads it, and its annotations and labels. ``looked_at``: a scheduler has said something of it."""
+    """A pod as Muster reads it, with its annotations and labels. ``looked_at``: a scheduler has written a condition."""
 
     pod: Pod
     meta: Meta
@@ -37,7 +37,7 @@ class Member:
 
     @property
     def pending(self) -> bool:
-        """It has no node and is not at its end."""
+        """Whether the pod has no node and has not ended."""
         return not self.pod.node and self.pod.live
 
 
@@ -62,16 +62,25 @@ class Kueue:
 
 @dataclass
 class Facts:
-    """``now`` is the API server's clock. ``groups`` is None where there is no PodGroup kind.
+    """The facts about one cluster.
 
-    ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
-    itself, "" when it is ready; None if nobody could ask. ``left_out``: the objects that its core has failed on.
-    ``drift``: what the last self-check of the running Muster found, if it could be asked.
-    ``kueue_runs``: Kueue's controller renews its Lease. ``leftovers``: what it has left behind. ``served``: the kinds
-    that the API server serves. ``guards``: validating admission policies by name. ``skipped``: what could not be
-    checked. ``serves``: the schedulerNames of the running Muster, where no Deployment tells them; ``guessed``: nobody
-    tells them. ``drivers``: those that have published devices; ``claims`` of devices, ``domains`` of NVIDIA's driver,
-    where there are such kinds. ``untaken``: Volcano Jobs that no scheduler has taken up, with their schedulerName.
+    ``now``: the API server's clock.
+    ``members``: all pods.
+    ``drivers``: drivers that have published devices.
+    ``claims``, ``domains``: claims of devices and ComputeDomains, if these kinds exist.
+    ``groups``: None if there is no PodGroup kind.
+    ``policies``, ``policy_bindings``: mutating admission policies by name.
+    ``kueue_runs``: Kueue's controller renews its Lease.
+    ``leftovers``: objects that Kueue has left behind.
+    ``served``: the kinds that the API server serves.
+    ``guards``: validating admission policies by name.
+    ``muster``: the extender's answer about itself, "" when it is ready; None if it could not be asked.
+    ``left_out``: the objects on which its core has failed.
+    ``drift``: the result of the running Muster's last self-check, if it could be asked.
+    ``serves``: the schedulerNames of the running Muster, if no Deployment names them.
+    ``guessed``: no Deployment, file or running Muster names them.
+    ``untaken``: Volcano Jobs that no scheduler has taken up, with their schedulerName.
+    ``skipped``: checks that could not be made.
     """
 
     settings: Settings
@@ -114,11 +123,11 @@ class Facts:
 
     @property
     def ours(self) -> tuple[str, ...]:
-        """schedulerNames that Muster serves."""
+        """The schedulerNames that Muster serves."""
         return self.serves or self.settings.scheduler_names
 
     def is_old(self, born: datetime) -> bool:
-        """Return whether what was created then should have been seen by its scheduler by now."""
+        """Return whether a scheduler should already have seen an object of that creation time."""
         return self.now is not None and (self.now - born).total_seconds() > UNANSWERED_S
 
     @property
@@ -128,7 +137,7 @@ class Facts:
 
 
 def member_from(obj: PodObject) -> Member:
-    """Raises UnreadableError."""
+    """Read a pod. Raises UnreadableError."""
     conditions = (obj.status.conditions if obj.status else None) or ()
     return Member(pod_from(obj), obj.metadata or Meta(), any(one.type == "PodScheduled" for one in conditions))
 
@@ -146,5 +155,5 @@ def pod_spec(workload: Tree | None) -> Tree:
 
 
 def said(meta: Meta) -> dict[str, str]:
-    """Labels and annotations."""
+    """Labels and annotations of an object, together."""
     return {**(meta.labels or {}), **(meta.annotations or {})}

@@ -1,4 +1,4 @@
-"""What the doctor says: one finding, with what is wrong, where, and how to fix it."""
+"""The doctor's findings: each says what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import partial
 
 
 class Severity(StrEnum):
-    """ERROR: gangs are broken, or do not start. WARNING: slower or less safe. NOTE: nothing has to be fixed.
+    """How grave a finding is.
 
-    SKIPPED: this could not be checked.
+    ERROR: gangs are broken, or do not start. WARNING: slower or less safe. NOTE: nothing has to be fixed. SKIPPED: a
+    check that could not be made.
     """
 
     ERROR = "error"
@@ -24,7 +25,12 @@ NOT_CHECKED = "NotChecked"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``code`` is stable, CamelCase; ``subject`` names an object or a field; ``fix`` is what to do."""
+    """A fault or a note.
+
+    ``code``: stable, in CamelCase.
+    ``subject``: an object or a field.
+    ``fix``: what to do.
+    """
 
     severity: Severity
     code: str
@@ -35,4 +41,4 @@ class Finding:
 
 error, warning, note = (partial(Finding, one) for one in (Severity.ERROR, Severity.WARNING, Severity.NOTE))
 skipped = partial(Finding, Severity.SKIPPED, NOT_CHECKED)
-"""Something exists, or may exist, and could not be read."""
+"""Builds a finding about something that exists, or may exist, and could not be read."""

@@ -1,4 +1,4 @@
-"""Reads the facts. What may not be read, or does not answer, is noted as skipped; nothing is written."""
+"""Reads the facts. Objects that may not be read are noted as skipped; nothing is written."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ ValueT = TypeVar("ValueT")
 
 
 class DoctorError(Exception):
-    """Nothing can be looked at; the message says why."""
+    """Nothing can be read at all; the message says why."""
 
 
 def read_files(config: Path | None, scheduler_config: Path | None) -> Facts:
-    """Muster's settings and kube-scheduler's configuration. Raises DoctorError when a file cannot be used."""
+    """Read Muster's settings and kube-scheduler's configuration. Raises DoctorError if a file cannot be used."""
     try:
         facts = Facts(load(config))
     except SettingsError as problem:
@@ -67,9 +67,9 @@ def read_files(config: Path | None, scheduler_config: Path | None) -> Facts:
 
 
 async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bool) -> None:
-    """Add what the cluster tells. ``namespace`` is that of Muster's Deployment; files win over what it mounts.
+    """Add the facts of the cluster. Raises DoctorError if the cluster does not answer.
 
-    Raises DoctorError when the cluster does not answer.
+    ``namespace``: that of Muster's Deployment. Files take precedence over the ConfigMaps that the Deployment mounts.
     """
     try:
         said = json.loads(await kube.call("GET", "/version"))
@@ -95,7 +95,7 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
 
 
 class _Reading:
-    """One look at one cluster."""
+    """Reads the facts of one cluster, once."""
 
     def __init__(self, kube: Kube, namespace: str, facts: Facts) -> None:
         self._kube = kube
@@ -104,14 +104,14 @@ class _Reading:
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def installed(self) -> None:
-        """The Deployment, found by its label."""
+        """Read the Deployment, found by its label."""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments?labelSelector={_LABEL}"
         found = await self._read("Muster's Deployment", path)
         items = (found or {}).get("items") or []
         self._facts.deployment = items[0] if items else None
 
     async def mounted(self, *, settings: bool, scheduler: bool) -> None:
-        """Muster's settings and kube-scheduler's configuration, from the ConfigMaps that the Deployment mounts."""
+        """Read Muster's settings and kube-scheduler's configuration from the ConfigMaps that the Deployment mounts."""
         if not settings and not scheduler:
             return
         for volume in pod_spec(self._facts.deployment).get("volumes") or []:
@@ -145,7 +145,7 @@ class _Reading:
                 facts.skipped.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
 
     async def objects(self) -> None:
-        """Pods, nodes and PodGroups."""
+        """Read pods, nodes and PodGroups."""
         facts = self._facts
         nodes, pods, groups = await asyncio.gather(
             self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
@@ -160,7 +160,7 @@ class _Reading:
             facts.groups = {f"{meta.namespace}/{meta.name}": one for meta, one in metas if meta is not None}
 
     async def devices(self) -> None:
-        """Devices, claims and ComputeDomains, of the kinds that there are."""
+        """Read devices, claims and ComputeDomains, of the kinds that exist."""
         facts = self._facts
         classes, slices, claims, domains = await asyncio.gather(
             self._or_skipped("DeviceClasses", lambda: self._list(DEVICE_CLASSES.path, DeviceClassObject), missing=()),
@@ -178,7 +178,7 @@ class _Reading:
         facts.domains = readable(domain_from, domains) if isinstance(domains, list) else None
 
     async def owners(self) -> None:
-        """Jobs, StatefulSets and Deployments: their pod templates say what their next pods will say."""
+        """Read Jobs, StatefulSets and Deployments: their pod templates show what their next pods will look like."""
         found = await asyncio.gather(
             *(self._or_skipped(f"{kind}s", partial(self._list, path, OwnerObject)) for kind, path in _OWNERS)
         )
@@ -187,7 +187,7 @@ class _Reading:
         ]
 
     async def admission(self) -> None:
-        """The policies of the API server that change pods, and what binds them."""
+        """Read the API server's policies that change pods, and their bindings."""
         facts = self._facts
         for group in _MUTATION:
             found = await self._read("mutating admission policies", f"{group}/mutatingadmissionpolicies", missing={})
@@ -198,7 +198,8 @@ class _Reading:
                 return
 
     async def kueue(self) -> None:
-        """Kueue's controller, found by its webhooks. Which kinds it manages is in its ConfigMap, if it may be read."""
+        """Read Kueue's controller, found by its webhooks. Its ConfigMap, if readable, names the kinds that it
+        manages."""
         self._facts.kueue_runs = bool(await self._or_skipped("Kueue's Lease", lambda: kueue_runs(self._kube)))
         if not self._facts.kueue_runs:
             self._facts.leftovers = await look(self._read)
@@ -215,14 +216,14 @@ class _Reading:
                 self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
 
     async def kinds(self) -> None:
-        """Which are there, and what limits what Muster may write."""
+        """Read the kinds that exist, and the policies that limit Muster's writes."""
         facts = self._facts
         facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
         found = await self._read("validating admission policies", _VALIDATION, missing={})
         facts.guards = None if found is None else _by_name(found)
 
     async def volcano(self) -> None:
-        """Volcano Jobs without pods: their PodGroup waits, and no scheduler has said a word about it."""
+        """Read Volcano Jobs without pods, whose PodGroup waits without a condition from any scheduler."""
         jobs, groups = await asyncio.gather(
             self._read("Volcano Jobs", _VOLCANO_JOBS, missing={}),
             self._read("PodGroups of Volcano", _VOLCANO_GROUPS, missing={}),
@@ -241,7 +242,7 @@ class _Reading:
                 self._facts.untaken[f"Job {meta['namespace']}/{meta['name']}"] = name
 
     async def lease(self) -> None:
-        """The Lease that kube-scheduler's configuration names."""
+        """Read the Lease that kube-scheduler's configuration names."""
         facts = self._facts
         election: Tree = (facts.scheduler or {}).get("leaderElection") or {}
         if facts.scheduler is None or election.get("leaderElect", True) is False:
@@ -251,7 +252,7 @@ class _Reading:
         facts.lease = await self._read(f"Lease {namespace}/{name}", path, missing={})
 
     async def rights(self) -> None:
-        """What the API server would allow the two ServiceAccounts."""
+        """Ask the API server for the rights of the two ServiceAccounts."""
         facts = self._facts
         for account in (EXTENDER, SCHEDULER):
             path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}"
@@ -289,7 +290,8 @@ class _Reading:
     async def _or_skipped(
         self, subject: str, read: Callable[[], Awaitable[ValueT]], missing: Any = None
     ) -> ValueT | Any:
-        """What was read; ``missing`` if it does not exist; None, and noted as skipped, if it cannot be read."""
+        """The result of ``read``; ``missing`` if the object does not exist; None, with a skipped finding, if
+        unreadable."""
         try:
             return await read()
         except ApiError as problem:
@@ -303,7 +305,7 @@ class _Reading:
 
 
 def no_configuration(namespace: str, facts: Facts) -> Finding:
-    """Why kube-scheduler's configuration is not known."""
+    """Explain why kube-scheduler's configuration is not known."""
     subject, fix = "kube-scheduler's configuration", "pass --kube-scheduler-config FILE"
     if facts.deployment is not None:
         return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)
@@ -312,7 +314,7 @@ def no_configuration(namespace: str, facts: Facts) -> Finding:
 
 
 def _frameworks(data: Tree) -> tuple[str, ...] | None:
-    """``integrations.frameworks`` of Kueue's configuration; without a word it manages batch Jobs."""
+    """``integrations.frameworks`` of Kueue's configuration; by default it manages batch Jobs."""
     for text in data.values():
         try:
             tree = parse_yaml(text)

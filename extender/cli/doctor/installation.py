@@ -21,21 +21,21 @@ from policies.words import listed, many
 TESTED = ((1, 37), (1, 36))
 """The minor versions of Kubernetes on which Muster is tested, the reference first."""
 _MUTATES = (1, 36)
-"""From here on the API server has what the admission components are made of."""
+"""The first version of Kubernetes with mutating admission policies, which the admission components need."""
 POLICY = "muster-gang-gate"
 _GUARDED = "jobs job-status podgroups workloads pods pod-status bindings eviction-labels evictions events"
 GUARDS = tuple(f"muster-extender-{what}" for what in _GUARDED.split())
-"""The policies of the base on what Muster's account may write."""
+"""The policies of manifests/base that limit the writes of Muster's account."""
 _EVICTIONS, _GIVES_WAY = "muster-extender-evictions", "that-may-not-give-way"
-"""The policy on what Muster may evict, and the condition that the component preemption adds to it."""
+"""The policy that limits Muster's evictions, and the condition that the component preemption adds to it."""
 _MANY_RIGHTS = 20
-"""More of them are not missing one by one."""
+"""If more rights than this are missing, they are not listed one by one."""
 _SKEW = timedelta(seconds=5)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """What can be seen of Muster's own parts."""
+    """The findings about Muster's own parts."""
     yield from _versions(facts)
     if not facts.groups_exist:
         yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
@@ -61,7 +61,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _drift(facts: Facts) -> Iterator[Finding]:
-    """What Muster's self-check has found."""
+    """Report what Muster's self-check has found."""
     if (found := facts.drift) is None:
         return
     if found.differences or found.restarts:
@@ -110,14 +110,17 @@ def _gate(facts: Facts) -> Iterator[Finding]:
 
 
 def _gates_gangs(policy: Tree) -> bool:
-    """The policy for jobs is not for pods, and that for the pods of jobs does not know gangs by name."""
+    """Whether the policy gates the pods of gangs.
+
+    The policy for jobs has no rule for pods, and the one for the pods of jobs does not know gangs by name.
+    """
     spec = policy.get("spec") or {}
     rules = (spec.get("matchConstraints") or {}).get("resourceRules") or []
     return POD_GROUP in str(spec) and any("pods" in (rule.get("resources") or []) for rule in rules)
 
 
 def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
-    """A policy that is for pods of certain schedulers is for those of each that Muster serves."""
+    """Check that a policy for pods of certain schedulers names every schedulerName that Muster serves."""
     spec = policy.get("spec") or {}
     judged = [one for one in spec.get("variables") or () if "schedulerName in [" in str(one.get("expression"))]
     for condition in [*(spec.get("matchConditions") or ()), *judged]:
@@ -130,7 +133,7 @@ def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
 
 
 def _kueue(facts: Facts) -> Iterator[Finding]:
-    """Jobs that Kueue's controller manages too: it starts them without a plan, and stops those that Muster starts."""
+    """Find jobs that Kueue's controller manages, too: it starts them without a plan, and stops jobs of Muster."""
     if facts.kueue_runs:
         what = "it renews its Lease: the queues are its own, and Muster admits nothing by quota while it does"
         yield note("KueueManagesQueues", "Kueue's controller", what, "to have Muster manage them, stop that controller")
@@ -170,7 +173,7 @@ def _deployment(facts: Facts) -> Iterator[Finding]:
 
 
 def _lease(facts: Facts) -> Iterator[Finding]:
-    """The Lease tells whether some kube-scheduler leads, and by its instants whether its clock is right."""
+    """Check by the Lease whether some kube-scheduler leads, and by its instants whether its clock is right."""
     fix = "see the logs of the container kube-scheduler"
     if facts.lease == {}:
         yield error("NobodyLeads", "lease", "no kube-scheduler has ever taken Muster's Lease: its pods wait", fix)

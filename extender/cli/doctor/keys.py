@@ -27,14 +27,14 @@ class _Bearer(NamedTuple):
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Pods and templates, whether the pods wait, run or have ended: the next pods will be like them."""
+    """Check pods and templates, whether the pods wait, run or have ended: the next pods will be like them."""
     owners, members = facts.owners or [], facts.members or []
     bearers = [_Bearer(one.name, one.template, one.scheduler in facts.ours, is_pod=False) for one in owners]
     bearers += [_Bearer(str(one.pod), one.meta, one.pod.scheduler in facts.ours, is_pod=True) for one in members]
     for told in _unread(bearers, misspelt):
         yield error("UnknownKey", *told)
-    # A job that Muster admits as a whole is a gang without saying so, as is what says that its pods are one. Both may
-    # say how few of their pods are enough.
+    # A job that Muster admits as a whole is a gang without naming one. So is an object that marks its pods as a gang.
+    # Both may say how few of their pods are enough.
     managed = {one.name for one in owners if asks(one.meta) and (one.kind == "Job" or "true" in one.meta.said(GANG))}
     for told in _unread([one for one in bearers if one.name not in managed], groupless):
         yield error("UnreadKey", *told)
@@ -52,7 +52,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _unread(bearers: Iterable[_Bearer], look: Callable[[Meta], Iterable[Unread]]) -> Iterator[tuple[str, str, str]]:
-    """Where, what and how to fix it: once for each key, at a template if there is one, which has to be corrected."""
+    """Yield place, fault and fix, once for each key. If a template has the key, that is the place to correct it."""
     wrong: dict[Unread, list[_Bearer]] = {}
     for bearer in bearers:
         for unread in look(bearer.meta):

@@ -1,5 +1,5 @@
-"""Traps in kinds: those of the settings are not there, or nothing limits what Muster's token may write on them; others
-are there in another version."""
+"""Traps in kinds: a kind of the settings does not exist, or nothing limits Muster's writes on it, or versions
+differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from policies.words import listed
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """What the API server says of the kinds in ``job_kinds``, and of those that Muster knows by itself."""
+    """The findings about the kinds in ``job_kinds``, and about the kinds that Muster knows by itself."""
     yield from _other_versions(facts.served or {})
     if not facts.kueue_runs:
         yield from _older_queues(facts.served or {})
@@ -33,7 +33,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _other_versions(served: Mapping[Served, str]) -> Iterator[Finding]:
-    """Muster reads each kind in one version, and neither its log nor an Event tells of objects of another one."""
+    """Find kinds in other versions: Muster reads one version of each kind, and nothing reports objects of another
+    one."""
     known: tuple[Kind | OwnerKind, ...] = (*KINDS, *OWNER_KINDS)
     for kind in known:
         there = _versions(served, kind.group, kind.plural)
@@ -44,7 +45,7 @@ def _other_versions(served: Mapping[Served, str]) -> Iterator[Finding]:
 
 
 def _older_queues(served: Mapping[Served, str]) -> Iterator[Finding]:
-    """Where some queue objects are read and others are not, quota is not what people wrote."""
+    """Find older queue objects: if only some queue objects are read, the quota differs from what people wrote."""
     ours = [f"{QUEUE_GROUP}/{version}" for version in VERSIONS]
     for plural in QUEUE_KINDS:
         there = _versions(served, QUEUE_GROUP, plural)
@@ -59,7 +60,8 @@ def _versions(served: Mapping[Served, str], group: str, plural: str) -> list[str
 
 
 def _there(kind: JobKind, name: str | None) -> Iterator[Finding]:
-    """Of one that is not served nothing is heard, and no log tells it. ``name``: what the API server calls it."""
+    """Check that a kind is served; otherwise neither Muster nor its log says so. ``name``: its kind at the API
+    server."""
     if name is None:
         fix = "install its CRD, or correct version and plural in job_kinds"
         what = "the API server serves no such kind: no job of it is planned"
@@ -70,7 +72,7 @@ def _there(kind: JobKind, name: str | None) -> Iterator[Finding]:
 
 
 def _guards(policy: Tree, kind: JobKind) -> bool:
-    """It judges updates of that kind, and names the account of the extender."""
+    """Whether the policy checks updates of that kind, and names the account of the extender."""
     spec = policy.get("spec") or {}
     rules = (spec.get("matchConstraints") or {}).get("resourceRules") or []
     return f":{EXTENDER}'" in str(spec.get("matchConditions")) + str(spec.get("validations")) and any(

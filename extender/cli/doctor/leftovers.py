@@ -1,7 +1,7 @@
-"""What Kueue leaves behind when its controller is gone: webhooks that nobody answers, finalizers nobody takes off.
+"""Objects that Kueue leaves behind without its controller: webhooks without an answer, and finalizers.
 
-Its CRDs convert between their versions by a webhook, and its admission webhooks fail closed: without its service no
-job, pod or queue object that they are about can be written, and queue objects can be read in one version only.
+Kueue's CRDs convert between their versions by a webhook, and its admission webhooks fail closed. Without its service
+no job, pod or queue object in their rules can be written. Queue objects can be read in one version only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS, WO
 
 Tree = Mapping[str, Any]
 Read = Callable[[str, str], Awaitable[Tree | None]]
-"""Of a subject and a path: what is there; None where there is nothing, or it may not be read."""
+"""Reads the object at a path, with a subject for messages; None if it does not exist or may not be read."""
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -26,7 +26,7 @@ _FINALIZERS = ("kueue.x-k8s.io/resource-in-use", "kueue.x-k8s.io/managed")
 _MANAGED = "labelSelector=kueue.x-k8s.io/managed%3Dtrue"
 _QUEUED = "labelSelector=kueue.x-k8s.io/queue-name"
 _MOST = 500
-"""Objects of a kind that are looked at: what is wrong with so many is told by some."""
+"""The most objects of a kind that are read: some of them are enough to show a fault."""
 
 ServiceName = tuple[str, str]
 """Namespace and name."""
@@ -34,7 +34,7 @@ ServiceName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An object that cannot be deleted before somebody takes a finalizer off it."""
+    """An object that cannot be deleted until its finalizers are removed."""
 
     resource: str
     namespace: str
@@ -44,8 +44,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """``webhooks``: resource and name of each configuration that asks a service without endpoints; ``crds``: those that
-    convert by one. ``held``: objects with a finalizer of Kueue."""
+    """Objects that Kueue has left behind.
+
+    ``service``: Kueue's service without endpoints.
+    ``webhooks``: resource and name of each configuration that calls such a service.
+    ``crds``: CRDs whose versions are converted by such a service.
+    ``held``: objects with a finalizer of Kueue.
+    """
 
     service: ServiceName = ("", "")
     webhooks: tuple[tuple[str, str], ...] = ()
@@ -54,7 +59,7 @@ class Leftovers:
 
 
 async def look(read: Read) -> Leftovers:
-    """To be asked where Kueue's controller does not run."""
+    """Find Kueue's leftovers. Only for clusters where Kueue's controller does not run."""
     configurations = [
         (resource, one)
         for resource in _CONFIGURATIONS
@@ -74,7 +79,7 @@ async def look(read: Read) -> Leftovers:
 
 
 def check(left: Leftovers) -> Iterator[Finding]:
-    """Each with the command that mends it, in the order in which they are to be given."""
+    """Yield a finding for each leftover, with the command that removes it, in the order for running these."""
     where = "/".join(left.service)
     for resource, name in left.webhooks:
         what = f"it asks the service {where} of Kueue, which has no endpoints: what it is about cannot be written"
@@ -95,8 +100,10 @@ def check(left: Leftovers) -> Iterator[Finding]:
 
 
 async def _answers(read: Read, service: ServiceName) -> bool:
-    """Whether some endpoint of the service is ready, or it is somewhere outside of the cluster. If nobody may look at
-    it, it is taken to answer."""
+    """Whether some endpoint of the service is ready, or the service is outside the cluster.
+
+    A service that may not be read is taken as ready.
+    """
     namespace, name = service
     path = f"/api/v1/namespaces/{namespace}/services/{name}"
     found = await read(f"Service {namespace}/{name}", path)
@@ -111,7 +118,7 @@ async def _answers(read: Read, service: ServiceName) -> bool:
 
 
 async def _held(read: Read, crds: Mapping[str, Tree]) -> AsyncIterator[Held]:
-    """In the version that is stored, which needs no conversion."""
+    """Find objects with Kueue's finalizers. They are read in the stored version, which needs no conversion."""
     paths = {"pods": f"/api/v1/pods?{_MANAGED}&limit={_MOST}", "jobs": f"/apis/batch/v1/jobs?{_QUEUED}&limit={_MOST}"}
     for plural, crd in crds.items():
         versions = (crd.get("spec") or {}).get("versions") or []
@@ -127,7 +134,7 @@ async def _held(read: Read, crds: Mapping[str, Tree]) -> AsyncIterator[Held]:
 
 
 def _admitting(configuration: Tree) -> Iterator[ServiceName]:
-    """The services of Kueue that it asks."""
+    """The services of Kueue that the configuration calls."""
     for hook in configuration.get("webhooks") or []:
         service = (hook.get("clientConfig") or {}).get("service") or {}
         if "kueue" in service.get("name", ""):

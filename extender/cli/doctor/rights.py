@@ -1,4 +1,4 @@
-"""The rights that the two identities of an installation need, as the API server can be asked for them."""
+"""The rights that an installation's two accounts need, in a form that the API server can be asked about."""
 
 from __future__ import annotations
 
@@ -63,17 +63,21 @@ _ELASTIC = (
     ("create delete", "podtemplates", ""),
     ("get patch", "nodes", ""),
 )
-"""Of the extender, where flavors are elastic."""
+"""Rights of the extender for elastic flavors."""
 _DEVICE_RELEASE = ("get", "resourceclaims"), ("patch", "resourceclaims/status"), ("patch", "resourceclaims/binding")
-"""The rights of the extender where gangs have claims of devices."""
+"""Rights of the extender if gangs have claims of devices."""
 DEVICE_RELEASE = "components/device-release"
 _LEASES = ("leases", "coordination.k8s.io")
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """``account`` may do ``verb`` with ``resource`` (of an API ``group``, "" for the core; with "/subresource").
-    ``part``: which of the manifests gives it."""
+    """The right of an ``account`` to do ``verb`` with ``resource``.
+
+    ``resource``: with "/subresource" if there is one.
+    ``group``: the API group, "" for the core.
+    ``part``: the part of the manifests that grants it.
+    """
 
     account: str
     verb: str
@@ -97,8 +101,12 @@ class Right:
 def needed(
     settings: Settings, election: Mapping[str, Any] | None, namespace: str = "kube-system", *, claims: bool = False
 ) -> Iterator[Right]:
-    """All of them; ``election`` is leaderElection of kube-scheduler's configuration, if it is known, and ``namespace``
-    that of Muster. ``claims``: gangs may have claims of devices."""
+    """All rights that are needed.
+
+    ``election``: leaderElection of kube-scheduler's configuration, if known.
+    ``namespace``: that of Muster.
+    ``claims``: gangs may have claims of devices.
+    """
     for account, verbs, resource, group in _ALWAYS:
         yield from (Right(account, verb, resource, group) for verb in verbs.split())
     for kind in settings.job_kinds:

@@ -16,12 +16,13 @@ from policies.model import GANG_GATE, HOSTNAME, NO_LEVEL, Dialect, GroupKey, Pod
 from policies.words import many
 
 _FOR_MUSTER = (Dialect.ANNOTATION, Dialect.COSCHEDULING)
-"""Who names a gang in another project's words means that project's scheduler, unless he names Muster's."""
+"""The dialects whose gangs are Muster's by default. Other dialects belong to their own project's scheduler, unless
+the pod names Muster's."""
 _NO_SLICES = "look whether the driver of these devices runs: it publishes ResourceSlices"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """What can be seen of pods, PodGroups and nodes."""
+    """The findings about pods, PodGroups and nodes."""
     members = facts.members or []
     gangs: dict[GroupKey, list[Member]] = {}
     for member in members:
@@ -53,7 +54,7 @@ def _by_template(wrong: Iterable[tuple[Pod, str, str]]) -> Iterator[tuple[Pod, s
 
 
 def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
-    """One gang, by its members that have no node yet."""
+    """The findings about one gang, by its members without a node."""
     if not waiting:
         return
     schedulers = sorted({one.scheduler for one in waiting})
@@ -87,7 +88,7 @@ def _by_dra(resource: str, facts: Facts) -> str:
 
 
 def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """A gang none of whose pods waits any more, because another scheduler has started them one by one."""
+    """Find a gang without waiting pods, because another scheduler has started its pods one by one."""
     bound = [one.pod for one in members if one.pod.live and one.pod.node]
     ours = any(one.pod.scheduler in facts.ours for one in members)
     by_name = all(pod.group is not None and pod.group.dialect is Dialect.ANNOTATION for pod in bound)
@@ -107,7 +108,7 @@ def _object(name: str, facts: Facts) -> Iterator[Finding]:
 
 
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """Muster never removes its gate from a pod that it does not treat as a member of a gang."""
+    """Find gated pods outside gangs: Muster never removes its gate from a pod that is no member of a gang."""
     orphans = list[tuple[Pod, str, str]]()
     for pod in (one.pod for one in members if one.pending and GANG_GATE in one.pod.gates):
         if pod.group_key is None:
@@ -122,8 +123,10 @@ def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
 
 
 def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """Pods that no scheduler has looked at, and Volcano Jobs: their schedulerName is misspelt, or that scheduler is
-    down."""
+    """Find pods and Volcano Jobs that no scheduler has looked at.
+
+    Their schedulerName is misspelt, or that scheduler is down.
+    """
     for name, scheduler in sorted(facts.untaken.items()):
         what = f"no scheduler called {scheduler} has taken it up since it was created, so it has no pods"
         fix = f"add {scheduler} to Muster's scheduler_names and to kube-scheduler's profiles (docs/migrate.md)"
@@ -146,9 +149,9 @@ def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
 
 
 def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """GPU pods of other schedulers: two schedulers on one node do not see each other's plans."""
+    """Find GPU pods of other schedulers: two schedulers on one node do not see each other's plans."""
     if facts.guessed:
-        return  # nobody tells whose they are
+        return  # which scheduler names are foreign is unknown
     theirs = [
         one.pod for one in members
         if one.pod.node and one.pod.scheduler not in facts.ours and not one.pod.terminal and gpus_of(one.pod.requests)
@@ -160,7 +163,7 @@ def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
 
 
 def _levels(facts: Facts) -> Iterator[Finding]:
-    """Nodes that no level can place, and what their labels say of the levels."""
+    """Find nodes that belong to no level, and faults in their topology labels."""
     if not facts.nodes:
         return
     table = Table(facts.settings.levels)
@@ -194,7 +197,7 @@ def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
 
 
 def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
-    """Levels that pods ask for and that do not exist."""
+    """Find levels that pods request and that do not exist."""
     wrong = list[tuple[Pod, str, str]]()
     fix = f"write one of {', '.join(level.name for level in view.levels)}"
     known = {word for level in view.levels for word in (level.name, level.key)} | {HOSTNAME, NO_LEVEL}

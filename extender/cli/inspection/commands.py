@@ -178,7 +178,7 @@ def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None]
 
 
 def _state(said: str) -> str:
-    """As Muster writes it."""
+    """The state in Muster's own spelling. Stops the command if there is no such state."""
     from extender.observe.explain.remedies import CODES
 
     known = {one.lower(): one for one in CODES}
@@ -189,8 +189,10 @@ def _state(said: str) -> str:
 
 
 def _explained(muster: Muster, typed: str, namespace: str | None, default: str) -> Explanation:
-    """Return the answer for the gang of that name, else for the workload that is called so. Raises RefusedError,
-    NameProblemError or UnreachableError."""
+    """Return the answer for the gang of that name, else for the workload with that name.
+
+    Raises RefusedError, NameProblemError or UnreachableError.
+    """
     way = readings(typed, namespace, default)[0]
     try:
         if not way.kind:
@@ -274,7 +276,7 @@ def _asked(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
 
 
 def _answer(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
-    """What there is to doubt is said on the error output: what is asked for as JSON stays JSON."""
+    """Ask Muster. Doubts about the answer go to the error output, so that JSON stays JSON."""
     with reach(way) as muster:
         told = question(muster)
         if doubt := muster.doubt():

@@ -31,7 +31,11 @@ class NameProblemError(ValueError):
 
 @dataclass(frozen=True)
 class Known:
-    """A workload and what it is known by. ``objects``: what makes its pods, as ``job/train``; ``pods``: their names."""
+    """A workload and its names.
+
+    ``objects``: the objects that make its pods, as ``job/train``.
+    ``pods``: the names of its pods.
+    """
 
     namespace: str
     name: str
@@ -43,7 +47,7 @@ class Known:
 
     @property
     def names(self) -> list[str]:
-        """All that it may be called by, without a kind."""
+        """All names of the workload, without a kind."""
         return [self.name, *(one.partition("/")[2] for one in self.objects), *self.pods]
 
     def is_called(self, kind: str, name: str) -> bool:
@@ -90,8 +94,11 @@ class Reading:
 
 
 def readings(typed: str, namespace: str | None, default: str) -> list[Reading]:
-    """Return the ways to read the name, the most literal one first. ``namespace``: what --namespace says; ``default``:
-    where to look without. Raises NameProblemError."""
+    """Return the ways to read the name, the most literal one first. Raises NameProblemError.
+
+    ``namespace``: the value of --namespace.
+    ``default``: the namespace if none is given.
+    """
     parts, home = typed.split("/"), namespace or default
     match parts:
         case [name] if name:

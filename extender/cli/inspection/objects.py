@@ -123,7 +123,7 @@ def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, d
 
 
 def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
-    """None where pods may not be read."""
+    """Read the objects of a namespace; None if its pods may not be read."""
     argv = [*kubectl, f"--namespace={namespace}", "get", "--output=json"]
     if (said := _got([*argv, "pods"])) is None:
         return None
@@ -200,9 +200,9 @@ def _ours(said: str | None) -> list[_Event]:
 
 
 def _events(there: _Namespace, meant: Known, pods: set[str]) -> list[_Event]:
-    """Muster's Events on any of its pods, on its PodGroup, and on the job that it is named after, the oldest first."""
+    """Muster's Events on any of the gang's pods, on its PodGroup, and on the job of that name, the oldest first."""
     ours = [one for one in there.events if one.regarding is not None and _is_about(one.regarding, meant, pods)]
-    # The same is told on the PodGroup and on a member.
+    # An Event on the PodGroup and one on a member may have the same text.
     once = {(one.reason, one.note): one for one in sorted(ours, key=lambda one: one.event_time or _LAST)}
     return list(once.values())
 

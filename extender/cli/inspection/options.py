@@ -55,8 +55,10 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenev
 
 
 def sharing(make: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator of commands: it puts the options of ``make`` in place of the first parameter, which is given
-    what ``make`` returns. typer has no other sharing."""
+    """Return a decorator of commands: it replaces the first parameter by the options of ``make``.
+
+    The command gets the result of ``make``. typer itself has no way to share options.
+    """
     shared = inspect.signature(make, eval_str=True).parameters
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

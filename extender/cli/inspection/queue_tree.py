@@ -1,4 +1,4 @@
-"""How `muster queues` draws queues: a tree of cohorts, a bar for each quota, and those who wait."""
+"""The drawing of `muster queues`: a tree of cohorts, a bar for each quota, and the waiting workloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGEND = (
     "RESERVING: workloads with quota."
 )
 _WAITING = 10
-"""So many who wait are shown of each queue."""
+"""How many waiting workloads are shown for each queue."""
 
 
 class QueueNameError(ValueError):
@@ -33,8 +33,10 @@ def name_of(queue: QueueView) -> str:
 
 
 def chosen_queues(queues: Sequence[QueueView], typed: str | None, namespace: str | None, home: str) -> list[QueueView]:
-    """Return that ClusterQueue or cohort and what is in it, or that LocalQueue and its ClusterQueue; all without a
-    name. ``home``: where a LocalQueue is that several namespaces have. Raises QueueNameError."""
+    """Return the ClusterQueue or cohort and its members, or the LocalQueue and its ClusterQueue; all without a name.
+
+    ``home``: decides if several namespaces have a LocalQueue of that name. Raises QueueNameError.
+    """
     if typed is None:
         return [one for one in queues if namespace is None or one.namespace in ("", namespace)]
     hits = [one for one in queues if _is_called(one, typed, namespace)]
@@ -76,7 +78,7 @@ def _unknown(queues: Sequence[QueueView], typed: str, namespace: str | None) -> 
 
 
 def show_queues(queues: Sequence[QueueView], out: Console) -> None:
-    """The tree, then who waits, then what is wrong."""
+    """Print the tree, then the waiting workloads, then the problems."""
     if not queues:
         out.print("no queues found")
         return
@@ -158,11 +160,11 @@ def _amounts(quota: QuotaView) -> tuple[int | None, ...]:
 
 
 def _short(resource: str, quantity: int) -> str:
-    """Without the name of the resource, which stands beside it."""
+    """The amount without the name of the resource, which is shown beside it."""
     return amount(resource, quantity).removesuffix(f" {resource}")
 
 
 def _bar(used: int, nominal: int) -> str:
-    """What is used of the queue's own quota; a + stands for what is beyond."""
+    """Draw the used part of the queue's own quota; a + means use beyond it."""
     filled = min(_BAR, round(_BAR * used / nominal)) if nominal else _BAR * (used > 0)
     return "[" + "#" * filled + "." * (_BAR - filled) + "]" + "+" * (used > nominal)

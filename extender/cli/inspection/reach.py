@@ -1,4 +1,4 @@
-"""How the command line gets to a running Muster: by a URL, on this machine, or through the cluster's API server.
+"""Reach a running Muster from the command line: by a URL, on this machine, or through the cluster's API server.
 
 Muster listens on the loopback address of its pod, which neither a Service nor the API server's proxy can reach. A
 port-forward can, and kubectl has all the ways to log in that people use: so kubectl forwards the port.
@@ -56,7 +56,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class UnreachableError(Exception):
-    """There is no way to Muster; the message says what was tried and what to do."""
+    """No way leads to Muster; the message says what was tried and what to do."""
 
 
 class MisdirectedError(UnreachableError):
@@ -73,7 +73,8 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Way:
-    """What the user says about where Muster is. ``namespace`` and ``lease`` are those of Muster's own Deployment."""
+    """The user's options about how to reach Muster. ``namespace`` and ``lease`` are those of Muster's own
+    Deployment."""
 
     url: str | None = None
     kubeconfig: Path | None = None
@@ -226,8 +227,10 @@ def _text(answer: httpx.Response) -> str:
 
 
 def _detail(answer: httpx.Response) -> str | None:
-    """Return what Muster says that is wrong; None if the answer is no problem of Muster's. Before /api/v1 the detail
-    was all of it."""
+    """Return the detail of Muster's problem; None if the answer is no problem of Muster's.
+
+    Before /api/v1 the answer had the detail alone.
+    """
     try:
         return Problem.model_validate({"title": "", "status": answer.status_code, **answer.json()}).detail
     except (ValueError, TypeError, RecursionError):
@@ -246,7 +249,7 @@ def _is_foreign(mistake: str, place: tuple[int | str, ...], kind: type[Any]) -> 
 
 @contextmanager
 def reach(way: Way) -> Iterator[Muster]:
-    """A Muster to be asked while the block lasts. Raises UnreachableError."""
+    """Reach a Muster for the duration of the block. Raises UnreachableError."""
     if way.url is not None:
         with _client(way.url, verification(way, way.url)) as client:
             yield Muster(client, way.url)
@@ -259,7 +262,7 @@ def reach(way: Way) -> Iterator[Muster]:
 
 
 def kubectl(way: Way) -> list[str] | None:
-    """The command line of kubectl for that cluster, to be continued; None where there is none."""
+    """The begin of a kubectl command line for that cluster; None without kubectl."""
     program = shutil.which("kubectl")
     if program is None:
         return None
@@ -272,7 +275,8 @@ def _client(url: str, verify: ssl.SSLContext | bool = True) -> httpx.Client:
 
 
 def verification(way: Way, url: str) -> ssl.SSLContext | bool:
-    """What certificates are good there, and which is shown. Raises UnreachableError if that cannot be said."""
+    """The accepted certificates and the client's own one, for a URL. Raises UnreachableError if the options are
+    wrong."""
     if not _is_url(url):
         raise MisdirectedError(f"{url} is not a URL of Muster: write one like {HERE}")
     if way.key_file is not None and way.cert_file is None:
@@ -296,7 +300,7 @@ def _is_url(text: str) -> bool:
 
 
 def _is_here() -> bool:
-    """Whether a Muster, or somebody's port-forward to one, listens on its usual port of this machine."""
+    """Whether a Muster, or a port-forward to one, listens on its usual port of this machine."""
     try:
         answer = httpx.get(f"{HERE}/readyz", timeout=2.0, trust_env=False)
     except httpx.HTTPError:
@@ -331,7 +335,7 @@ def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
 
 
 def _leader(argv: list[str], lease: str) -> str | None:
-    """The pod whose kube-scheduler holds the Lease: of several replicas it is the one that decides."""
+    """The pod whose kube-scheduler holds the Lease: the one of several replicas that decides."""
     asking = [*argv, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}"]
     try:
         said = subprocess.run(asking, capture_output=True, text=True, timeout=_FORWARD_S, check=False)

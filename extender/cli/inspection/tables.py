@@ -21,7 +21,7 @@ _COLOURS = {"Running": "green", "Ended": "green"} | dict.fromkeys(("Placed", "Ho
 
 
 def show_explanation(told: Explanation, out: Console) -> None:
-    """One gang, from its state down to its story."""
+    """Print the explanation of a gang, from its state to its story."""
     gang = told.gang
     head = plain(f"{gang.namespace}/{gang.name}  ", "bold")
     out.print(head.append_text(_state(gang.state)).append(f" for {span(gang.for_s)}"))
@@ -67,7 +67,7 @@ def _show_preemption(told: Explanation, out: Console) -> None:
 
 
 def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
-    """All gangs, one to a line. The expected start has a column where any of them has one."""
+    """Print all gangs, one to a line. The expected start has a column if any gang has one."""
     heads = ["NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE"]
     rows: list[list[str | Text]] = [
         [one.namespace, one.name, _state(one.state), f"{one.bound}", f"{one.held}", f"{one.members}",
@@ -83,12 +83,12 @@ def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
 
 
 def _instant(start: datetime) -> str:
-    """As reasons have it: ``2026-11-21 14:20 UTC``."""
+    """Format an instant as reasons do: ``2026-11-21 14:20 UTC``."""
     return f"{start:%Y-%m-%d %H:%M} UTC"
 
 
 def show_domains(domains: Sequence[DomainStock], of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:
-    """All domains, one to a line; then their devices, and the ComputeDomains."""
+    """Print all domains, one to a line; then their devices, and the ComputeDomains."""
     rows = [
         (one.level, one.name or "(no label)", one.inside or "", f"{one.nodes}", f"{one.open}",
          f"{one.whole}", f"{one.gpus}", f"{one.free_gpus}", listed(one.gangs, 4))
@@ -133,7 +133,7 @@ def _show_compute_domains(of_nvidia: Sequence[ComputeDomainView], out: Console) 
 
 
 def span(seconds: float) -> str:
-    """Like ``3m 12s``: the two largest units."""
+    """Format a duration by its two largest units, like ``3m 12s``."""
     whole = max(0, int(seconds))
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
     first = next((at for at, (count, _) in enumerate(parts) if count), 3)
@@ -149,7 +149,7 @@ def _section(
     below: str = "",
     drop: Sequence[str] = (),
 ) -> None:
-    """A table with a title; nothing when it has no rows."""
+    """Print a table with a title; nothing if it has no rows."""
     if not rows:
         return
     out.print()

@@ -16,7 +16,7 @@ from extender.cli.terminal import plain, stop_on
 from policies.words import counted, many
 
 EVERY_S = 0.5
-"""How often it is asked how far it is."""
+"""How often Muster is asked for its progress."""
 pause = time.sleep
 
 
@@ -28,7 +28,7 @@ def verify(
 ) -> None:
     """Compare what Muster knows with what it would know after a restart.
 
-    Muster builds its state anew from the objects that it has read, beside its work, and compares claims, free room,
+    Muster builds its state again from the objects that it has read, beside its work, and compares claims, free room,
     quota, members, who waits, and reasons. If something differs, a second check 30 s later has to find the same.
 
     Nothing is changed by this command. With the setting verify_every_s, Muster restarts its core after a difference.

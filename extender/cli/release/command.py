@@ -79,7 +79,7 @@ async def _run(
 
 
 async def _write(kube: Kube, steps: list[Step]) -> dict[Step, str]:
-    """With a bar where somebody can see it move."""
+    """Carry out the steps, with a progress bar on a terminal."""
     errors = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""What is to be written so that nothing that waits is Muster's any more: one step for each object."""
+"""The steps of `muster release`: one step for each object, after which no waiting object is Muster's any more."""
 
 from __future__ import annotations
 
@@ -46,15 +46,19 @@ LET_GO = "it may be scaled down again: the annotations that Muster wrote come of
 CLEARED = "its nomination to node {} is cleared"
 
 _KEPT = (EVICTED_AT, IN_VAIN)
-"""Annotations of a job that Muster leaves on it when it has stopped: the next start goes by them."""
+"""Annotations that Muster leaves on a job that it has stopped: the next start needs them."""
 
 Write = Callable[[Kube], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One object. ``says``: what becomes of it, and what its author has to know. Without ``write`` it stays as it is;
-    ``again``: because that cannot be done yet."""
+    """The change of one object.
+
+    ``says``: what happens to it, and what its author has to know.
+    ``write``: None: it stays as it is.
+    ``again``: the change is not possible yet.
+    """
 
     namespace: str
     kind: str
@@ -65,7 +69,7 @@ class Step:
 
 
 class Planner:
-    """``unsuspend``: start the jobs that wait for Muster, without any plan."""
+    """Plans the steps. ``unsuspend``: start the jobs that wait for Muster, without any plan."""
 
     def __init__(self, schedulers: tuple[str, ...], registry: Registry, *, unsuspend: bool) -> None:
         self._schedulers = schedulers
@@ -78,7 +82,7 @@ class Planner:
         return self._registry.kinds
 
     def of_job(self, kind: Kind, obj: Object) -> Step | None:
-        """None: Muster has nothing to do with it. Raises UnreadableError."""
+        """The step for a job; None if it has nothing to do with Muster. Raises UnreadableError."""
         try:
             meta = msgspec.convert(obj.get("metadata"), Meta)
         except msgspec.MsgspecError as error:
@@ -108,12 +112,12 @@ class Planner:
         return step(tuple(says), partial(_patch_job, kind, obj, patch, job) if patch else None)
 
     def of_pod(self, obj: PodObject) -> Step | None:
-        """None: nothing of ours is on it. Raises UnreadableError."""
+        """The step for a pod; None if nothing of Muster's is on it. Raises UnreadableError."""
         pod = pod_from(obj)
         if pod.node or not pod.live:
             return None
         meta, gated = obj.metadata or Meta(), GANG_GATE in pod.gates
-        # kube-scheduler nominates pods too, for which it has preempted others: it knows no gangs.
+        # kube-scheduler nominates pods, too, for which it has preempted others: it knows no gangs.
         nominated = bool(pod.nominated_node) and pod.scheduler in self._schedulers and pod.group is not None
         woken = WOKEN in (meta.labels or {})
         reserved = [key for key in RESERVATIONS if key in (meta.annotations or {})]
@@ -126,7 +130,7 @@ class Planner:
         return Step(pod.namespace, "Pod", pod.name, tuple(says), write) if says else None
 
     def of_node(self, obj: Object) -> Step | None:
-        """None: nothing of ours is on it. Raises UnreadableError."""
+        """The step for a node; None if nothing of Muster's is on it. Raises UnreadableError."""
         meta = obj.get("metadata") or {}
         if not (name := meta.get("name")):
             raise UnreadableError("the node has no name")
@@ -134,7 +138,10 @@ class Planner:
         return Step("", "Node", name, (LET_GO,), partial(_patch_node, meta, change)) if change["metadata"] else None
 
     def _start(self, kind: Kind, after: Object, job: Job) -> Iterator[str]:
-        """Whoever asks for Muster is suspended at admission: nobody can tell whether its author wrote that too."""
+        """Tell what happens to a job.
+
+        An admission policy suspends each job for Muster, so its author's own value is unknown.
+        """
         if job.finished or not job.managed:
             return
         unread = next(unread_booleans(meta_of(kind.name, after)), None)
@@ -166,7 +173,7 @@ async def _patch_job(kind: Kind, obj: Object, patch: Object, job: Job, kube: Kub
 async def _check_start(kind: Kind, patch: Mapping[str, Any], job: Job, kube: Kube) -> None:
     path, starts = kind.path_of(job.key.namespace, job.owner.name), False in found(patch, kind.suspend)
     if starts and kind.is_suspended(msgspec.json.decode(await kube.call("GET", path))):
-        # A policy is in force for a moment after it was deleted.
+        # A policy stays in force for a moment after its deletion.
         raise ApiError(409, "Conflict", "an admission policy has suspended it again; run this command once more")
 
 

@@ -1,4 +1,4 @@
-"""Reads what there is to release, and releases it: the API server is asked, and Muster is not needed."""
+"""Reads the objects to release from the API server, and releases them; no Muster has to run."""
 
 from __future__ import annotations
 
@@ -39,8 +39,13 @@ class ReleaseError(Exception):
 
 @dataclass(slots=True)
 class Survey:
-    """``steps``: pods are released last. ``unreadable``: objects that nobody can judge. ``leader``: a Lease that is
-    alive. ``policies`` of ours that still change what is created."""
+    """The state of the cluster before a release.
+
+    ``steps``: those of pods come last.
+    ``unreadable``: objects that cannot be judged.
+    ``leader``: a Lease that is alive.
+    ``policies``: Muster's policies that still change new objects.
+    """
 
     steps: list[Step] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -48,7 +53,7 @@ class Survey:
     policies: list[str] = field(default_factory=list)
 
     def hindrance(self) -> str:
-        """Why nothing should be written; empty if nothing is in the way."""
+        """Explain why nothing should be written; empty if nothing prevents it."""
         if self.leader:
             return (
                 f"Muster is still running ({self.leader.holder} renews its Lease), and would manage these objects "
@@ -63,7 +68,7 @@ class Survey:
 
 
 async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Survey:
-    """Look at everything; nothing is written. Raises ReleaseError."""
+    """Look at everything; write nothing. Raises ReleaseError."""
     found = Survey()
     try:
         found.leader = await _leader(kube, election)
@@ -83,7 +88,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
 
 
 async def await_end(kube: Kube, found: Survey, election: LeaderElection) -> None:
-    """Of a Lease that nobody renews any more: a Muster that was killed has not given it up. Raises ReleaseError."""
+    """Wait for the end of a Lease that is not renewed: a killed Muster has not released it. Raises ReleaseError."""
     try:
         seen = found.leader
         while found.leader is not None and found.leader == seen:
@@ -94,7 +99,7 @@ async def await_end(kube: Kube, found: Survey, election: LeaderElection) -> None
 
 
 async def carry_out(kube: Kube, steps: list[Step], done: Callable[[], None]) -> dict[Step, str]:
-    """Take the steps; what went wrong, by step."""
+    """Carry out the steps. Returns what went wrong, by step."""
     room, failed = asyncio.Semaphore(_AT_ONCE), dict[Step, str]()
 
     async def take(step: Step) -> None:
@@ -128,7 +133,10 @@ def _node(planner: Planner, raw: msgspec.Raw) -> Step | None:
 async def _look(
     kube: Kube, found: Survey, path: str, plan: Callable[[msgspec.Raw], Step | None], fields: str = "", labels: str = ""
 ) -> None:
-    """None of a kind that is not installed. One that may not be listed is told, and the others are looked at."""
+    """Add the steps for all objects at a path.
+
+    A kind that is not installed has no objects. A kind that may not be listed is reported, and the others are read.
+    """
     try:
         async for page in kube.list_pages(path, selector=fields, labels=labels):
             for raw in page.items:
@@ -151,7 +159,7 @@ def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | N
 
 
 async def _leader(kube: Kube, election: LeaderElection) -> Lease | None:
-    """The Lease, while it is alive."""
+    """The Lease while it is alive; else None."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases/{election.name}"
     found = await kube.find(path)
     lease = None if found is None else lease_from(msgspec.Raw(found))
@@ -169,7 +177,11 @@ DELETED = "it is deleted: Muster made it"
 
 
 class _Kind(NamedTuple):
-    """``paths``: of its versions, of which the first that is served is asked for. ``label``: of those that are ours."""
+    """A kind of objects that Muster makes.
+
+    ``paths``: one for each version; the first that the API server knows is used.
+    ``label``: the label of Muster's own objects.
+    """
 
     name: str
     paths: tuple[str, ...]
@@ -184,7 +196,7 @@ _KINDS = (
 
 
 async def made(kube: Kube) -> AsyncIterator[Step | str]:
-    """A step for each object; or why some cannot be looked at."""
+    """Yield a step for each object that Muster made, or a text if some cannot be read."""
     for kind in _KINDS:
         for path in kind.paths:
             try:
