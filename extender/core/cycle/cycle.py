@@ -156,14 +156,14 @@ class Cycle:
         """Schedule a cycle if the event calls for one. Called after every event."""
         if self._walk is not None or not self._process.synced:
             return
-        hopeful = self._changes.hopeful
-        if not self._pending.keys and (hopeful or self._changes.taken):
+        may_unblock = self._changes.may_unblock
+        if not self._pending.keys and (may_unblock or self._changes.room_taken):
             # The next workload gets its first turn, so earlier changes and shortfalls do not matter.
             self._shortfalls.keep(())
-            hopeful = False
+            may_unblock = False
             self._changes.take()
         at = max(now + self._limits.coalesce_s, self._process.paused_until)
-        if hopeful:
+        if may_unblock:
             at = max(at, self._rest_until)
         elif self._queued.has_news:
             pass
@@ -177,7 +177,7 @@ class Cycle:
     def _appointed(self, at: float) -> float | None:
         """The first instant from ``at`` on at which a workload wants a turn although nothing has changed."""
         wanted = [self._queued.due]
-        if self._changes.taken:
+        if self._changes.room_taken:
             wanted.append(self._refresh_at)
         if self._pending.keys:
             wanted += self._preempting.due(at), self._backfilling.due(), self._forecast.due()
@@ -209,7 +209,7 @@ class Cycle:
     def _begin(self, now: float) -> None:
         """Begin a cycle with the changes since the last one."""
         changes = self._changes
-        if changes.hopeful and now < self._rest_until:
+        if changes.may_unblock and now < self._rest_until:
             return
         self._demands.review()
         for namespace in self._failed_creation.lapse(now):
@@ -218,28 +218,35 @@ class Cycle:
         self._vain, self._in_need = 0, None
         self._began = now
         self._backfills.begin_cycle(now)
-        refresh = changes.taken and now >= self._refresh_at
-        freed, met, gone, victims = list[Freed](), list[Pod](), False, self._preempting.review(now)
+        refresh = changes.room_taken and now >= self._refresh_at
+        freed, changed, gone, victims = list[Freed](), list[Pod](), False, self._preempting.review(now)
         ended: Mapping[str, None] = {}
         every = False
-        if changes.hopeful or refresh:
+        if changes.may_unblock or refresh:
             changes = changes.take()
             if changes.nodes or refresh:
                 self._shortfalls.clear(Lack.ROOM)
                 self._refresh_at = now + self._limits.refresh_s
                 every = True
             else:
-                freed, met, gone = changes.in_the_end(self._claims.room), changes.met, bool(changes.freed)
-                ended, self._changes.taken = changes.ended, True  # the numbers in reasons are outdated from now on
-        self._walk = self._run(freed, met, ended, gone=gone, every=every, victims=victims)
+                freed, changed, gone = changes.net_freed(self._claims.room), changes.changed_pods, bool(changes.freed)
+                ended, self._changes.room_taken = changes.ended, True  # the numbers in reasons are outdated from now on
+        self._walk = self._run(freed, changed, ended, gone=gone, every=every, victims=victims)
 
     def _run(
-        self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool, every: bool, victims: bool
+        self,
+        freed: list[Freed],
+        changed: list[Pod],
+        ended: Mapping[str, None],
+        *,
+        gone: bool,
+        every: bool,
+        victims: bool,
     ) -> Steps[None]:
         """Run one cycle: drop shortfalls that the changes end, then give each workload without one a turn.
 
         ``freed``: nodes with more room than before.
-        ``met``: pods that got a node, or whose labels changed.
+        ``changed``: pods that got a node, or whose labels changed.
         ``ended``: the workloads that gave room back, to update reasons that name them.
         ``gone``: whether room was given back.
         ``every``: whether all workloads that lack room get a turn.
@@ -247,7 +254,7 @@ class Cycle:
         """
         if (yield from self._device_users.settle()):
             return
-        dropped = yield from self._drop_shortfalls(freed, met, ended, gone=gone)
+        dropped = yield from self._drop_shortfalls(freed, changed, ended, gone=gone)
         if every or dropped or victims:
             self._pending.wake(EVERY_ROOM if every else ANY_ROOM)
             self._wake_for_victims(quota=victims)
@@ -271,7 +278,7 @@ class Cycle:
                     self._park(workload)
                     yield from self._hold_up(line, workload)
         # Changes of other pods matter only while a shape waits that depends on other pods.
-        self._changes.wary = self._changes.wary and any(
+        self._changes.has_affinity_waiters = self._changes.has_affinity_waiters and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
         )
         yield from self._backfilling.review(self._now)
@@ -280,12 +287,12 @@ class Cycle:
         yield LOOK
 
     def _drop_shortfalls(
-        self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool
+        self, freed: list[Freed], changed: list[Pod], ended: Mapping[str, None], *, gone: bool
     ) -> Steps[bool]:
         """Drop the shortfalls of shapes that do not hold any more. Returns whether any was dropped."""
         dropped = False
-        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
-            concerned, cost = yield from metered(concerns(freed, met, shape, self._claims, gone=gone))
+        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if changed or gone else ():
+            concerned, cost = yield from metered(concerns(freed, changed, shape, self._claims, gone=gone))
             if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 dropped = True
@@ -395,7 +402,7 @@ class Cycle:
         self, workload: Workload, demand: Demand, shape: Shape, line: Line
     ) -> Steps[Plan | Changed | PolicyError | Unplaced]:
         """Return a plan that can be committed now, or why there is none. A shortfall is cached for the shape."""
-        self._changes.wary |= shape.related
+        self._changes.has_affinity_waiters |= shape.related
         try:
             found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
         except PolicyError as error:

@@ -67,7 +67,7 @@ class Advisory:
                 marks[DOMAIN] = nearest[1]
             self._store.mark_dirty(workload)
             workload.status.plan(now)
-        self._changes.taken = True
+        self._changes.room_taken = True
         self._claims.assume(pod, event.node)
         # Room that is promised for a Binding with unknown outcome: kube-scheduler does not count on it any more.
         self._revocations.give_way(event.node, now)

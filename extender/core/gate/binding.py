@@ -343,7 +343,7 @@ class Bindings:
         open_to = self._backfills.rooms_outside(self._backfills.closed_to_pod(pod, now))
         if self._preemptions.keeps_out(pod, event.node, open_to):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
-        self._changes.taken = True
+        self._changes.room_taken = True
         self._room.end_kept(pod.uid)
         self._claims.release(room_of(key_of(pod), event.node))
         self._claims.assume(pod, event.node)

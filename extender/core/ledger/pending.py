@@ -70,35 +70,37 @@ class Changes:
     freed: dict[str, dict[str, int]] = field(default_factory=dict)
     nodes: bool = False
     """Whether nodes came, went or changed: any cached shortfall may be wrong."""
-    taken: bool = False
+    room_taken: bool = False
     """Whether room was taken: no workload can start because of it, but the numbers in reasons are out of date."""
-    wary: bool = False
+    has_affinity_waiters: bool = False
     """Whether a workload waits whose pods have affinity, anti-affinity, spread or ports."""
     ended: dict[str, None] = field(default_factory=dict)
     """The workloads and pods that gave room back, or lost what was kept for them, by their names in reasons."""
-    met: list[Pod] = field(default_factory=list)
+    changed_pods: list[Pod] = field(default_factory=list)
     """Pods that got a node, and pods whose labels changed, before and after."""
 
     @property
-    def hopeful(self) -> bool:
+    def may_unblock(self) -> bool:
         """Whether a workload may fit that did not fit before."""
-        return self.nodes or bool(self.freed) or bool(self.met)
+        return self.nodes or bool(self.freed) or bool(self.changed_pods)
 
-    def see(self, pod: Pod, old: Pod | None) -> None:
+    def note_pod(self, pod: Pod, old: Pod | None) -> None:
         """Note a pod on a node that was not there before or has other labels, if a workload waits with demands on other
         pods."""
-        if not self.wary or not pod.node:
+        if not self.has_affinity_waiters or not pod.node:
             return
         if old is None or not old.node:
-            self.met.append(pod)
+            self.changed_pods.append(pod)
         elif old.labels != pod.labels:
-            self.met += old, pod
+            self.changed_pods += old, pod
 
     def take(self) -> Changes:
         """Return the changes, and start with none."""
-        taken = Changes(self.freed, self.nodes, self.taken, self.wary, self.ended, self.met)
-        self.freed, self.ended, self.met = {}, {}, []
-        self.nodes = self.taken = False
+        taken = Changes(
+            self.freed, self.nodes, self.room_taken, self.has_affinity_waiters, self.ended, self.changed_pods
+        )
+        self.freed, self.ended, self.changed_pods = {}, {}, []
+        self.nodes = self.room_taken = False
         return taken
 
     def will_free(self, node: str, left: Free) -> None:
@@ -110,7 +112,7 @@ class Changes:
         for name, amount in left.items():
             known[name] = min(amount, known.get(name, amount))
 
-    def in_the_end(self, left: Callable[[str], Free]) -> list[Freed]:
+    def net_freed(self, left: Callable[[str], Free]) -> list[Freed]:
         """Return the nodes with more room now than before; room that was freed and taken again is no change.
 
         For resources that were never freed, the amount of now is the minimum.
@@ -123,18 +125,20 @@ class Changes:
         ]
 
 
-def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims, *, gone: bool) -> Steps[bool]:
+def concerns(
+    freed: Sequence[Freed], changed: Sequence[Pod], shape: Shape, claims: Claims, *, gone: bool
+) -> Steps[bool]:
     """Whether one of the nodes takes more members of the shape than before.
 
     For several roles, or with room that is kept for the gang itself, any amount that has risen counts.
 
-    ``met``: pods that came or whose labels changed, for a shape with demands on other pods. ``gone``: whether pods are
-    gone.
+    ``changed``: pods that came or whose labels changed, for a shape with demands on other pods.
+    ``gone``: whether pods are gone.
     """
     if shape.related:
-        yield len(met) // 4
+        yield len(changed) // 4
         # A pod that is gone may have had a port or kept others away, even if its room is taken again.
-        return gone or any(_means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in met)
+        return gone or any(_means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in changed)
     for (requests, selection, *_), _ in shape.roles:
         admitted = None
         for at in range(0, len(freed), AT_ONCE):

@@ -34,7 +34,7 @@ class Room:
     def assume(self, workload: Workload, member: Member, node: str) -> None:
         """Promise the member a node."""
         workload.members.move(member, MemberState.ASSUMED, node)
-        self._changes.taken = True
+        self._changes.room_taken = True
         self._claims.assume(member.pod, node)
         self._store.mark_dirty(workload)
 
@@ -52,7 +52,7 @@ class Room:
         owner = SlotOf(workload.key, slot)
         workload.bump_version()
         if node:
-            self._changes.taken = True
+            self._changes.room_taken = True
             self._claims.assume(workload.members.slots.templates[slot], node, owner)
         else:
             self.free(owner)
@@ -62,7 +62,7 @@ class Room:
         """Keep the room that a lost member had for its replacement."""
         if workload.reserve(lost):
             self.keeping[workload.key] = None
-            self._changes.taken = True
+            self._changes.room_taken = True
             self._claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
 
     def reserve_devices(self, workload: Workload, slot: SlotKey, claim: Claim) -> None:
@@ -77,7 +77,7 @@ class Room:
         amounts = ((name, min(much, kept.get(name, 0) + max(0, free.get(name, 0)))) for name, much in had)
         requests = tuple((name, much) for name, much in amounts if much)
         if requests != claim.requests:
-            self._changes.taken = True
+            self._changes.room_taken = True
             self._claims.reserve(SlotOf(workload.key, slot), claim._replace(requests=requests), claim.until)
 
     def unreserve(self, workload: Workload, slot: SlotKey) -> None:

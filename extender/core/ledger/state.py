@@ -139,7 +139,7 @@ class Consequences:
                 self._room.free(pod.uid)
             if (claim is None or claim.node != pod.node) and (workload := self._store.workload_of(pod)) is not None:
                 self._room.use_kept(workload, pod, pod.node)
-            self._changes.taken |= claim is None
+            self._changes.room_taken |= claim is None
             if pod.group_key is None and (claim is None or claim.promised):
                 self._preemptions.came(pod.priority)
             self._claims.confirm(pod)
@@ -153,12 +153,12 @@ class Consequences:
 
     def note_neighbour(self, pod: Pod, old: Pod | None) -> None:
         """Note the pod for workloads with demands on other pods."""
-        self._changes.see(pod, old)
+        self._changes.note_pod(pod, old)
 
     def note_end(self, pod: Pod, old: Pod | None) -> None:
         """Update the reasons that name when room comes free, if the expected end of the pod has changed."""
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
-            self._changes.taken = True
+            self._changes.room_taken = True
             self._claims.note_change()
 
     def note_victim(self, pod: Pod, old: Pod | None) -> None:
