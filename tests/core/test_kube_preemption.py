@@ -512,4 +512,4 @@ def test_nothing_is_remembered_of_pods_that_gangs_were_to_give_way_to_in_vain_an
     script.see(other)
     script.preempt(other, {script.bound(low)[0]: (low[0].uid,)})
     script.advance(61)
-    assert [str(one) for one in script.core.state.preemptions.spared] == ["default/pod other"]
+    assert [str(one) for one in script.core.state.preemptions.failed] == ["default/pod other"]

@@ -191,10 +191,10 @@ class Facts:
         if workload.priority > 0 and self._limits.preemption is Preempts.OFF:
             return causes.with_facts(why, causes.PreemptionOff(workload.priority))
         demand = workload.demand
-        spared = None if demand is None else self._preemptions.spares(workload.key, demand.shape)
-        if spared is None or spared.why is None or spared.why == why.what:
+        failure = None if demand is None else self._preemptions.failed_for(workload.key, demand.shape)
+        if failure is None or failure.why is None or failure.why == why.what:
             return why
-        return causes.with_facts(why, spared.why)
+        return causes.with_facts(why, failure.why)
 
     def _missing(self, workload: Workload) -> Sequence[causes.Incomplete]:
         return [self.incomplete(workload)] if workload.incomplete and not workload.grows else ()

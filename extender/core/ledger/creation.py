@@ -113,7 +113,7 @@ class Trials:
                 why = Trying()
         return refused or why
 
-    def spares(self, key: GroupKey, podsets: PodSets, now: float) -> Untried | None:
+    def why_untried(self, key: GroupKey, podsets: PodSets, now: float) -> Untried | None:
         """Why no victim may be evicted for the workload now; None if victims may be. Old trials of its shapes are
         repeated."""
         pending = None

@@ -102,7 +102,7 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Spared:
+class FailedPreemption:
     """A preemption that failed.
 
     No victim is evicted for the workload again as long as it asks for the same and no room has come free since. If
@@ -139,7 +139,7 @@ class Preemptions:
     def __init__(self, claims: Claims) -> None:
         self.under_way: dict[GroupKey, Preemption] = {}
         self.leaving: dict[GroupKey, GroupKey] = {}
-        self.spared: dict[GroupKey, Spared] = {}
+        self.failed: dict[GroupKey, FailedPreemption] = {}
         self.evictions = Evictions()
         self.epoch = 0
         self.freed = 0
@@ -210,14 +210,14 @@ class Preemptions:
         self.came(_LOWEST)
         return preemption
 
-    def spare(self, key: GroupKey, spared: Spared) -> None:
+    def remember_failure(self, key: GroupKey, failure: FailedPreemption) -> None:
         """Remember a failed preemption, and drop remembered ones that do not hold any more."""
-        self.spared = {
+        self.failed = {
             other: one
-            for other, one in self.spared.items()
+            for other, one in self.failed.items()
             if one.holds(one.shape, self.freed) or not (one.rests_until or one.pod)
         }
-        self.spared[key] = spared
+        self.failed[key] = failure
 
     def learn(self, known: Preemptions, now: float) -> None:
         """Take over another core's failed preemptions, for they are written on no object. They hold whatever changes
@@ -227,38 +227,38 @@ class Preemptions:
         """
         still = {
             key: one
-            for key, one in known.spared.items()
-            if known.spares(key, one.shape) is not None and one.rests_until > now
+            for key, one in known.failed.items()
+            if known.failed_for(key, one.shape) is not None and one.rests_until > now
         }
-        self.spared |= {key: replace(one, shape=None) for key, one in still.items()}
+        self.failed |= {key: replace(one, shape=None) for key, one in still.items()}
 
     def stop_resting(self, key: GroupKey) -> None:
         """Forget how often the workload's victims did not go."""
-        self.spared.pop(key, None)
+        self.failed.pop(key, None)
 
     def failures(self, key: GroupKey) -> int:
         """How often in a row the victims chosen for the workload did not go."""
-        return self.spared[key].times if key in self.spared else 0
+        return self.failed[key].times if key in self.failed else 0
 
     def take_rested(self, now: float) -> list[tuple[GroupKey, str]]:
         """Return the workloads whose rest is over, each with the UID if it is a single pod."""
-        rested = [(key, one) for key, one in self.spared.items() if 0 < one.rests_until <= now]
+        rested = [(key, one) for key, one in self.failed.items() if 0 < one.rests_until <= now]
         for key, one in rested:
-            self.spared[key] = replace(one, rests_until=0.0)
+            self.failed[key] = replace(one, rests_until=0.0)
         return [(key, one.pod) for key, one in rested]
 
     def next_rest(self) -> float | None:
         """The instant at which the first rest is over."""
-        return min((one.rests_until for one in self.spared.values() if 0 < one.rests_until < math.inf), default=None)
+        return min((one.rests_until for one in self.failed.values() if 0 < one.rests_until < math.inf), default=None)
 
-    def spares(self, key: GroupKey, shape: object) -> Spared | None:
+    def failed_for(self, key: GroupKey, shape: object) -> FailedPreemption | None:
         """The failed preemption because of which no victim is evicted for the workload; None if victims may be."""
-        spared = self.spared.get(key)
-        return spared if spared is not None and spared.holds(shape, self.freed) else None
+        failure = self.failed.get(key)
+        return failure if failure is not None and failure.holds(shape, self.freed) else None
 
     def forget(self, key: GroupKey) -> None:
         """Forget a workload that is gone."""
-        self.spared.pop(key, None)
+        self.failed.pop(key, None)
         self._offers.pop(key, None)
 
     def offers(self, key: GroupKey, priority: int, pods: int) -> None:

@@ -177,8 +177,8 @@ class KubePreemption:
             return False
         found = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
         rooms = {node: ((node, _positive(pod)),) for node in found}
-        spared = self._preemptions.spares
-        left = [node for node in found if not spared(key_of(pod), rooms[node])]
+        failed_for = self._preemptions.failed_for
+        left = [node for node in found if not failed_for(key_of(pod), rooms[node])]
         if not left:
             return False
         node = min(left, key=lambda one: (found[one].whole, found[one].priority, found[one].pods, one))

@@ -95,8 +95,8 @@ class Foresight:
                 return f"preemption is off; on, {names} would give way to it"
             case Preempts.DRY_RUN:
                 return f"preemption is a dry run; on, {names} would give way to it"
-            case Preempts.ON if (spared := self._preemptions.spares(workload.key, shape)) is not None:
-                again = "not again until something changes" if spared.rests_until == inf else "it is tried again"
+            case Preempts.ON if (failure := self._preemptions.failed_for(workload.key, shape)) is not None:
+                again = "not again until something changes" if failure.rests_until == inf else "it is tried again"
                 return f"{names} would give way to it, which came to nothing before: {again}"
             case Preempts.ON:
                 return f"{names} are about to give way to it"

@@ -158,7 +158,7 @@ class Preempting:
         by_rules = queue is not None and evicts(queue)
         if workload.priority <= preemptions.lowest and not by_rules:
             return False
-        if workload.key in preemptions.under_way or preemptions.spares(workload.key, shape):
+        if workload.key in preemptions.under_way or preemptions.failed_for(workload.key, shape):
             return False
         return self._as_of != preemptions.epoch or self._asks(workload, shape) not in self._vain
 
@@ -252,7 +252,7 @@ class Preempting:
         job = workload.job
         if job is None or not job.seen.suspended:
             return None
-        return self._trials.spares(workload.key, job.seen.podsets, now)
+        return self._trials.why_untried(workload.key, job.seen.podsets, now)
 
     def _asks(self, workload: Workload, shape: Shape) -> _Asks:
         """The cache key of a search. Age counts only in a queue that may evict newer workloads of the same priority."""

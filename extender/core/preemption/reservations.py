@@ -24,7 +24,7 @@ from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims, Owner, SlotOf
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import Own, Pending
-from extender.core.ledger.preemptions import Preemption, Preemptions, Spared, room_of
+from extender.core.ledger.preemptions import FailedPreemption, Preemption, Preemptions, room_of
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut
@@ -312,7 +312,7 @@ class Reservations:
         preemptions, shape = self._preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
         if not changed and (shape is not None or not preemption.ready):
-            preemptions.spare(workload.key, self._spared(workload.key, preemption, shape, ended, now))
+            preemptions.remember_failure(workload.key, self._failure(workload.key, preemption, shape, ended, now))
         self._reporter.reached(workload, Milestone.UNRESERVED, now, detail=text_of(why))
         return type(why)(ended)
 
@@ -425,18 +425,18 @@ class Reservations:
         pod = self._pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and self._claims.get(pod.uid) is None
 
-    def _spared(
+    def _failure(
         self, key: GroupKey, preemption: Preemption, shape: object, why: EvictionEnded | None, now: float
-    ) -> Spared:
+    ) -> FailedPreemption:
         """The record of a failed preemption. The pause is longer if victims were evicted and did not go in time."""
         preemptions, pod = self._preemptions, preemption.written_on if preemption.alone else ""
         if preemption.ready:
-            return Spared(shape, preemptions.freed, why, pod=pod)
+            return FailedPreemption(shape, preemptions.freed, why, pod=pod)
         times = preemptions.failures(key) + 1
         if preemption.told:
-            return Spared(shape, preemptions.freed, why, now + pause_s(times, _LATE_S, _LATEST_S), times, pod)
+            return FailedPreemption(shape, preemptions.freed, why, now + pause_s(times, _LATE_S, _LATEST_S), times, pod)
         rests_s = pause_s(times, _UNTOLD_S, self._limits.retry_max_s)
-        return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
+        return FailedPreemption(None, preemptions.freed, why, now + rests_s, times, pod)
 
     def _give_up(self, key: GroupKey, preemption: Preemption, what: Unwritten | Protected | Late, now: float) -> None:
         """End a preemption that failed, and report why."""
@@ -446,7 +446,7 @@ class Reservations:
             # The cause that keeps it from being planned stays the one that it waits for.
             return self._reporter.explain(workload, why if demand is None else demand.trouble or why, now)
         self._end(key)
-        self._preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, None, now))
+        self._preemptions.remember_failure(key, self._failure(key, preemption, preemption.reservation.rooms, None, now))
         detail = text_of(NoRoom(what))
         self._outbox.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=detail, alone=preemption.alone))
         return None
