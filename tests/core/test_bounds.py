@@ -130,4 +130,4 @@ def test_singles_that_come_and_go_are_not_remembered() -> None:
         script.see(alone)
         script.filter(alone)
         script.gone(alone)
-    assert not script.core.state.kept_out.pods
+    assert not script.core.state.blocked_singles.pods

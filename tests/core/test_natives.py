@@ -111,6 +111,6 @@ def test_asking_leaves_no_trace() -> None:
             assert script.filter(pod) == ("a-0", "a-1", "b-0", "b-1")
             script.core.prioritize(pod, ["a-0", "b-0"])
     assert (script.core.state.claims.snapshot().free == before).all()
-    assert not script.core.state.kept_out.pods
+    assert not script.core.state.blocked_singles.pods
     script.see(*others)
     assert all(map(script.planned, others))

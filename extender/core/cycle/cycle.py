@@ -56,7 +56,7 @@ from extender.core.ledger.pending import (
 )
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.singles import KeptOut, WaitingSingle
+from extender.core.ledger.singles import BlockedSinglePods, WaitingSingle
 from extender.core.ledger.store import Counts, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.preempt import Evict, Later, Preempting
@@ -112,7 +112,7 @@ class Cycle:
     _pending: Pending
     _starting: Starting
     _changes: Changes
-    _kept_out: KeptOut
+    _blocked_singles: BlockedSinglePods
     _device_users: DeviceUsers
     _reporter: Reporter
     _facts: Facts
@@ -167,7 +167,7 @@ class Cycle:
             at = max(at, self._rest_until)
         elif self._queued.has_news:
             pass
-        elif not self._pending.due and not self._kept_out.reopened:
+        elif not self._pending.due and not self._blocked_singles.reopened:
             if (appointed := self._appointed(at)) is None:
                 return
             at = appointed
@@ -439,7 +439,7 @@ class Cycle:
             self._in_need = tuple(
                 islice(
                     dict.fromkeys(
-                        in_need(self._store.workloads, self._failed_creation, self._pending, self._kept_out, now)
+                        in_need(self._store.workloads, self._failed_creation, self._pending, self._blocked_singles, now)
                     ),
                     2,
                 )

@@ -18,7 +18,7 @@ from extender.core.ledger.devices import Devices
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.room import Room
-from extender.core.ledger.singles import KeptOut
+from extender.core.ledger.singles import BlockedSinglePods
 from extender.core.ledger.store import Outbox, Process
 from extender.core.limits import STOOD_STILL_S, Limits
 from extender.core.queue.line import others_wait
@@ -48,7 +48,7 @@ class Upkeep:
     _failed_creation: FailedCreation
     _additions: Additions
     _pending: Pending
-    _kept_out: KeptOut
+    _blocked_singles: BlockedSinglePods
     _expected: ExpectedPods
     _steering: Steering
     _revocations: Revocations
@@ -207,7 +207,7 @@ class Upkeep:
         may_fail_early = refused or self._failed_creation.on_probation(workload.key.namespace)
         if not in_full and not (
             may_fail_early
-            and others_wait(self._workloads, self._failed_creation, self._pending, self._kept_out, workload, now)
+            and others_wait(self._workloads, self._failed_creation, self._pending, self._blocked_singles, workload, now)
         ):
             record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
             return ""

@@ -318,7 +318,7 @@ class Natives:
         return max(1, sum(not node for node in group.values())), nodes
 
 
-class KeptOut:
+class BlockedSinglePods:
     """The pods that ``/filter`` kept out of promised room.
 
     ``pods``: by UID, as kube-scheduler has sent them, since the watch may lag.

@@ -26,7 +26,7 @@ from extender.core.ledger.pending import Changes, Nodes, Own, Pending, Starting,
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.singles import KeptOut, WaitingSingles
+from extender.core.ledger.singles import BlockedSinglePods, WaitingSingles
 from extender.core.ledger.store import Counts, Namespaces, Outbox, Process, Store
 from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
@@ -54,7 +54,7 @@ class Consequences:
     _changes: Changes
     _pending: Pending
     _singles: WaitingSingles
-    _kept_out: KeptOut
+    _blocked_singles: BlockedSinglePods
     _refusing: Refusing
     _binds: BindCalls
     _astray: Astray
@@ -188,7 +188,7 @@ class Consequences:
 
     def let_single_go(self, pod: Pod) -> None:
         """End the room that is kept for the pod, and its wait."""
-        self._kept_out.drop(pod.uid)
+        self._blocked_singles.drop(pod.uid)
         self._room.end_kept(pod.uid)
         self._singles.gone(pod.uid)
 
@@ -259,7 +259,7 @@ class Consequences:
     def reopen_to_singles(self, claim: Claim) -> None:
         """Let single pods try the node again that were kept out of promised room."""
         if claim.promised:
-            self._kept_out.reopen(claim.node)
+            self._blocked_singles.reopen(claim.node)
 
     def forgive_refusals(self, claim: Claim) -> None:
         """Forget that the node refused pods, unless this promise caused that."""
@@ -293,7 +293,7 @@ class State:
         self.creation, self.failed_creation = Creation(), FailedCreation()
         self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()
         self.starting, self.timers = Starting(), Timers()
-        self.singles, self.kept_out = WaitingSingles(), KeptOut()
+        self.singles, self.blocked_singles = WaitingSingles(), BlockedSinglePods()
         self.kube_queue, self.refusing, self.changes = KubeQueue(), Refusing(), Changes()
         self.pending = self.make(Pending)
         self.expectations = self.make(Expectations)

@@ -27,7 +27,7 @@ from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import FailedPreemption, Preemption, Preemptions, room_of
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.singles import KeptOut
+from extender.core.ledger.singles import BlockedSinglePods
 from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.candidates import Candidates, gang_of, runs_without, surplus_of
@@ -200,7 +200,7 @@ class Reservations:
     _namespaces: Namespaces
     _budgets: DisruptionBudgets
     _pending: Pending
-    _kept_out: KeptOut
+    _blocked_singles: BlockedSinglePods
     _reporter: Reporter
     _candidates: Candidates
     _giving_way: GivingWay
@@ -398,9 +398,9 @@ class Reservations:
         if not preemption.left and not preemption.ready:
             self._preemptions.make_ready(key)
             self._pending.wake(Own(key))
-            if (pod := self._kept_out.pods.get(preemption.written_on)) is not None:
+            if (pod := self._blocked_singles.pods.get(preemption.written_on)) is not None:
                 # kube-scheduler saw the victims go before Muster did, and was refused because others have room there.
-                self._kept_out.drop(pod.uid)
+                self._blocked_singles.drop(pod.uid)
                 self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
 
     def _end(self, key: GroupKey) -> Preemption | None:

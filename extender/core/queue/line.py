@@ -27,7 +27,7 @@ from extender.core.ledger.pending import Amounts, Entry, Own, Pending, Turn, Tur
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.singles import KeptOut, WaitingSingle, WaitingSingles
+from extender.core.ledger.singles import BlockedSinglePods, WaitingSingle, WaitingSingles
 from extender.core.ledger.store import Counts, Outbox
 from extender.core.limits import Limits
 from extender.core.queue.planner import Planner
@@ -464,13 +464,14 @@ def others_wait(
     workloads: Mapping[GroupKey, Workload],
     failed_creation: FailedCreation,
     pending: Pending,
-    kept_out: KeptOut,
+    blocked_singles: BlockedSinglePods,
     workload: Workload,
     now: float,
 ) -> bool:
     """Whether a workload or single pod of another namespace waits whose turn is before that of put-off workloads."""
     return any(
-        namespace != workload.key.namespace for namespace in in_need(workloads, failed_creation, pending, kept_out, now)
+        namespace != workload.key.namespace
+        for namespace in in_need(workloads, failed_creation, pending, blocked_singles, now)
     )
 
 
@@ -478,11 +479,11 @@ def in_need(
     workloads: Mapping[GroupKey, Workload],
     failed_creation: FailedCreation,
     pending: Pending,
-    kept_out: KeptOut,
+    blocked_singles: BlockedSinglePods,
     now: float,
 ) -> Iterator[str]:
     """The namespaces of waiting workloads that are not put off, and of single pods that promised room keeps out."""
-    for pod in kept_out.pods.values():
+    for pod in blocked_singles.pods.values():
         yield pod.namespace
     for key in pending.keys:
         waits = workloads[key]
@@ -507,7 +508,7 @@ class Singles:
     _backfills: Backfills
     _devices: Devices
     _singles: WaitingSingles
-    _kept_out: KeptOut
+    _blocked_singles: BlockedSinglePods
 
     def filter(self, event: FilterCalled, pod: Pod, now: float) -> None:
         """Answer a filter call: accept each node with room beside what is promised. kube-scheduler checks all else.
@@ -533,7 +534,7 @@ class Singles:
             and (own is None or self._preemptions.keeps_out(pod, node, open_to))
         }
         if refused:
-            self._kept_out.add(pod)
+            self._blocked_singles.add(pod)
             self._singles.wake(pod.uid)
         passed = tuple(node for node in event.candidates if node not in refused)
         self._outbox.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
@@ -573,12 +574,12 @@ class Singles:
 
     def wake(self) -> None:
         """Wake each pod, once, that was kept out and that fits into room whose promise has ended."""
-        reopened = self._kept_out.take_reopened()
+        reopened = self._blocked_singles.take_reopened()
         takes: dict[tuple[Requests, Selection], bool] = {}
-        for uid, shown in list(self._kept_out.pods.items()) if reopened else ():
+        for uid, shown in list(self._blocked_singles.pods.items()) if reopened else ():
             pod = self._pods.get(uid, shown)
             if pod.node or not pod.live:
-                self._kept_out.drop(uid)
+                self._blocked_singles.drop(uid)
                 continue
             kind = pod.requests, pod.selection
             if kind not in takes:
@@ -587,7 +588,7 @@ class Singles:
                     for node in reopened
                 )
             if takes[kind]:
-                self._kept_out.drop(uid)
+                self._blocked_singles.drop(uid)
                 self._outbox.append(Wake(uid, pod.namespace, pod.name))
 
 
