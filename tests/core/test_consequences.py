@@ -52,7 +52,7 @@ def test_no_more_is_kept_for_a_preemptor_than_others_leave() -> None:
 
 
 def test_no_room_is_kept_for_a_pod_of_no_gang_on_a_node_that_has_closed() -> None:
-    """``crowd_out_singles``."""
+    """``drop_displaced_singles``."""
     alone = single("alone", gpus=8, priority=5)
     script = Script(node("a-0"), alone, *gang("later", 1))
     assert script.core.state.singles.kept.keys() == {alone.uid}

@@ -142,7 +142,7 @@ class Commit:
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
         self._backfills.keep(now)  # less is kept where these end in time
-        self._room.crowd_out(*(node for _, node in seats))
+        self._room.drop_displaced(*(node for _, node in seats))
         self._revocations.drop_kept(workload)
 
 

@@ -335,7 +335,7 @@ class Bindings:
         marks = {**marks_of(stamp), NODE: node, **said}
         if (nearest := next(self._claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]
-        self._room.crowd_out(node)
+        self._room.drop_displaced(node)
         self._outbox.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
 
     def _bind_alone(self, pod: Pod, event: BindArrived, now: float) -> None:
@@ -348,5 +348,5 @@ class Bindings:
         self._claims.release(room_of(key_of(pod), event.node))
         self._claims.assume(pod, event.node)
         again = pod.uid in self._binds.doubted
-        self._room.crowd_out(event.node)
+        self._room.drop_displaced(event.node)
         return self._outbox.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

@@ -135,9 +135,9 @@ class Room:
             self._singles.end(uid)
             self._claims.expect_no_longer(uid)
 
-    def crowd_out(self, *nodes: str) -> None:
+    def drop_displaced(self, *nodes: str) -> None:
         """Take back room on these nodes that is kept for single pods, where other pods have used it."""
-        for uid in self._singles.crowded_out(nodes, self._claims) if self._singles.kept else ():
+        for uid in self._singles.displaced(nodes, self._claims) if self._singles.kept else ():
             self.end_kept(uid)
 
 

@@ -216,7 +216,7 @@ class WaitingSingles:
         waiting = (one for one in self.nominated.values() if one.priority >= gang.pods_priority)
         return [(one, one.nominated_node) for one in waiting if one.nominated_node]
 
-    def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:
+    def displaced(self, nodes: Iterable[str], claims: Claims) -> list[str]:
         """The pods, by UID, whose kept room no longer suffices after changes on these nodes.
 
         Either other pods use the room, or they keep the pod away. Pods earlier in the line keep theirs.

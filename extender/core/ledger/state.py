@@ -99,7 +99,7 @@ class Consequences:
             self.forgive_node,
             self.note_node_of_victims,
             # Last, when all others have seen the node: whether single pods still fit in their kept room.
-            self.crowd_out_singles,
+            self.drop_displaced_singles,
         )
         # Room has changed hands: four books count along, and do not read each other.
         self._claims.on_move = (self._quotas.moved, self._preemptions.moved, self._devices.moved, self._cliques.moved)
@@ -143,7 +143,7 @@ class Consequences:
             if pod.group_key is None and (claim is None or claim.promised):
                 self._preemptions.came(pod.priority)
             self._claims.confirm(pod)
-            self._room.crowd_out(pod.node)
+            self._room.drop_displaced(pod.node)
 
     def count_claims(self, pod: Pod, old: Pod | None) -> None:
         """Count the quota of the workload again if the device claims of the pod were read after the pod."""
@@ -241,9 +241,9 @@ class Consequences:
         """Search for victims again."""
         self._preemptions.node_changed(node)
 
-    def crowd_out_singles(self, node: str, _: bool) -> None:
+    def drop_displaced_singles(self, node: str, _: bool) -> None:
         """Take back room that is kept on the node for single pods and no longer fits."""
-        self._room.crowd_out(node)
+        self._room.drop_displaced(node)
 
     # Room was given back.
 

@@ -659,7 +659,7 @@ class Ahead:
         elif self._singles.get(uid) is pod and self._claims.get(uid) is None:
             self._singles.keep(pod, node, now + self._limits.plan_s)
             self._claims.expect(pod, node)
-            self._room.crowd_out(node)
+            self._room.drop_displaced(node)
 
     def lapse(self, now: float) -> None:
         """Give up room that was kept for too long."""
