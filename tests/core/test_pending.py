@@ -64,7 +64,7 @@ class Board:
     def come(self, name: str, wake_on: WakeOn | None, number: int = 0) -> None:
         workload = self.store.add(key(name))
         self.pending.come(workload.key, changed=True)
-        self.pending.looked_at(workload.key)
+        self.pending.dequeue(workload.key)
         turn = (0, (number,))
         turns = (turn, turn) if isinstance(wake_on, QuotaFor) else None
         self.pending.park(workload, *([] if wake_on is None else [wake_on]), turns=turns)
@@ -116,7 +116,7 @@ def test_what_waits_for_several_causes_is_woken_by_the_first() -> None:
     assert board.pending.next_time() == 5.0
     assert board.woken(RoomFor("", ONE)) == ["first"]
     assert board.pending.next_time() is None
-    board.pending.looked_at(workload.key)
+    board.pending.dequeue(workload.key)
     assert board.woken(Time(5.0)) == [], "nothing is left of what it waited for"
 
 

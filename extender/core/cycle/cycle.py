@@ -8,7 +8,7 @@ All waiting workloads are in one line, and each gets a turn. One without room do
 3. ``_begin``: takes the changes since the last cycle, and so finds the workloads that get a turn.
 4. ``_run``: the cycle itself. It drops old shortfalls that no longer hold, makes the line, and gives each workload in
    it a turn.
-5. ``_turn``: finds what can be done for one workload (``_hindrance``, ``_plan``, ``_instead``), and does it
+5. ``_turn``: finds what can be done for one workload (``_why_not_plannable``, ``_plan``, ``_fallback``), and does it
    (``_carry_out``).
 
 The shortfall of a shape is cached until something changes that it depends on. So a cycle over thousands of waiting
@@ -82,7 +82,7 @@ _REST_S, _REST_MAX_S = 2e-5, 2.0
 """Freed room starts the next cycle no sooner than 20 us for each unit that the last one has wasted, 2 s at most."""
 
 
-class EarlierLife(Protocol):
+class RestartRecovery(Protocol):
     """Recovery after a restart, in slices (``extender.core.lifecycle``)."""
 
     def all(self, now: float) -> Steps[None]:
@@ -139,7 +139,7 @@ class Cycle:
         self._due: float | None = None
         self._rest_until = 0.0
         self._refresh_at = 0.0
-        self._vain = 0
+        self._wasted_units = 0
         """Units that this cycle has spent on workloads that could not be admitted."""
         self._in_need: tuple[str, ...] | None = None
 
@@ -215,7 +215,7 @@ class Cycle:
         for namespace in self._failed_creation.lapse(now):
             self._pending.wake(Config(namespace))
         self._queued.review(self._shortfalls, now)
-        self._vain, self._in_need = 0, None
+        self._wasted_units, self._in_need = 0, None
         self._began = now
         self._backfills.begin_cycle(now)
         refresh = changes.room_taken and now >= self._refresh_at
@@ -283,7 +283,7 @@ class Cycle:
         )
         yield from self._backfilling.review(self._now)
         yield from self._forecast.review(self._now)
-        self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
+        self._rest_until = self._now + min(_REST_S * self._wasted_units, _REST_MAX_S)
         yield LOOK
 
     def _drop_shortfalls(
@@ -296,7 +296,7 @@ class Cycle:
             if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 dropped = True
-            self._vain += cost
+            self._wasted_units += cost
         yield from self._shortfalls.forget(self._pending.keys, self._store.workloads)
         return dropped
 
@@ -327,17 +327,17 @@ class Cycle:
         come again later in ``line``. All slices of the turn use the instant of its beginning.
         """
         now = self._now
-        if (asked := (yield from self._asked(workload, now))) is None:
+        if (asked := (yield from self._current_demand(workload, now))) is None:
             return 0
         demand, shape = asked
-        outcome: Outcome | None = self._hindrance(workload, demand, shape, now)
+        outcome: Outcome | None = self._why_not_plannable(workload, demand, shape, now)
         least, spent = LOOK, 0
         if outcome is None:
             least = TRY + SEAT * len(demand.pods)
             outcome, spent = yield from metered(self._plan(workload, demand, shape, line))
         if not isinstance(outcome, Act):
-            self._vain += max(spent, least)
-            outcome = yield from self._instead(workload, shape, outcome, line, now)
+            self._wasted_units += max(spent, least)
+            outcome = yield from self._fallback(workload, shape, outcome, line, now)
         spent += yield from self._carry_out(workload, shape, outcome, now)
         if spent < least:
             yield min(least - spent, self._limits.slice_units)
@@ -357,26 +357,26 @@ class Cycle:
             case Later():
                 pass  # the line has it again
             case Evict():
-                self._tell(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now), now)
+                self._report(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now), now)
             case AskNodes():
                 why = self._elastic.begin(workload, shape, outcome, now)
                 self._queued.quota_taken(workload, self._shortfalls)
-                self._tell(workload, why, now)
+                self._report(workload, why, now)
             case why:
-                self._tell(workload, why, now)
+                self._report(workload, why, now)
         return 0
 
-    def _asked(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
+    def _current_demand(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
         """Return what the workload asks of the planner; None if it asks for nothing now."""
         if workload.releasing:
-            self._pending.looked_at(workload.key)
+            self._pending.dequeue(workload.key)
             yield LOOK
             return None
         if (demand := workload.asked) is None:
             yield from self._demands.ask(workload)
             if (demand := workload.asked) is None:
                 return None
-        self._pending.looked_at(workload.key)
+        self._pending.dequeue(workload.key)
         if demand.trouble is not None:
             self._explain(workload, demand.trouble, now)
         if demand.shape is None or now < workload.retries.not_before:
@@ -384,7 +384,7 @@ class Cycle:
             return None
         return demand, demand.shape
 
-    def _hindrance(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Cause | None:
+    def _why_not_plannable(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Cause | None:
         """Return why the workload cannot be admitted, as far as is known without a plan."""
         why = (
             until_created(self._limits, self._creation, workload, now)
@@ -415,16 +415,16 @@ class Cycle:
         self._shortfalls.put(found.lack, shape, found.cause, scope, found.rests_on, found.waits_for)
         return found.cause
 
-    def _instead(
+    def _fallback(
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
     ) -> Steps[Later | Evict | AskNodes | Cause]:
         """Return the fallback for a workload without room or quota: evict victims, ask for nodes, or wait."""
         if (pending := self._elastic.pending(workload, shape)) is not None:
             return pending
-        instead = yield from self._preempting.instead(workload, shape, why, line, now)
-        if isinstance(instead, Later | Evict):
-            return instead
-        return self._backfilling.with_facts(workload, self._elastic.instead(workload, instead, now))
+        fallback = yield from self._preempting.fallback(workload, shape, why, line, now)
+        if isinstance(fallback, Later | Evict):
+            return fallback
+        return self._backfilling.with_facts(workload, self._elastic.fallback(workload, fallback, now))
 
     def _until_proven(self, workload: Workload, now: float) -> Creating | None:
         """Why a job whose pods may never be created has to wait, while workloads of other namespaces wait.
@@ -449,7 +449,7 @@ class Cycle:
         self._creation.refuse(workload.key, now)
         return Creating()
 
-    def _tell(self, workload: Workload, why: Cause, now: float) -> None:
+    def _report(self, workload: Workload, why: Cause, now: float) -> None:
         """Report the cause, unless it is reported already, or the gang has started and grows."""
         if why != workload.telling.cause and (workload.whole or not workload.seated):
             self._explain(workload, why, now)
@@ -464,7 +464,7 @@ class Cycle:
 
     def _blame(self, workload: Workload, error: PolicyError, now: float) -> None:
         """Handle the error of a policy: the workload loses its turn and rests for a while."""
-        self._pending.looked_at(workload.key)
+        self._pending.dequeue(workload.key)
         self._counts.blame(error.policy)
         self._reporter.reached(workload, Milestone.DELAYED, now, detail=str(error))
         workload.retries.fail(now, self._limits.retry_max_s)
@@ -493,12 +493,12 @@ class Cycle:
                 self._park(other)
                 continue
             if other.asked is not None or other.releasing:  # else it has changed, and the next cycle considers it
-                self._pending.looked_at(other.key)
+                self._pending.dequeue(other.key)
                 self._park(other)
                 asked = other.asked
                 own = None if asked is None or asked.shape is not None else asked.trouble
-                self._vain += LOOK
-                self._tell(other, own or why.cause, self._now)
+                self._wasted_units += LOOK
+                self._report(other, own or why.cause, self._now)
             yield LOOK
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
@@ -512,7 +512,7 @@ class Cycle:
                     if queue is not None and workload.asked is None and not workload.releasing:
                         yield from self._demands.ask(workload)
                     self._come(line, workload)
-            self._vain += len(some)
+            self._wasted_units += len(some)
             yield LOOK * len(some)
         return line
 
@@ -534,7 +534,7 @@ class Cycle:
             return False
         if self._preempting.wants(workload, demand.shape):
             return False
-        self._pending.looked_at(workload.key)
+        self._pending.dequeue(workload.key)
         self._park(workload)
         return True
 
@@ -544,7 +544,7 @@ class Cycle:
         self._backfilling.wait(workload)
         self._allocations.settle(workload)
 
-    def recover(self, now: float, recovery: EarlierLife) -> None:
+    def recover(self, now: float, recovery: RestartRecovery) -> None:
         """Recover after a restart, in slices.
 
         Recovers each workload, takes over the plans that hold, and has calls answered from then on. Then plans the
@@ -555,7 +555,7 @@ class Cycle:
         self._walk = self._recovering(recovery)
         self._go_on()
 
-    def _recovering(self, recovery: EarlierLife) -> Steps[None]:
+    def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
         self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)

@@ -166,7 +166,7 @@ class Queued:
         if why is None or why != workload.telling.cause:
             return False
         if not self._pending.is_parked(workload.key):  # else it was invited, and waits for the same as before
-            self._pending.looked_at(workload.key)
+            self._pending.dequeue(workload.key)
             self.park(workload, shortfalls, now)
         return True
 

@@ -326,7 +326,7 @@ class Elastic:
             self._show(workload, asking)
         return None if asking is None else asking.cause
 
-    def instead(self, workload: Workload, why: Cause, now: float) -> AskNodes | Cause:
+    def fallback(self, workload: Workload, why: Cause, now: float) -> AskNodes | Cause:
         """The request for nodes of a workload that has no room and can evict none; else the cause why it waits."""
         if not self._limits.elastic.flavors or not isinstance(why, NoRoom):
             return why

@@ -538,8 +538,8 @@ class Pending:
             if turns is not None:
                 self._entries[key] = turns[0], self.keys[key], turns[1], workload
 
-    def looked_at(self, key: GroupKey) -> None:
-        """Record that the cycle has come to a workload."""
+    def dequeue(self, key: GroupKey) -> None:
+        """Remove a workload from the next cycle: its turn has come."""
         self.due.pop(key, None)
 
     def wake_on(self, key: GroupKey) -> tuple[WakeOn, ...]:

@@ -166,7 +166,7 @@ class Preempting:
         """Whether the victims of the workload have gone."""
         return self._preemptions.is_ready(key)
 
-    def instead(
+    def fallback(
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
     ) -> Steps[Evict | Later | Cause]:
         """Look for victims of a workload that cannot be admitted. Returns the outcome, or the cause why it waits."""
