@@ -28,7 +28,7 @@ from extender.core.jobs.start import hindrance, starts_now, to_come
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
-from extender.core.ledger.expected import ExpectedPods, there_first, uncreated
+from extender.core.ledger.expected import ExpectedPods, present_first, uncreated
 from extender.core.ledger.pending import Own, Pending, Starting
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
@@ -425,7 +425,7 @@ class Jobs:
             return ""
         self._note_end(workload, record)
         self._expected.expect(workload, self._expected.still_planned(workload, record))
-        self._expected.close_up(workload, record)
+        self._expected.fill_vacant_slots(workload, record)
         self.upkeep.keep(workload, record, now)
         if record.over:
             return ""
@@ -461,7 +461,7 @@ class Jobs:
         job, plan = record.seen, dict(record.seen.plan or {})
         for name in (one.name for one in job.podsets.podsets if not one.indexed):
             there = (pod.node for pod in workload.bound if pod.series == name)
-            plan[name] = there_first(plan.get(name, ()), there)
+            plan[name] = present_first(plan.get(name, ()), there)
         nodes = job.podsets.by_slot(plan)
         record.admit(nodes)
         # A plan has no node for the slot of a pod that had ended well before.

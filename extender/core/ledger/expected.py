@@ -60,7 +60,7 @@ class ExpectedPods:
                 self._room.assume_slot(workload, slot, "")
             elif slots.templates[slot].requests != before[slot].requests:
                 self._room.assume_slot(workload, slot, slots.planned[slot], slots.turns.get(slot, 0))
-        for pod in _at_home_first(workload):
+        for pod in _order_by_planned_node(workload):
             self._store.seat(pod)
         self.finish(workload)
         self._store.mark_dirty(workload)
@@ -177,7 +177,7 @@ class ExpectedPods:
         if self._failed_creation.cure(workload.key, workload.priority):
             self._pending.wake(Config(workload.key.namespace))
 
-    def close_up(self, workload: Workload, record: JobRecord) -> None:
+    def fill_vacant_slots(self, workload: Workload, record: JobRecord) -> None:
         """Give vacant slots to pods without an index that are beyond the plan.
 
         A slot is vacant if a smaller job has dropped it or its pod has succeeded, so that no other pod comes for it.
@@ -199,7 +199,7 @@ class ExpectedPods:
                 self._store.seat(replace(member.pod, index=index), seated=True)
 
 
-def _at_home_first(workload: Workload) -> list[Pod]:
+def _order_by_planned_node(workload: Workload) -> list[Pod]:
     """The workload's pods without an index, in the order in which they take slots.
 
     First come as many pods on each node as have slots planned there; other pods may wait, or be bound beyond the plan.
@@ -207,7 +207,7 @@ def _at_home_first(workload: Workload) -> list[Pod]:
     plan = workload.job.plan if workload.job is not None else None
     pods = [member.pod for member in workload.members.live.values() if member.pod.index is None]
     homes = ((slot[0], node) for slot, node in (plan or {}).items())
-    return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
+    return _wanted_first(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
 
 
 def moved_away(pods: Mapping[str, Pod], astray: Astray, workload: Workload) -> list[Pod]:
@@ -233,12 +233,12 @@ def uncreated(workload: Workload) -> int:
     return workload.members.slots.uncreated(first)
 
 
-def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
+def present_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
     """The planned nodes of a podset without indexes, first those with pods: a smaller job may keep any of its pods."""
-    return tuple(_first_of(names, lambda name: name, there))
+    return tuple(_wanted_first(names, lambda name: name, there))
 
 
-def _first_of(things: Iterable[T], key: Callable[[T], Hashable], wanted: Iterable[Hashable]) -> list[T]:
+def _wanted_first(things: Iterable[T], key: Callable[[T], Hashable], wanted: Iterable[Hashable]) -> list[T]:
     """Sort first the things with ``wanted`` keys, as many of each key as are wanted. Otherwise the order stays."""
     left = Counter(wanted)
     first: list[T] = []

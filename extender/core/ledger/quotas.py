@@ -128,7 +128,7 @@ def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) ->
         there = sum(use.part == podset.name for use in uses)
         done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
         missing = podset.count - there - len(done)
-        flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_of(queue)
+        flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_flavors(queue)
         if missing > 0:
             each = _amounts_of(podset.template.requests, flavors, podset.template.by_class)
             usage = {what: amount * missing for what, amount in each.items()}
@@ -144,7 +144,7 @@ def _amounts_of(requests: Requests, flavors: Mapping[str, str], by_class: Reques
     return usage
 
 
-def _first_of(queue: ClusterQueue) -> dict[str, str]:
+def _first_flavors(queue: ClusterQueue) -> dict[str, str]:
     """The first flavor of the queue for each limited resource, for a pod whose node is unknown."""
     return {
         resource: name
