@@ -272,7 +272,7 @@ class Apply:
 
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self._budgets.note(event):
-            self._preemptions.redrawn()
+            self._preemptions.note_quota_change()
 
     def device_noted(self, event: DeviceEvent, now: float) -> None:
         """Update pods whose claims have changed, and wake workloads that wait for room if devices came free."""

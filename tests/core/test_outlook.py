@@ -52,7 +52,7 @@ def test_asking_changes_nothing() -> None:
     def seen() -> tuple[object, ...]:
         one, high = state.preemptions, state.workloads[script.gang("high").key]
         return (
-            (one.epoch, one.freed, one.lowest, dict(one.under_way), dict(one.failed)),
+            (one.search_version, one.freed, one.lowest, dict(one.under_way), dict(one.failed)),
             (state.claims.changes, script.core.next_wake(), dict(state.store.dirty), state.outbox.drain()),
             (high.asked, high.flavoring, reason_of(high.telling.cause)),
         )

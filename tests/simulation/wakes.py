@@ -21,7 +21,7 @@ def not_woken(core: Engine, now: float) -> Iterator[str]:
     pending, under_way = core.state.pending, core.state.preemptions.under_way
     waits, evicting, passes, end = [*pending.keys], [*under_way], core.passes[0], now + _LASTS_S
     _WAKE(pending, Config())
-    core.state.preemptions.ripen()  # nor are preemptors without victims remembered
+    core.state.preemptions.invalidate_searches()  # nor are preemptors without victims remembered
     _HANDLE(core, Tick(), now)
     while core.passes[0] == passes and (due := core.next_wake()) is not None and due < end:
         now = max(now, due)

@@ -174,7 +174,7 @@ class Books:
         else:
             self._quotas.see(workload)
             pods = len(workload.members.bound) if self._candidates.is_evictable(workload) else 0
-            self._preemptions.offers(key, workload.priority, pods)
+            self._preemptions.set_evictable(key, workload.priority, pods)
         if key in self._starting:
             for other in self._starting.go_on(workload):
                 self._pending.wake(Own(other))

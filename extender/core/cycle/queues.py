@@ -93,7 +93,7 @@ class Queued:
         quotas = self._quotas
         if quotas.queues.stale:
             others = quotas.redraw()
-            self._preemptions.redrawn()
+            self._preemptions.note_quota_change()
             self._redrawn(shortfalls, others)
             self._prove()
         below = quotas.queues.picture.tree.below

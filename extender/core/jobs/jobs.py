@@ -116,7 +116,7 @@ class JobNaming:
         known = workload.job
         if known is not None and known.seen == job and known.taken == taken:
             return
-        self._preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
+        self._preemptions.note_edit(job.eviction if known is None else known.seen.eviction, job.eviction)
         if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
             self._failed_creation.forget(key)  # the edit may fix what kept its pods from being created
         if known is not None and known.seen.uid == job.uid and known.seen.requeued != job.requeued:

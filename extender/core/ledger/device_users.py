@@ -67,7 +67,7 @@ class DeviceUsers:
         if grown := counted.offers.take_grown():
             self._pending.wake(Nodes())
             for node in grown:
-                self._preemptions.changed(node)
+                self._preemptions.note_freed_room(node)
 
     def ask_again(self, uids: Iterable[str], counted: Devices | Volumes) -> None:
         """Renew the promises of these pods with the amounts that they ask for now. These may exceed the former

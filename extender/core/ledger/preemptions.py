@@ -78,8 +78,8 @@ class Preemption:
     ``written_on``: the UID of the pod that the reservation is written on; empty for a job.
     ``rooms``: what the owner is to have yet, by node.
     ``left``: the victims that are still there.
-    ``told``: whether the victims were evicted.
-    ``tell_at``: when they are to be evicted, or evicted again.
+    ``evicted``: whether the victims were evicted.
+    ``evict_at``: when they are to be evicted, or evicted again.
     ``ready``: whether all of them have gone.
     ``alone``: whether the owner is the single pod that the reservation is written on.
     ``usage``: the quota that the owner is to have yet, where it needs any.
@@ -93,8 +93,8 @@ class Preemption:
     written_on: str
     rooms: dict[str, Counter[str]] = field(default_factory=dict)
     left: dict[Victim, None] = field(default_factory=dict)
-    told: bool = False
-    tell_at: float = math.inf
+    evicted: bool = False
+    evict_at: float = math.inf
     ready: bool = False
     alone: bool = False
     usage: Usage = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Preemptions:
     """Preemptions and failed preemptions, by preemptor.
 
     ``leaving``: the preemptor of each victim.
-    ``epoch``: how often a change made another victim search worthwhile.
+    ``search_version``: how often a change made another victim search worthwhile.
     ``freed``: how many of these changes were freed room or changed nodes; ``nodes``: how many were changed nodes.
     ``lowest``: a lower bound of the priorities of all candidates.
     """
@@ -141,12 +141,12 @@ class Preemptions:
         self.leaving: dict[GroupKey, GroupKey] = {}
         self.failed: dict[GroupKey, FailedPreemption] = {}
         self.evictions = Evictions()
-        self.epoch = 0
+        self.search_version = 0
         self.freed = 0
         self.nodes = 0
         self.lowest = 0
         self._claims = claims
-        self._offers: dict[GroupKey, tuple[int, int]] = {}
+        self._evictable: dict[GroupKey, tuple[int, int]] = {}
         self._moved: dict[str, None] = {}
 
     def begin(self, key: GroupKey, preemption: Preemption) -> None:
@@ -180,14 +180,14 @@ class Preemptions:
         preemption = self.under_way.get(key)
         return preemption is not None and preemption.ready
 
-    def tell(self, key: GroupKey, now: float) -> None:
+    def mark_evicted(self, key: GroupKey, now: float) -> None:
         """Record that the victims are evicted now, and set when to repeat it."""
         preemption = self.under_way[key]
-        preemption.told, preemption.tell_at = True, now + _AGAIN_S
+        preemption.evicted, preemption.evict_at = True, now + _AGAIN_S
 
-    def tell_later(self, key: GroupKey, at: float) -> None:
+    def evict_later(self, key: GroupKey, at: float) -> None:
         """Set when the victims are to be evicted, unless the owner has got room by that time."""
-        self.under_way[key].tell_at = at
+        self.under_way[key].evict_at = at
 
     def use(self, key: GroupKey, seats: Iterable[tuple[str, Requests]]) -> None:
         """Give the preemptor the room that it is about to be promised. ``seats``: node and requests of each member."""
@@ -207,7 +207,7 @@ class Preemptions:
         for victim in preemption.left:
             self._stays(victim)
         # Victims that are still there are candidates for other preemptors again.
-        self.came(_LOWEST)
+        self.add_candidate(_LOWEST)
         return preemption
 
     def remember_failure(self, key: GroupKey, failure: FailedPreemption) -> None:
@@ -259,50 +259,50 @@ class Preemptions:
     def forget(self, key: GroupKey) -> None:
         """Forget a workload that is gone."""
         self.failed.pop(key, None)
-        self._offers.pop(key, None)
+        self._evictable.pop(key, None)
 
-    def offers(self, key: GroupKey, priority: int, pods: int) -> None:
+    def set_evictable(self, key: GroupKey, priority: int, pods: int) -> None:
         """Record how many pods of the workload are evictable. More of them, or a lower priority, make a search
         worthwhile."""
-        former, before = self._offers.pop(key, (priority, 0))
+        former, before = self._evictable.pop(key, (priority, 0))
         if pods:
-            self._offers[key] = priority, pods
+            self._evictable[key] = priority, pods
         if pods > before or (pods and priority < former):
-            self.came(priority)
+            self.add_candidate(priority)
 
-    def came(self, priority: int) -> None:
+    def add_candidate(self, priority: int) -> None:
         """Record that a new candidate of that priority may be evicted."""
         self.lowest = min(self.lowest, priority)
-        self.epoch += 1
+        self.search_version += 1
 
-    def edited(self, before: object, now: object) -> None:
+    def note_edit(self, before: object, now: object) -> None:
         """Make a search worthwhile if facts about a candidate changed: its eviction settings, or labels that budgets
         select."""
         if before != now:
-            self.epoch += 1
+            self.search_version += 1
 
-    def ripen(self) -> None:
+    def invalidate_searches(self) -> None:
         """Make a search worthwhile: a candidate has run for its minimum time."""
-        self.epoch += 1
+        self.search_version += 1
 
-    def redrawn(self) -> None:
+    def note_quota_change(self) -> None:
         """Make a search worthwhile: queue objects or budgets have changed, so more victims may be evicted or quota is
         free."""
-        self.epoch += 1
+        self.search_version += 1
         self.freed += 1
 
-    def looked(self, lowest: int) -> None:
+    def set_lowest(self, lowest: int) -> None:
         """Set the lowest priority of all candidates, as found just now."""
         self.lowest = lowest
 
-    def node_changed(self, node: str) -> None:
+    def note_node_change(self, node: str) -> None:
         """Make a search worthwhile: the node was added, deleted or changed."""
         self.nodes += 1
-        self.changed(node)
+        self.note_freed_room(node)
 
-    def changed(self, node: str) -> None:
+    def note_freed_room(self, node: str) -> None:
         """Make a search worthwhile: room came free on the node, or the node changed."""
-        self.epoch += 1
+        self.search_version += 1
         self.freed += 1
         if self.under_way:
             self._moved[node] = None

@@ -141,7 +141,7 @@ class Consequences:
                 self._room.use_kept(workload, pod, pod.node)
             self._changes.room_taken |= claim is None
             if pod.group_key is None and (claim is None or claim.promised):
-                self._preemptions.came(pod.priority)
+                self._preemptions.add_candidate(pod.priority)
             self._claims.confirm(pod)
             self._room.drop_displaced(pod.node)
 
@@ -164,7 +164,7 @@ class Consequences:
     def note_victim(self, pod: Pod, old: Pod | None) -> None:
         """Search for victims again if the pod's eviction settings or labels have changed."""
         if old is not None and pod.node:
-            self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
+            self._preemptions.note_edit((old.eviction, old.labels), (pod.eviction, pod.labels))
 
     def give_claims_back(self, pod: Pod, old: Pod | None) -> None:
         """Wake the workloads that wait for a volume claim of a pod that has ended."""
@@ -239,7 +239,7 @@ class Consequences:
 
     def note_node_of_victims(self, node: str, _: bool) -> None:
         """Search for victims again."""
-        self._preemptions.node_changed(node)
+        self._preemptions.note_node_change(node)
 
     def drop_displaced_singles(self, node: str, _: bool) -> None:
         """Take back room that is kept on the node for single pods and no longer fits."""
@@ -254,7 +254,7 @@ class Consequences:
 
     def note_room_of_victims(self, claim: Claim) -> None:
         """Search for victims again."""
-        self._preemptions.changed(claim.node)
+        self._preemptions.note_freed_room(claim.node)
 
     def reopen_to_singles(self, claim: Claim) -> None:
         """Let single pods try the node again that were kept out of promised room."""

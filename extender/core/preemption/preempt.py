@@ -123,7 +123,7 @@ class Preempting:
         """When new candidates are to be looked for, no sooner than ``at``; None if there is no need."""
         if self._mode is Preempts.OFF:
             return None
-        if self._looked_at == self._preemptions.epoch:
+        if self._looked_at == self._preemptions.search_version:
             at = max(at, self._ripe_at)
         return None if at == math.inf else max(at, self._rest_until)
 
@@ -138,8 +138,8 @@ class Preempting:
             return False
         if now >= self._ripe_at:
             self._ripe_at = math.inf
-            self._preemptions.ripen()
-        self._looked_at, self._rest_until = self._preemptions.epoch, now + _REST_S
+            self._preemptions.invalidate_searches()
+        self._looked_at, self._rest_until = self._preemptions.search_version, now + _REST_S
         return True
 
     @property
@@ -160,7 +160,7 @@ class Preempting:
             return False
         if workload.key in preemptions.under_way or preemptions.failed_for(workload.key, shape):
             return False
-        return self._as_of != preemptions.epoch or self._asks(workload, shape) not in self._vain
+        return self._as_of != preemptions.search_version or self._asks(workload, shape) not in self._vain
 
     def is_ready(self, key: GroupKey) -> bool:
         """Whether the victims of the workload have gone."""
@@ -183,7 +183,7 @@ class Preempting:
             self._postponed[workload.key] = self._stamp(demand), found
             return Later()
         if found.lowest is not None:
-            self._preemptions.looked(found.lowest)
+            self._preemptions.set_lowest(found.lowest)
         said = self._conclude(workload, self._asks(workload, shape), found, now)
         return said if isinstance(said, Evict) else why if said is None else with_facts(why, said)
 
@@ -200,8 +200,8 @@ class Preempting:
             return why
         if workload.job is not None and (doubt := self._creation_doubt(workload)):
             return with_facts(why, doubt)
-        if self._as_of != self._preemptions.epoch:
-            self._vain, self._as_of = {}, self._preemptions.epoch
+        if self._as_of != self._preemptions.search_version:
+            self._vain, self._as_of = {}, self._preemptions.search_version
         asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
         if asks in self._vain or busy or not self.wants(workload, shape):
             return why if (known := self._vain.get(asks)) is None else with_facts(why, known)
@@ -229,7 +229,7 @@ class Preempting:
         return (yield from self._victims.find(workload, demand, shape, now))
 
     def _stamp(self, demand: Demand) -> _Stamp:
-        counts = demand.version, self._preemptions.epoch, self._claims.changes, self._quotas.version
+        counts = demand.version, self._preemptions.search_version, self._claims.changes, self._quotas.version
         return counts, tuple(self._preemptions.under_way)
 
     def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | Beside | None:

@@ -252,7 +252,7 @@ class Reservations:
             return
         elif event.detail:
             self._give_up(event.key, preemption, Unwritten(event.detail), now)
-        elif not preemption.told:
+        elif not preemption.evicted:
             self._tell_first(event.key, preemption, now)
 
     def follow(self, now: float) -> None:
@@ -272,7 +272,7 @@ class Reservations:
                 self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
             if now >= preemption.until:
                 self._give_up(key, preemption, self._late(preemption), now)
-            elif preemption.left and now >= preemption.tell_at:
+            elif preemption.left and now >= preemption.evict_at:
                 self._tell(key, preemption, now)
         preemptions.keep()
 
@@ -296,7 +296,7 @@ class Reservations:
     def next_end(self) -> float | None:
         """When the next preemption ends, evicts again, or is tried again."""
         under_way, rested = self._preemptions.under_way.values(), self._preemptions.next_rest()
-        ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
+        ends = [min(one.until, one.evict_at) if one.left else one.until for one in under_way]
         return min([*ends, *([] if rested is None else [rested])], default=None)
 
     def fail(self, workload: Workload, why: Lacks, now: float) -> Lacks:
@@ -308,7 +308,7 @@ class Reservations:
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return why
-        ended = EvictionEnded(preemption.reservation.victims, preemption.told, why, again=not preemption.ready)
+        ended = EvictionEnded(preemption.reservation.victims, preemption.evicted, why, again=not preemption.ready)
         preemptions, shape = self._preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
         if not changed and (shape is not None or not preemption.ready):
@@ -336,7 +336,7 @@ class Reservations:
         """
         self._keep(key, preemption)
         self._see_off(key, preemption)
-        self._preemptions.tell_later(key, now)
+        self._preemptions.evict_later(key, now)
 
     def write(self, key: GroupKey, written_on: str, reservation: Reservation | None) -> None:
         """Write the reservation on the job of the workload, or on its pod ``written_on``; None removes it."""
@@ -374,11 +374,11 @@ class Reservations:
 
     def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         preemptions = self._preemptions
-        for victim in () if preemption.told else preemption.left:
+        for victim in () if preemption.evicted else preemption.left:
             workload = None if victim.pod else self._workloads.get(victim.key)
             job = None if workload is None or workload.job is None else workload.job.seen
             preemptions.evictions.note(victim, job, now - self._process.epoch)
-        preemptions.tell(key, now)
+        preemptions.mark_evicted(key, now)
         for victim in list(preemption.left):
             self._giving_way.tell(victim, key, preemption.why[victim], now)
 
@@ -433,7 +433,7 @@ class Reservations:
         if preemption.ready:
             return FailedPreemption(shape, preemptions.freed, why, pod=pod)
         times = preemptions.failures(key) + 1
-        if preemption.told:
+        if preemption.evicted:
             return FailedPreemption(shape, preemptions.freed, why, now + pause_s(times, _LATE_S, _LATEST_S), times, pod)
         rests_s = pause_s(times, _UNTOLD_S, self._limits.retry_max_s)
         return FailedPreemption(None, preemptions.freed, why, now + rests_s, times, pod)
