@@ -104,7 +104,7 @@ def test_the_oldest_waiting_gang_is_told_by_the_creation_of_its_first_pod_that_w
 
 def test_reserved_gpus_that_nobody_uses_are_counted_with_their_seconds() -> None:
     script = Backlog(*cluster("a: 2x8"))
-    metrics = Metrics(lambda: script.core.state, now=lambda: script.now - script.core.state.process.epoch)
+    metrics = Metrics(lambda: script.core.state, now=lambda: script.now - script.core.state.process.wall_offset)
     first, second = script.start("first", 1), script.start("second", 1)
     big = script.wait("big", 2)
     script.advance(AFTER_S + 1)

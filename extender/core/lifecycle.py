@@ -408,9 +408,9 @@ class Recovery:
     def __post_init__(self) -> None:
         self._unheard: dict[GroupKey, None] = {}
 
-    def begin(self, epoch: float, now: float) -> None:
+    def begin(self, wall_offset: float, now: float) -> None:
         """Begin when every list is in."""
-        self._process.sync(epoch, now)
+        self._process.sync(wall_offset, now)
         self._unheard = dict.fromkeys(self._workloads)
 
     def find_out(self, key: GroupKey | None, now: float) -> None:

@@ -363,7 +363,7 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
 def reserved(state: State, now: float) -> Iterator[Metric]:
     """Yield what is reserved for workloads that wait for others to end. ``now``: in seconds since the epoch."""
     backfills, kinds = state.backfills, gpu_kinds(state.claims.snapshot())
-    idle_s = backfills.idle_s(now + state.process.epoch)
+    idle_s = backfills.idle_s(now + state.process.wall_offset)
     yield gauge("reserved_workloads", "Workloads that have a reservation.", len(backfills.of))
     yield gauges(
         "reserved_idle_gpus",
@@ -385,7 +385,7 @@ def _longest_wait_s(state: State, now: float) -> float:
     since = [now]
     for gang in state.workloads.values():
         if gang.job is not None and gang.job.waits:
-            since.append(max(gang.job.seen.created, gang.job.stopped_at - state.process.epoch))
+            since.append(max(gang.job.seen.created, gang.job.stopped_at - state.process.wall_offset))
         elif not gang.release.complete:
             since += (pod.created for pod in gang.live if not pod.node)
     return max(0.0, now - min(since))

@@ -45,7 +45,7 @@ def _expected(state: State, gang: Workload) -> ExpectedStart | None:
     if (found := state.expectations.of.get(gang.key)) is None:
         return None
     start, earliest, latest, as_of = (
-        datetime.fromtimestamp(round(instant - state.process.epoch), UTC)
+        datetime.fromtimestamp(round(instant - state.process.wall_offset), UTC)
         for instant in (found.start, found.earliest, found.latest, found.as_of)
     )
     after = "" if found.after is None else str(found.after)

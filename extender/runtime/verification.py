@@ -78,7 +78,7 @@ class Check:
             yield Paused(running.process.paused_until)
         if (served := self._running.capacity_served) is not None:
             yield CapacityServed(served)
-        yield Synced(self._now - running.process.epoch)
+        yield Synced(self._now - running.process.wall_offset)
 
 
 def confirmed(first: Sequence[Difference], second: Sequence[Difference]) -> list[Difference]:

@@ -60,7 +60,7 @@ def test_a_job_speaks_for_its_pods_and_begins_when_its_controller_does() -> None
     first = end(script, "low")
     assert first is not None
     assert first.duration == Duration(600, Basis.SAID)
-    low.show(began=script.now - script.core.state.process.epoch - 60)
+    low.show(began=script.now - script.core.state.process.wall_offset - 60)
     found = end(script, "low")
     assert found is not None
     assert found.at == pytest.approx(script.now + 540, abs=1)
@@ -124,7 +124,9 @@ def test_short_ones_are_a_minute_late_at_least(late: float, step: float) -> None
 
 def test_a_pod_in_no_gang_ends_too() -> None:
     script = Cluster(*cluster("a: 1x8"))
-    pod = single("dev", gpus=8, node="a-0", created=script.now - script.core.state.process.epoch, run=RunTerms(60))
+    pod = single(
+        "dev", gpus=8, node="a-0", created=script.now - script.core.state.process.wall_offset, run=RunTerms(60)
+    )
     found = durations(script).end_of_pod(pod, script.now)
     assert found is not None
     assert found.at == pytest.approx(script.now + 60)

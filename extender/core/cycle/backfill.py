@@ -153,7 +153,7 @@ class Backfilling:
                 there = sum(one.tree == tree for one in self._backfills.of.values())
                 may = self._enabled and key not in self._backfills.of and there < self._limits.reservations
                 if may and asks_for(workload, reservation):
-                    start_by = reservation.until + self._process.epoch if reservation.until else inf
+                    start_by = reservation.until + self._process.wall_offset if reservation.until else inf
                     rooms = {node: Counter(dict(requests)) for node, requests in reservation.rooms}
                     kept = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
                     self._backfills.begin(key, kept, now)
@@ -287,7 +287,7 @@ class Backfilling:
 
     def _old_enough(self, workload: Workload) -> float:
         """When the workload will have waited for long enough, by the core's clock."""
-        return workload.created + self._process.epoch + self._limits.reserve_after_s
+        return workload.created + self._process.wall_offset + self._limits.reserve_after_s
 
     def _tree_of(self, key: GroupKey) -> str:
         return self._quotas.queues.picture.tree.root_of(self._quotas.members.queue_of(key) or "")

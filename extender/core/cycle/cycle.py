@@ -565,7 +565,7 @@ class Cycle:
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
-        self._quotas.past.begin(self._process.epoch, self._now)
+        self._quotas.past.begin(self._process.wall_offset, self._now)
         if self._now < self._process.paused_until:
             self._pending.wake(Nodes())  # all workloads get a turn when the pause is over
             return (yield from recovery.clear(self._now))

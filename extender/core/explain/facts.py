@@ -63,7 +63,9 @@ class Facts:
         """Say where room is kept for the workload, and until when. There must be some."""
         rooms = self._room.kept_rooms(workload)
         ends = max((claim.until or 0.0 for claim in rooms), default=0.0)
-        return causes.KeptRoom(len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.epoch)
+        return causes.KeptRoom(
+            len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.wall_offset
+        )
 
     def kept_for_others(self, workload: Workload, pod: Pod) -> causes.KeptRoom | None:
         """The room kept for lost members of other gangs on nodes that admit this pod; None if there is none."""
@@ -73,7 +75,7 @@ class Facts:
         there = [claim for claim in rooms if open_to_it(claim.node)]
         if not there:
             return None
-        return causes.KeptRoom(len(there), (), max(claim.until or 0.0 for claim in there) - self._process.epoch)
+        return causes.KeptRoom(len(there), (), max(claim.until or 0.0 for claim in there) - self._process.wall_offset)
 
     def shortage(
         self,

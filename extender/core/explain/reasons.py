@@ -636,13 +636,13 @@ def _reserved(fact: causes.RoomReserved) -> str:
 
 
 @lru_cache(maxsize=1024)
-def expectation_text(expected: Expectation, epoch: float) -> str:
+def expectation_text(expected: Expectation, wall_offset: float) -> str:
     """``"expected 14:20 UTC (between 14:05 and 16:40), after team-a/llm-3 ends; rests on its author's ..."``.
 
-    Instants on another day than that of the expectation have their date. ``epoch``: the core's clock at 1970.
+    Instants on another day than that of the expectation have their date. ``wall_offset``: the core's clock at 1970.
     """
     begin, start, earliest, latest = (
-        datetime.fromtimestamp(instant - epoch, UTC)
+        datetime.fromtimestamp(instant - wall_offset, UTC)
         for instant in (expected.as_of, expected.start, expected.earliest, expected.latest)
     )
 

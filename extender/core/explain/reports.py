@@ -279,7 +279,7 @@ def workload_report(
         return None
     queue, reserved = quotas.queue_of(key), key in quotas.uses
     expected = expectations.stated.get(key)
-    text = "" if expected is None else expectation_text(expected, process.epoch)
+    text = "" if expected is None else expectation_text(expected, process.wall_offset)
     now, told = workload.telling.cause, workload.telling.told.cause
     return WorkloadReport(
         key,

@@ -63,7 +63,7 @@ class Reporter:
             member, owner = None, workload.job.seen.owner
         said = reason_of(telling.cause)
         if (expected := self._expectations.of.get(workload.key)) is not None:
-            said = said._replace(message=f"{said.message}; {expectation_text(expected, self._process.epoch)}")
+            said = said._replace(message=f"{said.message}; {expectation_text(expected, self._process.wall_offset)}")
         counts = len(members.live), len(members.bound)
         if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
             report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)

@@ -327,7 +327,7 @@ class Bindings:
         if (hold := members.let_go(member)) is None:
             return
         self._binds.let_go(hold.call)
-        at = 0.0 if release.began is None else release.began - self._process.epoch
+        at = 0.0 if release.began is None else release.began - self._process.wall_offset
         queue = self._quotas.local_of(workload.key)
         stamp = Stamp(
             gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name, queue

@@ -60,7 +60,7 @@ class JobActs:
     def suspend(self, workload: Workload, record: JobRecord, why: str, now: float, rests: InVain | None) -> None:
         """Suspend a job as a whole. ``rests``: asked-for nodes did not come; until when the job asks for no others."""
         record.write(JobWrite.SUSPEND)
-        wall = now - self._process.epoch
+        wall = now - self._process.wall_offset
         evicted = self._preemptions.evictions.recent(Victim(workload.key), record.seen, wall)
         self._outbox.append(SuspendJob(record.seen, why, evicted, rests))
 

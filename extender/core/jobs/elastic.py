@@ -425,7 +425,7 @@ class Elastic:
         if workload.job is None:
             self._show(workload, asking)
         elif lets_go:
-            awaits = LetGo(float(ceil(until - self._process.epoch)), attempt)
+            awaits = LetGo(float(ceil(until - self._process.wall_offset)), attempt)
             self._acts.start_without_nodes(workload, workload.job, made, awaits, now)
         return asking.cause
 
@@ -489,14 +489,14 @@ class Elastic:
         denied = self._denied.get(key)
         if denied is None or not denied.until:
             return None
-        return InVain(float(ceil(denied.until - self._process.epoch)), denied.attempts)
+        return InVain(float(ceil(denied.until - self._process.wall_offset)), denied.attempts)
 
     def _recall(self, workload: Workload, now: float) -> _Denied | None:
         """The failed request that Muster wrote on the job before a restart; None without one."""
         said = None if workload.job is None else workload.job.seen.in_vain
         if said is None:
             return None
-        left = min(said.until + self._process.epoch - now, _LONGEST_PAUSE_S)
+        left = min(said.until + self._process.wall_offset - now, _LONGEST_PAUSE_S)
         what = AskedInVain((), "", round(left), said.attempts)
         denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, what)
         return denied
@@ -603,7 +603,7 @@ class Unplanned:
         if (ending := self._namespaces.ending(workload.key.namespace)) is not None:
             return text_of(ending)
         if not record.coming_until:
-            end = min(said.until + self._process.epoch, now + self._limits.elastic.within_s)
+            end = min(said.until + self._process.wall_offset, now + self._limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
         unlike = self._unlike(workload, record, said)
         if now < record.coming_until and not unlike:

@@ -210,7 +210,7 @@ class Backfills:
 
     def start_of(self, reservation: Backfill) -> float | None:
         """The expected start on the wall clock; None where it is not known."""
-        return None if reservation.drains else reservation.start_by - self._process.epoch
+        return None if reservation.drains else reservation.start_by - self._process.wall_offset
 
     def said(self, reservation: Backfill) -> RoomReserved:
         """The reservation as a fact of a reason, which names instants on the wall clock."""

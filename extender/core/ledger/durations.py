@@ -89,7 +89,7 @@ class Durations:
         elif run is not None and status in (Status.PENDING, Status.PLANNED, Status.ENDED):
             workload.follow_run(None)
             if status is Status.ENDED and workload.has_finished:
-                self._count((workload.key.namespace, run.queue), run, now - self._process.epoch)
+                self._count((workload.key.namespace, run.queue), run, now - self._process.wall_offset)
 
     def next_store(self) -> float | None:
         """When ended runs are stored next; None if there are none."""
@@ -137,7 +137,7 @@ class Durations:
     def _end(self, began: float, duration: Duration | None, deadline_s: float | None, now: float) -> End | None:
         if duration is None:
             return None
-        began += self._process.epoch
+        began += self._process.wall_offset
         end = began + duration.seconds
         if end > now:
             return End(end, duration)

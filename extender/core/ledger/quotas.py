@@ -392,12 +392,12 @@ class PastUsage:
         self._touched: dict[GroupKey, None] = {}
         self._sampled_at: float | None = None
         """The last sample; None until recovery ends, because an earlier process has counted what runs at that time."""
-        self._epoch = 0.0
+        self._wall_offset = 0.0
 
-    def begin(self, epoch: float, now: float) -> None:
-        """Begin to sample: what runs now is counted already. ``epoch``: the wall clock's epoch on the clock of
+    def begin(self, wall_offset: float, now: float) -> None:
+        """Begin to sample: what runs now is counted already. ``wall_offset``: the wall clock's epoch on the clock of
         ``now``."""
-        self._epoch, self._sampled_at = epoch, now
+        self._wall_offset, self._sampled_at = wall_offset, now
         self.redraw()
 
     def redraw(self) -> None:
@@ -459,7 +459,7 @@ class PastUsage:
         """The past use to write to the LocalQueue's status, which a restart reads."""
         self._catch_up()
         history = self._histories.get(local)
-        return None if history is None else PastUse(dict(history.consumed), history.sampled_at - self._epoch)
+        return None if history is None else PastUse(dict(history.consumed), history.sampled_at - self._wall_offset)
 
     def reorders(self, queues: Container[str]) -> bool:
         """Whether the order of one of these queues may have changed."""
@@ -528,7 +528,7 @@ class PastUsage:
         now, past = self._sampled_at or 0.0, local.past
         if past is None:
             return History(self._sampling, now=now)
-        return History(self._sampling, now=min(now, past.at + self._epoch), consumed=past.consumed)
+        return History(self._sampling, now=min(now, past.at + self._wall_offset), consumed=past.consumed)
 
 
 _FREE = Route("")

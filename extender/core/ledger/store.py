@@ -81,14 +81,14 @@ class Process:
     """Whether the plans of an earlier process were read from the objects, so that calls can be answered."""
     paused_until: float = -inf
     """The instant until which no new plan is made."""
-    epoch: float = 0.0
+    wall_offset: float = 0.0
     """The wall clock's epoch on the core's clock, as of the last event that had both."""
     subject: str | GroupKey | None = None
     """The pod or workload that is being handled, to find the object that the core has failed on."""
 
-    def sync(self, epoch: float, now: float) -> None:
+    def sync(self, wall_offset: float, now: float) -> None:
         """Record that every list is in."""
-        self.epoch, self.synced, self.synced_at = epoch, True, now
+        self.wall_offset, self.synced, self.synced_at = wall_offset, True, now
 
 
 @dataclass(slots=True)

@@ -184,7 +184,7 @@ class KubePreemption:
         node = min(left, key=lambda one: (found[one].whole, found[one].priority, found[one].pods, one))
         victims = found[node].victims
         until = now + self._limits.preemption_s
-        reservation = Reservation(rooms[node], victims, until - self._process.epoch)
+        reservation = Reservation(rooms[node], victims, until - self._process.wall_offset)
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
         detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
         rules = (Why.PRIORITY,) * len(victims)
@@ -270,7 +270,7 @@ class KubePreemption:
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
         if workload.priority >= below or not self._candidates.is_evictable(workload):
             return False
-        wall, most = now - self._process.epoch, self._limits.evictions_per_hour
+        wall, most = now - self._process.wall_offset, self._limits.evictions_per_hour
         if most and self._candidates.evictions_of(workload, wall) >= most:
             return False
         return self._has_run(workload, workload.bound, now)
@@ -278,7 +278,7 @@ class KubePreemption:
     def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
         """Whether these pods of the workload have run for its minimum runtime, counted from the first start."""
         began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
-        ran = now - self._process.epoch - min(began, default=workload.created)
+        ran = now - self._process.wall_offset - min(began, default=workload.created)
         least = self._candidates.terms_of(workload).min_runtime_s
         return ran >= (self._limits.min_runtime_s if least is None else least)
 
@@ -287,7 +287,7 @@ class KubePreemption:
 
         Any user can write one on a pod, so it may be for no more than the pod asks for, on one node.
         """
-        until = min(written.until + self._process.epoch, now + self._limits.preemption_s)
+        until = min(written.until + self._process.wall_offset, now + self._limits.preemption_s)
         if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in self._preemptions.under_way:
             return None
         ((node, requests),) = written.rooms

@@ -78,7 +78,7 @@ class Foresight:
                 return None
             case Choice(victims=victims, why=rules):
                 names = listed(one.name for one in victims)
-                wall = now - self._process.epoch
+                wall = now - self._process.wall_offset
                 lost = sum(one.lost(wall) for one in victims) / _HOUR_S
                 pairs = zip(found.victims, victims, strict=True)
                 told = (

@@ -109,7 +109,7 @@ class Preempting:
         self._reservations = reservations
         self._mode = limits.preemption
         self._vain: dict[_Asks, Beside | None] = {}
-        """Failed searches, by cache key, as of the epoch ``_as_of``."""
+        """Failed searches, by cache key, as of the search version ``_as_of``."""
         self._as_of = -1
         self._postponed: dict[GroupKey, tuple[_Stamp, Found]] = {}
         """Results of this pass for workloads that were pushed back in the line because of them."""
@@ -237,7 +237,7 @@ class Preempting:
         chosen = found.chosen
         if not isinstance(chosen, Choice):
             self._vain[asks] = None if chosen is None else NoVictims(chosen.beside or chosen.text)
-            self._ripe_at = min(self._ripe_at, found.ripe_at + self._process.epoch)
+            self._ripe_at = min(self._ripe_at, found.ripe_at + self._process.wall_offset)
         elif not chosen.victims or (self._mode is Preempts.ON and len(self._preemptions.under_way) >= MOST):
             return None
         elif self._mode is Preempts.ON:

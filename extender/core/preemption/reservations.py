@@ -215,7 +215,7 @@ class Reservations:
         until = now + self._limits.preemption_s
         kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
         first = None if workload.job is not None else workload.members.first
-        reservation = Reservation(kept, tuple(found.victims), until - self._process.epoch)
+        reservation = Reservation(kept, tuple(found.victims), until - self._process.wall_offset)
         written_on = "" if first is None else first.uid
         why = {
             victim: preempted_by(self._pods, self._quotas, workload, victim, chosen.why[one.name])
@@ -224,7 +224,7 @@ class Reservations:
         as_of = None if (demand := workload.demand) is None else (demand.shape, self._preemptions.nodes)
         waits = Preempting(tuple(found.victims))
         self.keep(workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of))
-        wall = now - self._process.epoch
+        wall = now - self._process.wall_offset
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
         self._reporter.reached(workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
@@ -350,7 +350,7 @@ class Reservations:
         It may be for no more than the workload asks for. A victim has a lower priority, and room on these nodes.
         Devices of claims are not counted yet, and none are kept.
         """
-        until = min(reservation.until + self._process.epoch, now + self._limits.preemption_s)
+        until = min(reservation.until + self._process.wall_offset, now + self._limits.preemption_s)
         if self._limits.preemption is not Preempts.ON or until <= now:
             return None
         if not asks_for(workload, reservation):
@@ -377,7 +377,7 @@ class Reservations:
         for victim in () if preemption.evicted else preemption.left:
             workload = None if victim.pod else self._workloads.get(victim.key)
             job = None if workload is None or workload.job is None else workload.job.seen
-            preemptions.evictions.note(victim, job, now - self._process.epoch)
+            preemptions.evictions.note(victim, job, now - self._process.wall_offset)
         preemptions.mark_evicted(key, now)
         for victim in list(preemption.left):
             self._giving_way.tell(victim, key, preemption.why[victim], now)

@@ -111,7 +111,7 @@ class VictimSearch:
         return found if again is not None and isinstance(again.chosen, Refusal) else again
 
     def _reclaiming(self, workload: Workload, demand: Demand, queue: ClusterQueue, now: float) -> Reclaiming:
-        by_quota = _ByQuota(self._quotas, self._candidates, workload, self._protection(now - self._process.epoch))
+        by_quota = _ByQuota(self._quotas, self._candidates, workload, self._protection(now - self._process.wall_offset))
         return Reclaiming(
             self._limits,
             self._pods,
@@ -170,7 +170,7 @@ class VictimSearch:
         reach: Container[str] = (),
     ) -> Found:
         queues = None if reclaiming is None else reclaiming.queues
-        wall, shape, priority = now - self._process.epoch, option.shape, workload.priority
+        wall, shape, priority = now - self._process.wall_offset, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
         some = list(self._candidates.find(concerns, wall, related=shape.related))
         others = self._candidates.kept(wall) if self._tells else ()

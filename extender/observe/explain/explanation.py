@@ -57,7 +57,7 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
 
 def _expected_start(state: State, gang: Workload) -> str:
     if (expected := state.expectations.of.get(gang.key)) is not None:
-        return full(expectation_text(expected, state.process.epoch), gang.key.namespace)
+        return full(expectation_text(expected, state.process.wall_offset), gang.key.namespace)
     return NO_EXPECTATION if gang.key in state.expectations.unknown else ""
 
 
