@@ -25,6 +25,7 @@ from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, ZONE, domains_of
 from devcluster.progress import Progress
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.limits import Limits
 from extender.runtime import garbage
 from policies.api import TopologyPolicy
 from policies.chosen import OURS, Policies
@@ -38,6 +39,7 @@ from policies.model import (
     Pod,
     Requests,
     Requirement,
+    RunTerms,
     Selector,
     Spread,
     Term,
@@ -58,6 +60,9 @@ BIG_NODES, BIG_GPUS = 4, 16
 """The number and size of the nodes with room for one member of a gang each: such a gang can never start whole."""
 SOON_S = 1.0
 """A wake-up that the core asks for within this time belongs to the decision under way."""
+WAITING, SHAPES = 1000, 8
+"""Gangs that wait while their expected starts are worked out, and in how many ways they differ in what they ask for."""
+FORECAST_S = 60.0
 REST_S = 60.0
 """A time after which the core has no reason left to report, and no pause after an unsuccessful pass left to take."""
 
@@ -121,6 +126,20 @@ class Names(Struct, frozen=True):
         return times | {"memory": self.many_mib / self.few_mib}
 
 
+class Starts(Struct, frozen=True):
+    """What it costs to work out when waiting gangs are expected to start: processor time, in ms.
+
+    ``all_ms``: each time that it is worked out.
+    ``longest_ms``: the longest slice of each, after which other events get in.
+    ``known``: how many of the gangs have an expected start.
+    """
+
+    gangs: int
+    known: int
+    all_ms: list[float]
+    longest_ms: list[float]
+
+
 class Run(Struct, frozen=True):
     """The figures of one cluster size. Times are of the core's own code.
 
@@ -141,14 +160,21 @@ class Run(Struct, frozen=True):
     longest_ms: float
     names: Names | None = None
     """None in results from before it was measured."""
+    starts: Starts | None = None
+    """None in results from before it was measured."""
 
 
 class Core:
     """A core under a clock of its own, whose work is timed: by default by the wall clock."""
 
-    def __init__(self, policies: Policies = OURS, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        policies: Policies = OURS,
+        clock: Callable[[], float] = time.perf_counter,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
+    ) -> None:
         self._clock = clock
-        self._core = Engine(policies=policies, levels=levels_from(LEVELS))
+        self._core = Engine(policies=policies, levels=levels_from(LEVELS), limits=limits)
         self._now = 0.0
 
     def feed(self, events: Iterable[Event]) -> float:
@@ -172,6 +198,10 @@ class Core:
         """How many members of gangs have a node now and are not bound."""
         return sum(len(gang.placement) for gang in self._core.state.workloads.values())
 
+    def expected(self) -> int:
+        """Return the number of gangs that have an expected start."""
+        return len(self._core.state.expectations.of)
+
 
 def measure(nodes: int, gangs: int, progress: Progress) -> Run:
     """Measure one size, in a process of its own: memory left over from another size must not count here."""
@@ -179,7 +209,9 @@ def measure(nodes: int, gangs: int, progress: Progress) -> Run:
     run = _alone(measure_here, nodes, gangs)
     progress(f"{nodes} nodes, names of resources")
     few, many = (_alone(_memory_of, nodes, more) for more in ((), OTHER_NAMES))
-    return structs.replace(run, names=Names(*_alone(compare_names, nodes, gangs), few, many))
+    progress(f"{nodes} nodes, expected starts")
+    starts = _alone(measure_starts, nodes, WAITING)
+    return structs.replace(run, names=Names(*_alone(compare_names, nodes, gangs), few, many), starts=starts)
 
 
 def _alone(work: Callable[..., ResultT], *args: object) -> ResultT:
@@ -247,6 +279,33 @@ def measure_here(nodes: int, gangs: int) -> Run:
         pass_ms=[round(sum(steps), 3) for steps in passes],
         longest_ms=round(max(map(max, passes)), 3),
     )
+
+
+def measure_starts(nodes: int, gangs: int) -> Starts:
+    """Measure what the expected starts of so many waiting gangs cost. Every pod that runs says how long it takes."""
+    garbage.collect_hardly_ever()
+    core = Core(clock=time.thread_time, limits=Limits(forecast_s=FORECAST_S))
+    core.feed(_lasting(_cluster(nodes)))
+    garbage.collect_rarely()
+    core.decide()
+    for number in range(gangs):
+        shape = number % SHAPES
+        # More than is free as one: a gang takes all GPUs of nodes of which half are taken.
+        members = _gang(f"waiting-{number}", SMALL * (1 + shape % 4), GPUS_PER_NODE, cpu=1000 + shape)
+        core.feed(PodSeen(replace(pod, run=RunTerms(1800.0 + 7 * number))) for pod in members)
+    core.decide(REST_S)
+    rounds = [core.decide(FORECAST_S) for _ in range(PASSES)]
+    totals, longest = ([round(of(steps), 3) for steps in rounds] for of in (sum, max))
+    return Starts(gangs, core.expected(), totals, longest)
+
+
+def _lasting(events: Iterable[Event]) -> Iterator[Event]:
+    """The same events, in which each pod says how long it runs: one to some hours."""
+    for number, event in enumerate(events):
+        if isinstance(event, PodSeen):
+            run = RunTerms(3600.0 + number % 997 * 60)
+            event = PodSeen(replace(event.pod, began=0.0, run=run))
+        yield event
 
 
 def _balanced(nodes: int) -> dict[str, list[float]]:
@@ -346,6 +405,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         Table("Decisions of the core: median (worst)", columns, rows),
         Table("Decisions about gangs that ask something of three levels: median (worst)", sizes, asking),
         *_names_table([run for run in runs if run.names is not None]),
+        *_starts_table(runs),
     ]
 
 
@@ -355,6 +415,17 @@ def _names_table(runs: Sequence[Run]) -> Iterator[Table]:
         rows = [(what, *(f"{ratios[what]:.2f}" for ratios in by_size)) for what in by_size[0]]
         columns = ("times as much", *(f"{run.nodes:,} nodes" for run in runs))
         yield Table("Nodes with twelve names of resources against four: processor time, and memory", columns, rows)
+
+
+def _starts_table(runs: Sequence[Run]) -> Iterator[Table]:
+    rows = [
+        (f"{run.nodes:,}", f"{run.starts.known:,}", _told(run.starts.all_ms), _told(run.starts.longest_ms))
+        for run in runs
+        if run.starts is not None
+    ]
+    if rows:
+        title = f"Expected starts of {WAITING:,} waiting gangs: processor time, median (worst)"
+        yield Table(title, ("nodes", "with an expected start", "all of it", "longest slice"), rows)
 
 
 def _told(milliseconds: Sequence[float]) -> str:

@@ -152,6 +152,13 @@ def _names(what: str, figures: Callable[[dict[str, float]], float]) -> Goal:
     return Goal("core", f"5,000 nodes with twelve names of resources: {what}, times that with four", 1.15, of)
 
 
+def _starts(what: str, bar: float, figure: Callable[[core.Starts], Sequence[float]]) -> Goal:
+    def of(runs: Sequence[core.Run]) -> float | None:
+        return next((middle(figure(run.starts)) for run in runs if run.nodes == 5000 and run.starts), None)
+
+    return Goal("core", f"expected starts of {core.WAITING:,} gangs at 5,000 nodes: {what}", bar, of, " ms")
+
+
 def _memory(what: str, bar: float, figure: Callable[[memory.Run], Sequence[float]], unit: str) -> Goal:
     return Goal(
         "memory", f"5,000 nodes, 20,000 pods: {what}", bar, lambda runs: max(figure(runs[0]), default=None), unit
@@ -239,6 +246,8 @@ GOALS: Sequence[Goal] = (
     _core("pass over 1,000 waiting gangs", 300, lambda run: run.pass_ms),
     _names("processor time of a decision", lambda ratios: max(ratios[what] for what in ratios if what != "memory")),
     _names("memory", lambda ratios: ratios["memory"]),
+    _starts("processor time", 200, lambda starts: starts.all_ms),
+    _starts("longest slice", 5, lambda starts: starts.longest_ms),
     Goal("queues", "1,000 ClusterQueues: a pass in which nothing can start, processor time", 20, queues.passing, " ms"),
     Goal("queues", "1,000 ClusterQueues: an admission, more than without queues and others", 2, queues.more, " ms"),
     _devices("first pass, processor time", 2, lambda run: run.first_s, " s"),

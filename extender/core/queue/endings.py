@@ -192,7 +192,7 @@ class Endings:
         ends, numbers = _Ends(self._claims.snapshot()), dict[object, int]()
         for count, (owner, claim) in enumerate(self._claims.all().items(), 1):
             if not count % _CLAIMS:
-                yield 2 * _CLAIMS
+                yield _CLAIMS
             if claim.state is ClaimState.AWAITED:
                 continue
             of = claim.workload or owner

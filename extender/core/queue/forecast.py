@@ -45,9 +45,9 @@ _MOST_STEPS = 3 * _STEPS
 _AT_ONCE = 64
 _PODS = 8
 """Pods whose durations, and what they ask for, are looked at for one unit of ``policies.steps``."""
-_LOOK, _QUOTA, _COUNT, _STEP = 2, 16, 24, 80
-"""What it costs to come to a workload, to look for quota, to count what fits on all nodes, and to add up what ends, in
-units of ``policies.steps``."""
+_LOOK, _RECOUNT, _QUOTA, _COUNT, _STEP = 2, 20, 16, 30, 80
+"""The costs in units of ``policies.steps``: to consider a workload, to count what fits on the nodes that have changed,
+to look for quota, to count what fits on all nodes, and to add up what ends."""
 
 
 Roles = Sequence[tuple[Pod, int]]
@@ -373,21 +373,21 @@ class _Course:
 
 
 class _Fits:
-    """How many members of one role fit on each node, and in the domains of each level. ``seen``: as of that change."""
+    """How many members of one role fit on each node, and in the domains of each level.
 
-    def __init__(self, view: Snapshot, demand: Sequence[tuple[int, int]], mask: Mask) -> None:
+    ``seen``: how many of the changes of ``_Free`` are counted.
+    ``sums``: by level, for the nodes outside all domains, then for each domain.
+    """
+
+    def __init__(
+        self, view: Snapshot, amounts: Amounts, demand: Sequence[tuple[int, int]], mask: Mask, seen: int
+    ) -> None:
         self._levels = view.levels
         self._demand = demand
         self._mask = mask
-        self.seen = -1
-        self.counts: Counts
-        self.sums: list[Counts]
-        """By level: for the nodes outside all domains, then for each domain."""
-
-    def count(self, amounts: Amounts) -> None:
-        """Count on all nodes."""
-        self.counts = slots(amounts, self._demand) * self._mask
-        self.sums = [level.sums(self.counts) for level in self._levels]
+        self.seen = seen
+        self.counts: Counts = slots(amounts, demand) * mask
+        self.sums = [level.sums(self.counts) for level in view.levels]
 
     def count_on(self, rows: Rows, amounts: Amounts) -> None:
         """Count again on these nodes, where what is free has changed."""
@@ -405,14 +405,12 @@ class _Free:
         self._view = view
         self._fits: dict[tuple[object, Selection], _Fits] = {}
         self._changed: list[Rows] = []
-        """Nodes that were changed one by one, since those of ``_all_changed``."""
-        self._all_changed = 0
+        """The nodes of each change, in the order of the changes."""
 
     def add(self, given: Amounts) -> None:
-        """Add so much on all nodes."""
+        """Add amounts. Shape ``(resources, nodes)``."""
         self.amounts += given
-        self._all_changed += len(self._changed) + 1
-        self._changed = []
+        self._changed.append(np.flatnonzero(given.any(axis=0)))
 
     def change(self, taken: Taken, sign: int) -> None:
         """Give the room back, or with -1 take it."""
@@ -438,14 +436,13 @@ class _Free:
         key = pod.requests, pod.selection
         if (fits := self._fits.get(key)) is None:
             yield from self._view.evaluated(pod.selection)
-            fits = self._fits[key] = _Fits(self._view, demand, self._view.eligible(pod.selection))
-        if fits.seen < self._all_changed:
             yield _COUNT
-            fits.count(self.amounts)
-        elif behind := self._changed[fits.seen - self._all_changed :]:
-            yield _LOOK
+            eligible = self._view.eligible(pod.selection)
+            fits = self._fits[key] = _Fits(self._view, self.amounts, demand, eligible, len(self._changed))
+        elif behind := self._changed[fits.seen :]:
+            yield _RECOUNT
             fits.count_on(np.unique(np.concatenate(behind)), self.amounts)
-        fits.seen = self._all_changed + len(self._changed)
+            fits.seen = len(self._changed)
         return fits
 
     def _in_one_domain(self, pod: Pod, fits: _Fits, count: int) -> Rows | None:
