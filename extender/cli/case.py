@@ -28,6 +28,8 @@ from policies.model import Node
 from policies.model.queues import Preemption
 
 _NEVER_S = math.inf
+_FORECAST_S = 3600.0
+"""Expected starts are worked out once in so much simulated time, if at all: each time costs as much as many starts."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -50,7 +52,9 @@ class QueueInput:
 
 def core(settings: Settings) -> Engine:
     """An engine with these settings. It does not keep reasons up to date: a replay does not show them."""
-    limits = replace(settings.limits, refresh_s=_NEVER_S, report_s=_NEVER_S)
+    limits = settings.limits
+    forecast_s = max(limits.forecast_s, _FORECAST_S)
+    limits = replace(limits, refresh_s=_NEVER_S, report_s=_NEVER_S, forecast_s=forecast_s)
     # The pods of a replay say that they are Muster's, whatever its profiles are called.
     return Engine(("muster",), limits, settings.policies, settings.steering, settings.levels)
 
