@@ -340,3 +340,29 @@ def test_jobs_that_are_left_out_are_counted_wherever_the_jobs_are(tmp_path: Path
     assert "1 job of 0 s was left out" in said
     one = "1 job left out, for which the empty cluster is too small: job-3 needs 8 pods of 8 GPUs at once"
     assert one in " ".join(said.split())
+
+
+def test_the_report_shows_reserved_room_backfilled_jobs_and_how_good_expected_starts_were(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        """
+cluster: 2 nodes x 8 GPUs
+jobs:
+  - {name: long, pods: 1, gpus: 8, duration_s: 40000}
+  - {name: short, pods: 1, gpus: 8, duration_s: 10000}
+  - {name: big, submit_s: 10, pods: 2, gpus: 8, duration_s: 1000}
+  - {name: gap, submit_s: 10500, pods: 1, gpus: 8, duration_s: 5000}
+"""
+    )
+    args = ("--scenario", scenario, "--durations", "exact", "--policy", "reserve_after_s=0")
+    found = figures(tmp_path, *args)
+    foresight = found["muster, reserve_after_s=0"]["foresight"]
+    assert found["fifo"]["foresight"] is None
+    assert foresight["backfilled"] == 1
+    assert foresight["kept"] == pytest.approx(8 * (30_000 - 5000) / 3600, rel=0.01)
+    (expected,) = foresight["expected"]
+    assert (expected["queue"], expected["starts"]) == ("", 1)
+    assert expected["median"] == pytest.approx(1, abs=0.01)
+    said = " ".join(simulate(*args)[1].split())
+    assert "Jobs backfilled on reserved nodes" in said
+    assert "no queue" in said

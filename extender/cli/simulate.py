@@ -31,7 +31,15 @@ from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
 from extender.simulation.replay.trace import Layout
 from extender.simulation.report.page import page, snapshot_page
-from extender.simulation.report.tables import Table, as_json, fairness_tables, never_started, preempted_tables, tables
+from extender.simulation.report.tables import (
+    Table,
+    as_json,
+    fairness_tables,
+    foresight_tables,
+    never_started,
+    preempted_tables,
+    tables,
+)
 from extender.simulation.report.verdict import CHANGED, longer_waits, verdict
 from extender.simulation.whatif import change, other_queues
 from extender.simulation.whatif import tables as snapshot_tables
@@ -252,7 +260,8 @@ def simulate(
             outcomes = run(case, names, over)
         terminal.print(f"{about.jobs}; {about.cluster}")
         shown = [*tables([one.figures for one in outcomes], price), *never_started(outcomes)]
-        show_tables([*shown, *preempted_tables(outcomes), *fairness_tables(outcomes)], terminal)
+        shown += [*foresight_tables(outcomes), *preempted_tables(outcomes), *fairness_tables(outcomes)]
+        show_tables(shown, terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
             terminal.print(f"\n{sentence}")
         _write(figures, as_json(about, outcomes, price))

@@ -75,8 +75,10 @@ def _play(case: Case, name: str, tell: Tell) -> Outcome:
     tell(name, 0)
     decider = _decider(case, name, course)
     course.play(decider)
-    reasons = decider.reasons() if isinstance(decider, Muster) else {}
-    return replace(outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL), reasons=reasons)
+    found = outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL)
+    if not isinstance(decider, Muster):
+        return found
+    return replace(found, reasons=decider.reasons(), foresight=decider.foresight())
 
 
 def _decider(case: Case, name: str, course: Course) -> Decider:

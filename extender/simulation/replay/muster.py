@@ -6,16 +6,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from extender.core.engine import Engine
 from extender.core.events import Event
 from extender.core.explain.reasons import text_of
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
+from extender.simulation.replay.shape import GPU
 from policies.model import GroupKey, Node, Pod, Topology
 from policies.model.mentions import full
 from policies.model.topology import SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How good the expected starts of a ClusterQueue were, by its last starts. Without queues its name is empty.
+
+    ``tenth``, ``median``, ``nine_tenths``: quantiles of the wait that came, over the wait that was expected at first.
+    """
+
+    queue: str
+    starts: int
+    tenth: float
+    median: float
+    nine_tenths: float
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """The reservations and the expected starts of a run.
+
+    ``kept``: GPU-hours that were idle because they were reserved.
+    ``backfilled``: jobs that started on a node that was reserved for another job.
+    """
+
+    kept: float
+    backfilled: int
+    expected: tuple[Expected, ...]
 
 
 class Muster:
@@ -37,6 +67,8 @@ class Muster:
         self._course = course
         self._topology = topology
         self._lives: dict[str, Life] = {}
+        self._backfilled: dict[int, None] = {}
+        """The jobs that started on reserved nodes, by number."""
         self._control_plane = CollapsedControlPlane(core, course.clock, self._bound, self._evict)
         self._control_plane.begin(nodes, facts)
 
@@ -61,8 +93,23 @@ class Muster:
                 found[life.arrival.name] = full(text_of(workload.telling.cause), workload.key.namespace)
         return found
 
+    def foresight(self) -> Foresight:
+        """The reservations and the expected starts of the run so far."""
+        state = self._control_plane.core.state
+        kept = state.backfills.idle_s(self._course.clock.now).get(GPU, 0.0) / 3600
+        expected = (
+            Expected(queue, len(ratios), *(round(float(one), 3) for one in np.quantile(ratios, (0.1, 0.5, 0.9))))
+            for queue, ratios in sorted(state.expectations.errors.items())
+        )
+        return Foresight(kept, len(self._backfilled), tuple(expected))
+
     def _bound(self, pod: Pod) -> None:
-        self._course.seat(self._lives[pod.uid], pod.node or "")
+        life, node = self._lives[pod.uid], pod.node or ""
+        self._course.seat(life, node)
+        own = GroupKey(life.arrival.namespace, life.arrival.name)
+        reservations = self._control_plane.core.state.backfills.of
+        if any(node in one.rooms for key, one in reservations.items() if key != own):
+            self._backfilled[life.number] = None
 
     def _evict(self, pod: Pod) -> None:
         """Remove all pods of the gang, whether the core evicts them or suspends the job."""

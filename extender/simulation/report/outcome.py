@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.simulation.replay.course import Course, Life, Step, Use
+from extender.simulation.replay.muster import Foresight
 from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, gpus_of
 from extender.simulation.report.fairness import Fairness, fairness
@@ -157,6 +158,7 @@ class Outcome:
     ``gangs``: sizes, as in ``Waits``, with jobs of several pods.
     ``fairness``: None without queues.
     ``reasons``: Muster's reason for each job that never started.
+    ``foresight``: None for other schedulers than Muster.
     """
 
     figures: Figures
@@ -165,6 +167,7 @@ class Outcome:
     fairness: Fairness | None = None
     preempted: Preempted = NOBODY
     reasons: Mapping[str, str] = field(default_factory=dict)
+    foresight: Foresight | None = None
 
 
 def outcome(

@@ -16,6 +16,7 @@ from extender.simulation.report.tables import (
     counted,
     duration,
     fairness_tables,
+    foresight_tables,
     hours,
     never_started,
     preempted_tables,
@@ -90,8 +91,8 @@ _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--fr
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
     """The whole page. ``price``: USD per GPU-hour."""
     figures = [one.figures for one in outcomes]
-    every = [*tables(figures, price), *never_started(outcomes), *preempted_tables(outcomes)]
-    every += fairness_tables(outcomes)
+    every = [*tables(figures, price), *never_started(outcomes), *foresight_tables(outcomes)]
+    every += [*preempted_tables(outcomes), *fairness_tables(outcomes)]
     parts = [
         f"<h1>{escape(about.jobs)}</h1>",
         f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from extender.simulation.replay.muster import Expected
 from extender.simulation.report.fairness import Fairness, QueueShare, Windows
 from extender.simulation.report.outcome import Figures, Outcome, Preempted, Times, Waits, binned
 
@@ -17,6 +18,10 @@ QUEUE_WAITING = "Waiting by queue: median / 90th percentile / longest"
 WINDOWS = (
     "Busy hours (demand beyond the entitlement): how often each queue got its fair share within 5 %, and its worst "
     "shortfall; docs/simulate.md says how it is counted"
+)
+EXPECTED = (
+    "Expected starts: the wait that came over the wait that was expected, 10th percentile / median / 90th percentile "
+    "(starts)"
 )
 SHARES = "Shares of the queues: GPU-hours that each used, and what it was short of its entitlement"
 
@@ -118,6 +123,7 @@ def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str
         shared = None if one.fairness is None else asdict(one.fairness)
         points = [[round(value, 2) for value in point] for point in curve]
         more = {"curve": points, "fairness": shared, "preempted": asdict(one.preempted), "reasons": dict(one.reasons)}
+        more["foresight"] = None if one.foresight is None else asdict(one.foresight)
         schedulers.append(asdict(one.figures) | more)
     told = asdict(about) | {"load": about.load if about.window_s else None}
     return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
@@ -201,6 +207,28 @@ def _words(one: Times) -> str:
 
 def _told(times: tuple[float | None, ...]) -> str:
     return " / ".join(map(duration, times))
+
+
+def foresight_tables(outcomes: Sequence[Outcome]) -> list[Table]:
+    """The tables of reservations and of expected starts; each only if there were any."""
+    found = [(one.figures.scheduler, one.foresight) for one in outcomes if one.foresight is not None]
+    names = tuple(name for name, _ in found)
+    tables = []
+    if any(one.kept or one.backfilled for _, one in found):
+        rows = [
+            ("Reserved GPU-hours that were kept free", *(hours(one.kept) for _, one in found)),
+            ("Jobs backfilled on reserved nodes", *(f"{one.backfilled:,}" for _, one in found)),
+        ]
+        tables.append(Table("Reservations", ("", *names), rows))
+    by_queue = [{expected.queue: expected for expected in one.expected} for _, one in found]
+    if queues := sorted({queue for one in by_queue for queue in one}):
+        cells = [(queue or "no queue", *(_expected(one.get(queue)) for one in by_queue)) for queue in queues]
+        tables.append(Table(EXPECTED, ("queue", *names), cells))
+    return tables
+
+
+def _expected(one: Expected | None) -> str:
+    return "-" if one is None else f"{one.tenth:.2f} / {one.median:.2f} / {one.nine_tenths:.2f} ({one.starts:,})"
 
 
 def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
