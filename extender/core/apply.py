@@ -40,7 +40,7 @@ from extender.core.events import (
 )
 from extender.core.explain.telling import Hints
 from extender.core.gate.allocations import Allocations
-from extender.core.gate.binding import Bindings, Doubt
+from extender.core.gate.binding import Bindings, UnknownBinding
 from extender.core.gate.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Repeats, Steering
@@ -315,7 +315,7 @@ class Apply:
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:
     """Whether the workload belonged to an earlier PodGroup of that name."""
-    before = workload.group.uid if workload.group is not None else workload.former
+    before = workload.group.uid if workload.group is not None else workload.previous_group_uid
     return bool(before) and before != group.uid
 
 
@@ -340,7 +340,7 @@ class PodShown:
     had: Claim | None
     now: float
     moved: bool
-    doubt: Doubt | None
+    doubt: UnknownBinding | None
 
     @property
     def newly_bound(self) -> bool:
@@ -427,10 +427,10 @@ class PodFacts:
         else:
             self._show(pod, now, known)
 
-    def _leave(self, pod: Pod, now: float) -> Doubt | None:
+    def _leave(self, pod: Pod, now: float) -> UnknownBinding | None:
         """Remove the pod from its old gang, after an edit of its labels. Returns its Binding of unknown outcome, if
         any."""
-        member, doubt = self._store.member(pod.uid), self._bindings.doubt_of(pod.uid)
+        member, doubt = self._store.member(pod.uid), self._bindings.unknown_binding_of(pod.uid)
         nominated = member is not None and member[1].nominated
         self._drop(pod.uid, now)
         if nominated and pod.live and not pod.node:
@@ -468,7 +468,7 @@ class PodFacts:
             self._binds.await_pod(unseen[0], now)
 
     def _show(
-        self, pod: Pod, now: float, known: Pod | None, *, moved: bool = False, doubt: Doubt | None = None
+        self, pod: Pod, now: float, known: Pod | None, *, moved: bool = False, doubt: UnknownBinding | None = None
     ) -> None:
         """Record the pod with the consequences in the ledger, then those for its gang and for others."""
         had = self._claims.get(pod.uid)
@@ -481,9 +481,9 @@ class PodFacts:
     def _take_over(self, shown: PodShown) -> None:
         """Continue the Binding of the gang that the pod has left."""
         if shown.moved and shown.member is not None:
-            self._bindings.taken_over(*shown.member, shown.now, shown.doubt)
+            self._bindings.moved_in(*shown.member, shown.now, shown.doubt)
         elif shown.moved:
-            self._bindings.taken_over_alone(shown.pod, shown.doubt)
+            self._bindings.left_gang(shown.pod, shown.doubt)
 
     def _tell_member(self, shown: PodShown) -> None:
         """Pass the pod to its member."""

@@ -137,8 +137,8 @@ class Calls:
             if now >= until:
                 binds.stop_awaiting(uid)
                 self._outbox.answer(event.call, "Muster has not seen this pod yet; try again")
-        for uid, until in list(binds.doubted.items()):
+        for uid, until in list(binds.unknown.items()):
             if now >= until:
-                del binds.doubted[uid]
+                del binds.unknown[uid]
                 if self._store.member(uid) is None and not self._store.pods[uid].node:
                     self._room.free(uid)

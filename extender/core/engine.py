@@ -335,7 +335,7 @@ class Engine:
         state = self.state
         pod, view = state.pods.get(pod.uid, pod), state.claims.snapshot()
         workload = state.store.workload_of(pod)
-        beside = rows_of([] if workload is None else workload.seats, view)
+        beside = rows_of([] if workload is None else workload.member_nodes, view)
         scoring = self._scoring
         if pod.native_group:
             count, nodes = state.singles.natives.placed(pod)

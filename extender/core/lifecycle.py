@@ -112,7 +112,9 @@ class Lifecycle:
         if not workload.releasing:
             self._lapse(workload)
             self._revocations.drop_broken(workload, now)
-        whole = workload.whole and not workload.paused  # the podsets of a job that is being suspended are not known
+        whole = (
+            workload.has_bound_quorum and not workload.paused
+        )  # the podsets of a job that is being suspended are not known
         if not release.complete and (whole or _is_declared_whole(workload)) and not self._is_shared(workload):
             # Even if a member is lost before the last answer of its release has come.
             self._complete(workload, now)
@@ -174,7 +176,7 @@ class Lifecycle:
             members.holds.wait_from(self._kube_queue.taken_at)
         late = is_late(workload, self._limits, now)
         over = [member for member in members.unknown.values() if now >= member.doubt_ends]
-        if over or (workload.doubtful and late):
+        if over or (workload.outcome_unknown and late):
             # Whatever the outcome of those Bindings, the other members wait no longer. Their own room stays promised
             # for a while.
             for member in over:
@@ -185,7 +187,7 @@ class Lifecycle:
             return
         if members.binding:
             # The outcome of the Binding that hangs decides about the last one: its bind has to come again.
-            self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
+            self._revocations.fail_held_binds(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
             lacking = uncreated(workload) if workload.admitted else 0
             cut_short = now < patience(workload, self._limits)
@@ -229,10 +231,10 @@ class Lifecycle:
 
     def _lapse(self, workload: Workload) -> None:
         """End the start of a gang without bound members, unless its finished members complete it."""
-        if workload.members.started or (workload.whole and workload.members.continued):
+        if workload.members.started or (workload.has_bound_quorum and workload.members.continued):
             return
-        workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
-        if not (workload.doubtful or (workload.release.gone_whole and workload.remade)):
+        workload.release.lapse(whole=bool(workload.members.bound), outcome_unknown=workload.outcome_unknown)
+        if not (workload.outcome_unknown or (workload.release.gone_whole and workload.remade)):
             self._room.unreserve_all(workload)
 
     def _take_stock(self, workload: Workload, now: float) -> None:
@@ -249,11 +251,11 @@ class Lifecycle:
             workload.telling.explain_surplus(None)
         if not (members.live or slots.templates):
             self._say_over(workload, now)
-        elif workload.whole:
+        elif workload.has_bound_quorum:
             self._complete(workload, now)
             self._reporter.explain(workload, self._facts.running(workload), now)
         elif members.started and not workload.release.complete:
-            if not workload.doubtful:
+            if not workload.outcome_unknown:
                 self._break_off(workload, now, now)
         elif not (members.holds or slots.lacking):
             self._say_none_lacks(workload, now)
@@ -270,7 +272,7 @@ class Lifecycle:
         """Record since when a gang that has started lacks members."""
         if not workload.incomplete or _lacks_no_pod(workload):
             workload.release.miss(None)
-        elif workload.release.incomplete_since is None and not workload.doubtful:
+        elif workload.release.incomplete_since is None and not workload.outcome_unknown:
             workload.release.miss(now)
 
     def _complete(self, workload: Workload, now: float) -> None:

@@ -417,7 +417,7 @@ def comparison(state: State) -> Iterator[Metric]:
 
 def stranded(gang: Workload) -> int:
     """GPUs of the gang's bound members, as long as those are too few for it to run."""
-    if gang.whole or gang.release.complete:
+    if gang.has_bound_quorum or gang.release.complete:
         return 0
     return sum(gpus_of(pod.requests) for pod in gang.bound)
 
@@ -427,7 +427,7 @@ def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) 
     codes = codes_of(level)
     used = advised = 0
     for gang in gangs:
-        if gang.advised and gang.whole:
+        if gang.advised and gang.has_bound_quorum:
             nodes = [(pod.node or "", gang.advised.get(pod.uid, "")) for pod in gang.bound]
             pairs = [(snapshot.rows.get(node), snapshot.rows.get(advice)) for node, advice in nodes]
             rows = np.array([pair for pair in pairs if None not in pair], dtype=np.intp)

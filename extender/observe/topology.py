@@ -171,7 +171,7 @@ def _seats(state: State, view: Snapshot) -> dict[str, Codes]:
     """The rows of the nodes with bound or promised members, by gang."""
     found = {}
     for key, gang in sorted(state.workloads.items()):
-        rows = [row for node in gang.seats if (row := view.rows.get(node)) is not None]
+        rows = [row for node in gang.member_nodes if (row := view.rows.get(node)) is not None]
         if rows:
             found[str(key)] = np.array(rows, dtype=np.intp)
     return found

@@ -63,7 +63,7 @@ class Difference(NamedTuple):
 
 
 UNDER_WAY: Mapping[str, Callable[[Workload], object]] = {
-    "its Bindings are being written": lambda one: one.releasing or one.doubtful,
+    "its Bindings are being written": lambda one: one.releasing or one.outcome_unknown,
     "its members are promised nodes": lambda one: one.members.placed or one.filling,
     "nodes are planned for pods that are to come": lambda one: one.members.slots.planned,
     "room is kept for its lost members": lambda one: one.reserved,
@@ -83,7 +83,7 @@ FORGOTTEN: Mapping[str, Callable[[Workload], object]] = {
         one.min_member is None and one.members.bound
     ),
     "the API server adds to its pods, which only its last pods have shown": lambda one: one.job and one.job.additions,
-    "its job is gone, and with it the queue that its pods are counted in": lambda one: one.left_in,
+    "its job is gone, and with it the queue that its pods are counted in": lambda one: one.queue_of_deleted_job,
 }
 """Workloads that may differ after a restart, by reason."""
 
@@ -188,7 +188,7 @@ class Comparison:
             return False
         if isinstance(owner, str):
             key = running.pods[owner].group_key if owner in running.pods else None
-            if owner in running.binds.writing or owner in running.binds.doubted:
+            if owner in running.binds.writing or owner in running.binds.unknown:
                 return True
         else:
             key = owner.workload

@@ -146,12 +146,12 @@ def _slots(state: State, workload: Workload) -> Iterator[str]:
 
 def _demand(state: State, workload: Workload) -> Iterator[str]:
     """The planner's demand of a waiting workload is right until it is marked as stale."""
-    demand = workload.asked
+    demand = workload.current_demand
     if demand is None:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in workload.members.said.schedulers):
         slots, why = to_be_planned(workload, state.make(Problems))
-        lacking = [workload.asking(pod) for pod in workload.members.unplaced(slots) if not pod.foreign_gates]
+        lacking = [workload.constrained(pod) for pod in workload.members.unplaced(slots) if not pod.foreign_gates]
         shapes = [shape_of(pod) for pod in lacking]
         enough = len(lacking) >= workload.lacking
         trouble = why or (too_many_shapes(shapes, state.limits) if enough else None)
@@ -175,12 +175,12 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
         or workload.paused
     ):
         return
-    broken = members.started and not workload.whole and not workload.doubtful
+    broken = members.started and not workload.has_bound_quorum and not workload.outcome_unknown
     if broken and release.partial_since is None:
         yield f"bound in part ({workload.share(Stage.BOUND)}), and nobody minds"
     if members.holds and workload.has_quorum(Stage.ARRIVED):
         yield "its quorum has arrived, and its binds are still held"
-    if not members.started and not workload.doubtful and release.partial_since is not None:
+    if not members.started and not workload.outcome_unknown and release.partial_since is not None:
         yield "marked as bound in part, but we have bound nothing of it"
 
 
@@ -207,7 +207,7 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
             yield f"{claim} is claimed for {owner}, which nobody knows"
             return
         found = state.store.member(owner)
-        alone = owner in state.binds.writing or owner in state.binds.doubted
+        alone = owner in state.binds.writing or owner in state.binds.unknown
         promised = alone or (found is not None and found[1].placed)
         if not claim.promised and (pod.terminal or pod.node != claim.node):
             yield f"{claim} is claimed as bound, but {owner} is on {pod.node}"
@@ -265,7 +265,7 @@ def _wrong_with_pods(state: State) -> Iterator[str]:
         "room is kept for": (singles.kept, alone),
         "nominations are known of": (singles.nominated, alone),
         "a rest is known of": (singles.rests, state.pods),
-        "a Binding is in doubt of": (state.binds.doubted, state.pods),
+        "a Binding is in doubt of": (state.binds.unknown, state.pods),
     }
     for what, (kept_of, known) in subsets.items():
         if left := [uid for uid in kept_of if uid not in known]:

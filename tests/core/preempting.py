@@ -60,7 +60,7 @@ def running(
 
 def lacks(script: Cluster, name: str) -> str:
     """The recorded reason why the waiting members are not planned."""
-    demand = script.gang(name).asked
+    demand = script.gang(name).current_demand
     assert demand is not None
     return str(demand.trouble)
 

@@ -33,7 +33,7 @@ def differences(workload: Workload) -> Iterator[str]:
             set(members.confirmed),
             {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
-        "odd": (set(members.odd), {pod.uid for pod in pods if _odd(pod)}),
+        "odd": (set(members.needs_attention), {pod.uid for pod in pods if _odd(pod)}),
         "said": (_told(members.said), said),
         "wanted": (_told(members.wanted), said if len(waiting) == len(pods) else _said(waiting)),
         "used": (

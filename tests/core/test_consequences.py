@@ -66,6 +66,6 @@ def test_a_binding_that_may_have_been_written_ends_with_its_pod() -> None:
     script = Script(*cluster("a: 1x8"), alone)
     script.bind(alone, "a-0")
     script.post(alone, Outcome.UNKNOWN, seen=False)
-    assert script.core.state.binds.doubted.keys() == {alone.uid}
+    assert script.core.state.binds.unknown.keys() == {alone.uid}
     script.gone(alone)
-    assert not script.core.state.binds.doubted
+    assert not script.core.state.binds.unknown

@@ -126,7 +126,7 @@ def test_the_room_of_a_lost_response_stays_promised_when_the_others_can_wait_no_
         assert charge is not None
         assert charge.node == binding.node, "it may have been bound there"
     script.advance(60)
-    assert not script.gang("train").doubtful
+    assert not script.gang("train").outcome_unknown
 
 
 def test_a_release_whose_member_in_doubt_is_deleted_has_broken_off() -> None:
@@ -199,11 +199,11 @@ def test_a_doubt_ends_in_time_however_often_kube_scheduler_tries_the_other_membe
         script.feed_outcome(uid, Outcome.UNKNOWN)
     call = calls[last.uid]
     for _ in range(4):
-        assert script.gang("train").doubtful
+        assert script.gang("train").outcome_unknown
         script.disconnect(call)
         script.advance(5)
         call = script.bind(last)
-    assert not script.gang("train").doubtful
+    assert not script.gang("train").outcome_unknown
 
 
 def test_who_was_in_doubt_when_the_extender_stood_still_is_forgotten_with_its_gang() -> None:

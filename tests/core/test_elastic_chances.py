@@ -167,7 +167,7 @@ class Chances:
         kept = state.quotas.whole.keys()
         for one in self.jobs.values():
             known = state.workloads.get(one.seen.key)
-            if known is not None and known.job is not None and known.job.awaits_nodes and not known.seated:
+            if known is not None and known.job is not None and known.job.awaits_nodes and not known.has_promised_quorum:
                 self.jobs_let_go += 1
                 size = one.seen.podsets.minimum
                 assert state.quotas.uses.total(one.seen.key)["spot", GPU] == 8 * size, "its quota is kept, and once"
@@ -178,7 +178,7 @@ class Chances:
         for each in kept - asks.keys() - going:
             self.let_go += 1
             workload = state.workloads[each]
-            assert not workload.seated
+            assert not workload.has_promised_quorum
             assert not any(GANG_GATE in member.pod.gates for member in workload.members)
         for name, most in QUOTA.items():
             assert isinstance(most, int)
@@ -187,7 +187,7 @@ class Chances:
             record = state.workloads[asked].job
             assert record is not None
             assert record.seen.suspended
-            assert not state.workloads[asked].seated
+            assert not state.workloads[asked].has_promised_quorum
 
     def come_to_rest(self) -> None:
         """Let all workloads run: all quota has nodes."""

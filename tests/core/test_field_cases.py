@@ -33,7 +33,7 @@ def test_an_elastic_gang_loses_as_many_pods_as_are_needed(count: int) -> None:
     assert sorted(script.evicted) == sorted(pod.name for pod in low[11 - count :])
     script.leave(*low[11 - count :])
     assert all(map(script.planned, urgent))
-    assert script.gang("low").whole
+    assert script.gang("low").has_bound_quorum
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -54,7 +54,7 @@ def test_an_elastic_gang_gives_back_as_much_as_is_reclaimed(count: int) -> None:
     assert sorted(script.evicted) == sorted(pod.name for pod in low[11 - count :])
     script.leave(*low[11 - count :])
     assert all(map(script.planned, wants))
-    assert script.gang("low").whole
+    assert script.gang("low").has_bound_quorum
 
 
 def test_an_elastic_gang_gives_back_what_its_queue_does_not_deserve() -> None:

@@ -122,12 +122,12 @@ def test_jobs_that_wait_for_the_pods_of_others_are_looked_at_together_and_not_wo
     large = Controlled(script, job(600, name="large", gpus=1))
     waiting = [Controlled(script, job(8, name=f"small-{at}", gpus=1)) for at in range(20)]
     workloads = [script.core.state.workloads[train.seen.key] for train in waiting]
-    asked = [workload.asked for workload in workloads]
+    asked = [workload.current_demand for workload in workloads]
     began, _ = script.core.passes
     for _ in range(2):
         script.advance(5)
         large.create(only=1)
-    assert all(workload.asked is demand for workload, demand in zip(workloads, asked, strict=True))
+    assert all(workload.current_demand is demand for workload, demand in zip(workloads, asked, strict=True))
     assert script.core.passes[0] - began <= 13
     large.create(only=588)
     for train in waiting:

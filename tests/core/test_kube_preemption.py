@@ -55,7 +55,7 @@ def test_the_surplus_of_a_gang_goes_by_rank_where_that_is_enough(cpus: int, go: 
     script.leave(*(script.pods[f"uid-{name}"] for name in go))
     script.bind(pod, "n")
     script.post_all()
-    assert script.gang("low").whole
+    assert script.gang("low").has_bound_quorum
     assert not script.core.state.preemptions.under_way
 
 

@@ -245,7 +245,7 @@ def test_who_takes_quota_back_evicts_the_surplus_of_the_borrower_and_its_gang_ru
     script.advance(0.5)
     assert all(map(script.planned, owner))
     assert (used(script, "research"), used(script, "production")) == (16, 16)
-    assert script.core.state.workloads[key("borrower")].whole
+    assert script.core.state.workloads[key("borrower")].has_bound_quorum
 
 
 def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -> None:

@@ -39,7 +39,7 @@ def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on() -> None:
     script.leave(*pods[2:])
     script.advance(0.5)
     assert sorted(script.planned(pod) for pod in urgent) == ["a-2", "a-3"]
-    assert script.core.state.workloads[key("low")].whole
+    assert script.core.state.workloads[key("low")].has_bound_quorum
 
 
 def test_a_gang_goes_with_its_surplus_where_that_alone_makes_too_little_room() -> None:
@@ -109,7 +109,7 @@ def test_the_surplus_of_an_owner_gives_way_and_what_it_makes_anew_waits_for_room
     script.see(again)
     script.advance(0.5)
     assert script.planned(urgent[0]) == node
-    assert script.gang(WEB).whole
+    assert script.gang(WEB).has_bound_quorum
     script.run(urgent)
     script.leave(script.pods[urgent[0].uid])
     script.run([again])

@@ -549,7 +549,7 @@ async def test_a_bound_member_that_is_left_out_counts_as_bound(place: Place) -> 
     await read(runner, *cluster("a: 3x8"), *pods)
     workload = runner.core.state.workloads[key("train")]
     assert len(workload.members.bound) == 2
-    assert workload.whole
+    assert workload.has_bound_quorum
     assert runner.core.state.claims.room("a-1")[GPU] == 0
     await asyncio.sleep(0.2)
     assert workload.release.partial_since is None

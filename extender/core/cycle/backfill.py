@@ -251,19 +251,19 @@ class Backfilling:
         self._pending.wake(Nodes())
 
     def _opening(self, workload: Workload, now: float) -> Steps[Opening | None]:
-        demand = workload.asked
+        demand = workload.current_demand
         if demand is None or demand.shape is None:
             return None
         return (yield from self._endings.find(workload, demand, demand.shape, now))
 
     def _may_have_one(self, workload: Workload) -> bool:
         """Whether the workload lacks room or quota, and neither a preemption nor its start is under way."""
-        demand = workload.asked
+        demand = workload.current_demand
         return (
             isinstance(workload.telling.cause, Lacks)
             and demand is not None
             and demand.shape is not None
-            and not workload.seated
+            and not workload.has_promised_quorum
             and not workload.resumes
             and workload.release.partial_since is None
             and workload.key not in self._preemptions.under_way

@@ -77,7 +77,7 @@ class Commit:
                     return self._give_up(workload, now)
             self._fill(workload, some, plan.turns, now)
         self._end(workload)
-        if not workload.whole:
+        if not workload.has_bound_quorum:
             self._reporter.reached(workload, Milestone.PLANNED, now)
             starts = workload.job is not None and workload.job.plannable
             carrier = Carrier.JOB if starts else self._steering.carrier
@@ -109,7 +109,7 @@ class Commit:
         for pod, _ in rest:
             if pod.identity not in members.slots.lacking:
                 return False
-            if shape_of(workload.asking(members.stands_for(pod.identity))) != shape_of(pod):
+            if shape_of(workload.constrained(members.pod_for(pod.identity))) != shape_of(pod):
                 return False
         return holds(workload, Plan([pod for pod, _ in rest], {pod.identity: node for pod, node in rest}))
 
@@ -118,7 +118,7 @@ class Commit:
         release = workload.release
         started = release.complete or workload.releasing or release.partial_since is not None
         promised = workload.members.placed or (workload.members.slots.planned and not workload.admitted)
-        if promised and not started and not workload.seated:
+        if promised and not started and not workload.has_promised_quorum:
             why = "the cluster or the gang changed while its members were given their nodes"
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
         self._store.mark_dirty(workload)
@@ -179,7 +179,7 @@ class Books:
             for other in self._starting.go_on(workload):
                 self._pending.wake(Own(other))
         if slots.lacking and not workload.paused:
-            self._pending.come(key, changed=workload.asked is None and not workload.releasing)
+            self._pending.come(key, changed=workload.current_demand is None and not workload.releasing)
         elif key in self._pending.keys and (following := self._pending.leave(key)) is not None:
             self._pending.wake(Own(following, anew=True))
         return stays

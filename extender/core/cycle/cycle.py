@@ -372,9 +372,9 @@ class Cycle:
             self._pending.dequeue(workload.key)
             yield LOOK
             return None
-        if (demand := workload.asked) is None:
+        if (demand := workload.current_demand) is None:
             yield from self._demands.ask(workload)
-            if (demand := workload.asked) is None:
+            if (demand := workload.current_demand) is None:
                 return None
         self._pending.dequeue(workload.key)
         if demand.trouble is not None:
@@ -451,13 +451,13 @@ class Cycle:
 
     def _report(self, workload: Workload, why: Cause, now: float) -> None:
         """Report the cause, unless it is reported already, or the gang has started and grows."""
-        if why != workload.telling.cause and (workload.whole or not workload.seated):
+        if why != workload.telling.cause and (workload.has_bound_quorum or not workload.has_promised_quorum):
             self._explain(workload, why, now)
 
     def _explain(self, workload: Workload, why: Cause, now: float) -> None:
         """Report why members wait: all of them, or those beyond the quorum of a gang that runs."""
         why = self._facts.in_full(workload, why)
-        if (workload.whole or workload.grows) and not isinstance(why, OtherScheduler):
+        if (workload.has_bound_quorum or workload.grows) and not isinstance(why, OtherScheduler):
             workload.telling.explain_surplus(why)
             why = self._facts.running(workload)
         self._reporter.explain(workload, why, now)
@@ -474,7 +474,7 @@ class Cycle:
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
         """Skip the workload, and with it those of its queue that wait for the same quota."""
-        queue, demand = self._quotas.members.queue_of(workload.key), workload.asked
+        queue, demand = self._quotas.members.queue_of(workload.key), workload.current_demand
         if queue is not None and demand is not None and demand.shape is not None:
             line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
         yield LOOK
@@ -492,10 +492,10 @@ class Cycle:
                 yield from self._turn(other, line)
                 self._park(other)
                 continue
-            if other.asked is not None or other.releasing:  # else it has changed, and the next cycle considers it
+            if other.current_demand is not None or other.releasing:  # else it has changed, and the next cycle considers it
                 self._pending.dequeue(other.key)
                 self._park(other)
-                asked = other.asked
+                asked = other.current_demand
                 own = None if asked is None or asked.shape is not None else asked.trouble
                 self._wasted_units += LOOK
                 self._report(other, own or why.cause, self._now)
@@ -509,7 +509,7 @@ class Cycle:
             for workload in some:
                 if not self._is_shut(workload):
                     queue = self._quotas.queue_of(workload.key)
-                    if queue is not None and workload.asked is None and not workload.releasing:
+                    if queue is not None and workload.current_demand is None and not workload.releasing:
                         yield from self._demands.ask(workload)
                     self._come(line, workload)
             self._wasted_units += len(some)
@@ -527,7 +527,7 @@ class Cycle:
 
     def _is_shut(self, workload: Workload) -> bool:
         """Return whether a workload that is due for its shape alone has another known shortfall. It is parked again."""
-        demand = workload.asked
+        demand = workload.current_demand
         if not self._pending.is_due_for_shape(workload.key) or demand is None or demand.shape is None:
             return False
         if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
@@ -583,7 +583,7 @@ class Cycle:
         members = workload.members
         if workload.releasing or not any(one.pod.nominated_node and not one.pod.node for one in members.live.values()):
             return
-        if workload.asked is None:
+        if workload.current_demand is None:
             yield from self._demands.ask(workload)
         yield 2 * TRY
         plan = yield from self._planner.nominated(workload)

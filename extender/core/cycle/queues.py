@@ -118,7 +118,7 @@ class Queued:
         """The lines of the queues for one cycle."""
 
         def assign(workload: Workload) -> Assignment | None:
-            demand, queue = workload.asked, self._quotas.queue_of(workload.key)
+            demand, queue = workload.current_demand, self._quotas.queue_of(workload.key)
             if demand is None or demand.shape is None or queue is None:
                 return None
             if not self._quotas.has_own(workload.key):
@@ -155,7 +155,7 @@ class Queued:
         """
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return False
-        demand = workload.asked
+        demand = workload.current_demand
         if demand is None or demand.shape is None or self._preemptions.is_ready(workload.key):
             return False
         if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._quotas.has_own(workload.key):
@@ -173,7 +173,7 @@ class Queued:
     def park(self, workload: Workload, shortfalls: Shortfalls, now: float) -> None:
         """Park a workload after its turn until the cause of its shortfall ends. Free room does not wake one that lacks
         only quota."""
-        demand, queue = workload.asked, self._quotas.queue_of(workload.key)
+        demand, queue = workload.current_demand, self._quotas.queue_of(workload.key)
         ends = workload.retries.not_before, self._creation.rests_until(workload.key)
         times = [Time(at) for at in ends if at > now]
         if demand is None or demand.shape is None or now < workload.retries.not_before:
@@ -213,7 +213,7 @@ class Queued:
         A partly released gang is completed whatever quota is left. Its members beyond that wait for quota as usual.
         """
         queue = self._quotas.queue_of(workload.key)
-        broken = workload.release.partial_since is not None and not workload.seated
+        broken = workload.release.partial_since is not None and not workload.has_promised_quorum
         if queue is not None and not broken:
             planning = self._plans.plan(workload, demand, shape, queue, shortfalls, line)
             return (yield from self._with_kept(workload, planning))
@@ -312,14 +312,14 @@ class Queued:
             self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))
         for key in self._pending.parked(ANY_ROOM):
             workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
-            asked = workload.asked.shape if ours and workload.asked is not None else None
+            asked = workload.current_demand.shape if ours and workload.current_demand is not None else None
             if asked in shapes and self.strict.held_up(queue.name, workload) is None:
                 self._pending.wake(Own(key))
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
         """Whether the reason why the workload cannot be admitted is known."""
         workload = self._store.workloads.get(key)
-        demand = None if workload is None else workload.asked
+        demand = None if workload is None else workload.current_demand
         return demand is not None and demand.shape is not None and shortfalls.get(demand.shape, queue) is not None
 
     def _may_evict(self, queue: ClusterQueue) -> bool:

@@ -71,7 +71,7 @@ class Facts:
         """The room kept for lost members of other gangs on nodes that admit this pod; None if there is none."""
         others = [self._workloads[key] for key in self._room.keeping if key != workload.key]
         rooms = [claim for other in others for claim in self._room.kept_rooms(other)]
-        open_to_it = self._claims.admitting(workload.asking(pod).selection) if rooms else bool
+        open_to_it = self._claims.admitting(workload.constrained(pod).selection) if rooms else bool
         there = [claim for claim in rooms if open_to_it(claim.node)]
         if not there:
             return None

@@ -162,7 +162,7 @@ def _not_in_queue(
     completed."""
     why = quotas.route(workload).why
     started = workload.release.complete or workload.members.started
-    broken = workload.release.partial_since is not None and not workload.seated
+    broken = workload.release.partial_since is not None and not workload.has_promised_quorum
     if broken or (started and isinstance(why, causes.QueueStopped)):
         return None
     return why
@@ -283,7 +283,7 @@ def _disagreement(subject: str, values: Iterable[object]) -> causes.Contradictio
 
 
 def _odd(workload: Workload, owner: str) -> list[Pod]:
-    return _of([member.pod for member in workload.members.odd.values()], owner)
+    return _of([member.pod for member in workload.members.needs_attention.values()], owner)
 
 
 def _of(pods: list[Pod], owner: str) -> list[Pod]:

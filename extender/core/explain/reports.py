@@ -137,10 +137,10 @@ class QueueReports:
         for workload in some:
             if uses := self._quotas.uses.of(workload.key):
                 reserving += 1
-                admitted += workload.release.complete or workload.whole
+                admitted += workload.release.complete or workload.has_bound_quorum
                 for use in uses.values():
                     used.update(use.usage)
-            if workload.key in self._pending.keys and not workload.seated:
+            if workload.key in self._pending.keys and not workload.has_promised_quorum:
                 waiting.append(workload)
         borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
         share = None

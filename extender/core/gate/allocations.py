@@ -139,7 +139,7 @@ class Allocations:
         if found is None or pod.node or pod.scheduler not in self._schedulers:
             return False
         workload, member = found
-        if uid in self._binds.writing or uid in self._binds.doubted or uid in self._binds.unseen:
+        if uid in self._binds.writing or uid in self._binds.unknown or uid in self._binds.unseen:
             return False
         if (job := workload.job) is not None and (job.stop or job.seen.suspended):
             return False  # its controller deletes the pod

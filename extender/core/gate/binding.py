@@ -63,7 +63,7 @@ def is_late(workload: Workload, limits: Limits, now: float) -> bool:
     return bool(workload.members.holds) and now >= deadline(workload, limits)
 
 
-Doubt = tuple[str, float]
+UnknownBinding = tuple[str, float]
 """The node that a pod may have been bound to, and until when the watch may still show that."""
 
 
@@ -116,11 +116,11 @@ class Bindings:
 
     def disconnected(self, call: int, now: float) -> None:
         """Drop a held call that kube-scheduler gave up. The pod will come back through a new scheduling cycle."""
-        found = self._store.member(self._binds.let_go(call))
+        found = self._store.member(self._binds.end_call(call))
         if found is None or found[1].hold is None:
             return
         workload, member = found
-        workload.members.let_go(member)
+        workload.members.end_hold(member)
         workload.telling.note(now, "a held bind request was given up by kube-scheduler")
         if not workload.members.holds:
             # No held request is left whose deadline would revoke the plan, so the plan gets one.
@@ -150,7 +150,7 @@ class Bindings:
         if event.outcome is Outcome.REFUSED:
             self._room.free(uid)
         elif uid in self._store.pods:
-            self._binds.doubt(uid, now + self._limits.plan_s)
+            self._binds.mark_unknown(uid, now + self._limits.plan_s)
 
     def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
         """Apply the outcome of a member's Binding.
@@ -172,11 +172,11 @@ class Bindings:
                 workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")
                 self._revocations.extend(workload, now)
                 if member.pod.live:
-                    workload.members.doubt(member, now + self._limits.plan_s)
+                    workload.members.mark_unknown(member, now + self._limits.plan_s)
                 else:
                     self._room.unassume(workload, member)
             case Outcome.UNKNOWN if member.state is MemberState.UNKNOWN:
-                workload.members.doubt(member, now + self._limits.plan_s)
+                workload.members.mark_unknown(member, now + self._limits.plan_s)
         workload.members.show(member)
 
     def bound(self, workload: Workload, member: Member) -> None:
@@ -189,16 +189,16 @@ class Bindings:
         workload.members.show(member)
         self._steering.settle(workload, member)
 
-    def doubt_of(self, uid: str) -> Doubt | None:
+    def unknown_binding_of(self, uid: str) -> UnknownBinding | None:
         """The node that a Binding which is under way no longer may have bound the pod to; None without one."""
         claim, found = self._claims.get(uid), self._store.member(uid)
-        if claim is not None and (until := self._binds.doubted.get(uid)) is not None:
+        if claim is not None and (until := self._binds.unknown.get(uid)) is not None:
             return claim.node, until
         if found is not None and found[1].state is MemberState.UNKNOWN:
             return found[1].node, found[1].doubt_ends
         return None
 
-    def taken_over(self, workload: Workload, member: Member, now: float, doubt: Doubt | None) -> None:
+    def moved_in(self, workload: Workload, member: Member, now: float, doubt: UnknownBinding | None) -> None:
         """Keep the room promised for a member that came from another gang, or from none, after its Binding was asked
         for.
         """
@@ -208,21 +208,21 @@ class Bindings:
         if binding is not None and binding.workload == workload.key:
             workload.members.move(member, MemberState.BINDING, binding.node)
         elif (where := doubt if binding is None else (binding.node, inf)) is not None:
-            workload.members.doubt(member, until=where[1], node=where[0])
+            workload.members.mark_unknown(member, until=where[1], node=where[0])
         else:
             return
         self._claims.assume(member.pod, member.node)
         workload.status.plan(now)
         self._revocations.extend(workload, now)
 
-    def taken_over_alone(self, pod: Pod, doubt: Doubt | None) -> None:
+    def left_gang(self, pod: Pod, doubt: UnknownBinding | None) -> None:
         """Keep the room promised for a pod that has left its gang, after its Binding was asked for."""
         binds, claims = self._binds, self._claims
         if (binding := binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
             claims.assume(pod, binding.node)
         elif doubt is not None and not pod.node and pod.live:
             claims.assume(pod, doubt[0])
-            binds.doubt(pod.uid, doubt[1])
+            binds.mark_unknown(pod.uid, doubt[1])
 
     def progress(self, workload: Workload, now: float) -> None:
         """Continue a release that is under way, or begin one if a quorum is held."""
@@ -239,7 +239,7 @@ class Bindings:
         if release.last is None:
             if members.holds:
                 self._release(workload, now)
-        elif not workload.doubtful or is_late(workload, self._limits, now):
+        elif not workload.outcome_unknown or is_late(workload, self._limits, now):
             self._end_release(workload, release.last, now)
 
     def _goes_on(self, workload: Workload) -> bool:
@@ -280,7 +280,7 @@ class Bindings:
                 return "a held member changed before the release"
             if (unfit := self._claims.unfit(pod, hold.node)) is not None:
                 return unfit
-            placed.append((workload.asking(pod), hold.node))
+            placed.append((workload.constrained(pod), hold.node))
         view = self._claims.snapshot()
         if not keeps(placed, view):
             return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
@@ -298,7 +298,7 @@ class Bindings:
         if self._revocations.shut_out(workload, [uid]):
             return self._revocations.drop_broken(workload, now)
         if not workload.members.started:
-            if not (workload.release.failed or workload.doubtful):
+            if not (workload.release.failed or workload.outcome_unknown):
                 self._revocations.drop_too_few(workload, now)
                 return self.progress(workload, now)
             why = "none of the gang's Bindings was accepted"
@@ -324,9 +324,9 @@ class Bindings:
         member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
         node, again = member.node, member.state is MemberState.UNKNOWN
         members.move(member, MemberState.BINDING)
-        if (hold := members.let_go(member)) is None:
+        if (hold := members.end_hold(member)) is None:
             return
-        self._binds.let_go(hold.call)
+        self._binds.end_call(hold.call)
         at = 0.0 if release.began is None else release.began - self._process.wall_offset
         queue = self._quotas.local_of(workload.key)
         stamp = Stamp(
@@ -347,6 +347,6 @@ class Bindings:
         self._room.end_kept(pod.uid)
         self._claims.release(room_of(key_of(pod), event.node))
         self._claims.assume(pod, event.node)
-        again = pod.uid in self._binds.doubted
+        again = pod.uid in self._binds.unknown
         self._room.drop_displaced(event.node)
         return self._outbox.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

@@ -108,8 +108,8 @@ class Refusals:
         """
         if not 0 < len(candidates) < _ALL_SEEN or workload.releasing:
             return []
-        pod, view = workload.asking(member.pod), self._claims.snapshot()
-        known = {*candidates, *workload.seats, *workload.members.slots.planned.values()}
+        pod, view = workload.constrained(member.pod), self._claims.snapshot()
+        known = {*candidates, *workload.member_nodes, *workload.members.slots.planned.values()}
         rows = np.flatnonzero(view.room(pod.requests, pod.selection))
         found = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
         if len(found) > _MOST_LEARNED:
@@ -130,7 +130,11 @@ class Refusals:
 
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """Add the words of the pod's condition, which may arrive after a filter call has shown the refusal."""
-        if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
+        if (
+            workload.retries.nodes
+            and workload.retries.hear(part_of_plugins(member.pod))
+            and not workload.has_bound_quorum
+        ):
             self._reporter.explain(workload, self._facts.in_full(workload, workload.telling.cause), now)
 
     def not_taken_up(self, workload: Workload, now: float) -> None:
@@ -178,7 +182,7 @@ class Refusals:
         """Pause a workload that is refused again and again. It holds no room meanwhile, so others can start."""
         retries = workload.retries
         rests = retries.rest(words, now, self._limits.retry_max_s)
-        if rests and not workload.whole and workload.members.slots.lacking:
+        if rests and not workload.has_bound_quorum and workload.members.slots.lacking:
             self._reporter.explain(workload, Refused(TurnedDown(why, retries.words, retries.refusals)), now)
 
 
@@ -205,4 +209,4 @@ def _shapes(workload: Workload, member: Member) -> dict[MemberShape, None]:
     The template is not steered to the nodes of this plan.
     """
     made_of = workload.members.slots.templates.get(member.pod.identity, member.pod)
-    return dict.fromkeys(shape_of(workload.asking(pod)) for pod in (member.pod, made_of))
+    return dict.fromkeys(shape_of(workload.constrained(pod)) for pod in (member.pod, made_of))

@@ -43,9 +43,9 @@ def take_job_back(workload: Workload, why: str) -> None:
     members = workload.members
     promised = (*(member.pod.identity for member in members.placed.values()), *members.slots.planned)
     led = [slot for slot in promised if slot in job.plan]
-    if not job.closed and (not workload.whole or any(needs(workload, slot) for slot in led)):
+    if not job.closed and (not workload.has_bound_quorum or any(needs(workload, slot) for slot in led)):
         return job.decide_stop(why)
-    return job.let_go(led)
+    return job.drop_slots(led)
 
 
 def end_start(workload: Workload, why: str) -> None:
@@ -65,7 +65,7 @@ def needs(workload: Workload, slot: SlotKey) -> bool:
     """Whether too few pods are on nodes: in all, or of the slot's podset."""
     podsets, reached = workload.podsets.podsets if workload.podsets is not None else (), workload.members.slots.reached
     some = (one for one in podsets if slot[0] == one.prefix)
-    return not workload.whole or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)
+    return not workload.has_bound_quorum or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)
 
 
 _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
@@ -122,7 +122,7 @@ class Revocations:
         self._store.mark_dirty(workload)
 
     def _say(self, workload: Workload, why: str, now: float, cause: Cause, *, noted: bool) -> None:
-        if workload.members.slots.lacking and not workload.whole:
+        if workload.members.slots.lacking and not workload.has_bound_quorum:
             self._reporter.explain(workload, Forgotten(why), now)
             if cause in DEADLINES:
                 self._reporter.report(workload, now)
@@ -225,7 +225,7 @@ class Revocations:
         if job is None or job.plan is None or not members.bound:
             self.revoke(workload, text_of(why), now, Cause.NAMESPACE_DELETED)
             return True
-        job.let_go([*members.slots.planned, *(one.pod.identity for one in promised)])
+        job.drop_slots([*members.slots.planned, *(one.pod.identity for one in promised)])
         for slot in list(members.slots.planned):
             self._room.assume_slot(workload, slot, "")
         for one in promised:
@@ -245,9 +245,11 @@ class Revocations:
 
     def drop_too_few(self, workload: Workload, now: float) -> None:
         """Revoke the promises if too few members have one to start: members were deleted, or more are asked for now."""
-        started = workload.release.complete or workload.releasing or workload.members.started or workload.doubtful
+        started = (
+            workload.release.complete or workload.releasing or workload.members.started or workload.outcome_unknown
+        )
         # A slot of an admitted job keeps its node for the next pod.
-        if not (workload.admitted or workload.filling or started or workload.seated):
+        if not (workload.admitted or workload.filling or started or workload.has_promised_quorum):
             why = "members were deleted, or more are asked for: too few have a node to start"
             self.revoke(workload, why, now, Cause.MEMBER_LOST)
 
@@ -371,7 +373,7 @@ class Revocations:
                 "or the labels of a planned node have changed"
             )
             self.revoke(workload, why, now, Cause.BOUND_ELSEWHERE)
-        if not workload.doubtful:
+        if not workload.outcome_unknown:
             workload.unsettled.clear()
 
     def run_out(self, workload: Workload, why: str, now: float) -> bool:
@@ -380,12 +382,12 @@ class Revocations:
         A job that is being started keeps its promises, since its pods come to bind again.
         """
         if workload.being_started:
-            self.let_go(workload, why, now)
+            self.fail_held_binds(workload, why, now)
             return False
         self.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
         return True
 
-    def let_go(self, workload: Workload, why: str, now: float) -> None:
+    def fail_held_binds(self, workload: Workload, why: str, now: float) -> None:
         """Fail the held binds, which have to come again. The nodes stay promised."""
         for uid in list(workload.members.holds):
             self._outbox.answer_hold(workload, workload.members[uid], why)
@@ -400,7 +402,9 @@ class Revocations:
     def _pod_of(workload: Workload, owner: Owner) -> Pod:
         """The pod that is promised the room, or the template of the slot."""
         members = workload.members
-        return workload.asking(members.slots.templates[owner.slot] if isinstance(owner, SlotOf) else members[owner].pod)
+        return workload.constrained(
+            members.slots.templates[owner.slot] if isinstance(owner, SlotOf) else members[owner].pod
+        )
 
     @staticmethod
     def _in_doubt(workload: Workload, owner: Owner) -> bool:

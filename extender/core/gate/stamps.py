@@ -147,7 +147,7 @@ def recover_release(process: Process, pods: Mapping[str, Pod], astray: Astray, w
     stamps = [stamp for pod in _stamped(pods, astray, workload, name) if (stamp := pod.stamp) is not None]
     began = min((stamp.at for stamp in stamps if stamp.at), default=None)
     at = None if began is None else min(began + process.wall_offset, now)
-    workload.release.recover(name, at, complete=workload.whole or was_whole(pods, astray, workload, name))
+    workload.release.recover(name, at, complete=workload.has_bound_quorum or was_whole(pods, astray, workload, name))
 
 
 def was_whole(pods: Mapping[str, Pod], astray: Astray, workload: Workload, release: str) -> bool:

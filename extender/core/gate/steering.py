@@ -91,7 +91,7 @@ class Ways:
             case SteeringMode.PIN_NODE:
                 return (node,)
             case SteeringMode.PIN_DOMAIN:
-                return self._domain(workload.asking(pod), node)
+                return self._domain(workload.constrained(pod), node)
         return ()
 
     def _domain(self, pod: Pod, node: str) -> tuple[str, ...]:

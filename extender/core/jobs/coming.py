@@ -149,7 +149,7 @@ class Enqueues:
         group, slots = workload.group, workload.members.slots
         if group is None or group.job is None:
             return
-        whole = bool(slots.planned) and workload.seated and not workload.filling
+        whole = bool(slots.planned) and workload.has_promised_quorum and not workload.filling
         if group.pending and whole and self._process.recovered:
             self._ask(group)
         awaited = group.key in self._asked or group.key in self._coming
@@ -294,7 +294,7 @@ class Owners:
         """Give a waiting pod the node reserved for a later wave: the later pod is created only once this one runs."""
         slots, members = workload.members.slots, workload.members
         for slot in list(slots.lacking) if slots.planned else ():
-            pod = members.stands_for(slot)
+            pod = members.pod_for(slot)
             member = members.get(pod.uid)
             waits = member is not None and member.state is MemberState.WAITING and not pod.foreign_gates
             kept = self._kept_later(workload, slot, pod) if waits else None
@@ -310,12 +310,12 @@ class Owners:
 
         The pod may be pinned to some nodes, which the planned slots are not.
         """
-        slots, claims, asks = workload.members.slots, self._claims, workload.asking(pod)
+        slots, claims, asks = workload.members.slots, self._claims, workload.constrained(pod)
         if slot not in slots.templates:
             return None
         later = [one for one in slots.planned if slots.templates[one].wave > slots.templates[slot].wave]
         there = [one for one in later if claims.admits(slots.planned[one], asks.selection)]
-        alike = (one for one in there if _amounts(workload.asking(slots.templates[one])) == _amounts(asks))
+        alike = (one for one in there if _amounts(workload.constrained(slots.templates[one])) == _amounts(asks))
         return max(alike, default=None)
 
     def leave(self, key: GroupKey) -> None:

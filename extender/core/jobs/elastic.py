@@ -330,7 +330,7 @@ class Elastic:
         """The request for nodes of a workload that has no room and can evict none; else the cause why it waits."""
         if not self._limits.elastic.flavors or not isinstance(why, NoRoom):
             return why
-        demand, queue = workload.asked, self._quotas.queue_of(workload.key)
+        demand, queue = workload.current_demand, self._quotas.queue_of(workload.key)
         if demand is None or queue is None or not self._may(workload):
             return why
         denied = self._denied.get(workload.key) or self._recall(workload, now)
@@ -403,7 +403,7 @@ class Elastic:
     def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> AwaitingNodes:
         """Reserve the quota and ask for the nodes. Returns the cause that the workload waits for."""
         asked, found = ask_nodes.asked, ask_nodes.assignment
-        demand, key = workload.asked, workload.key
+        demand, key = workload.current_demand, workload.key
         assert demand is not None  # noqa: S101
         denied = self._denied.get(key)
         attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
@@ -430,7 +430,7 @@ class Elastic:
         return asking.cause
 
     def _show(self, workload: Workload, asking: Asking) -> None:
-        pods = [] if workload.asked is None else _there(workload, workload.asked)
+        pods = [] if workload.current_demand is None else _there(workload, workload.current_demand)
         shown = let_go(self._outbox, workload, pods, asking.shown)
         self._asking[workload.key] = replace(asking, shown=shown)
 
@@ -441,7 +441,7 @@ class Elastic:
             return lacking(_there(workload, demand), made, flavors, of_job=False, to_come=False)
         if self._served is not False:
             return ""
-        pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
+        pods = [workload.members.pod_for(pod.identity) for pod in demand.pods]
         return unseen(pods, made, self._limits.elastic.flavors) or lacking(
             pods, made, flavors, of_job=True, to_come=True
         )
@@ -453,7 +453,7 @@ class Elastic:
         """
         record, key = workload.job, workload.key
         ready = workload.podsets is None if record is None else record.plannable
-        if not ready or workload.seated or workload.members.bound:
+        if not ready or workload.has_promised_quorum or workload.members.bound:
             return False
         if self._namespaces.ending(key.namespace) is not None:
             return False
@@ -594,7 +594,7 @@ class Unplanned:
 
     def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
         self._expected.expect(workload, to_come(workload, record.seen))
-        if workload.seated or not self._process.recovered:
+        if workload.has_promised_quorum or not self._process.recovered:
             return ""
         if (why := self._quotas.route(workload).why) is not None:
             return text_of(why)

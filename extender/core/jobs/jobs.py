@@ -499,7 +499,7 @@ class Jobs:
         if record.ran or any(pod.stamp is not None for pod in own):
             there = {pod.identity for pod in workload.live}
             if lacks and workload.release.complete and record.plan is not None:
-                record.let_go([slot for slot in record.plan if slot not in there])
+                record.drop_slots([slot for slot in record.plan if slot not in there])
             return ""
         why = quotas.route(workload).why or (Held() if job.held else None)
         # A restart hides when it was started: since then others may have arrived, and a hold or a stop of its queue.

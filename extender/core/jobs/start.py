@@ -65,7 +65,7 @@ def starts_now(process: Process, workload: Workload, record: JobRecord) -> bool:
     """Whether a job is started now: its plan is committed, or enough of it has nodes and none is promised."""
     members = workload.members
     has_nodes = process.recovered and not (members.placed or members.slots.planned)
-    return workload.seated and (record.start_due or has_nodes)
+    return workload.has_promised_quorum and (record.start_due or has_nodes)
 
 
 def to_come(workload: Workload, job: Job) -> PodSets:

@@ -64,7 +64,7 @@ class Upkeep:
                 continue
             if not self._process.recovered and self._makes_room(workload, node):
                 continue  # its predecessor may still use that room: other plans come first (``Recovery.end``)
-            pod = workload.asking(workload.members.stands_for(slot))
+            pod = workload.constrained(workload.members.pod_for(slot))
             needed, admitted = needs(workload, slot), self._claims.admits(node, pod.selection)
             known = self._claims.nodes.get(node)
             # The free room of a left-out node is unknown: before the restart it was planned with all of it.
@@ -80,7 +80,7 @@ class Upkeep:
             elif admitted and self._makes_room(workload, node):
                 continue
             elif not needed or record.over or record.closed:
-                record.let_go((slot,))
+                record.drop_slots((slot,))
             elif not self._may_stay_empty(workload, slot):
                 closed = self._claims.why_closed(node, pod.selection)
                 room, now_is = ("the room on ", "is gone") if admitted else ("", closed)
@@ -161,7 +161,7 @@ class Upkeep:
             return True
         members = workload.members
         promised = [*((one.pod, one.node) for one in members.placed.values()), *members.slots.promises()]
-        seated = [(workload.asking(pod), node) for pod, node in promised]
+        seated = [(workload.constrained(pod), node) for pod, node in promised]
         view = self._claims.snapshot()
         if lets_in(seated, view, [pod for pod, _ in seated]):
             return True
@@ -232,4 +232,4 @@ def misled(workload: Workload, job: Job) -> bool:
 def _runs(workload: Workload, job: Job) -> bool:
     """Whether a pod of the job is bound, or some pod of its gang may be soon."""
     bound = workload.members.bound.values()
-    return workload.releasing or workload.doubtful or any(member.pod.owner == job.uid for member in bound)
+    return workload.releasing or workload.outcome_unknown or any(member.pod.owner == job.uid for member in bound)

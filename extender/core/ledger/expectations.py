@@ -87,7 +87,7 @@ class Expectations:
             self.stated.pop(key, None)
             self.unknown.pop(key, None)
             expected, workload = self._first.pop(key, None), self._workloads.get(key)
-            if expected is None or workload is None or not workload.seated:
+            if expected is None or workload is None or not workload.has_promised_quorum:
                 continue
             if (wait := expected.start - expected.as_of) > 0:
                 queue = self._quotas.members.queue_of(key) or ""

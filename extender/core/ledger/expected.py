@@ -112,7 +112,7 @@ class ExpectedPods:
         slots, claims, plan = workload.members.slots, self._claims, record.plan or {}
 
         def has_room(slot: SlotKey) -> bool:
-            node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
+            node, pod = plan.get(slot, ""), workload.constrained(slots.templates[slot])
             return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
 
         pods = {slot: slots.pods(slot) for slot in slots.templates if slot[0] == podset}

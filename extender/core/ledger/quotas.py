@@ -510,7 +510,7 @@ class PastUsage:
     def _runs(self, key: GroupKey) -> bool:
         """Whether the workload is known to have started."""
         workload = self._workloads.get(key)
-        return workload is not None and (workload.release.complete or workload.whole)
+        return workload is not None and (workload.release.complete or workload.has_bound_quorum)
 
     def _local_of(self, workload: GroupKey) -> LocalKey | None:
         name = self._members.names.get(workload)
@@ -640,7 +640,13 @@ class Quotas:
             self.count_unseen(workload)
             lacking = bool(workload.members.slots.lacking)
             state = (
-                *(workload.releasing, workload.whole, workload.starting, lacking, lacking and workload.seated),
+                *(
+                    workload.releasing,
+                    workload.has_bound_quorum,
+                    workload.starting,
+                    lacking,
+                    lacking and workload.has_promised_quorum,
+                ),
                 *(workload.priority, workload.paused, workload.release.complete),
             )
             self._stood += self.members.stand(key, state)
@@ -676,7 +682,7 @@ class Quotas:
             return {}
         told = self._flavors_of_bound(workload)
         slots, known = workload.members.slots, self.queues.picture.flavors
-        lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.stands_for, slots.lacking)}
+        lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.pod_for, slots.lacking)}
         found = {
             part: next((one for one in told.get(stated(pod.requests), ()) if suit(known, one, pod.selection)), None)
             for part, pod in lacking.items()

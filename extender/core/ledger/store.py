@@ -143,8 +143,8 @@ class Store:
         """Record the pod as a member of its workload, in a slot. ``seated``: its index is its slot already."""
         if (key := pod.group_key) is not None:
             workload = self.workloads.get(key) or self.add(key)
-            if not seated and workload.members.slots.seats(pod):
-                pod = workload.seated_as(pod, self.pods.get(pod.uid))
+            if not seated and workload.members.slots.takes_any_slot(pod):
+                pod = workload.with_slot(pod, self.pods.get(pod.uid))
             if workload.members.put(pod):
                 self.mark_dirty(workload)
             if workload.group is None and pod.group and (group := self.groups.get((key, pod.group.dialect))):
@@ -226,11 +226,11 @@ class Outbox:
 
     def answer(self, call: int, error: str) -> None:
         """End a bind request; an empty error means that the pod is bound."""
-        self._binds.let_go(call)
+        self._binds.end_call(call)
         self.append(AnswerBind(call, error))
 
     def answer_hold(self, workload: Workload, member: Member, error: str) -> None:
         """End the bind request of a member, if one waits."""
-        if (hold := workload.members.let_go(member)) is not None:
+        if (hold := workload.members.end_hold(member)) is not None:
             self.answer(hold.call, error)
             self._store.mark_dirty(workload)

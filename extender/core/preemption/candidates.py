@@ -130,9 +130,9 @@ class Candidates:
         preemptions = self._preemptions
         if workload.priority >= SYSTEM_CRITICAL:
             return "has a priority of the system"
-        if not members.bound or not (workload.whole or workload.incomplete):
+        if not members.bound or not (workload.has_bound_quorum or workload.incomplete):
             return "does not run as a whole"
-        if workload.releasing or workload.doubtful or members.holds or workload.paused:
+        if workload.releasing or workload.outcome_unknown or members.holds or workload.paused:
             return "is being started or stopped"
         if workload.key in preemptions.under_way or workload.key in preemptions.leaving:
             return "has to do with another eviction"

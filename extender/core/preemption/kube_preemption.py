@@ -305,7 +305,7 @@ class KubePreemption:
         if victim.pod and ((pod := self._store.pods.get(victim.pod)) is None or pod.group_key is None):
             return False
         nodes, workload = {node}, self._store.workloads.get(victim.key)
-        if workload is not None and not workload.whole:
+        if workload is not None and not workload.has_bound_quorum:
             nodes |= {member.pod.node for member in workload.members if member.pod.node}
         return self._giving_way.may(victim, below, nodes)
 

@@ -53,7 +53,7 @@ class Foresight:
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
             told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
             return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
-        demand = workload.asked
+        demand = workload.current_demand
         if not isinstance(workload.telling.cause, Lacks) or demand is None or demand.shape is None:
             return None
         if why := may_not_preempt(workload, demand):

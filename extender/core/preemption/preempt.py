@@ -57,7 +57,7 @@ def may_not_preempt(workload: Workload, demand: Demand) -> str:
     It must not have started, or have lost members since. Its PriorityClass has to allow it, and its job or a pod must
     exist to carry the reservation.
     """
-    if workload.seated or workload.release.partial_since is not None:
+    if workload.has_promised_quorum or workload.release.partial_since is not None:
         return "a part of it has started"
     if workload.members.bound and not workload.incomplete:
         return "a part of it has started"
@@ -172,7 +172,7 @@ class Preempting:
         """Look for victims of a workload that cannot be admitted. Returns the outcome, or the cause why it waits."""
         if self._mode is Preempts.OFF or not isinstance(why, Lacks):
             return why
-        demand, known = workload.asked, self._without_search(workload, shape, why, now)
+        demand, known = workload.current_demand, self._without_search(workload, shape, why, now)
         if known is not None or demand is None:
             return known or why
         self._searches += workload.key not in self._postponed
@@ -191,7 +191,7 @@ class Preempting:
         self, workload: Workload, shape: Shape, why: Lacks, now: float
     ) -> Lacks | causes.Preempting | None:
         """The cause why the workload waits, if no search is made for it; None if one is to be made."""
-        demand, key = workload.asked, workload.key
+        demand, key = workload.current_demand, workload.key
         if (preemption := self._preemptions.under_way.get(key)) is not None:
             if preemption.ready:
                 return self._reservations.fail(workload, type(why)(VictimsGone(why)), now)

@@ -78,7 +78,7 @@ class GivingWay:
             )
         stamps = [member.pod.stamp for member in workload.members if by_quota or member.pod.node in nodes]
         ours = any(stamp is not None and stamp.release in victim.releases for stamp in stamps)
-        return ours and (self._candidates.is_evictable(workload) or not workload.whole or workload.paused)
+        return ours and (self._candidates.is_evictable(workload) or not workload.has_bound_quorum or workload.paused)
 
     def rule(self, victim: Victim, preemptor: Workload) -> Why:
         """The rule that allows the eviction, as far as the queues of both tell."""
@@ -442,7 +442,7 @@ class Reservations:
         """End a preemption that failed, and report why."""
         workload = self._workloads.get(key)
         if workload is not None:
-            why, demand = self.fail(workload, NoRoom(what), now), workload.asked
+            why, demand = self.fail(workload, NoRoom(what), now), workload.current_demand
             # The cause that keeps it from being planned stays the one that it waits for.
             return self._reporter.explain(workload, why if demand is None else demand.trouble or why, now)
         self._end(key)
@@ -490,7 +490,7 @@ def asks_for(workload: Workload, reservation: Reservation) -> bool:
     """
     asked, kept = Counter[str](), Counter[str]()
     for slot in workload.members.slots.lacking:
-        asked.update(dict(workload.members.stands_for(slot).requests))
+        asked.update(dict(workload.members.pod_for(slot).requests))
     for _, requests in reservation.rooms:
         kept.update(dict(without_devices(requests)))
     return all(amount <= asked[name] for name, amount in kept.items())

@@ -79,7 +79,7 @@ class VictimSearch:
         Candidates are as of now: events are handled before they are gathered, and not after.
         """
         beside, asked = (yield from siblings(workload)), demand
-        if workload.asked is not asked:
+        if workload.current_demand is not asked:
             return None
         if workload.incomplete:
             # Victims are evicted only for members that complete the quorum, and for none beyond it.
@@ -87,7 +87,7 @@ class VictimSearch:
             shape = replace(shape, needed=len(demand.pods))
         if (queue := self._quotas.queue_of(workload.key)) is None:
             yield 100 + len(self._pods) // 8
-            if workload.asked is not asked:
+            if workload.current_demand is not asked:
                 return None
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)

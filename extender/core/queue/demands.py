@@ -123,7 +123,7 @@ class Asked:
         self._flavors = picture.flavors
         self._of: dict[object, _Part] = {}
         by_part: dict[PartKey, _Part] = {}
-        of_job, stands_for = workload.job is not None, workload.members.stands_for
+        of_job, stands_for = workload.job is not None, workload.members.pod_for
         for pod in pods:
             raw = stands_for(pod.identity)
             part = part_of(raw, of_job=of_job)
@@ -237,7 +237,7 @@ class Demands:
                 yield AT_ONCE
                 if workload.version != version:
                     return
-            found += [workload.asking(members.stands_for(slot)) for slot in lacking[at : at + AT_ONCE]]
+            found += [workload.constrained(members.pod_for(slot)) for slot in lacking[at : at + AT_ONCE]]
         found = [pod for pod in found if not pod.gates or not pod.foreign_gates]
         if workload.version != version or len(found) < workload.lacking:
             return
@@ -281,8 +281,8 @@ class Demands:
         self, workload: Workload, pods: Sequence[Pod], shape: Shape, made: Mapping[PartKey, Flavoring]
     ) -> Steps[tuple[tuple[Pod, ...], Shape]]:
         """The pods of a demand with the flavors in ``made``, and their shape. ``shape``: that of the demand."""
-        stands_for = workload.members.stands_for
-        asked = tuple((yield from asking(workload, [stands_for(pod.identity) for pod in pods], made)))
+        stands_for = workload.members.pod_for
+        asked = tuple((yield from constrained(workload, [stands_for(pod.identity) for pod in pods], made)))
         roles = yield from grouped(asked, shape_of)
         counts = tuple((role, len(some)) for role, some in roles.items())
         # The demand may have flavors, too. It is refused only when all of them were tried.
@@ -314,9 +314,9 @@ def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey]
     slots are.
     """
     lacking, trouble = list(workload.members.slots.lacking), problems.problem(workload)
-    if trouble is None or not (maker := workload.maker):
+    if trouble is None or not (maker := workload.owner_filter):
         return lacking, trouble
-    own = [slot for slot in lacking if workload.members.stands_for(slot).owner == maker]
+    own = [slot for slot in lacking if workload.members.pod_for(slot).owner == maker]
     return (own, problems.problem(workload, maker)) if own else (lacking, trouble)
 
 
@@ -334,25 +334,25 @@ def _minima_of_roles(workload: Workload, asked: Sequence[Pod]) -> tuple[object, 
     return lacking_roles(workload.minima, workload.members.slots), tuple((role_of(pod), shape_of(pod)) for pod in asked)
 
 
-def asking(
+def constrained(
     workload: Workload, pods: Sequence[Pod], made: Mapping[PartKey, Flavoring] | None = None
 ) -> Steps[list[Pod]]:
-    """The members with what their PodGroup asks for. ``made``: as in ``Workload.asking``."""
+    """The members with what their PodGroup asks for. ``made``: as in ``Workload.constrained``."""
     asked: list[Pod] = []
     for at in range(0, len(pods), AT_ONCE):
         if at:
             yield AT_ONCE // 2
-        asked += [workload.asking(pod, made) for pod in pods[at : at + AT_ONCE]]
+        asked += [workload.constrained(pod, made) for pod in pods[at : at + AT_ONCE]]
     return asked
 
 
 def siblings(workload: Workload, made: Mapping[PartKey, Flavoring] | None = None) -> Steps[list[Sibling]]:
-    """The members on nodes or with the promise of one, with what they ask for. ``made``: as in ``Workload.asking``."""
+    """The members on nodes or with the promise of one, with what they ask for. ``made``: as in ``Workload.constrained``."""
     members = workload.members
     if not (members.placed or members.bound or members.slots.planned):
         return []
     placed = [(member.pod, member.node) for member in members.placed.values()]
     placed += members.slots.promises()
     placed += [(pod, pod.node) for pod in workload.bound if pod.node]
-    asked = yield from asking(workload, [pod for pod, _ in placed], made)
+    asked = yield from constrained(workload, [pod for pod, _ in placed], made)
     return [(pod, node) for pod, (_, node) in zip(asked, placed, strict=True)]

@@ -137,9 +137,13 @@ class Forecast:
         for key, number in list(self._pending.keys.items()):
             yield _LOOK
             workload = self._workloads.get(key)
-            if workload is None or workload.asked is None or not isinstance(workload.telling.cause, Lacks | QueueOrder):
+            if (
+                workload is None
+                or workload.current_demand is None
+                or not isinstance(workload.telling.cause, Lacks | QueueOrder)
+            ):
                 continue
-            yield len(workload.asked.pods) // _PODS
+            yield len(workload.current_demand.pods) // _PODS
             queue = self._quotas.members.queue_of(key) or ""
             duration = self._durations.of(workload)
             runs_s = inf if duration is None else duration.seconds
@@ -156,7 +160,7 @@ class Forecast:
         found: list[_Queued] = []
         for one in waiting:
             yield _LOOK
-            demand = one.workload.asked
+            demand = one.workload.current_demand
             if demand is None or demand.shape is None:
                 continue
             if (kind := known.get((demand.shape, one.queue))) is None:
@@ -354,7 +358,7 @@ class _Course:
         if found.fit is not Fit.FITS:
             return None
         made, of_job = kind.asked.flavorings(found), one.workload.job is not None
-        stands_for = one.workload.members.stands_for
+        stands_for = one.workload.members.pod_for
         roles = []
         for pod, count in kind.roles:
             flavoring = made.get(part_of(stands_for(pod.identity), of_job=of_job))

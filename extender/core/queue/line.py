@@ -304,7 +304,7 @@ def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: P
         for (_, resource), amount in node.used.items():
             total[resource] += amount
         for key in quotas.members.of(name):
-            demand = workloads[key].asked if key in pending.keys else None
+            demand = workloads[key].current_demand if key in pending.keys else None
             for (requests, *_), count in demand.shape.roles if demand is not None and demand.shape is not None else ():
                 for resource, amount in requests:
                     total[resource] += amount * count
@@ -415,7 +415,7 @@ class StrictOrder:
             return None
         demand, known = workload.asked, self.first.get(queue.name)
         plannable = demand is None or demand.shape is not None
-        if not plannable or workload.seated or now < workload.retries.not_before:
+        if not plannable or workload.has_promised_quorum or now < workload.retries.not_before:
             if known is not None and known.first == workload.key:
                 self.begin_anew(queue.name)
             return None

@@ -212,7 +212,7 @@ class Planner:
         """The nodes planned for pods of later waves, if kube-scheduler would not let all of these in after the pods."""
         first, flavors = min(pod.wave for pod in demand.pods), demand.flavors
         promises = workload.members.slots.promises()
-        later = [(workload.asking(pod, flavors), node) for pod, node in promises if pod.wave > first]
+        later = [(workload.constrained(pod, flavors), node) for pod, node in promises if pod.wave > first]
         if not any(pod.constraints is not UNCONSTRAINED for pod, _ in later):
             return []
         before = view.among(Apart(view.others.tenants, [pod for pod, _ in later]))
@@ -233,7 +233,7 @@ class Planner:
 
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
         """The nominations of its members as a plan, if they fit and break no rule. Used after a restart."""
-        demand = workload.asked
+        demand = workload.current_demand
         if demand is None or demand.shape is None or demand.shape.related:
             # Nominations of several rounds would block each other.
             return None

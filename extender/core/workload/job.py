@@ -151,7 +151,7 @@ class JobRecord:
         if self.plan is not None and before != job.podsets:
             # If the job is made larger again, slots that it lost are planned like any new ones.
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
-            self.let_go(self.plan.keys() - slots)
+            self.drop_slots(self.plan.keys() - slots)
         shown = {
             JobWrite.START: job.marked
             and not (job.in_steps and job.suspended)
@@ -236,7 +236,7 @@ class JobRecord:
         """Whether no pod of it is made any more: if it were suspended now, it would complete without its live pods."""
         return 0 < self.seen.closed >= len(self.plan or {})
 
-    def let_go(self, slots: Collection[SlotKey]) -> None:
+    def drop_slots(self, slots: Collection[SlotKey]) -> None:
         """Drop the nodes of these slots. They are planned like slots that a larger job asks for."""
         self.plan = {slot: node for slot, node in (self.plan or {}).items() if slot not in slots}
         self.planned = self._planned_by(self.plan)
@@ -262,7 +262,7 @@ class JobRecord:
             ),
         )
 
-    def maker(self, owners: Collection[str]) -> str:
+    def owner_filter(self, owners: Collection[str]) -> str:
         """UID of the owner of its own pods, while it is admitted and its gang has pods of other owners, too.
 
         Else empty.

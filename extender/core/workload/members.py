@@ -384,7 +384,7 @@ class Members:
         self.bound: dict[str, Member] = {}
         self.confirmed: dict[str, Member] = {}
         """Bound members that carry the stamp of a complete release."""
-        self.odd: dict[str, Member] = {}
+        self.needs_attention: dict[str, Member] = {}
         """Live members that may have a problem to report: contradictory, gated by others, or with claims."""
         self.said = Said()
         self.wanted = Said()
@@ -471,19 +471,19 @@ class Members:
         """Whether the pod belongs to the present PodGroup, and not to a deleted one of the same name."""
         return self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid
 
-    def stands_for(self, slot: SlotKey) -> Pod:
+    def pod_for(self, slot: SlotKey) -> Pod:
         """The pod that is placed for the slot, or while there is none the template."""
         pods = [self._all[uid].pod for uid in self.slots.pods(slot)]
         return min(pods, key=attrgetter("rank")) if pods else self.slots.templates[slot]
 
     def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
         """A pod for each slot that lacks a node, or for each of these slots, in rank order."""
-        return sorted(map(self.stands_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
+        return sorted(map(self.pod_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
 
     def expect(self, podsets: PodSets | None) -> None:
         """Set the podsets whose pods will come; None: no pods are expected."""
         self.slots.expect(() if podsets is None else podsets.podsets)
-        self._stand_all_ended()
+        self._update_all_finished()
 
     def put(self, pod: Pod) -> bool:
         """Add or update a member. Returns whether a decision may depend on the change. ``show`` sets its state."""
@@ -525,7 +525,7 @@ class Members:
             raise IllegalTransitionError(f"{member.pod} cannot go from {member.state.value} to {to.value}")
         self._move(member, to, node or member.node)
 
-    def doubt(self, member: Member, until: float, node: str = "") -> None:
+    def mark_unknown(self, member: Member, until: float, node: str = "") -> None:
         """Record that the member's Binding may have been written, or may be yet, until the instant ``until``."""
         member.doubt_ends = until
         if member.state is not MemberState.UNKNOWN:
@@ -552,16 +552,16 @@ class Members:
         if member.state is MemberState.ASSUMED:
             self.move(member, MemberState.HELD)
         else:
-            self._stand(member)
+            self._update_stage(member)
 
-    def let_go(self, member: Member) -> Hold | None:
+    def end_hold(self, member: Member) -> Hold | None:
         """End the wait of the member's bind request. Returns the request; None without one."""
         hold, member.hold = member.hold, None
         self.holds.take(member.uid)
         if member.state is MemberState.HELD:
             self.move(member, MemberState.ASSUMED)
         elif hold is not None:
-            self._stand(member)
+            self._update_stage(member)
         return hold
 
     def step(self, member: Member, step: Step, nominated: str | None = None, turn: int = 0) -> None:
@@ -588,17 +588,17 @@ class Members:
         elif was:
             del self.placed[member.uid]
         self.version += was is not placed
-        self._stand(member)
+        self._update_stage(member)
 
-    def _stand(self, member: Member) -> None:
+    def _update_stage(self, member: Member) -> None:
         if member.uid in self.live:
-            self._bring(member.pod, Stage.BOUND if member.pod.node else member.stage)
+            self._set_stage(member.pod, Stage.BOUND if member.pod.node else member.stage)
 
-    def _bring(self, pod: Pod, stage: Stage) -> None:
+    def _set_stage(self, pod: Pod, stage: Stage) -> None:
         """Set the stage that the pod gives its slot, and the slot's role by the pod that is placed for it."""
-        self.slots.stand(pod.identity, pod.uid, stage)
+        self.slots.set_stage(pod.identity, pod.uid, stage)
         if (self.slots.roles or (pod.group and pod.group.role)) and pod.identity in self.slots:
-            self.slots.cast(self.stands_for(pod.identity))
+            self.slots.set_role(self.pod_for(pod.identity))
 
     def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
         """Count the member's facts ``after`` in place of those ``before``. None: the pod was not there, or is gone."""
@@ -606,7 +606,7 @@ class Members:
         old = before if uid in self.live else None
         new = after if after is not None and after.live and self.is_ours(after) else None
         if before is not None and (new is None or new.identity != before.identity):
-            self._bring(before, Stage.ABSENT)
+            self._set_stage(before, Stage.ABSENT)
         said, says = words_of(old), words_of(new)
         changed = self.said.replace(said, says)
         if used := _used(before):
@@ -620,14 +620,14 @@ class Members:
         if new is not None:
             self._note(member, new, is_new=old is None or old.created != new.created)
         elif old is not None:
-            for index in (self.live, self.bound, self.confirmed, self.odd):
+            for index in (self.live, self.bound, self.confirmed, self.needs_attention):
                 index.pop(uid, None)
             self._first = None if self._first is member else self._first
             self._newest = None if self._newest is member else self._newest
         if new is None and after is not None and self._finish(member, after):
             changed = True
         if changed:
-            self._judge_done()
+            self._update_counting()
 
     def _note(self, member: Member, pod: Pod, *, is_new: bool) -> None:
         """Count the member as live."""
@@ -643,12 +643,12 @@ class Members:
                 self._newest = member
         confirmed = pod.node and pod.stamp is not None and pod.stamp.complete
         odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
-        for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.odd, odd)):
+        for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.needs_attention, odd)):
             if belongs:
                 index[member.uid] = member
             else:
                 index.pop(member.uid, None)
-        self._stand(member)
+        self._update_stage(member)
 
     def _finish(self, member: Member, pod: Pod) -> bool:
         """Record that the pod has finished well, if it has, as a member of a release. Returns whether it has."""
@@ -657,20 +657,20 @@ class Members:
         self._done[member.uid] = member
         self._starts.add(pod)
         member.ended = member.ended or self.slots.end(pod)
-        self._stand_ended(member)
+        self._update_finished(member)
         return True
 
-    def _judge_done(self) -> None:
+    def _update_counting(self) -> None:
         """Decide again which finished members count, after controllers, releases or finished members have changed."""
         before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
         if before != self._going_on:
-            self._stand_all_ended()
+            self._update_all_finished()
 
-    def _stand_all_ended(self) -> None:
+    def _update_all_finished(self) -> None:
         for member in self._done.values():
-            self._stand_ended(member)
+            self._update_finished(member)
 
-    def _stand_ended(self, member: Member) -> None:
+    def _update_finished(self, member: Member) -> None:
         """Let the finished member count for its slot, or not.
 
         A finished pod of a job counts only if its slot is in the current plan.
@@ -679,7 +679,7 @@ class Members:
         how = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
         counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in self.slots.indexed)
         counts &= slot in (expected or (slot,)) and not self.slots.refills(slot, member.ended)
-        self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)
+        self._set_stage(pod, Stage.BOUND if counts else Stage.ABSENT)
 
 
 def _used(pod: Pod | None) -> str:

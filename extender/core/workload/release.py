@@ -44,18 +44,18 @@ class BindCalls:
     ``held``: call -> UID of the pod whose gang is awaited.
     ``writing``: pod UID -> its Binding.
     ``unseen``: pod UID -> a bind of a pod that the watch has yet to show, and until when it may wait.
-    ``doubted``: pod UID -> until when its room stays promised; pods without a gang whose Binding may have been written.
+    ``unknown``: pod UID -> until when its room stays promised; pods without a gang whose Binding may have been written.
     """
 
     held: dict[int, str] = field(default_factory=dict)
     writing: dict[str, Binding] = field(default_factory=dict)
     unseen: dict[str, tuple[BindArrived, float]] = field(default_factory=dict)
-    doubted: dict[str, float] = field(default_factory=dict)
+    unknown: dict[str, float] = field(default_factory=dict)
 
     def hold(self, call: int, uid: str) -> None:
         self.held[call] = uid
 
-    def let_go(self, call: int) -> str:
+    def end_call(self, call: int) -> str:
         """End the wait of a held call, or let it wait for its Binding.
 
         Returns the pod's UID; empty if it was not held.
@@ -64,15 +64,15 @@ class BindCalls:
 
     def write(self, uid: str, binding: Binding) -> None:
         self.writing[uid] = binding
-        self.doubted.pop(uid, None)
+        self.unknown.pop(uid, None)
 
     def written(self, uid: str) -> Binding | None:
         """Remove the Binding of a pod, which has its outcome. Returns it; None without one."""
         return self.writing.pop(uid, None)
 
-    def doubt(self, uid: str, until: float) -> None:
+    def mark_unknown(self, uid: str, until: float) -> None:
         """Record that the pod's Binding may have been written: the watch will show it."""
-        self.doubted[uid] = until
+        self.unknown[uid] = until
 
     def await_pod(self, event: BindArrived, until: float) -> None:
         self.unseen[event.uid] = (event, until)
@@ -85,11 +85,11 @@ class BindCalls:
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self.unseen.pop(uid, None)
-        self.doubted.pop(uid, None)
+        self.unknown.pop(uid, None)
 
     def instants(self) -> list[float]:
         """The instants at which one of these waits ends by itself."""
-        return [*(until for _, until in self.unseen.values()), *self.doubted.values()]
+        return [*(until for _, until in self.unseen.values()), *self.unknown.values()]
 
 
 class Hold(NamedTuple):
@@ -224,14 +224,14 @@ class Release:
     def break_off(self, since: float, count: int) -> None:
         self.partial_since, self.partial_count, self.gone_whole = since, count, False
 
-    def lapse(self, *, whole: bool, doubtful: bool) -> None:
+    def lapse(self, *, whole: bool, outcome_unknown: bool) -> None:
         """End the release, since no member is known to be bound by Muster or on its way. The next start has another
         name.
 
-        ``doubtful``: a Binding may have been written, so the release goes on under its name.
+        ``outcome_unknown``: a Binding may have been written, so the release goes on under its name.
         ``whole``: Bindings of another client make the workload complete, so it needs no quorum of its own.
         """
-        if not doubtful:
+        if not outcome_unknown:
             self.name, self.began, self.partial_since = "", None, None
         if self.complete and not whole:
             self.complete, self.gone_whole = False, not self.given_back

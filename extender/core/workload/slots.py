@@ -80,7 +80,7 @@ class Slots:
         """Whether the slot is expected, or a pod stands in it."""
         return slot in self._stages
 
-    def cast(self, pod: Pod) -> None:
+    def set_role(self, pod: Pod) -> None:
         """Set the role of a slot by the pod that is placed for it."""
         slot, role = pod.identity, "" if pod.group is None else pod.group.role
         if self.roles.get(slot, "") == role:
@@ -140,7 +140,7 @@ class Slots:
         size, completions = self._completions.get(slot[0], (0, 0))
         return ended + size <= completions
 
-    def seats(self, pod: Pod) -> bool:
+    def takes_any_slot(self, pod: Pod) -> bool:
         """Whether the pod takes any free slot.
 
         Such a pod has no index, or one that names no slot, like the index of a Job with more completions than pods.
@@ -157,7 +157,7 @@ class Slots:
         first = (slot for slot in self._vacant if slot[0] == podset)
         return next((int(slot[1]) for slot in chain(there, first)), None)
 
-    def stand(self, slot: SlotKey, uid: str, stage: Stage) -> None:
+    def set_stage(self, slot: SlotKey, uid: str, stage: Stage) -> None:
         """Set the stage that this pod gives its slot; ABSENT removes the pod."""
         pods = self._stages.get(slot)
         if pods is not None and len(pods) == 1 and uid in pods and stage is not Stage.ABSENT:
@@ -201,20 +201,20 @@ class Slots:
                 counts[max(pods.values())] += 1
         for slot in [slot for slot in before if slot not in self.templates]:
             self._vacant.pop(slot, None)
-            self.stand(slot, _NOBODY, Stage.ABSENT)
+            self.set_stage(slot, _NOBODY, Stage.ABSENT)
         self._by_wave = Counter(self.templates[slot].wave for slot in self.planned if slot in self.templates)
         for slot in self.templates:
             if slot not in self._stages:
                 self._vacant[slot] = None
-                self.stand(slot, _NOBODY, Stage.THERE)
-                self.cast(self.templates[slot])
+                self.set_stage(slot, _NOBODY, Stage.THERE)
+                self.set_role(self.templates[slot])
 
     def finish(self, done: Collection[SlotKey]) -> bool:
         """Set which expected slots are done. Returns whether that changes anything."""
         before, self.done = self.done, {slot for slot in done if slot in self.templates}
         changed = sorted(self.done.symmetric_difference(before))
         for slot in changed:
-            self.stand(slot, _ENDED, Stage.BOUND if slot in self.done else Stage.ABSENT)
+            self.set_stage(slot, _ENDED, Stage.BOUND if slot in self.done else Stage.ABSENT)
         return bool(changed)
 
     def plan(self, slot: SlotKey, node: str, turn: int = 0) -> None:
@@ -229,7 +229,7 @@ class Slots:
         else:
             self.planned.pop(slot, None)
         if slot in self._vacant:
-            self.stand(slot, _NOBODY, self._empty(slot))
+            self.set_stage(slot, _NOBODY, self._empty(slot))
 
     def _empty(self, slot: SlotKey) -> Stage:
         return Stage.PROMISED if slot in self.planned else Stage.THERE

@@ -170,8 +170,8 @@ class Workload:
 
     ``job``: the job that makes its pods, if the workload is planned before they exist.
     ``podsets``: the pods that the job will make, while it is planned or admitted.
-    ``former``: UID of its last PodGroup, if that is gone.
-    ``left_in``: queue of its last job, if that is gone.
+    ``previous_group_uid``: UID of its last PodGroup, if that is gone.
+    ``queue_of_deleted_job``: queue of its last job, if that is gone.
     ``reserved``: lost members whose room is kept for their replacements, by UID.
     ``unsettled``: nodes that changed during the release, which are checked again after it.
     ``bumps``: how often anything else changed that its plan depends on.
@@ -193,8 +193,8 @@ class Workload:
     group: PodGroup | None = None
     job: JobRecord | None = None
     podsets: PodSets | None = None
-    former: str = ""
-    left_in: str = ""
+    previous_group_uid: str = ""
+    queue_of_deleted_job: str = ""
     reserved: dict[SlotKey, Pod] = field(default_factory=dict)
     unsettled: dict[str, None] = field(default_factory=dict)
     bumps: int = 0
@@ -255,7 +255,7 @@ class Workload:
     def incomplete(self) -> bool:
         """Whether it has started as a whole and has too few members now."""
         started = self.release.complete and bool(self.members.bound)
-        return started and self.min_member is not None and not self.whole
+        return started and self.min_member is not None and not self.has_bound_quorum
 
     @property
     def grows(self) -> bool:
@@ -298,7 +298,7 @@ class Workload:
         return self.members.version + self.retries.version + self.bumps
 
     @property
-    def asked(self) -> Demand | None:
+    def current_demand(self) -> Demand | None:
         """The request to the planner; None if anything it depends on has changed since it was worked out."""
         return self.demand if self.demand is not None and self.demand.version == self.version else None
 
@@ -313,7 +313,7 @@ class Workload:
         if self.releasing and release.name and not release.complete:
             return Status.RELEASING
         if self.reached(Stage.BOUND):
-            enough = self.whole or self.min_member is None or self.grows
+            enough = self.has_bound_quorum or self.min_member is None or self.grows
             return Status.RUNNING if enough else Status.PARTIAL
         if members.holds:
             return Status.HOLDING
@@ -360,12 +360,12 @@ class Workload:
         return bool(self.members.binding) or self.release.last is not None
 
     @property
-    def doubtful(self) -> bool:
+    def outcome_unknown(self) -> bool:
         """Whether a Binding of it may have been written."""
         return bool(self.members.unknown)
 
     @property
-    def whole(self) -> bool:
+    def has_bound_quorum(self) -> bool:
         """Whether enough members are bound or have finished."""
         return self.has_quorum(Stage.BOUND)
 
@@ -375,10 +375,10 @@ class Workload:
 
         Once enough are bound, promises to pods that do not exist do not count: a job need not create those.
         """
-        return bool(self.members.placed) or (bool(self.members.slots.planned) and not self.whole)
+        return bool(self.members.placed) or (bool(self.members.slots.planned) and not self.has_bound_quorum)
 
     @property
-    def seated(self) -> bool:
+    def has_promised_quorum(self) -> bool:
         """Whether enough members have a node or the promise of one. Others may lack room without making it wait."""
         return self.has_quorum(Stage.PROMISED)
 
@@ -441,7 +441,7 @@ class Workload:
 
         kube-scheduler keeps other pods of at most this priority out of the room that the pods are nominated to.
         """
-        known = self.members.said.of(self.maker).priorities
+        known = self.members.said.of(self.owner_filter).priorities
         first = None if known else self.members.slots.first or next((one.pod for one in self.members), None)
         return min(known) if known else 0 if first is None else first.priority
 
@@ -455,7 +455,7 @@ class Workload:
             return used
         if self.job is not None:
             return self.job.queue
-        return self.members.said.queue(self.group.queue if self.group is not None else "") or self.left_in
+        return self.members.said.queue(self.group.queue if self.group is not None else "") or self.queue_of_deleted_job
 
     @property
     def run_terms(self) -> RunTerms:
@@ -505,7 +505,7 @@ class Workload:
         return seen.created if seen is not None else first.created if first is not None else 0.0
 
     @property
-    def seats(self) -> list[str]:
+    def member_nodes(self) -> list[str]:
         """The nodes where its members are, or are planned to go."""
         advised = {uid: node for uid, node in self.advised.items() if uid in self.members.live}
         return list((advised | self.placement | {pod.uid: pod.node for pod in self.bound if pod.node}).values())
@@ -532,7 +532,7 @@ class Workload:
             return short_podset(self.podsets, self.members.slots, stage, more)
         return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
 
-    def asking(self, pod: Pod, made: Mapping[PartKey, Flavoring] | None = None) -> Pod:
+    def constrained(self, pod: Pod, made: Mapping[PartKey, Flavoring] | None = None) -> Pod:
         """The member with the topology that the PodGroup asks for and with the nodes of its flavors.
 
         Where the member states a topology itself, that counts. ``made``: the flavorings; None: those of the admission.
@@ -563,7 +563,9 @@ class Workload:
     def follow(self, group: PodGroup | None) -> None:
         """Set its PodGroup; None when that is gone."""
         self.telling.follow(self.group, group)
-        self.former = self.group.uid if group is None and self.group is not None else self.former
+        self.previous_group_uid = (
+            self.group.uid if group is None and self.group is not None else self.previous_group_uid
+        )
         self.group = group
         self.members.follow(group)
 
@@ -573,7 +575,7 @@ class Workload:
         self.members.expect(podsets)
         self.bumps += 1
 
-    def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
+    def with_slot(self, pod: Pod, old: Pod | None) -> Pod:
         """The pod with the index of its slot. A pod without one takes a free slot of its podset, and keeps it."""
         index = old.index if old is not None else None
         if index is None and self.podsets is not None and pod.live:
@@ -587,9 +589,9 @@ class Workload:
         return self.job is not None and self.job.plan is not None
 
     @property
-    def maker(self) -> str:
-        """The owner of its job's own pods, as ``JobRecord.maker`` says; empty without a job."""
-        return "" if self.job is None else self.job.maker(self.members.said.owners)
+    def owner_filter(self) -> str:
+        """The owner of its job's own pods, as ``JobRecord.owner_filter`` says; empty without a job."""
+        return "" if self.job is None else self.job.owner_filter(self.members.said.owners)
 
     @property
     def being_started(self) -> bool:
@@ -613,9 +615,9 @@ class Workload:
     def follow_job(self, job: Job | None, taken: NameTaken | None = None, left_in: str = "") -> None:
         """Set the job that its pods come from; another job starts a record of its own.
 
-        ``taken``: why the job's name is another's. ``left_in``: the queue of its last job, if that is gone.
+        ``taken``: why the job's name is another's. ``queue_of_deleted_job``: the queue of its last job, if that is gone.
         """
-        self.left_in = left_in
+        self.queue_of_deleted_job = left_in
         if job is None or self.job is None or self.job.seen.uid != job.uid:
             self.job = None if job is None else JobRecord(job)
             if job is not None:

@@ -64,7 +64,7 @@ def _expected_start(state: State, gang: Workload) -> str:
 def _asks(gang: Workload) -> list[str]:
     roles: Counter[tuple[str, str]] = Counter()
     for pod, count in [(pod, 1) for pod in gang.live] or _templates(gang):
-        one = gang.asking(pod)
+        one = gang.constrained(pod)
         roles[devices(one.requests), topology_of(one)] += count
     return [f"{count} x {what}{', ' * bool(topology)}{topology}" for (what, topology), count in roles.items()]
 
@@ -85,7 +85,7 @@ def _to_be_made(gang: Workload) -> str:
 
 def _places(state: State, gang: Workload) -> list[PlaceView]:
     found: Counter[str] = Counter()
-    for node in gang.seats:
+    for node in gang.member_nodes:
         nearest = next(state.claims.domains(node), None)
         found[node if nearest is None else nearest[1]] += 1
     ordered = sorted(found.items(), key=lambda one: (-one[1], natural(one[0])))

@@ -205,7 +205,7 @@ def to_be_placed(state: State, gang: Workload) -> list[Pod]:
     """The members without a node."""
     slots, _ = to_be_planned(gang, state.make(Problems))
     pods = gang.members.unplaced(slots) if gang.min_member is not None else []
-    return [gang.asking(pod) for pod in pods if not pod.foreign_gates]
+    return [gang.constrained(pod) for pod in pods if not pod.foreign_gates]
 
 
 def quota_question(state: State, gang: Workload, members: Sequence[Pod]) -> QuotaQuestion | None:
@@ -257,7 +257,7 @@ def inquiry_with(
 
 def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PartKey, Flavoring]) -> Pod:
     """The member, restricted to the nodes of these flavors."""
-    known = flavoring.get(part_of(gang.members.stands_for(pod.identity), of_job=gang.job is not None))
+    known = flavoring.get(part_of(gang.members.pod_for(pod.identity), of_job=gang.job is not None))
     return pod if known is None else known.confined(pod)
 
 

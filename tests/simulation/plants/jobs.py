@@ -218,7 +218,7 @@ def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
 
 def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
     """Pods of a job without an index that were done before it was started again."""
-    real = Members._stand_ended
+    real = Members._update_finished
 
     def stand(self: Members, member: Member) -> None:
         if self.slots.templates:
