@@ -30,7 +30,7 @@ def shown(script: Script, name: str) -> str:
 
 
 def history(gang: Workload) -> list[str]:
-    return [turn_text(turn).partition(":")[0] for _, turn in gang.telling.story]
+    return [turn_text(turn).partition(":")[0] for _, turn in gang.reason_state.story]
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -93,12 +93,12 @@ def test_names_are_ordered_by_their_numbers() -> None:
 
 def test_the_history_has_the_numbers_of_the_reason() -> None:
     script = Script(*cluster("a: 2x8"), *busy("a-0 a-1", 8), *gang("wait", 2))
-    assert "0 of 2 members fit" in turn_text(script.gang("wait").telling.story[-1][1])
+    assert "0 of 2 members fit" in turn_text(script.gang("wait").reason_state.story[-1][1])
     script.gone(script.pods["uid-busy-a-0"])
     script.advance(1)
     assert "1 of 2 members fit" in script.message("wait")
     assert history(script.gang("wait")).count("NoRoom") == 1
-    assert "1 of 2 members fit" in turn_text(script.gang("wait").telling.story[-1][1])
+    assert "1 of 2 members fit" in turn_text(script.gang("wait").reason_state.story[-1][1])
 
 
 def test_a_job_that_is_preempted_says_so_once() -> None:
@@ -114,7 +114,7 @@ def test_a_job_that_is_preempted_says_so_once() -> None:
     low.wait(1)
     script.run(high)
     low.wait(5)
-    story = [turn_text(turn) for _, turn in script.gang("low").telling.story]
+    story = [turn_text(turn) for _, turn in script.gang("low").reason_state.story]
     assert sum("preempted by" in text for text in story) == 1, story
     assert not any("forgotten" in text or "its job is suspended" in text for text in story), story
 
@@ -124,5 +124,5 @@ def test_a_job_that_somebody_else_suspends_says_that() -> None:
     train = Controlled(script, job(2))
     train.run()
     train.show(suspended=True)
-    story = [turn_text(turn) for _, turn in script.gang("job").telling.story]
+    story = [turn_text(turn) for _, turn in script.gang("job").reason_state.story]
     assert sum("its job is suspended" in text for text in story) == 1, story

@@ -38,7 +38,7 @@ from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.workload.members import Member, MemberState, Step
-from extender.core.workload.names import Astray
+from extender.core.workload.names import MovedPods
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
@@ -61,7 +61,7 @@ class Lifecycle:
     _room: Room
     _outbox: Outbox
     _claims: Claims
-    _astray: Astray
+    _moved_pods: MovedPods
     _timers: Timers
     _durations: Durations
     _kube_queue: KubeQueue
@@ -129,7 +129,7 @@ class Lifecycle:
     def recover(self, workload: Workload, now: float) -> None:
         """Recover from the stamps of its members after a restart: it has started as a whole, or its start broke off."""
         self._jobs.adopt(workload, now)
-        recover_release(self._process, self._store.pods, self._astray, workload, now)
+        recover_release(self._process, self._store.pods, self._moved_pods, workload, now)
         for pod in sorted((one.pod for one in workload.members if one.pod.terminal), key=lambda pod: -pod.created):
             if pod.node:  # the pods that are left show what ended before
                 claim = Claim(pod.node, pod.requests, ClaimState.BOUND, workload.key)
@@ -202,7 +202,11 @@ class Lifecycle:
     def _set_timer(self, workload: Workload, now: float) -> None:
         """Set the timer of the workload to the first of its deadlines."""
         members, release = workload.members, workload.release
-        at = [workload.telling.when(self._limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
+        at = [
+            workload.reason_state.report_due(self._limits.report_s),
+            workload.retries.next_end(),
+            workload.sweep_at or inf,
+        ]
         at += workload.job.deadlines(self._limits.node_loss_s, now) if workload.job is not None else ()
         at += self._coming.deadlines(workload, now)
         if members.placed:
@@ -227,7 +231,7 @@ class Lifecycle:
 
     def _is_shared(self, workload: Workload) -> bool:
         """Whether members have another scheduler. Muster does not evict what another scheduler has bound."""
-        return not self._ours.issuperset(workload.members.said.schedulers)
+        return not self._ours.issuperset(workload.members.declared.schedulers)
 
     def _lapse(self, workload: Workload) -> None:
         """End the start of a gang without bound members, unless its finished members complete it."""
@@ -248,7 +252,7 @@ class Lifecycle:
         members, slots = workload.members, workload.members.slots
         self._note_missing(workload, now)
         if not slots.lacking:
-            workload.telling.explain_surplus(None)
+            workload.reason_state.explain_surplus(None)
         if not (members.live or slots.templates):
             self._say_over(workload, now)
         elif workload.has_bound_quorum:
@@ -295,7 +299,7 @@ class Lifecycle:
             return  # without a known quorum no member is evicted for lacking one
         count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
-            if was_whole(self._store.pods, self._astray, workload, release.name):
+            if was_whole(self._store.pods, self._moved_pods, workload, release.name):
                 return self._complete(workload, now)  # by the quorum of its beginning, as after a restart
             self._reporter.reached(workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
@@ -333,7 +337,7 @@ class Lifecycle:
     def _evict(self, workload: Workload, why: str, now: float) -> None:
         """Evict the bound members. If others are being bound, that waits for the same time again."""
         if not workload.releasing:
-            workload.telling.note(now, f"evicting the bound members: {why}")
+            workload.reason_state.note(now, f"evicting the bound members: {why}")
             self._revocations.evict_bound(workload, why)
 
     def _say_over(self, workload: Workload, now: float) -> None:
@@ -430,7 +434,7 @@ class Recovery:
             # It started before the restart, which was reported then.
             workload.begin(None)
             if workload.group is None or not workload.group.starting:
-                workload.telling.reported(now)
+                workload.reason_state.reported(now)
 
     def all(self, now: float) -> Steps[None]:
         """Recover every workload."""

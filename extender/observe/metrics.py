@@ -265,7 +265,7 @@ def gauges(
 
 def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float) -> Iterator[Metric]:
     """Yield the state of the gangs and of the process. ``now``: seconds since the epoch, like creation times."""
-    tally = Tally(code_of(gang.telling.cause) for gang in state.workloads.values())
+    tally = Tally(code_of(gang.reason_state.cause) for gang in state.workloads.values())
     yield gauges("gangs", "Gangs by the code of their current reason.", "state", dict(sorted(tally.items())))
     yield gauge(
         "oldest_waiting_gang_seconds",
@@ -461,7 +461,7 @@ def device_gauges(state: State) -> Iterator[Metric]:
         "as long as they stay, nobody else gets these devices.",
         sum(one.allocation is not None and not one.reserved_for for one in devices.claims.values()),
     )
-    claiming = Tally(code_of(gang.telling.cause) for gang in state.workloads.values() if _claims_devices(gang))
+    claiming = Tally(code_of(gang.reason_state.cause) for gang in state.workloads.values() if _claims_devices(gang))
     yield gauges(
         "device_gangs",
         "Gangs whose pods claim devices, by the code of their current reason.",

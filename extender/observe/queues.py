@@ -85,7 +85,7 @@ def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
 def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[WaitingView]:
     for key in [*pending][:SHOWN]:
         if (workload := core.state.workloads.get(key)) is not None:
-            told = workload.telling
+            told = workload.reason_state
             since = round(now - told.since, 3) if told.since else 0.0
             reason = reason_of(told.cause)
             yield WaitingView(

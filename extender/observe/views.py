@@ -17,13 +17,13 @@ from policies.words import natural
 
 def view(state: State, gang: Workload, now: float) -> GangView:
     """The gang as of ``now``."""
-    telling, reason = gang.telling, reason_of(gang.telling.cause)
+    reasons, reason = gang.reason_state, reason_of(gang.reason_state.cause)
     return GangView(
         namespace=gang.key.namespace,
         name=gang.key.name,
         state=reason.code,
         message=full(reason.message, gang.key.namespace),
-        for_s=round(now - telling.since, 3) if telling.since else 0.0,
+        for_s=round(now - reasons.since, 3) if reasons.since else 0.0,
         min_member=gang.min_member,
         members=len(gang.members.live),
         bound=len(gang.members.bound),
@@ -31,7 +31,7 @@ def view(state: State, gang: Workload, now: float) -> GangView:
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
-        story=[(round(now - at, 3), full(turn_text(turn), gang.key.namespace)) for at, turn in telling.story],
+        story=[(round(now - at, 3), full(turn_text(turn), gang.key.namespace)) for at, turn in reasons.story],
         status=gang.status.value,
         status_for_s=round(now - gang.status.since, 3),
         statuses=[(round(now - at, 3), status) for at, status in gang.status.steps],

@@ -125,7 +125,7 @@ class Moment:
     def of(cls, core: Engine, now: float) -> Moment:
         """Record the facts: copies of four mappings."""
         state, cycle = core.state, core.next_cycle()
-        causes = {key: workload.telling.cause for key, workload in state.workloads.items()}
+        causes = {key: workload.reason_state.cause for key, workload in state.workloads.items()}
         decided = cycle is None or cycle > now + _SOON_S
         devices = state.devices.claims.copy(), state.devices.inventory.version
         return cls(state.claims.all(), state.pending.keys.copy(), causes, *devices, decided)
@@ -278,7 +278,7 @@ class Comparison:
 
     def _is_comparable(self, mine: Workload) -> bool:
         """Whether the workload is not under way, and unchanged since the recorded instant."""
-        if mine.telling.cause != self.at.causes.get(mine.key):
+        if mine.reason_state.cause != self.at.causes.get(mine.key):
             return False
         why = next((why for why, holds in UNDER_WAY.items() if holds(mine)), "")
         if why:
@@ -394,8 +394,8 @@ def _whether_known(workload: Workload | None) -> str:
 
 
 def _waits(waits: bool, workload: Workload) -> str:
-    return f"{'waits' if waits else 'does not wait'} ({code_of(workload.telling.cause)})"
+    return f"{'waits' if waits else 'does not wait'} ({code_of(workload.reason_state.cause)})"
 
 
 def _stands(workload: Workload) -> str:
-    return f"{workload.status.value}, {code_of(workload.telling.cause)}"
+    return f"{workload.status.value}, {code_of(workload.reason_state.cause)}"

@@ -12,7 +12,7 @@ from itertools import count
 from extender.core.engine import Engine
 from extender.core.events import Event, PodSeen
 from extender.core.explain.reasons import reason_of
-from extender.core.workload.names import aside
+from extender.core.workload.names import conflict_key
 from extender.core.workload.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
@@ -189,7 +189,7 @@ def _key(core: Engine, job: Job) -> GroupKey:
     """The core's key of the job. Another workload may have the name of its gang."""
     workload = core.state.workloads.get(job.key)
     record = workload.job if workload is not None else None
-    return job.key if record is not None and record.seen.uid == job.uid else aside(job)
+    return job.key if record is not None and record.seen.uid == job.uid else conflict_key(job)
 
 
 def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:
@@ -197,7 +197,7 @@ def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequen
     wanted = 0 if gang.podsets is None else sum(one.size for one in gang.podsets.podsets)
     members = max(len(gang.live), wanted)
     gone = sum(pod.group_key == gang.key for pod in evicted)
-    reason = reason_of(gang.telling.cause)
+    reason = reason_of(gang.reason_state.cause)
     return Answer(
         str(gang.key),
         members,

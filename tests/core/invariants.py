@@ -149,7 +149,7 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
     demand = workload.current_demand
     if demand is None:
         yield "it waits, and nobody is going to look at it"
-    elif any(name in state.schedulers for name in workload.members.said.schedulers):
+    elif any(name in state.schedulers for name in workload.members.declared.schedulers):
         slots, why = to_be_planned(workload, state.make(Problems))
         lacking = [workload.constrained(pod) for pod in workload.members.unplaced(slots) if not pod.foreign_gates]
         shapes = [shape_of(pod) for pod in lacking]
@@ -240,7 +240,7 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
 
 def _wrong_with_pods(state: State) -> Iterator[str]:
     """The indexes of pods, beside their claims and gangs, agree with a fresh look at all pods."""
-    singles, astray, pods = state.singles, state.astray._pods, state.pods.values()
+    singles, moved_pods, pods = state.singles, state.moved_pods._pods, state.pods.values()
     mounts = [((pod.namespace, claim), pod.uid) for pod in pods for claim in pod.claims]
     owned = [((pod.owner, pod.group_key), pod.uid) for pod in pods if pod.owner and not pod.ended]
     grouped = [(pod, pod.native_group or pod.job_group) for pod in pods if not pod.ended]
@@ -249,7 +249,7 @@ def _wrong_with_pods(state: State) -> Iterator[str]:
     indexes: dict[str, tuple[object, object]] = {
         "mount each volume claim": ({claim: {*uids} for claim, uids in state.volumes.users.items()}, _sets(mounts)),
         "are of each owner and gang": (
-            {(owner, gang): {*uids} for owner, gangs in astray.items() for gang, uids in gangs.items()},
+            {(owner, gang): {*uids} for owner, gangs in moved_pods.items() for gang, uids in gangs.items()},
             _sets(owned),
         ),
         "are of each native group": (

@@ -73,7 +73,7 @@ def come(script: Script, pods: list[Pod]) -> None:
 
 def reason(script: Script, name: str) -> Reason:
     """Why it is where it is, as an operator reads it."""
-    found = reason_of(script.core.state.workloads[key(name)].telling.cause)
+    found = reason_of(script.core.state.workloads[key(name)].reason_state.cause)
     return found._replace(message=full(found.message))
 
 

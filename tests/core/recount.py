@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from extender.core.workload.members import PLACED, Member, MemberState, Said, Tally
+from extender.core.workload.members import PLACED, Member, MemberDeclarations, MemberState, Tally
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
@@ -34,8 +34,8 @@ def differences(workload: Workload) -> Iterator[str]:
             {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
         "odd": (set(members.needs_attention), {pod.uid for pod in pods if _odd(pod)}),
-        "said": (_told(members.said), said),
-        "wanted": (_told(members.wanted), said if len(waiting) == len(pods) else _said(waiting)),
+        "said": (_told(members.declared), said),
+        "wanted": (_told(members.declared_by_waiting), said if len(waiting) == len(pods) else _said(waiting)),
         "used": (
             dict(members.used),
             dict(Counter(queue for member in members if (queue := _used(member.pod)))),
@@ -109,7 +109,7 @@ def _shown(member: Member) -> MemberState | None:
     return MemberState.WAITING if member.state in (MemberState.BOUND, MemberState.DONE) else None
 
 
-def _told(kept: Said) -> list[object]:
+def _told(kept: MemberDeclarations) -> list[object]:
     tallies: tuple[Tally[Any], ...]
     tallies = (
         kept.schedulers,
@@ -123,7 +123,7 @@ def _told(kept: Said) -> list[object]:
         kept.domains,
         kept.runs,
     )
-    return [dict(kept.words), *(set(tally) for tally in tallies)]
+    return [dict(kept.combinations), *(set(tally) for tally in tallies)]
 
 
 def _said(pods: list[Pod]) -> list[object]:

@@ -197,10 +197,10 @@ class Script:
         return self.core.state.workloads[key(name)]
 
     def reason(self, name: str) -> str:
-        return reason_of(self.gang(name).telling.cause).code
+        return reason_of(self.gang(name).reason_state.cause).code
 
     def message(self, name: str) -> str:
-        return full(reason_of(self.gang(name).telling.cause).message, "default")
+        return full(reason_of(self.gang(name).reason_state.cause).message, "default")
 
     def planned(self, pod: Pod) -> str:
         """The node promised to the pod, or nothing."""

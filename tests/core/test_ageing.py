@@ -65,7 +65,7 @@ def test_the_reason_says_by_how_much_and_why() -> None:
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}, ageing=100))
     script.feed(PodsSeen((*waiting("first", 9, 0), *waiting("late", 3, 0))))
     script.advance(1)
-    cause = script.core.state.workloads[key("late")].telling.cause
+    cause = script.core.state.workloads[key("late")].reason_state.cause
     assert Rises("ClusterQueue team", 100, NOW - 3 * DAY_S) in getattr(cause, "beside", ())
     assert (
         "its age counts in ClusterQueue team: 100 of priority a day since 1970-04-08 00:00 UTC"

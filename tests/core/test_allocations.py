@@ -176,7 +176,7 @@ def test_what_may_not_be_taken_back_is_asked_for_again_and_the_history_says_so()
         script.feed(Deallocated(effect, "403 Forbidden"))
     script.advance(40.0)
     told = "ResourceClaim train-0-gpu keeps the devices of a start that failed: 403 Forbidden"
-    assert told in [entry for _, entry in script.gang("train").telling.story]
+    assert told in [entry for _, entry in script.gang("train").reason_state.story]
     assert len(asked(script)) >= count + 2
     script.gone(*train)
     count = len(asked(script))

@@ -12,7 +12,7 @@ from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived
 from extender.core.instants import pause_s
 from extender.core.workload.release import Hold, Holds
-from extender.core.workload.status import Telling
+from extender.core.workload.status import ReasonState
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
@@ -39,7 +39,7 @@ def test_ten_thousand_refusals_of_a_node_end_nothing() -> None:
         script.advance(31)
     member = script.gang("train")
     assert script.planned(pods[0]) == "a-0", "it is tried again, as ever"
-    assert len(member.telling.story) <= 32
+    assert len(member.reason_state.story) <= 32
     assert len(member.retries.nodes) <= 1
     assert timers(script) < 20
 
@@ -70,16 +70,16 @@ def lacking(number: int) -> NoRoom:
 
 
 def test_ten_thousand_reports_of_one_code_end_nothing() -> None:
-    telling, now = Telling(), 0.0
+    state, now = ReasonState(), 0.0
     for number in range(MANY):
-        telling.explain(lacking(number), 0.0)
-        at = telling.when(2.0)
+        state.explain(lacking(number), 0.0)
+        at = state.report_due(2.0)
         assert at is not None
         now = max(now, at)
-        telling.reported(now)
-    assert telling.told.times == MANY
-    telling.explain(lacking(MANY), now)
-    assert telling.when(2.0) == now + 900.0
+        state.reported(now)
+    assert state.last_report.times == MANY
+    state.explain(lacking(MANY), now)
+    assert state.report_due(2.0) == now + 900.0
 
 
 def test_nominations_that_cannot_be_cleared_need_one_timer_for_the_gang() -> None:

@@ -82,8 +82,8 @@ def test_reasons_are_made_in_one_place_and_the_core_hangs_on_none() -> None:
         'if why.code == "NoRoom": pass',
         "if why.code in CODES: pass",
         'if kind in ("NoRoom", "NoQuota"): pass',
-        "if why is not workload.telling.cause: pass",
-        "if workload.telling.cause is found: pass",
+        "if why is not workload.reason_state.cause: pass",
+        "if workload.reason_state.cause is found: pass",
         'if "pinned" in text_of(why): pass',
         "if found.cause.message == text: pass",
         'match code:\n    case "NoRoom": pass',
@@ -97,7 +97,7 @@ def test_a_line_that_hangs_on_a_reason_is_found(line: str) -> None:
     "line",
     [
         "if isinstance(why, NoRoom | NoQuota): pass",
-        "if why is None or why != workload.telling.cause: pass",
+        "if why is None or why != workload.reason_state.cause: pass",
         "self.revoke(workload, text_of(why), now)",
         "if error.code == 404: pass",
     ],
@@ -119,7 +119,7 @@ def test_the_text_of_a_cause_is_made_once_it_is_told(monkeypatch: pytest.MonkeyP
     script = Script(*cluster("a: 2x8"), *busy("a-0 a-1", 8))
     script.see(*(pod for number in range(20) for pod in gang(f"wait-{number}", 2)))
     script.advance(0.5)
-    waiting = [workload.telling.cause for workload in script.core.state.workloads.values()]
+    waiting = [workload.reason_state.cause for workload in script.core.state.workloads.values()]
     assert {type(cause) for cause in waiting} == {causes.NoRoom}
     assert made == [], "nothing is reported yet"
     script.advance(5)

@@ -112,7 +112,7 @@ def test_the_steps_of_a_start_are_not_reported() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind(pods[0])
     script.advance(20)
-    assert reason_of(script.gang("train").telling.cause).code == "Holding"
+    assert reason_of(script.gang("train").reason_state.cause).code == "Holding"
     assert not script.reports
 
 

@@ -72,7 +72,7 @@ def test_nodes_are_asked_for_with_what_the_api_server_adds_to_the_pods() -> None
 
 
 def reason(script: Script, name: str) -> tuple[str, str]:
-    found = reason_of(script.core.state.workloads[key(name)].telling.cause)
+    found = reason_of(script.core.state.workloads[key(name)].reason_state.cause)
     return found.code, full(found.message)
 
 

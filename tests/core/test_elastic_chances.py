@@ -208,7 +208,7 @@ class Chances:
             self.judge()
         assert not self.gangs, [self.script.message(name) for name in self.gangs]
         late = [name for name, one in self.jobs.items() if not one.seen.finished]
-        assert not late, [reason_of(self.script.core.state.workloads[key(name)].telling.cause) for name in late]
+        assert not late, [reason_of(self.script.core.state.workloads[key(name)].reason_state.cause) for name in late]
 
 
 @pytest.mark.parametrize("served", [True, False])

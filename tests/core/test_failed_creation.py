@@ -118,7 +118,7 @@ def test_a_job_whose_pods_come_late_has_the_full_time_while_nobody_else_waits() 
     wait(script, 25, late)
     assert len(late.stops) == stops
     late.run()
-    assert reason_of(script.core.state.workloads[GroupKey("tenant", "late")].telling.cause).code == "Running"
+    assert reason_of(script.core.state.workloads[GroupKey("tenant", "late")].reason_state.cause).code == "Running"
 
 
 def test_all_pods_of_a_job_end_it_for_its_namespace_and_one_of_several_does_not() -> None:
@@ -218,7 +218,7 @@ def test_no_other_job_of_the_namespace_evicts_for_pods_that_may_not_come_either(
     again = [Controlled(evicted.script, of_tenant(f"again{at}", count=1, priority=100 + at)) for at in range(3)]
     evicted.wait(100, first, *again)
     assert evicted.times == 1
-    told = reason_of(evicted.script.core.state.workloads[GroupKey("tenant", "again0")].telling.cause).message
+    told = reason_of(evicted.script.core.state.workloads[GroupKey("tenant", "again0")].reason_state.cause).message
     assert "pods of another job of its namespace" in told
 
 

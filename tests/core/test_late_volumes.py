@@ -114,11 +114,11 @@ def test_a_class_that_no_volume_is_of_is_named() -> None:
 def test_a_claim_that_does_not_wait_keeps_its_reason() -> None:
     pods, claims = with_late_claims(gang("train", 1), storage_class="fast")
     script = scene(*claims, *pods)
-    reason = reason_of(script.gang("train").telling.cause)
+    reason = reason_of(script.gang("train").reason_state.cause)
     assert (reason.code, "Muster sees no StorageClass fast" in reason.message) == ("VolumeNotBound", True)
     script.feed(StorageClassSeen(StorageClass("fast", "disk.example.com")))
     script.advance(0.2)
-    assert "StorageClass fast does not wait for its pod" in reason_of(script.gang("train").telling.cause).message
+    assert "StorageClass fast does not wait for its pod" in reason_of(script.gang("train").reason_state.cause).message
     script.feed(StorageClassSeen(StorageClass("fast", "disk.example.com", waits=True)))
     script.advance(0.2)
     assert script.planned(pods[0])
@@ -279,7 +279,7 @@ def test_a_claim_that_nobody_can_use_is_the_reason(trouble: str) -> None:
     assert trouble in script.message("train")
     script.feed(ClaimGone("default", claims[0].name))
     script.advance(0.2)
-    assert "there is no volume claim" in reason_of(script.gang("train").telling.cause).message
+    assert "there is no volume claim" in reason_of(script.gang("train").reason_state.cause).message
 
 
 def test_single_pods_leave_volumes_that_are_promised() -> None:

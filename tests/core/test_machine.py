@@ -231,9 +231,11 @@ class Cluster(RuleBasedStateMachine):
         for found in world.core.state.workloads.values():
             whole = found.reached(Stage.BOUND) >= (found.min_member or 0)
             assert not found.members.started or whole or found.release.complete, world.stories()
-            assert not found.live or reason_of(found.telling.cause).code not in ("Holding", "Releasing", "Placed"), (
-                world.stories()
-            )
+            assert not found.live or reason_of(found.reason_state.cause).code not in (
+                "Holding",
+                "Releasing",
+                "Placed",
+            ), world.stories()
         assert not world.binds, f"kube-scheduler still waits for {world.binds}\n{world.stories()}"
         known = {pod.uid: pod.node for pod in world.core.state.pods.values()}
         assert known == {pod.uid: pod.node for pod in world.pods.values()}

@@ -160,7 +160,7 @@ def written(script: Cluster) -> list[str]:
 
 def told(script: Cluster) -> list[str]:
     """The texts that an operator reads: reasons, messages to jobs, and the log."""
-    gang = script.core.state.workloads[key("mine")].telling
+    gang = script.core.state.workloads[key("mine")].reason_state
     texts = [text_of(gang.cause), *(turn_text(turn) for _, turn in gang.story)]
     reports = [effect.full for effect in script.effects if isinstance(effect, Report)]
     return [*(full(text, "default") for text in texts), *reports]

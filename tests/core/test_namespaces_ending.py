@@ -28,7 +28,7 @@ def doomed(name: str, count: int = 2, priority: int = 0) -> Job:
 
 
 def reason(script: Script, name: str) -> str:
-    return reason_of(script.core.state.workloads[GroupKey("doomed", name)].telling.cause).code
+    return reason_of(script.core.state.workloads[GroupKey("doomed", name)].reason_state.cause).code
 
 
 def test_waiting_jobs_of_a_namespace_that_is_being_deleted_are_not_started() -> None:
@@ -138,7 +138,7 @@ def test_who_waits_is_told_when_the_namespace_is_gone() -> None:
     script.advance(0.1)
     script.feed(NamespaceGone("doomed"))
     script.advance(0.1)
-    text = reason_of(script.core.state.workloads[GroupKey("doomed", "gang")].telling.cause).message
+    text = reason_of(script.core.state.workloads[GroupKey("doomed", "gang")].reason_state.cause).message
     assert text.startswith("namespace doomed is deleted: ")
 
 

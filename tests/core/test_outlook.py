@@ -54,7 +54,7 @@ def test_asking_changes_nothing() -> None:
         return (
             (one.search_version, one.freed, one.lowest, dict(one.under_way), dict(one.failed)),
             (state.claims.changes, script.core.next_wake(), dict(state.store.dirty), state.outbox.drain()),
-            (high.current_demand, high.flavoring, reason_of(high.telling.cause)),
+            (high.current_demand, high.flavoring, reason_of(high.reason_state.cause)),
         )
 
     before = seen()

@@ -195,7 +195,7 @@ def test_in_a_strict_queue_who_is_first_by_usage_holds_up_the_others() -> None:
     script.feed_synced()
     script.advance(0.5)
     assert planned(script, "ac") == ""
-    assert reason_of(script.core.state.workloads[key("a")].telling.cause).code == "QueueOrder"
+    assert reason_of(script.core.state.workloads[key("a")].reason_state.cause).code == "QueueOrder"
     for pod in large:
         script.gone(script.pods[pod.uid])
     script.advance(0.5)

@@ -61,7 +61,7 @@ def decided(script: Script, *, why: bool) -> dict[str, object]:
         str(one.key): (
             one.placement,
             {pod.uid: pod.node for pod in one.bound},
-            codes.get(code := reason_of(one.telling.cause).code, code) if why else "",
+            codes.get(code := reason_of(one.reason_state.cause).code, code) if why else "",
         )
         for one in script.core.state.workloads.values()
     }

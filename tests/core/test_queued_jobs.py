@@ -174,7 +174,7 @@ def test_a_queue_that_is_drained_stops_its_jobs_and_leaves_gangs_of_pods_alone()
     controlled.delete()
     controlled.show(stopped=True)
     assert used(script, "team") == 16
-    assert reason_of(script.core.state.workloads[key("job")].telling.cause).code == "QueueStopped"
+    assert reason_of(script.core.state.workloads[key("job")].reason_state.cause).code == "QueueStopped"
 
 
 def test_a_job_of_two_podsets_each_of_which_has_a_flavor_says_what_room_they_lack_together() -> None:

@@ -269,7 +269,7 @@ def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -
     later = script.come("later", 1, "second", gpus=2)
     assert script.reason("later") == "NoQuota"
     assert not script.planned(later[0])
-    why = reason_of(script.core.state.workloads[key("later")].telling.cause).message
+    why = reason_of(script.core.state.workloads[key("later")].reason_state.cause).message
     assert why == "ClusterQueue second: what is left of it is kept for those to whom others give way"
     script.leave(*borrower)
     assert script.planned(wants[0])

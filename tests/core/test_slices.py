@@ -97,11 +97,11 @@ def test_one_namespace_leaves_a_pass_to_the_others() -> None:
         step(script)
         slices += 1
     greedy = [gang for key, gang in script.core.state.workloads.items() if key.namespace == "greedy"]
-    looked_at = sum(reason_of(gang.telling.cause).code == "NoRoom" for gang in greedy)
+    looked_at = sum(reason_of(gang.reason_state.cause).code == "NoRoom" for gang in greedy)
     assert looked_at < 20
     assert slices * limits.slice_units < 60_000
     script.advance(5)
-    assert {reason_of(gang.telling.cause).code for gang in greedy} == {"NoRoom"}, "all are looked at in the end"
+    assert {reason_of(gang.reason_state.cause).code for gang in greedy} == {"NoRoom"}, "all are looked at in the end"
 
 
 def half_planned(*facts: Node | Pod, pods: list[Pod]) -> Script:

@@ -203,7 +203,7 @@ def test_a_gate_that_cannot_be_taken_off_takes_the_placement_back() -> None:
     script.feed(Ungated(pods[0].uid, "403 Forbidden"))
     assert script.planned(pods[1]) == ""
     assert any(
-        "could not be ungated: 403 Forbidden" in turn_text(turn) for _, turn in script.gang("train").telling.story
+        "could not be ungated: 403 Forbidden" in turn_text(turn) for _, turn in script.gang("train").reason_state.story
     )
 
 
@@ -397,7 +397,7 @@ def test_a_gang_whose_pinned_nodes_are_gone_is_told_that_only_deleting_its_pods_
         script.change(script.pods[effect.uid], gates=(), selection=Selection(affinity=terms))
     node = script.planned(pods[0])
     script.drop(node)
-    told = reason_of(script.gang("train").telling.cause)
+    told = reason_of(script.gang("train").reason_state.cause)
     assert told.code == "NoRoom"
     assert f"pods {pods[0].name}, {pods[1].name} are pinned to node {node}, which is gone: only deleting them" in str(
         told

@@ -204,11 +204,11 @@ def test_room_is_kept_for_a_single_pod_where_its_volume_is() -> None:
 
 def test_a_claim_that_is_not_there_is_told_from_one_that_is_not_bound() -> None:
     script = Script(*cluster("a: 4x8"), *with_claims(gang("train", 1), "data"))
-    reason = reason_of(script.gang("train").telling.cause)
+    reason = reason_of(script.gang("train").reason_state.cause)
     assert reason.message == "there is no volume claim data, which pod train-0 mounts; create it"
     script.feed(ClaimSeen("default", "data", bound=False))
     script.advance(0.1)
-    reason = reason_of(script.gang("train").telling.cause)
+    reason = reason_of(script.gang("train").reason_state.cause)
     assert reason.message == "volume claim data of pod train-0 has no volume; bind it first"
     script.feed(ClaimSeen("default", "data", bound=True))
     script.advance(0.1)

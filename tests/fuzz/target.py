@@ -193,9 +193,9 @@ class Target:
         validate(state)
         for gang in state.workloads.values():
             assert {member.pod.namespace for member in gang.members} <= {gang.key.namespace}, gang.key
-            message = full(reason_of(gang.telling.cause).message)
-            assert message.isprintable(), reason_of(gang.telling.cause)
-            assert len(message) <= LONGEST_REASON, reason_of(gang.telling.cause)
+            message = full(reason_of(gang.reason_state.cause).message)
+            assert message.isprintable(), reason_of(gang.reason_state.cause)
+            assert len(message) <= LONGEST_REASON, reason_of(gang.reason_state.cause)
         self._check_records()
         for report in self._writer.reports:
             assert report.message.isprintable(), report

@@ -284,7 +284,7 @@ def _reason(world: World, referee: Referee, key: GroupKey, code: str) -> Iterato
     if workload is None:
         yield f"nobody knows the job {key}"
         return
-    reason, said = reason_of(workload.telling.cause), referee.said.get(key, "New")
+    reason, said = reason_of(workload.reason_state.cause), referee.said.get(key, "New")
     if reason.code in _PASSING or not reason.message or (code and reason.code != code):
         yield f"{key} waits for no reason: {reason}"
     if said in _PASSING or (code and said != code):
@@ -439,16 +439,16 @@ def _gang_complaints(
     if (
         not whole
         and not restless
-        and (reason_of(gang.telling.cause).code in _ON_ITS_WAY or not reason_of(gang.telling.cause).message)
+        and (reason_of(gang.reason_state.cause).code in _ON_ITS_WAY or not reason_of(gang.reason_state.cause).message)
     ):
-        yield f"{key} waits for no reason: {reason_of(gang.telling.cause)}\n{told(gang)}"
+        yield f"{key} waits for no reason: {reason_of(gang.reason_state.cause)}\n{told(gang)}"
     if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:
         yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
-    yield from _names_complaints(world, key, reason_of(gang.telling.cause).message)
+    yield from _names_complaints(world, key, reason_of(gang.reason_state.cause).message)
     if restless and plan.steering in (SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE):
         # A pin is permanent: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
-    if reason_of(gang.telling.cause).code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
+    if reason_of(gang.reason_state.cause).code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     if any(use.claim for pod in waiting for use in pod.device_claims):
         return  # pods that share a claim go to one node, and ``seats`` knows of no such level

@@ -199,7 +199,7 @@ def _tree_of(state: State, key: GroupKey) -> str | None:
 
 
 def _reasons(state: State) -> dict[GroupKey, str]:
-    return {key: reason_of(one.telling.cause).code for key, one in state.workloads.items()}
+    return {key: reason_of(one.reason_state.cause).code for key, one in state.workloads.items()}
 
 
 def _claims(state: State) -> dict[str, None]:

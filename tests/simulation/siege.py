@@ -203,5 +203,5 @@ class Siege:
         return (
             ""
             if workload is None
-            else f": {reason_of(workload.telling.cause).code}: {reason_of(workload.telling.cause).message}"
+            else f": {reason_of(workload.reason_state.cause).code}: {reason_of(workload.reason_state.cause).message}"
         )

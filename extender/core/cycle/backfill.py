@@ -260,7 +260,7 @@ class Backfilling:
         """Whether the workload lacks room or quota, and neither a preemption nor its start is under way."""
         demand = workload.current_demand
         return (
-            isinstance(workload.telling.cause, Lacks)
+            isinstance(workload.reason_state.cause, Lacks)
             and demand is not None
             and demand.shape is not None
             and not workload.has_promised_quorum

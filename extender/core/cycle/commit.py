@@ -59,7 +59,7 @@ class Commit:
         """
         seats = list(zip(plan.pods, plan.nodes.values(), strict=True))
         if plan.flavors is not None:
-            workload.flavor(plan.flavors)
+            workload.set_flavors(plan.flavors)
         workload.filling = len(seats) > _AT_ONCE
         if workload.job is not None:
             workload.job.withdraw_start()  # so that a partly committed plan does not start the job

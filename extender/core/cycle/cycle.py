@@ -451,14 +451,14 @@ class Cycle:
 
     def _report(self, workload: Workload, why: Cause, now: float) -> None:
         """Report the cause, unless it is reported already, or the gang has started and grows."""
-        if why != workload.telling.cause and (workload.has_bound_quorum or not workload.has_promised_quorum):
+        if why != workload.reason_state.cause and (workload.has_bound_quorum or not workload.has_promised_quorum):
             self._explain(workload, why, now)
 
     def _explain(self, workload: Workload, why: Cause, now: float) -> None:
         """Report why members wait: all of them, or those beyond the quorum of a gang that runs."""
         why = self._facts.in_full(workload, why)
         if (workload.has_bound_quorum or workload.grows) and not isinstance(why, OtherScheduler):
-            workload.telling.explain_surplus(why)
+            workload.reason_state.explain_surplus(why)
             why = self._facts.running(workload)
         self._reporter.explain(workload, why, now)
 

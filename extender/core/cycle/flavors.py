@@ -19,7 +19,7 @@ from extender.core.queue.demands import Asked, Demands, must_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
-from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape
+from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape
 from extender.core.workload.workload import Workload
 from policies.model import Pod
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
@@ -164,7 +164,7 @@ class QuotaPlans:
         demand: Demand,
         pods: Sequence[Pod],
         shape: Shape,
-        made: Mapping[PartKey, Flavoring],
+        made: Mapping[PodSetKey, Flavoring],
         shortfalls: Shortfalls,
         tried_as: dict[Shape, None],
     ) -> Steps[Plan | Unplaced | Changed]:

@@ -163,7 +163,7 @@ class Queued:
         why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
         if isinstance(why, NoQuota | NoRoom):
             why = with_facts(why, *rises(workload, queue))
-        if why is None or why != workload.telling.cause:
+        if why is None or why != workload.reason_state.cause:
             return False
         if not self._pending.is_parked(workload.key):  # else it was invited, and waits for the same as before
             self._pending.dequeue(workload.key)

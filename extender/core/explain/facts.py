@@ -210,7 +210,7 @@ class Facts:
         if workload.incomplete and not workload.admitted:
             return causes.Running(self.incomplete(workload))
         bound, to_come = workload.reached(Stage.BOUND), uncreated(workload)
-        waiting, surplus = len(workload.members.slots.lacking), workload.telling.surplus
+        waiting, surplus = len(workload.members.slots.lacking), workload.reason_state.surplus
         if not waiting or surplus is None:
             return causes.Running(causes.Bound(bound, to_come))
         led = job is not None and any(map(_is_led, workload.members.unplaced()))
@@ -222,7 +222,7 @@ class Facts:
             workload.reached(Stage.BOUND),
             workload.min_member,
             waiting,
-            workload.telling.surplus if waiting else None,
+            workload.reason_state.surplus if waiting else None,
             max(0, (workload.min_member or 0) - workload.reached(Stage.THERE)),
             self.kept_for_it(workload) if workload.reserved else None,
         )

@@ -86,10 +86,10 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> causes.OtherSchedu
 
     ``on_purpose`` in the cause: the pods may be another scheduler's intentionally, so Muster writes nothing on them.
     """
-    names = sorted(workload.members.said.schedulers)
+    names = sorted(workload.members.declared.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
-    on_purpose = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
+    on_purpose = names != ["default-scheduler"] or set(workload.members.declared.dialects) != {Dialect.ANNOTATION.value}
     return causes.OtherScheduler(tuple(names), schedulers[0], on_purpose)
 
 
@@ -98,18 +98,18 @@ def _contradiction(
 ) -> causes.Contradiction | causes.InvalidPodGroup | None:
     """A contradiction among members without nodes. Running members may differ, because of a rolling update for
     example."""
-    members, wanted = workload.members, workload.members.wanted.of(owner)
+    members, wanted = workload.members, workload.members.declared_by_waiting.of(owner)
     for pod in _odd(workload, owner):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
             return causes.InvalidPodGroup(pod.group.problem, pod.name)
-    if any(name not in schedulers for name in members.said.schedulers):
-        return _disagreement("schedulers", members.said.schedulers)
+    if any(name not in schedulers for name in members.declared.schedulers):
+        return _disagreement("schedulers", members.declared.schedulers)
     if workload.group is None and workload.podsets is None and len(wanted.stated) > 1:
         return _disagreement("minMembers", map(_size, wanted.stated))
     if len(wanted.priorities) > 1:
         return _disagreement("priorities", wanted.priorities)
-    if workload.job is None and wanted.queues and len(members.said.queues) > 1:
-        return _disagreement("queues", (name or None for name in members.said.queues))
+    if workload.job is None and wanted.queues and len(members.declared.queues) > 1:
+        return _disagreement("queues", (name or None for name in members.declared.queues))
     if (why := _other_queue(workload, next(iter(wanted.queues), ""))) is not None:
         return why
     if len(wanted.dialects) > 1:
@@ -148,8 +148,8 @@ def _no_quorum_stated(
         return causes.InvalidPodGroup(workload.group.problem)
     if workload.min_member is not None:
         return None
-    if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
-        return causes.PodGroupMissing(workload.key, Dialect.KOORDINATOR in workload.members.said.dialects)
+    if any(dialect and dialect.has_objects for dialect in workload.members.declared.dialects):
+        return causes.PodGroupMissing(workload.key, Dialect.KOORDINATOR in workload.members.declared.dialects)
     first = workload.members.first
     owner = first.group.owner if first is not None and first.group is not None else ""
     return causes.MinMemberMissing(owner, _in_yunikorns_words(workload))
@@ -270,7 +270,7 @@ def _in_order(workload: Workload) -> str:
 
 
 def _in_yunikorns_words(workload: Workload) -> bool:
-    return Dialect.YUNIKORN in workload.members.said.dialects
+    return Dialect.YUNIKORN in workload.members.declared.dialects
 
 
 def _size(size: int | Minima | None) -> object:

@@ -39,18 +39,18 @@ class Reporter:
     def explain(self, workload: Workload, cause: causes.Cause, now: float, *, noted: bool = False) -> None:
         """Set the workload's current reason. It is reported once it has lasted. ``noted``: whether its story has it
         already."""
-        if workload.telling.explain(cause, now, noted=noted):
+        if workload.reason_state.explain(cause, now, noted=noted):
             self.tell(workload, now)
             self._store.mark_dirty(workload)
 
     def tell(self, workload: Workload, now: float) -> None:
         """Report the reason if it is due."""
-        if now >= workload.telling.when(self._limits.report_s):
+        if now >= workload.reason_state.report_due(self._limits.report_s):
             self.report(workload, now)
 
     def report(self, workload: Workload, now: float) -> None:
         """Report the reason now."""
-        telling, members = workload.telling, workload.members
+        telling, members = workload.reason_state, workload.members
         telling.reported(now)
         # A reason about waiting members is reported on one of them.
         about = (telling.surplus is not None and members.unplaced()) or workload.live
@@ -74,7 +74,7 @@ class Reporter:
     def untold(self, event: Untold, _now: float) -> None:
         """Note that a report was not written, so that it is repeated."""
         if (workload := self._store.workloads.get(event.key)) is not None:
-            workload.telling.untold()
+            workload.reason_state.report_failed()
             self._store.mark_dirty(workload)
 
     def reached(
@@ -97,9 +97,9 @@ def told(workload: Workload) -> str:
         f"workload {workload.key}: minMember {workload.min_member}, {states}, "
         f"status {workload.status.value} by {[step.value for _, step in workload.status.steps]}, "
         f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
-        f"reason {reason_of(workload.telling.cause)}"
+        f"reason {reason_of(workload.reason_state.cause)}"
     )
-    return full("\n".join([head, *(f"  {at:.3f} {turn_text(turn)}" for at, turn in workload.telling.story)]))
+    return full("\n".join([head, *(f"  {at:.3f} {turn_text(turn)}" for at, turn in workload.reason_state.story)]))
 
 
 WITH_TEXT = frozenset((AnswerBind, Evict, Reached, Report, SuspendJob))

@@ -101,8 +101,8 @@ class Allocations:
         for workload in dict.fromkeys(map(self._workload_of, self._devices.users_of(key))):
             if workload is not None:
                 why = f"ResourceClaim {effect.name} keeps the devices of a start that failed: {event.detail}"
-                if all(why != text for _, text in workload.telling.story):
-                    workload.telling.note(now, why)
+                if all(why != text for _, text in workload.reason_state.story):
+                    workload.reason_state.note(now, why)
         self._repeats.put(effect, now)
 
     def wants(self, effect: Deallocate, now: float) -> bool:

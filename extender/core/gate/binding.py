@@ -53,7 +53,7 @@ def patience(workload: Workload, limits: Limits) -> float:
     holds, group = workload.members.holds, workload.group
     if (workload.job is not None and uncreated(workload)) or carrying_out(workload):
         return inf  # its pods are still being created or steered, which has a limit of its own
-    began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
+    began = max(holds.began(), 0.0 if workload.job is None else workload.job.last_pod_at)
     hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
     return max(began + hold_s, workload.storage_deadline)
 
@@ -121,7 +121,7 @@ class Bindings:
             return
         workload, member = found
         workload.members.end_hold(member)
-        workload.telling.note(now, "a held bind request was given up by kube-scheduler")
+        workload.reason_state.note(now, "a held bind request was given up by kube-scheduler")
         if not workload.members.holds:
             # No held request is left whose deadline would revoke the plan, so the plan gets one.
             self._revocations.extend(workload, now)
@@ -169,7 +169,7 @@ class Bindings:
                 self._steering.sweep_later(workload, now)
                 self._room.unassume(workload, member)
             case Outcome.UNKNOWN if member.state is MemberState.BINDING:
-                workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")
+                workload.reason_state.note(now, f"the Binding of {member.uid} may or may not have been written")
                 self._revocations.extend(workload, now)
                 if member.pod.live:
                     workload.members.mark_unknown(member, now + self._limits.plan_s)
@@ -266,7 +266,7 @@ class Bindings:
         release.wait_for(last if len(members.holds) > 1 else None)
         release.begin(members.continued or last, now)
         workload.status.release(now)
-        workload.telling.note(now, f"released with {many(len(members.holds), 'member')}")
+        workload.reason_state.note(now, f"released with {many(len(members.holds), 'member')}")
         self._reporter.reached(workload, Milestone.RELEASED, now, since=since)
         self._reporter.explain(workload, Releasing(), now)
         return self._post_held(workload, complete=len(members.holds) == 1)

@@ -135,7 +135,7 @@ class Refusals:
             and workload.retries.hear(part_of_plugins(member.pod))
             and not workload.has_bound_quorum
         ):
-            self._reporter.explain(workload, self._facts.in_full(workload, workload.telling.cause), now)
+            self._reporter.explain(workload, self._facts.in_full(workload, workload.reason_state.cause), now)
 
     def not_taken_up(self, workload: Workload, now: float) -> None:
         """Handle a plan that kube-scheduler has not taken up in time.

@@ -127,7 +127,7 @@ class Revocations:
             if cause in DEADLINES:
                 self._reporter.report(workload, now)
         elif not noted:
-            workload.telling.note(now, why if cause in _STOPS else f"forgotten: {why}")
+            workload.reason_state.note(now, why if cause in _STOPS else f"forgotten: {why}")
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of a lost member. Its replacement gets it if other members are bound, or may be.
@@ -171,7 +171,7 @@ class Revocations:
             claim = claim._replace(requests=without_devices(claim.requests))
         if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
             self._room.reserve(workload, lost, claim, release.kept_until)
-            workload.telling.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
+            workload.reason_state.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
             self._store.mark_dirty(workload)
 
     def drop_kept(self, workload: Workload) -> None:

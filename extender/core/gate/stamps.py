@@ -20,7 +20,7 @@ from extender.core.instants import instant_of
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.expected import moved_away
 from extender.core.ledger.store import Process
-from extender.core.workload.names import Astray
+from extender.core.workload.names import MovedPods
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
 
@@ -118,7 +118,7 @@ def gang_uid(workload: Workload) -> str:
     if workload.group is not None:
         return workload.group.uid
     first = workload.members.first
-    return workload.members.said.owner or ("" if first is None else first.uid)
+    return workload.members.declared.owner or ("" if first is None else first.uid)
 
 
 def gang_to_stamp(workload: Workload) -> str:
@@ -141,23 +141,25 @@ def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
     return places | indexes if one_series else places
 
 
-def recover_release(process: Process, pods: Mapping[str, Pod], astray: Astray, workload: Workload, now: float) -> None:
+def recover_release(
+    process: Process, pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload, now: float
+) -> None:
     """Read from the stamps which release the workload had, and whether it was complete."""
     name = next((stamp.release for pod in workload.bound if (stamp := pod.stamp) is not None), "")
-    stamps = [stamp for pod in _stamped(pods, astray, workload, name) if (stamp := pod.stamp) is not None]
+    stamps = [stamp for pod in _stamped(pods, moved_pods, workload, name) if (stamp := pod.stamp) is not None]
     began = min((stamp.at for stamp in stamps if stamp.at), default=None)
     at = None if began is None else min(began + process.wall_offset, now)
-    workload.release.recover(name, at, complete=workload.has_bound_quorum or was_whole(pods, astray, workload, name))
+    workload.release.recover(name, at, complete=workload.has_bound_quorum or was_whole(pods, moved_pods, workload, name))
 
 
-def was_whole(pods: Mapping[str, Pod], astray: Astray, workload: Workload, release: str) -> bool:
+def was_whole(pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload, release: str) -> bool:
     """Whether the stamps say that this release was bound completely, whatever is needed now.
 
     A release that broke off has bound fewer slots than its quorum, or fewer of a podset or role than that needs. Stamps
     of an earlier version have no quorum. Such a release is complete unless the member that was to be bound last, whose
     UID is its name, is still there.
     """
-    podsets, stamped = workload.podsets, _stamped(pods, astray, workload, release)
+    podsets, stamped = workload.podsets, _stamped(pods, moved_pods, workload, release)
     stamps = [stamp for pod in stamped if (stamp := pod.stamp) is not None]
     if any(stamp.complete for stamp in stamps):
         return True
@@ -171,10 +173,10 @@ def was_whole(pods: Mapping[str, Pod], astray: Astray, workload: Workload, relea
     return len(slots) >= quorum and not short and all(roles[role] >= least for role, least in workload.minima)
 
 
-def _stamped(pods: Mapping[str, Pod], astray: Astray, workload: Workload, release: str) -> list[Pod]:
+def _stamped(pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload, release: str) -> list[Pod]:
     """Pods that were bound with this release.
 
     Pods of the job that an edit moved to another gang since count as much as members.
     """
-    bound = [*(member.pod for member in workload.members), *moved_away(pods, astray, workload)]
+    bound = [*(member.pod for member in workload.members), *moved_away(pods, moved_pods, workload)]
     return [pod for pod in bound if pod.stamp is not None and pod.stamp.release == release]

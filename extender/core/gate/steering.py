@@ -160,7 +160,7 @@ class Steering:
             return self.shown(workload, member)
         self._room.assume(workload, member, node)
         if not turn:
-            if workload.job is not None and workload.job.leads(pod):
+            if workload.job is not None and workload.job.steers(pod):
                 return workload.members.step(member, Step.LED, "")
             return self.tell(workload, member)
         workload.members.step(member, Step.LATER, "", turn)

@@ -17,7 +17,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.job import JobRecord, JobWrite
-from extender.core.workload.shape import Flavoring, PartKey
+from extender.core.workload.shape import Flavoring, PodSetKey
 from extender.core.workload.workload import Workload
 from policies.model import InVain, LetGo, SlotKey, Victim
 
@@ -45,13 +45,13 @@ class JobActs:
         self._expected.expect(workload, record.planned)
 
     def start_without_nodes(
-        self, workload: Workload, record: JobRecord, made: Mapping[PartKey, Flavoring], until: LetGo, now: float
+        self, workload: Workload, record: JobRecord, made: Mapping[PodSetKey, Flavoring], until: LetGo, now: float
     ) -> None:
         """Start a job with flavors and no plan, so that an autoscaler makes nodes.
 
         ``until``: how long to wait for them.
         """
-        workload.flavor(made)
+        workload.set_flavors(made)
         record.write(JobWrite.START)
         workload.status.start(now)
         self._outbox.append(_started(workload, record, {}, until, self._limits.elastic.within_s))

@@ -23,7 +23,7 @@ from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.additions import carried_over
 from extender.core.workload.members import MemberState
-from extender.core.workload.names import Astray
+from extender.core.workload.names import MovedPods
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GangOwner, GroupJob, GroupKey, GroupRef, Order, Pod, PodGroup, PodSets, SlotKey
 from policies.model.node import ANY_NODE
@@ -47,7 +47,7 @@ class Enqueues:
     _outbox: Outbox
     _creation: Creation
     _failed_creation: FailedCreation
-    _astray: Astray
+    _moved_pods: MovedPods
     _expected: ExpectedPods
     _advising: bool = field(default=False, kw_only=True)
 
@@ -132,7 +132,7 @@ class Enqueues:
         group = workload.group
         if group is None or group.key in self._resting or (podsets := self._podsets(group)) is None:
             return None
-        if (group.job is not None and self._astray.of(group.job.uid, group.key)) or _has_former(workload):
+        if (group.job is not None and self._moved_pods.of(group.job.uid, group.key)) or _has_former(workload):
             return None
         started = workload.release.complete or workload.members.started
         if not group.pending and (started or now >= self._coming.get(workload.key, now)):
@@ -140,7 +140,9 @@ class Enqueues:
                 if workload.members.slots.planned:
                     in_full = not self._failed_creation.on_probation(workload.key.namespace)
                     self._expected.fail_creation(workload, now, in_full=in_full)
-                workload.telling.note(now, "some of its pods have not come in time: those that come are planned then")
+                workload.reason_state.note(
+                    now, "some of its pods have not come in time: those that come are planned then"
+                )
             return None
         return podsets
 

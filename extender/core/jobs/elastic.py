@@ -50,7 +50,7 @@ from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.workload.job import JobRecord
-from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, part_of
+from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape, podset_key
 from extender.core.workload.workload import Workload
 from policies.model import (
     GANG_GATE,
@@ -127,7 +127,7 @@ class Asking:
         return AwaitingNodes(self.queue, self.flavors, len(self.pods), Call.REQUESTED)
 
 
-def asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
+def asked_pods(demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> tuple[AskedPods, ...]:
     """The podsets of a job's demand, as pods that nodes are asked for."""
     found = []
     pods = {pod.series: pod for pod in demand.pods}
@@ -163,16 +163,16 @@ def let_in(store: Store, event: Ungated) -> Pod | None:
     The watch may show that late. Until then the pod must not be ungated once more, with a pin to the nodes of its plan.
     """
     found = None if event.detail else store.member(event.uid)
-    if found is None or found[0].job is None or event.uid not in found[0].job.shown:
+    if found is None or found[0].job is None or event.uid not in found[0].job.exposed_pods:
         return None
     pod = found[1].pod
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
 
 
-def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
+def unseen(pods: Sequence[Pod], made: Mapping[PodSetKey, Flavoring], elastic: frozenset[str]) -> str:
     """Why an autoscaler would not see all of these pods that need nodes; empty if it would."""
     first = _first_wave(pods)
-    later = dict.fromkeys(part_of(pod, of_job=True) for pod in pods if pod.wave > first)
+    later = dict.fromkeys(podset_key(pod, of_job=True) for pod in pods if pod.wave > first)
     needy = any(not elastic.isdisjoint(made[part].flavors.values()) for part in later if part in made)
     return _IN_WAVES if needy else ""
 
@@ -189,7 +189,7 @@ def _first_wave(pods: Iterable[Pod]) -> int:
 
 def lacking(
     pods: Iterable[Pod],
-    made: Mapping[PartKey, Flavoring],
+    made: Mapping[PodSetKey, Flavoring],
     flavors: Mapping[str, ResourceFlavor],
     *,
     of_job: bool,
@@ -200,7 +200,7 @@ def lacking(
     ``to_come``: they get what their flavors bring when they are created.
     """
     for pod in pods:
-        if (given := made.get(part_of(pod, of_job=of_job))) is None:
+        if (given := made.get(podset_key(pod, of_job=of_job))) is None:
             continue
         labels, more = (given.labels, given.tolerations) if to_come else ((), ())
         for name in dict.fromkeys(given.flavors.values()):
@@ -310,7 +310,7 @@ class Elastic:
         """Whether this pod is to be tried without a plan, so that an autoscaler sees it."""
         asking, workload = self._asking.get(key), self._store.workloads.get(key)
         record = None if workload is None else workload.job
-        return (asking is not None and uid in asking.shown) or (record is not None and uid in record.shown)
+        return (asking is not None and uid in asking.shown) or (record is not None and uid in record.exposed_pods)
 
     def pending(self, workload: Workload, shape: Shape) -> AwaitingNodes | None:
         """The cause of a workload that asks for nodes; None if it asks for none. A changed shape has to ask again."""
@@ -421,7 +421,7 @@ class Elastic:
         # The answer to its start may be late although the start was written. Until then its quota stays reserved.
         ends = 0.0 if lets_go else until
         asking = self._asking[key] = Asking(attempt, demand.pods, shape, queue, names, ends, ask)
-        workload.telling.note(now, f"asks for nodes, attempt {attempt}")
+        workload.reason_state.note(now, f"asks for nodes, attempt {attempt}")
         if workload.job is None:
             self._show(workload, asking)
         elif lets_go:
@@ -434,7 +434,7 @@ class Elastic:
         shown = let_go(self._outbox, workload, pods, asking.shown)
         self._asking[workload.key] = replace(asking, shown=shown)
 
-    def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
+    def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> str:
         """The reason why the workload may not ask; empty if it may."""
         flavors = self._quotas.queues.picture.flavors
         if workload.job is None:
@@ -474,7 +474,7 @@ class Elastic:
         what = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
         if (workload := self._store.workloads.get(key)) is not None:
             why = NoRoom(what)
-            workload.telling.note(now, text_of(why))
+            workload.reason_state.note(now, text_of(why))
             self._reporter.explain(workload, why, now)
 
     def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> AskedInVain:
@@ -602,11 +602,11 @@ class Unplanned:
             return text_of(Held())
         if (ending := self._namespaces.ending(workload.key.namespace)) is not None:
             return text_of(ending)
-        if not record.coming_until:
+        if not record.next_pod_deadline:
             end = min(said.until + self._process.wall_offset, now + self._limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
         unlike = self._unlike(workload, record, said)
-        if now < record.coming_until and not unlike:
+        if now < record.next_pod_deadline and not unlike:
             self._show(workload, record)
             return ""
         detail = unlike or self._late(workload, record)
@@ -619,7 +619,7 @@ class Unplanned:
         The watch may show a pod of an earlier start late, which does not count.
         """
         began = said.until - self._limits.elastic.within_s - 1.0
-        pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.shown)
+        pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.exposed_pods)
         flavors = self._quotas.queues.picture.flavors
         why = lacking(pods, workload.flavoring, flavors, of_job=True, to_come=False)
         return (
@@ -638,7 +638,7 @@ class Unplanned:
         """Ungate the pods as soon as enough exist to start: no nodes should be made for only some of them."""
         if self._there(workload) < (workload.min_member or 0):
             return
-        record.show(let_go(self._outbox, workload, workload.live, record.shown))
+        record.expose(let_go(self._outbox, workload, workload.live, record.exposed_pods))
 
     @staticmethod
     def _there(workload: Workload) -> int:

@@ -37,7 +37,7 @@ from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.additions import TRIED, Additions, Source
 from extender.core.workload.job import JobRecord, JobWrite
-from extender.core.workload.names import Names, aside, is_over, strangers, taken_by
+from extender.core.workload.names import Names, conflict_key, foreign_pods, is_over, name_conflict
 from extender.core.workload.shape import Flavoring
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Job, Pod, PodSet, PodSets
@@ -60,7 +60,7 @@ class JobNaming:
 
     def contested(self, key: GroupKey) -> bool:
         """Whether several jobs name that gang."""
-        return len(self._names.wanted_by(key)) > 1
+        return len(self._names.jobs_of(key)) > 1
 
     def seen(self, job: Job, now: float) -> None:
         """Handle a job that the watch shows. One that Muster does not manage is forgotten."""
@@ -69,9 +69,9 @@ class JobNaming:
             job = replace(job, let_go=None)
         if not job.managed:
             return self.gone(job.key, job.uid, now, left_alone=True)
-        if (former := self._names.former(job)) is not None:
+        if (former := self._names.predecessor(job)) is not None:
             self.gone(former.key, former.uid, now)
-        self._names.put(job)
+        self._names.add(job)
         if (holder := self._store.workloads.get(job.key)) and holder.job and holder.job.seen.uid == job.uid:
             self._follow(job.key, job, None)
         self.share(job.key, now)
@@ -81,9 +81,9 @@ class JobNaming:
 
         ``left_alone``: the job still exists, but Muster does not manage it.
         """
-        if (job := self._names.drop(key, uid)) is not None:
+        if (job := self._names.remove(key, uid)) is not None:
             self._part(key, uid, now, "" if left_alone else job.queue)
-            self._part(aside(job), uid, now)
+            self._part(conflict_key(job), uid, now)
             self.share(key, now)
 
     def share(self, key: GroupKey, now: float) -> None:
@@ -92,29 +92,29 @@ class JobNaming:
         The others wait under their own keys.
         """
         names, workload = self._names, self._store.workloads.get(key)
-        if not (jobs := names.wanted_by(key)):
+        if not (jobs := names.jobs_of(key)):
             return
         record = workload.job if workload is not None else None
         bound = record is not None and (record.writing is not None or record.plan is not None)
         first = record.seen if record is not None and bound else names.first(key)
-        pods = 0 if bound else strangers(workload, first)
+        pods = 0 if bound else foreign_pods(workload, first)
         for job in list(jobs):
             if job.uid == first.uid and not pods:
-                self._part(aside(job), job.uid, now)
+                self._part(conflict_key(job), job.uid, now)
                 self._follow(key, job, None)
             elif len(jobs) > 1 or pods:
                 self._part(key, job.uid, now)
                 if is_over(job):
-                    self._part(aside(job), job.uid, now)
+                    self._part(conflict_key(job), job.uid, now)
                 else:
-                    beside = replace(job, podsets=PodSets(aside(job), ()))
-                    self._follow(beside.key, beside, taken_by(job, first, pods))
+                    beside = replace(job, podsets=PodSets(conflict_key(job), ()))
+                    self._follow(beside.key, beside, name_conflict(job, first, pods))
 
     def _follow(self, key: GroupKey, job: Job, taken: NameTaken | None) -> None:
         """Attach the job to the workload of that key. ``taken``: why it has to wait for the name of its gang."""
         workload = self._store.workloads.get(key) or self._store.add(key)
         known = workload.job
-        if known is not None and known.seen == job and known.taken == taken:
+        if known is not None and known.seen == job and known.name_conflict == taken:
             return
         self._preemptions.note_edit(job.eviction if known is None else known.seen.eviction, job.eviction)
         if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
@@ -132,7 +132,7 @@ class JobNaming:
         if workload is None or workload.job is None or workload.job.seen.uid != uid:
             return
         self._expected.expect(workload, None)
-        workload.telling.note(now, "its job is gone")
+        workload.reason_state.note(now, "its job is gone")
         workload.follow_job(None, left_in=queue)
         self._creation.forget(key)
         self._failed_creation.forget(key)
@@ -206,7 +206,7 @@ class Jobs:
             return
         what, started = record.writing.value, record.writing is JobWrite.START
         record.fail(event.detail, now + pause_s(record.failures + 1, 1.0, self._limits.retry_max_s))
-        workload.telling.note(now, f"could not {what} its job: {event.detail}")
+        workload.reason_state.note(now, f"could not {what} its job: {event.detail}")
         if (
             record.seen.suspended
             and (hindered := hindrance(self._claims, self._namespaces, workload, record)) is not None
@@ -225,7 +225,7 @@ class Jobs:
             self._creation.came(now)
             if not (lacking := uncreated(workload)):
                 self._expected.cure_creation(workload)
-            if workload.job.come(now, lacking) and workload.job.plan is not None:
+            if workload.job.record_pod(now, lacking) and workload.job.plan is not None:
                 self._expected.await_pods(workload.job, now)
 
     def created(self, workload: Workload, pod: Pod) -> None:
@@ -382,7 +382,7 @@ class Jobs:
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
         job, why = record.seen, hindrance(self._claims, self._namespaces, workload, record)
         self._room.unreserve_all(workload)  # no pod is replaced
-        if strangers(workload, job):
+        if foreign_pods(workload, job):
             self.naming.share(workload.key, now)
             return
         if why is not None:
@@ -391,7 +391,7 @@ class Jobs:
             if job.stopped:
                 self._acts.clean(record)
             return
-        stopping = isinstance(workload.telling.cause, Stopping)
+        stopping = isinstance(workload.reason_state.cause, Stopping)
         if record.stopped_for and stopping and now < workload.retries.not_before:
             why_not_yet = Rests(record.stopped_for)
             rests = Refused(why_not_yet) if workload.retries.resting else Forgotten(why_not_yet)
@@ -431,7 +431,7 @@ class Jobs:
             return ""
         if workload.release.complete or not uncreated(workload):
             record.expect(0.0)
-        elif not record.coming_until:
+        elif not record.next_pod_deadline:
             self._expected.await_pods(record, now)
         return record.stop or self.upkeep.failure(workload, record, now)
 
@@ -443,8 +443,8 @@ class Jobs:
         """
         members, own = workload.members, record.seen.uid
         record.ran |= workload.release.complete
-        if own in members.said.owners:
-            record.go_on()
+        if own in members.declared.owners:
+            record.reopen()
         elif record.ran:
             ended = [one.pod for one in members if one.pod.phase == "Succeeded" and one.pod.owner == own]
             done = {pod.identity for pod in ended} | members.slots.done

@@ -24,8 +24,8 @@ def hindrance(
         return Stopping(PodsLeft(len(left), _silent(claims, left)))
     if (why := namespaces.ending(workload.key.namespace)) is not None:
         return why
-    if record.taken is not None:
-        return record.taken
+    if record.name_conflict is not None:
+        return record.name_conflict
     if job.held:
         return Held()
     return InvalidJob(job.problem) if job.problem else None

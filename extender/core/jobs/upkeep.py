@@ -196,8 +196,8 @@ class Upkeep:
         """Why pods of the job were not created in time; empty if none is late."""
         refused = record.seen.no_pods and not workload.members.live
         if refused:
-            record.hurry(now + PROBATION_S)  # its controller has tried already
-        lacking, until = uncreated(workload), record.coming_until
+            record.bring_deadline_forward(now + PROBATION_S)  # its controller has tried already
+        lacking, until = uncreated(workload), record.next_pod_deadline
         if not lacking or workload.release.complete or not 0.0 < until <= now:
             return ""
         if until < now - STOOD_STILL_S:
@@ -226,7 +226,7 @@ class Upkeep:
 
 def misled(workload: Workload, job: Job) -> bool:
     """Whether all of its pods wait, and were made for a plan of Muster that is lost: with its nodes and minMember."""
-    return job.marked and job.uid in workload.members.said.owners and not _runs(workload, job)
+    return job.marked and job.uid in workload.members.declared.owners and not _runs(workload, job)
 
 
 def _runs(workload: Workload, job: Job) -> bool:

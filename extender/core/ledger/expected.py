@@ -20,7 +20,7 @@ from extender.core.ledger.volumes import Volumes, anywhere
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions, applied
 from extender.core.workload.job import JobRecord
-from extender.core.workload.names import Astray
+from extender.core.workload.names import MovedPods
 from extender.core.workload.workload import Workload
 from policies.model import Pod, PodSets, SlotKey
 
@@ -41,7 +41,7 @@ class ExpectedPods:
     _failed_creation: FailedCreation
     _trials: Trials
     _additions: Additions
-    _astray: Astray
+    _moved_pods: MovedPods
     _pending: Pending
 
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
@@ -90,7 +90,7 @@ class ExpectedPods:
                 done = done.union(self._closed(workload, record))
         for slot in [slot for slot in slots.planned if slot in done]:
             self._room.assume_slot(workload, slot, "")
-        if slots.finish(done):
+        if slots.set_done(done):
             self._pending.wake(Own(workload.key, anew=True))
 
     def _closed(self, workload: Workload, record: JobRecord) -> list[SlotKey]:
@@ -150,7 +150,7 @@ class ExpectedPods:
     def _left(self, workload: Workload, record: JobRecord) -> dict[SlotKey, None]:
         """The slots of pods that a user has moved to another gang."""
         left: dict[SlotKey, None] = {}
-        for pod in moved_away(self._store.pods, self._astray, workload):
+        for pod in moved_away(self._store.pods, self._moved_pods, workload):
             left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
         return left
 
@@ -191,7 +191,7 @@ class ExpectedPods:
             name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
             live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
             for member in [one for one in live if one.pod.identity not in slots.templates]:
-                if (index := slots.vacant(name, None, {})) is None:
+                if (index := slots.vacant_slot(name, None, {})) is None:
                     break
                 slot = podset.slot(index)
                 self._room.assume_slot(workload, slot, "")
@@ -210,11 +210,11 @@ def _order_by_planned_node(workload: Workload) -> list[Pod]:
     return _wanted_first(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
 
 
-def moved_away(pods: Mapping[str, Pod], astray: Astray, workload: Workload) -> list[Pod]:
+def moved_away(pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload) -> list[Pod]:
     """The pods of the workload's job that a user has moved to another gang, or to none."""
     if workload.job is None:
         return []
-    return [pods[uid] for uid in astray.of(workload.job.seen.uid, workload.key)]
+    return [pods[uid] for uid in moved_pods.of(workload.job.seen.uid, workload.key)]
 
 
 def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:

@@ -22,14 +22,14 @@ from extender.core.ledger.store import Namespaces
 from extender.core.limits import Limits
 from extender.core.workload.shape import (
     Flavoring,
-    PartKey,
+    PodSetKey,
+    flavors_of_node,
     has_labels,
     of_gang,
     of_job,
     offered,
-    part_of,
+    podset_key,
     suit,
-    told_by,
 )
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GroupKey, Pod, Requests
@@ -68,12 +68,12 @@ class QuotaCounting:
         picture, total = self._queues.picture, Counter[FlavorResource]()
         for pod, name in seats:
             if (node := self._claims.nodes.get(name)) is not None:
-                flavors = told_by(node, picture.queues[queue], picture.flavors)
+                flavors = flavors_of_node(node, picture.queues[queue], picture.flavors)
                 total.update(_amounts_of(pod.requests, flavors, pod.by_class))
         return total
 
     def _flavors(
-        self, workload: Workload, part: PartKey, claim: Claim, queue: str, former: Use | None
+        self, workload: Workload, part: PodSetKey, claim: Claim, queue: str, former: Use | None
     ) -> Mapping[str, str]:
         """The flavor of each resource of a claim.
 
@@ -92,9 +92,9 @@ class QuotaCounting:
             return told or (former.flavors if former is not None else {})
         suiting = {one: name for one, name in told.items() if has_labels(node, picture.flavors.get(name))}
         # A node may lack its labels for a while only: then the flavors of the start count, so no quota is given back.
-        return {**told, **told_by(node, picture.queues[queue], picture.flavors), **suiting}
+        return {**told, **flavors_of_node(node, picture.queues[queue], picture.flavors), **suiting}
 
-    def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PartKey:
+    def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PodSetKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
         if job is None:
             return stated(claim.requests)
@@ -245,7 +245,7 @@ class Use:
     """
 
     queue: str
-    part: PartKey
+    part: PodSetKey
     flavors: Mapping[str, str]
     usage: Usage
     unseen: bool = False
@@ -669,9 +669,9 @@ class Quotas:
         if workload.job is not None and (said := workload.job.seen.flavors):
             known, queue = self.queues.picture.flavors, self.queue_of(workload.key)
             had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in said.items()}
-            workload.flavor({name: of_job(known, chosen) for name, chosen in had.items()})
+            workload.set_flavors({name: of_job(known, chosen) for name, chosen in had.items()})
 
-    def as_bound(self, workload: Workload) -> dict[PartKey, Flavoring]:
+    def as_bound(self, workload: Workload) -> dict[PodSetKey, Flavoring]:
         """The flavors for members without a node of a partly bound gang, by podset.
 
         A member gets those of a bound pod with equal requests: the first that match its node selector, since roles may
@@ -682,7 +682,7 @@ class Quotas:
             return {}
         told = self._flavors_of_bound(workload)
         slots, known = workload.members.slots, self.queues.picture.flavors
-        lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.pod_for, slots.lacking)}
+        lacking = {podset_key(pod, of_job=False): pod for pod in map(workload.members.pod_for, slots.lacking)}
         found = {
             part: next((one for one in told.get(stated(pod.requests), ()) if suit(known, one, pod.selection)), None)
             for part, pod in lacking.items()
@@ -700,9 +700,9 @@ class Quotas:
             if use is not None and (counted := _counted(use)) and counted not in told.get(use.part, [counted])
         ]
 
-    def _flavors_of_bound(self, workload: Workload) -> dict[PartKey, list[Mapping[str, str]]]:
+    def _flavors_of_bound(self, workload: Workload) -> dict[PodSetKey, list[Mapping[str, str]]]:
         uses = self.uses.of(workload.key)
-        told: dict[PartKey, list[Mapping[str, str]]] = {}
+        told: dict[PodSetKey, list[Mapping[str, str]]] = {}
         for pod in sorted(workload.bound, key=attrgetter("rank")):
             if (use := uses.get(pod.uid)) is not None and (counted := _counted(use)):
                 some = told.setdefault(use.part, [])
@@ -866,9 +866,9 @@ class Quotas:
 
 def _is_leaving(workload: Workload) -> bool:
     """Whether the last pods of the workload terminate, or the PodGroup that may have named its queue is gone."""
-    said = workload.members.said
+    said = workload.members.declared
     grouped = any(dialect is not None and dialect.has_objects for dialect in said.dialects)
-    return not said.words or (workload.group is None and grouped)
+    return not said.combinations or (workload.group is None and grouped)
 
 
 def _is_volcanos(workload: Workload) -> bool:

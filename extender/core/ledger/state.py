@@ -31,7 +31,7 @@ from extender.core.ledger.store import Counts, Namespaces, Outbox, Process, Stor
 from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions
-from extender.core.workload.names import Astray
+from extender.core.workload.names import MovedPods
 from extender.core.workload.release import BindCalls
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod
@@ -57,7 +57,7 @@ class Consequences:
     _blocked_singles: BlockedSinglePods
     _refusing: Refusing
     _binds: BindCalls
-    _astray: Astray
+    _moved_pods: MovedPods
 
     def __post_init__(self) -> None:
         self._store.on_put = (
@@ -118,7 +118,7 @@ class Consequences:
 
     def find_strays(self, pod: Pod, old: Pod | None) -> None:
         """Settle the gangs that the pod has left or joined by a label that is not its job's."""
-        self._store.mark_keys_dirty(self._astray.see(pod, old))
+        self._store.mark_keys_dirty(self._moved_pods.record(pod, old))
 
     def count_native(self, pod: Pod, _: Pod | None) -> None:
         """Count the pod in its native group, on its node."""
@@ -199,7 +199,7 @@ class Consequences:
 
     def forget_stray(self, pod: Pod) -> None:
         """Settle the gang that the pod was moved out of."""
-        self._store.mark_keys_dirty(self._astray.drop(pod))
+        self._store.mark_keys_dirty(self._moved_pods.remove(pod))
 
     def free_room(self, pod: Pod) -> None:
         """Free the pod's room."""
@@ -291,7 +291,7 @@ class State:
         self.preemptions = Preemptions(claims)
         self.backfills = self.make(Backfills)
         self.creation, self.failed_creation = Creation(), FailedCreation()
-        self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()
+        self.trials, self.additions, self.moved_pods = Trials(enabled=self.limits.trials), Additions(), MovedPods()
         self.starting, self.timers = Starting(), Timers()
         self.singles, self.blocked_singles = WaitingSingles(), BlockedSinglePods()
         self.kube_queue, self.refusing, self.changes = KubeQueue(), Refusing(), Changes()

@@ -136,8 +136,8 @@ class Candidates:
             return "is being started or stopped"
         if workload.key in preemptions.under_way or workload.key in preemptions.leaving:
             return "has to do with another eviction"
-        unstamped = "" in members.said.releases and any(pod.stamp is None for pod in workload.bound)
-        if unstamped or not all(name in self._schedulers for name in members.said.schedulers):
+        unstamped = "" in members.declared.releases and any(pod.stamp is None for pod in workload.bound)
+        if unstamped or not all(name in self._schedulers for name in members.declared.schedulers):
             return "was not started by Muster"
         return "" if job is None or _stops(workload) else "has a job that cannot be suspended now"
 
@@ -279,7 +279,7 @@ def _stops(workload: Workload) -> bool:
 
 def named(workload: Workload) -> Victim:
     """The workload as a reservation names it."""
-    return Victim(workload.key, "", tuple(sorted(filter(None, workload.members.said.releases))))
+    return Victim(workload.key, "", tuple(sorted(filter(None, workload.members.declared.releases))))
 
 
 def named_alone(pod: Pod) -> Victim:

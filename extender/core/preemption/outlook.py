@@ -54,7 +54,7 @@ class Foresight:
             told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
             return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
         demand = workload.current_demand
-        if not isinstance(workload.telling.cause, Lacks) or demand is None or demand.shape is None:
+        if not isinstance(workload.reason_state.cause, Lacks) or demand is None or demand.shape is None:
             return None
         if why := may_not_preempt(workload, demand):
             return Outlook(f"nobody would give way to it: {why}")

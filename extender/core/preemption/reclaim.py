@@ -16,7 +16,7 @@ from extender.core.limits import Limits
 from extender.core.preemption.candidates import gang_of
 from extender.core.queue.demands import Asked, Demands, in_whole_slices
 from extender.core.queue.line import requested
-from extender.core.workload.shape import Demand, Shape, told_by
+from extender.core.workload.shape import Demand, Shape, flavors_of_node
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
@@ -239,6 +239,6 @@ def told_by_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterable
     queue, picture, usage = quotas.queue_of(key), quotas.queues.picture, Counter[FlavorResource]()
     for name, requests in rooms if queue is not None else ():
         if queue is not None and (node := claims.nodes.get(name)) is not None:
-            flavors = told_by(node, queue, picture.flavors)
+            flavors = flavors_of_node(node, queue, picture.flavors)
             usage.update({(flavors[one], one): amount for one, amount in requests if one in flavors})
     return usage

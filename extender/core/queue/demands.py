@@ -23,7 +23,7 @@ from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.limits import Limits
-from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, is_hidden, of_gang, of_job, part_of
+from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape, is_hidden, of_gang, of_job, podset_key
 from extender.core.workload.slots import lacking_roles
 from extender.core.workload.workload import Workload
 from policies.model import UNCONSTRAINED, Pod, Selection, SlotKey
@@ -109,7 +109,7 @@ class _Part:
     """Pods that get their flavors together."""
 
     name: str
-    part: PartKey
+    part: PodSetKey
     selection: Selection
     group: str
 
@@ -122,11 +122,11 @@ class Asked:
         self._queue = queue
         self._flavors = picture.flavors
         self._of: dict[object, _Part] = {}
-        by_part: dict[PartKey, _Part] = {}
-        of_job, stands_for = workload.job is not None, workload.members.pod_for
+        by_part: dict[PodSetKey, _Part] = {}
+        of_job, pod_for = workload.job is not None, workload.members.pod_for
         for pod in pods:
-            raw = stands_for(pod.identity)
-            part = part_of(raw, of_job=of_job)
+            raw = pod_for(pod.identity)
+            part = podset_key(raw, of_job=of_job)
             if (known := by_part.get(part)) is None:
                 name = raw.series if of_job else str(len(by_part))
                 known = by_part[part] = _Part(name, part, raw.selection, raw.podset_group)
@@ -147,7 +147,7 @@ class Asked:
             if one.name in total
         ]
 
-    def flavorings(self, found: Assignment) -> dict[PartKey, Flavoring]:
+    def flavorings(self, found: Assignment) -> dict[PodSetKey, Flavoring]:
         """The node demands of the flavors of an assignment, beside those of parts that have their flavors already."""
         chosen = ((one.part, found.flavors.get(one.name, {})) for one in self._parts)
         if self._workload.job is not None:
@@ -273,16 +273,16 @@ class Demands:
         """
         quotas = self._quotas
         if workload.job is None and workload.release.partial_since is not None:
-            workload.flavor(quotas.as_bound(workload))
+            workload.set_flavors(quotas.as_bound(workload))
         elif workload.flavoring and workload.key not in quotas.uses and not workload.admitted:
-            workload.flavor({})
+            workload.set_flavors({})
 
     def flavored(
-        self, workload: Workload, pods: Sequence[Pod], shape: Shape, made: Mapping[PartKey, Flavoring]
+        self, workload: Workload, pods: Sequence[Pod], shape: Shape, made: Mapping[PodSetKey, Flavoring]
     ) -> Steps[tuple[tuple[Pod, ...], Shape]]:
         """The pods of a demand with the flavors in ``made``, and their shape. ``shape``: that of the demand."""
-        stands_for = workload.members.pod_for
-        asked = tuple((yield from constrained(workload, [stands_for(pod.identity) for pod in pods], made)))
+        pod_for = workload.members.pod_for
+        asked = tuple((yield from constrained(workload, [pod_for(pod.identity) for pod in pods], made)))
         roles = yield from grouped(asked, shape_of)
         counts = tuple((role, len(some)) for role, some in roles.items())
         # The demand may have flavors, too. It is refused only when all of them were tried.
@@ -302,7 +302,9 @@ class Demands:
         if self._quotas.queue_of(workload.key) is None:
             return ()
         of_job = workload.job is not None
-        groups = Counter((part_of(pod, of_job=of_job), pod.podset_group) for pod in pods if of_job or pod.podset_group)
+        groups = Counter(
+            (podset_key(pod, of_job=of_job), pod.podset_group) for pod in pods if of_job or pod.podset_group
+        )
         broken = workload.release.partial_since is not None  # it is held to the flavors of its bound pods
         return ("queue", broken, *groups.items())
 
@@ -335,7 +337,7 @@ def _minima_of_roles(workload: Workload, asked: Sequence[Pod]) -> tuple[object, 
 
 
 def constrained(
-    workload: Workload, pods: Sequence[Pod], made: Mapping[PartKey, Flavoring] | None = None
+    workload: Workload, pods: Sequence[Pod], made: Mapping[PodSetKey, Flavoring] | None = None
 ) -> Steps[list[Pod]]:
     """The members with what their PodGroup asks for. ``made``: as in ``Workload.constrained``."""
     asked: list[Pod] = []
@@ -346,8 +348,8 @@ def constrained(
     return asked
 
 
-def siblings(workload: Workload, made: Mapping[PartKey, Flavoring] | None = None) -> Steps[list[Sibling]]:
-    """The members on nodes or with the promise of one, with what they ask for. ``made``: as in ``Workload.constrained``."""
+def siblings(workload: Workload, made: Mapping[PodSetKey, Flavoring] | None = None) -> Steps[list[Sibling]]:
+    """The members on nodes or with the promise of one, as ``Workload.constrained`` gives them. ``made``: as there."""
     members = workload.members
     if not (members.placed or members.bound or members.slots.planned):
         return []

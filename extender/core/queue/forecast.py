@@ -24,7 +24,7 @@ from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.queue.endings import Endings, InOrder
-from extender.core.workload.shape import Shape, part_of
+from extender.core.workload.shape import Shape, podset_key
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.model import GroupKey, Pod, Selection
@@ -140,7 +140,7 @@ class Forecast:
             if (
                 workload is None
                 or workload.current_demand is None
-                or not isinstance(workload.telling.cause, Lacks | QueueOrder)
+                or not isinstance(workload.reason_state.cause, Lacks | QueueOrder)
             ):
                 continue
             yield len(workload.current_demand.pods) // _PODS
@@ -358,10 +358,10 @@ class _Course:
         if found.fit is not Fit.FITS:
             return None
         made, of_job = kind.asked.flavorings(found), one.workload.job is not None
-        stands_for = one.workload.members.pod_for
+        pod_for = one.workload.members.pod_for
         roles = []
         for pod, count in kind.roles:
-            flavoring = made.get(part_of(stands_for(pod.identity), of_job=of_job))
+            flavoring = made.get(podset_key(pod_for(pod.identity), of_job=of_job))
             roles.append((pod if flavoring is None else flavoring.confined(pod), count))
         return roles, found.usage
 

@@ -22,7 +22,7 @@ from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
 from extender.core.queue.demands import left_short, siblings
 from extender.core.workload.members import Members
-from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape
+from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
@@ -115,7 +115,7 @@ class Plan:
     pods: Sequence[Pod]
     nodes: dict[SlotKey, str]
     turns: Mapping[SlotKey, int] = field(default_factory=dict)
-    flavors: Mapping[PartKey, Flavoring] | None = None
+    flavors: Mapping[PodSetKey, Flavoring] | None = None
 
 
 @dataclass(frozen=True, slots=True)

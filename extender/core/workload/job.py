@@ -50,18 +50,18 @@ class JobRecord:
     ``not_before``: no write is sent before this instant.
     ``stopped_at``: when its last plan was dropped because of a suspension, 0 if never.
     ``stopped_for``: why Muster suspended it.
-    ``coming_until``: the deadline for its next pod, or for nodes if it was started without a plan.
-    ``came_at``: when its last pod appeared.
+    ``next_pod_deadline``: the deadline for its next pod, or for nodes if it was started without a plan.
+    ``last_pod_at``: when its last pod appeared.
     ``lost``: nodes with pods of it that are gone or not ready, and since when.
     ``ran``: whether it had enough bound pods since it was admitted.
     ``over``: whether pods of it have succeeded, in the slots ``done``, and no other pod is there.
-    ``taken``: why the name of its gang belongs to another job, or to pods.
+    ``name_conflict``: why the name of its gang belongs to another job, or to pods.
     ``admitted_by``: the queue that it named when it was admitted.
     ``unproven``: whether the plan on it may be forged, and not of a start by Muster.
     ``began_suspended``: whether another client has unsuspended it since it was first seen.
-    ``shown``: pods of a job that was started without a plan, which an autoscaler sees.
+    ``exposed_pods``: pods of a job that was started without a plan, which an autoscaler sees.
     ``starts``: how often it was admitted.
-    ``full_until``: ``coming_until`` is put off until then while no other workload waits.
+    ``full_until``: ``next_pod_deadline`` is put off until then while no other workload waits.
     ``fewest``: the fewest of its pods that have been lacking since its start.
     """
 
@@ -78,17 +78,17 @@ class JobRecord:
     not_before: float = 0.0
     stopped_at: float = 0.0
     stopped_for: str = ""
-    coming_until: float = 0.0
-    came_at: float = 0.0
+    next_pod_deadline: float = 0.0
+    last_pod_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
     ran: bool = False
     over: bool = False
     done: frozenset[SlotKey] = frozenset()
-    taken: NameTaken | None = None
+    name_conflict: NameTaken | None = None
     admitted_by: str = ""
     unproven: bool = True
     began_suspended: bool = False
-    shown: frozenset[str] = frozenset()
+    exposed_pods: frozenset[str] = frozenset()
     starts: int = 0
     full_until: float = 0.0
     fewest: float = inf
@@ -127,13 +127,13 @@ class JobRecord:
     def runs_by_plan(self) -> bool:
         """Whether it was started with the plan that is written on it."""
         seen = self.seen
-        return seen.plan is not None and not (seen.suspended or seen.finished or self.taken)
+        return seen.plan is not None and not (seen.suspended or seen.finished or self.name_conflict)
 
     @property
     def awaits_nodes(self) -> bool:
         """Whether it was started without a plan, or is being so, and has no nodes yet."""
         let_go = not self.seen.suspended and self.seen.let_go is not None
-        ours = not (self.seen.finished or self.taken or self.stop)
+        ours = not (self.seen.finished or self.name_conflict or self.stop)
         return self.plan is None and ours and (let_go or self.writing is JobWrite.START)
 
     def asks_otherwise(self, job: Job) -> bool:
@@ -164,9 +164,9 @@ class JobRecord:
         if self.writing is not None and shown[self.writing]:
             self.end_write()
 
-    def part(self, taken: NameTaken | None) -> None:
+    def set_name_conflict(self, taken: NameTaken | None) -> None:
         """Set why the name of its gang belongs to another; None: the name is its own."""
-        self.taken = taken
+        self.name_conflict = taken
 
     def write(self, what: JobWrite) -> None:
         """Record that this write was asked for."""
@@ -205,10 +205,10 @@ class JobRecord:
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.admitted_by = self.queue
-        self.due, self.failures, self.ran, self.shown = None, 0, False, frozenset()
+        self.due, self.failures, self.ran, self.exposed_pods = None, 0, False, frozenset()
         self.fewest = inf
         self.starts += 1
-        self.go_on()
+        self.reopen()
 
     @property
     def quorum(self) -> int:
@@ -270,7 +270,7 @@ class JobRecord:
         mixed = self.plan is not None and any(owner != self.seen.uid for owner in owners)
         return self.seen.uid if mixed else ""
 
-    def leads(self, pod: Pod) -> bool:
+    def steers(self, pod: Pod) -> bool:
         """Whether the pod was created with its node by the plan on the job, and has not been refused since."""
         return self.plan is not None and pod.identity in self.plan and not pod.gates and pod.refusal is None
 
@@ -285,8 +285,8 @@ class JobRecord:
         if self.not_before:
             yield self.not_before
             return
-        if self.coming_until:
-            yield self.coming_until
+        if self.next_pod_deadline:
+            yield self.next_pod_deadline
         yield from (end for since in self.lost.values() if (end := since + node_loss_s) > now)
 
     def rest_is_over(self, now: float) -> bool:
@@ -303,20 +303,20 @@ class JobRecord:
 
     def dismiss(self) -> None:
         """Drop the plan and all that belongs to its start."""
-        self.plan, self.planned, self.started, self.due, self.coming_until = None, None, None, None, 0.0
+        self.plan, self.planned, self.started, self.due, self.next_pod_deadline = None, None, None, None, 0.0
         self.admitted_by = ""
         self.lost.clear()
-        self.go_on()
+        self.reopen()
 
     def end(self, done: Collection[SlotKey]) -> None:
         """Record that its pods have ended well, in these slots, and no other is there.
 
         Pods may be deleted before the job.
         """
-        self.over, self.done, self.coming_until = True, self.done.union(done), 0.0
+        self.over, self.done, self.next_pod_deadline = True, self.done.union(done), 0.0
         self.lost.clear()
 
-    def go_on(self) -> None:
+    def reopen(self) -> None:
         """Record that it is not over, or has a pod again."""
         self.over, self.done = False, frozenset()
 
@@ -345,26 +345,26 @@ class JobRecord:
 
         ``in_full``: a later one while no other workload waits.
         """
-        self.coming_until, self.full_until = until, max(until, in_full)
+        self.next_pod_deadline, self.full_until = until, max(until, in_full)
 
-    def hurry(self, until: float) -> None:
+    def bring_deadline_forward(self, until: float) -> None:
         """Bring the deadline for its next pod forward to ``until``.
 
         It can still be put off while no other workload waits.
         """
-        self.coming_until = min(self.coming_until, until)
+        self.next_pod_deadline = min(self.next_pod_deadline, until)
 
-    def show(self, uids: frozenset[str]) -> None:
+    def expose(self, uids: frozenset[str]) -> None:
         """Record which of its pods an autoscaler may see."""
-        self.shown = uids
+        self.exposed_pods = uids
 
-    def come(self, now: float, lacking: int) -> bool:
+    def record_pod(self, now: float, lacking: int) -> bool:
         """Record that a pod has appeared and how many are ``lacking``. Returns whether fewer lack than ever in this
         start.
 
         A replacement does not make them fewer, so it gives the missing pods no more time.
         """
-        self.came_at = now
+        self.last_pod_at = now
         fewer, self.fewest = lacking < self.fewest, lacking or inf
         return fewer
 

@@ -147,13 +147,13 @@ class Member:
         return _STAGES[self.state] if self.hold is None else Stage.ARRIVED
 
 
-Words = tuple[Any, ...]
+Declarations = tuple[Any, ...]
 
 
-class Said:
+class MemberDeclarations:
     """The declarations of members about their gang, by subject: which values are declared, and how often.
 
-    A tally counts the different ``words`` in which its value occurs, not the members.
+    A tally counts the different ``combinations`` in which its value occurs, not the members.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Said:
         self.runs: Tally[RunTerms] = Tally()
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self._stated: list[int | Minima | None] | None = None
-        self.words: Tally[Words] = Tally()
+        self.combinations: Tally[Declarations] = Tally()
         """All of these together. Most often all members declare the same, so only a new combination is looked into."""
 
     @property
@@ -186,7 +186,7 @@ class Said:
     def owner(self) -> str:
         """The UID of the controller of most members; of several with equally many the first."""
         pods: Counter[str] = Counter()
-        for (_, owner, *_), count in self.words.items():
+        for (_, owner, *_), count in self.combinations.items():
             pods[owner] += count
         return max(pods, key=pods.__getitem__, default="")
 
@@ -199,22 +199,22 @@ class Said:
         named = (of_pods, of_group)
         return next((one for one in named if one and not one.startswith(VOLCANO)), of_group or of_pods)
 
-    def of(self, owner: str) -> Said:
+    def of(self, owner: str) -> MemberDeclarations:
         """The declarations of one owner's members, each counted once; those of all members if ``owner`` is empty."""
         if not owner:
             return self
-        found = Said()
-        for words in self.words:
+        found = MemberDeclarations()
+        for words in self.combinations:
             if words[1] == owner:
                 found.replace((), words)
         return found
 
-    def replace(self, before: Words, after: Words) -> bool:
+    def replace(self, before: Declarations, after: Declarations) -> bool:
         """Count one member's declarations in place of its earlier ones. Returns whether any are new or gone."""
         if before == after:
             return False
-        gone = bool(before) and self.words.take(before)
-        new = bool(after) and self.words.add(after)
+        gone = bool(before) and self.combinations.take(before)
+        new = bool(after) and self.combinations.add(after)
         for tally, value in zip(self._tallies, before if gone else (), strict=False):
             tally.take(value)
         for tally, value in zip(self._tallies, after if new else (), strict=False):
@@ -224,7 +224,7 @@ class Said:
         return gone or new
 
 
-def words_of(pod: Pod | None) -> Words:
+def declarations_of(pod: Pod | None) -> Declarations:
     """The declarations of a member; empty without a pod."""
     if pod is None:
         return ()
@@ -276,7 +276,7 @@ def ended_well(pod: Pod) -> bool:
     return pod.ended == "Succeeded" and not asked_to
 
 
-class GoingOn(Enum):
+class WhyFinishedCounts(Enum):
     """Why finished members of a release may still count towards the quorum."""
 
     BOUND = "a member of it is bound"
@@ -285,7 +285,7 @@ class GoingOn(Enum):
 
     def counts(self, *, of_job: bool, indexed: bool) -> bool:
         """Whether a finished member of the release counts. ``indexed``: its slot is an index of a job."""
-        return self is GoingOn.BOUND or indexed or (self is GoingOn.LOST and not of_job)
+        return self is WhyFinishedCounts.BOUND or indexed or (self is WhyFinishedCounts.LOST and not of_job)
 
 
 class Start:
@@ -355,17 +355,17 @@ class Starts:
             del self._starts[pod.stamp.release]
             self._last = None
 
-    def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, GoingOn]:
+    def counting(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, WhyFinishedCounts]:
         """The releases whose finished members may count, and why.
 
         ``bound``: the releases of all live members, "" of members that are not bound. ``owners``: their controllers.
         """
         if any(bound):
-            return {release: GoingOn.BOUND for release in bound if release in self._starts}
+            return {release: WhyFinishedCounts.BOUND for release in bound if release in self._starts}
         last = self._latest()
         if last is None or not self._starts[last].is_of(owners):
             return {}
-        return {last: GoingOn.LOST if self._starts[last].lost else GoingOn.DONE}
+        return {last: WhyFinishedCounts.LOST if self._starts[last].lost else WhyFinishedCounts.DONE}
 
     def _latest(self) -> str | None:
         if self._last is None and self._starts:
@@ -386,8 +386,8 @@ class Members:
         """Bound members that carry the stamp of a complete release."""
         self.needs_attention: dict[str, Member] = {}
         """Live members that may have a problem to report: contradictory, gated by others, or with claims."""
-        self.said = Said()
-        self.wanted = Said()
+        self.declared = MemberDeclarations()
+        self.declared_by_waiting = MemberDeclarations()
         """The declarations of members without a node. A rolling update makes them differ from running ones."""
         self.used: Tally[str] = Tally()
         """The queues whose quota the pods on nodes use, by their stamps; terminating pods included."""
@@ -405,7 +405,7 @@ class Members:
         self._newest: Member | None = None
         self._done: dict[str, Member] = {}
         self._starts = Starts()
-        self._going_on: dict[str, GoingOn] = {}
+        self._counting: dict[str, WhyFinishedCounts] = {}
 
     def __getitem__(self, uid: str) -> Member:
         return self._all[uid]
@@ -439,10 +439,10 @@ class Members:
     @property
     def size(self) -> int | Minima | None:
         """The minMember that members declare: waiting ones, else all, else the newest. None if they disagree."""
-        sizes = self.wanted.stated or self.said.stated
+        sizes = self.declared_by_waiting.stated or self.declared.stated
         if len(sizes) == 1:
             return sizes[0]
-        if self.wanted.stated or not sizes or (newest := self.newest) is None:
+        if self.declared_by_waiting.stated or not sizes or (newest := self.newest) is None:
             return None
         group = newest.group
         return (group.minima or group.min_member) if group is not None else None
@@ -450,7 +450,7 @@ class Members:
     @property
     def started(self) -> bool:
         """Whether Muster has bound a live member. Members that another client bound do not count."""
-        return any(self.said.releases)
+        return any(self.declared.releases)
 
     @property
     def continued(self) -> str:
@@ -458,8 +458,8 @@ class Members:
 
         Either it has lost slots, or it is of a job with indexes.
         """
-        last, how = next(iter(self._going_on.items()), ("", None))
-        goes_on = self.slots.indexed if self.slots.templates else how is GoingOn.LOST
+        last, how = next(iter(self._counting.items()), ("", None))
+        goes_on = self.slots.indexed if self.slots.templates else how is WhyFinishedCounts.LOST
         return last if goes_on and not self.started else ""
 
     @property
@@ -607,13 +607,15 @@ class Members:
         new = after if after is not None and after.live and self.is_ours(after) else None
         if before is not None and (new is None or new.identity != before.identity):
             self._set_stage(before, Stage.ABSENT)
-        said, says = words_of(old), words_of(new)
-        changed = self.said.replace(said, says)
+        said, says = declarations_of(old), declarations_of(new)
+        changed = self.declared.replace(said, says)
         if used := _used(before):
             self.used.take(used)
         if used := _used(after):
             self.used.add(used)
-        self.wanted.replace(() if old is None or old.node else said, () if new is None or new.node else says)
+        self.declared_by_waiting.replace(
+            () if old is None or old.node else said, () if new is None or new.node else says
+        )
         if before is not None and self._done.pop(uid, None) is not None:
             self._starts.drop(before)
             changed = True
@@ -656,14 +658,14 @@ class Members:
             return False
         self._done[member.uid] = member
         self._starts.add(pod)
-        member.ended = member.ended or self.slots.end(pod)
+        member.ended = member.ended or self.slots.record_finished(pod)
         self._update_finished(member)
         return True
 
     def _update_counting(self) -> None:
         """Decide again which finished members count, after controllers, releases or finished members have changed."""
-        before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
-        if before != self._going_on:
+        before, self._counting = self._counting, self._starts.counting(self.declared.releases, self.declared.owners)
+        if before != self._counting:
             self._update_all_finished()
 
     def _update_all_finished(self) -> None:
@@ -676,7 +678,7 @@ class Members:
         A finished pod of a job counts only if its slot is in the current plan.
         """
         pod, slot, expected = member.pod, member.pod.identity, self.slots.templates
-        how = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
+        how = self._counting.get(pod.stamp.release) if pod.stamp is not None else None
         counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in self.slots.indexed)
         counts &= slot in (expected or (slot,)) and not self.slots.refills(slot, member.ended)
         self._set_stage(pod, Stage.BOUND if counts else Stage.ABSENT)

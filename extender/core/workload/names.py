@@ -18,30 +18,30 @@ class Names:
     """Managed jobs, by the gang that they name."""
 
     def __init__(self) -> None:
-        self._wanted: dict[GroupKey, dict[str, Job]] = {}
+        self._jobs: dict[GroupKey, dict[str, Job]] = {}
 
-    def wanted_by(self, key: GroupKey) -> Collection[Job]:
-        return self._wanted.get(key, {}).values()
+    def jobs_of(self, key: GroupKey) -> Collection[Job]:
+        return self._jobs.get(key, {}).values()
 
-    def former(self, job: Job) -> Job | None:
+    def predecessor(self, job: Job) -> Job | None:
         """Return the job of the same kind and name that was deleted and made again as ``job``; None without one."""
-        same = (one for one in self.wanted_by(job.key) if one.owner[:3] == job.owner[:3])
+        same = (one for one in self.jobs_of(job.key) if one.owner[:3] == job.owner[:3])
         return next((one for one in same if one.uid != job.uid), None)
 
-    def put(self, job: Job) -> None:
-        self._wanted.setdefault(job.key, {})[job.uid] = job
+    def add(self, job: Job) -> None:
+        self._jobs.setdefault(job.key, {})[job.uid] = job
 
-    def drop(self, key: GroupKey, uid: str) -> Job | None:
+    def remove(self, key: GroupKey, uid: str) -> Job | None:
         """Remove a job that names the gang no longer. Returns it; None if it did not name the gang."""
-        jobs = self._wanted.get(key, {})
+        jobs = self._jobs.get(key, {})
         job = jobs.pop(uid, None)
         if not jobs:
-            self._wanted.pop(key, None)
+            self._jobs.pop(key, None)
         return job
 
     def first(self, key: GroupKey) -> Job:
         """The job that has the name: one that was started before the others, then the oldest. Ended jobs come last."""
-        return min(self.wanted_by(key), key=_rank)
+        return min(self.jobs_of(key), key=_rank)
 
 
 def is_over(job: Job) -> bool:
@@ -49,24 +49,24 @@ def is_over(job: Job) -> bool:
     return job.finished and not job.marked
 
 
-def aside(job: Job) -> GroupKey:
+def conflict_key(job: Job) -> GroupKey:
     """The key under which a job waits for its name. No gang has a name with brackets or spaces."""
     return GroupKey(job.key.namespace, f"{job.key.name} ({job.owner.kind} {job.owner.name})")
 
 
-def strangers(workload: Workload | None, job: Job) -> int:
+def foreign_pods(workload: Workload | None, job: Job) -> int:
     """Count pods that name the job's gang but that no job of that name made.
 
     0 unless the job has ended, or is suspended and has no pods of its own.
     """
     if workload is None or job.marked or not (job.finished or (job.suspended and job.stopped)):
         return 0
-    if workload.members.said.owners.keys() <= {job.uid}:
+    if workload.members.declared.owners.keys() <= {job.uid}:
         return 0  # all pods are the job's own, and there may be many to look at
-    return sum(_is_strange(member.pod, job) for member in workload.members.live.values())
+    return sum(_is_foreign(member.pod, job) for member in workload.members.live.values())
 
 
-def _is_strange(pod: Pod, job: Job) -> bool:
+def _is_foreign(pod: Pod, job: Job) -> bool:
     maker = pod.controller
     if maker is None:
         return pod.owner != job.uid
@@ -74,7 +74,7 @@ def _is_strange(pod: Pod, job: Job) -> bool:
     return pod.owner == maker.uid != job.uid and maker[:3] != job.owner[:3]
 
 
-def taken_by(job: Job, first: Job, pods: int) -> NameTaken:
+def name_conflict(job: Job, first: Job, pods: int) -> NameTaken:
     """Why the job has to wait: ``pods`` pods of others have its name, or else the ``first`` job of that name has it."""
     name = job.key.name
     return NameTaken(name, f"{first.owner.kind} {first.owner.name}", pods, own=name == job.owner.gang)
@@ -89,7 +89,7 @@ Touched = dict[GroupKey, None]
 """Workloads of the jobs that have gained or lost a relabelled pod."""
 
 
-class Astray:
+class MovedPods:
     """All pods that have not ended, by owner and by the gang that they name."""
 
     def __init__(self) -> None:
@@ -97,19 +97,19 @@ class Astray:
         self._asked: dict[str, GroupKey] = {}
         """The gangs of the jobs that ``of`` was called for, by the jobs' UIDs. A change is reported to these only."""
 
-    def see(self, pod: Pod, old: Pod | None) -> Touched:
+    def record(self, pod: Pod, old: Pod | None) -> Touched:
         """Record a pod. ``old``: the pod as it was known before. Returns the workloads that this concerns."""
         before, after = None if old is None else _place(old), _place(pod)
         if before == after:
             return {}
-        touched = {} if old is None else self.drop(old)
+        touched = {} if old is None else self.remove(old)
         if after is None:
             return touched
         owner, gang = after
         self._pods.setdefault(owner, {}).setdefault(gang, {})[pod.uid] = None
         return touched | self._concerned(owner, gang)
 
-    def drop(self, pod: Pod) -> Touched:
+    def remove(self, pod: Pod) -> Touched:
         """Remove a pod that has ended, is gone, or changed owner or gang. Returns the workloads that this concerns."""
         if (place := _place(pod)) is None:
             return {}
@@ -126,7 +126,7 @@ class Astray:
     def of(self, job: str, key: GroupKey) -> list[str]:
         """UIDs of the job's pods that are not in its gang ``key``.
 
-        From then on ``see`` and ``drop`` return ``key`` whenever that answer changes.
+        From then on ``record`` and ``remove`` return ``key`` whenever that answer changes.
         """
         gangs = self._pods.get(job, {})
         if gangs:

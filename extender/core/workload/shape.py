@@ -56,21 +56,21 @@ class Demand:
     trouble: Cause | None = None
     pods: tuple[Pod, ...] = ()
     shape: Shape | None = None
-    flavors: Mapping[PartKey, Flavoring] | None = None
+    flavors: Mapping[PodSetKey, Flavoring] | None = None
 
     def among(self, slots: Collection[SlotKey]) -> Demand:
         """The same demand for the pods of these slots alone."""
         return replace(self, pods=tuple(pod for pod in self.pods if pod.identity in slots))
 
 
-PartKey = object
+PodSetKey = object
 """Key of the pods of a workload that get their flavors together.
 
 For a job the name of a podset. For a gang of pods what the pods request: equal requests, equal key.
 """
 
 
-def part_of(pod: Pod, *, of_job: bool) -> PartKey:
+def podset_key(pod: Pod, *, of_job: bool) -> PodSetKey:
     return pod.series if of_job else (pod.requests, pod.selection)
 
 
@@ -162,7 +162,7 @@ def offered(queue: ClusterQueue, chosen: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def told_by(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> dict[str, str]:
+def flavors_of_node(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> dict[str, str]:
     """The flavor of each resource on that node: the first one in the queue whose labels the node has."""
     found: dict[str, str] = {}
     for group in queue.groups:

@@ -109,7 +109,7 @@ class Slots:
         """UIDs of the pods that stand in the slot."""
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
 
-    def end(self, pod: Pod) -> int:
+    def record_finished(self, pod: Pod) -> int:
         """Record that a pod of a podset has succeeded. Returns its ordinal, which each new Job counts from one.
 
         A pod that had ended before a restart has no slot.
@@ -147,7 +147,7 @@ class Slots:
         """
         return pod.index is None or (pod.identity[0] in self.of_podsets and pod.identity[0] not in self.indexed)
 
-    def vacant(self, podset: str, node: str | None, plan: Mapping[SlotKey, str]) -> int | None:
+    def vacant_slot(self, podset: str, node: str | None, plan: Mapping[SlotKey, str]) -> int | None:
         """A slot without a pod, as its number in the podset; None without one.
 
         ``podset``: the first part of the slots' keys.
@@ -191,7 +191,7 @@ class Slots:
 
     def expect(self, podsets: Sequence[PodSet]) -> None:
         """Set the podsets whose pods will come, and forget which slots are done. New slots have no node."""
-        self.finish(())
+        self.set_done(())
         before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
         self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
         self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets}
@@ -209,7 +209,7 @@ class Slots:
                 self.set_stage(slot, _NOBODY, Stage.THERE)
                 self.set_role(self.templates[slot])
 
-    def finish(self, done: Collection[SlotKey]) -> bool:
+    def set_done(self, done: Collection[SlotKey]) -> bool:
         """Set which expected slots are done. Returns whether that changes anything."""
         before, self.done = self.done, {slot for slot in done if slot in self.templates}
         changed = sorted(self.done.symmetric_difference(before))
@@ -263,7 +263,7 @@ def _maker(pod: Pod) -> str:
     return "" if pod.controller is None else pod.controller.uid
 
 
-class Part(NamedTuple):
+class QuorumShortfall(NamedTuple):
     """A podset or role with too few slots at a stage. ``name``: as people read it."""
 
     name: str
@@ -271,7 +271,9 @@ class Part(NamedTuple):
     least: int
 
 
-def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+def short_podset(
+    podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()
+) -> QuorumShortfall | None:
     """The podset that has too few slots at the stage; None if none has.
 
     Pods that a user moved into the gang count for no podset. ``more``: slots that count as well. Up to
@@ -282,15 +284,20 @@ def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotK
     if found is None:
         return None
     least = found.together if together else found.least
-    return Part(f"podset {found.title}", slots.reached(stage, found.prefix), least)
+    return QuorumShortfall(f"podset {found.title}", slots.reached(stage, found.prefix), least)
 
 
-def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> QuorumShortfall | None:
     """The role that has too few slots at the stage; None if none has. ``more``: slots that count as well."""
     also = [slots.roles.get(slot) for slot in more]
     counted = ((role, slots.of_role(stage, role), least) for role, least in minima)
     return next(
-        (Part(f"role {role}", there, least) for role, there, least in counted if there + also.count(role) < least), None
+        (
+            QuorumShortfall(f"role {role}", there, least)
+            for role, there, least in counted
+            if there + also.count(role) < least
+        ),
+        None,
     )
 
 

@@ -22,8 +22,8 @@ API server shows, or from promises and held binds that were revoked since.
 The status is a shadow: no decision rests on it yet. ``Workload.status_by_facts`` computes the status from the members,
 the release and the job, and both are equal between two events.
 
-``Telling`` has the one current cause of a workload. It says when a report is due: once the cause has lasted, and more
-rarely each time only its numbers change.
+``ReasonState`` has the one current cause of a workload. It says when a report is due: once the cause has lasted, and
+more rarely each time only its numbers change.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LastReport:
     """The cause of the last report, and how many reports of its kind came in a row. ``failed``: the write failed."""
 
     cause: Cause | None
@@ -206,27 +206,27 @@ class Told:
     times: int
     failed: bool = False
 
-    def then(self, cause: Cause, now: float) -> Told:
-        return Told(cause, now, self.times + 1 if type(cause) is type(self.cause) else 1)
+    def following(self, cause: Cause, now: float) -> LastReport:
+        return LastReport(cause, now, self.times + 1 if type(cause) is type(self.cause) else 1)
 
 
-NOTHING = Told(None, 0.0, 0)
+NO_REPORT = LastReport(None, 0.0, 0)
 
 
 @dataclass(slots=True)
-class Telling:
+class ReasonState:
     """The one current cause of a workload, the last report of it, and the history of the workload.
 
     ``since``: the instant from which a cause of this kind has held.
     ``surplus``: why members beyond the quorum of a running gang wait, as found last.
-    ``told``: the last report.
+    ``last_report``: the last report.
     ``story``: the last turns of the workload's life, with their instants: a cause, or a text about an event.
     """
 
     cause: Cause = field(default_factory=New)
     since: float = 0.0
     surplus: Cause | None = None
-    told: Told = NOTHING
+    last_report: LastReport = NO_REPORT
     story: deque[tuple[float, str | Cause]] = field(default_factory=lambda: deque(maxlen=32))
     ends_with_cause: bool = False
     """Whether the last turn of the story is the present cause."""
@@ -256,7 +256,7 @@ class Telling:
 
     def reported(self, now: float) -> None:
         """Record that the cause was reported, or need not be because its readers know it."""
-        self.told = self.told.then(self.cause, now)
+        self.last_report = self.last_report.following(self.cause, now)
 
     def follow(self, before: PodGroup | None, group: PodGroup | None) -> None:
         """Forget the reports if the workload has another PodGroup, or its PodGroup was pending until now.
@@ -268,15 +268,15 @@ class Telling:
 
     def forget_reports(self) -> None:
         """Forget the reports: the object that the workload has now carries none."""
-        self.told = NOTHING
+        self.last_report = NO_REPORT
 
-    def untold(self) -> None:
+    def report_failed(self) -> None:
         """Record that the report could not be written, so that it is repeated with the usual pause."""
-        self.told = replace(self.told, failed=True)
+        self.last_report = replace(self.last_report, failed=True)
 
-    def when(self, lasts_s: float) -> float:
+    def report_due(self, lasts_s: float) -> float:
         """The instant at which the cause is to be reported; ``inf`` when nothing is to be reported."""
-        cause, told = self.cause, self.told
+        cause, told = self.cause, self.last_report
         if isinstance(cause, PASSING) or is_quiet(cause) or (cause == told.cause and not told.failed):
             return inf
         at = self.since + lasts_s

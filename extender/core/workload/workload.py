@@ -15,9 +15,9 @@ from extender.core.instants import pause_s
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.members import Members
 from extender.core.workload.release import Release
-from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
-from extender.core.workload.slots import Part, Stage, by_role, lacking_roles, short_podset, short_role, total
-from extender.core.workload.status import Status, StatusRecord, Telling
+from extender.core.workload.shape import Demand, Flavoring, PodSetKey, podset_key
+from extender.core.workload.slots import QuorumShortfall, Stage, by_role, lacking_roles, short_podset, short_role, total
+from extender.core.workload.status import ReasonState, Status, StatusRecord
 from policies.model import CLIQUE, GroupKey, Job, Minima, Pod, PodGroup, PodSets, RunTerms, SlotKey
 from policies.model.duration import longest
 from policies.model.topology import SILENT
@@ -189,7 +189,7 @@ class Workload:
     release: Release = field(default_factory=Release)
     status: StatusRecord = field(default_factory=StatusRecord)
     retries: Retries = field(default_factory=Retries)
-    telling: Telling = field(default_factory=Telling)
+    reason_state: ReasonState = field(default_factory=ReasonState)
     group: PodGroup | None = None
     job: JobRecord | None = None
     podsets: PodSets | None = None
@@ -206,7 +206,7 @@ class Workload:
     filling: bool = False
     demand: Demand | None = None
     advised: dict[str, str] = field(default_factory=dict)
-    flavoring: Mapping[PartKey, Flavoring] = field(default_factory=dict)
+    flavoring: Mapping[PodSetKey, Flavoring] = field(default_factory=dict)
     seen_at: float | None = None
     """When the first member was seen, of a gang that has not started."""
     run: Run | None = None
@@ -430,7 +430,7 @@ class Workload:
         job = None if self.job is None else self.job.seen
         if job is not None and (job.podsets.podsets or job.of_class is not None):
             return job.priority
-        known = [*self.members.said.priorities]
+        known = [*self.members.declared.priorities]
         if self.podsets is not None and self.podsets.podsets:
             known.append(self.podsets.priority)
         return max(known) if known else next((one.pod.priority for one in self.members), 0)
@@ -441,7 +441,7 @@ class Workload:
 
         kube-scheduler keeps other pods of at most this priority out of the room that the pods are nominated to.
         """
-        known = self.members.said.of(self.owner_filter).priorities
+        known = self.members.declared.of(self.owner_filter).priorities
         first = None if known else self.members.slots.first or next((one.pod for one in self.members), None)
         return min(known) if known else 0 if first is None else first.priority
 
@@ -455,7 +455,9 @@ class Workload:
             return used
         if self.job is not None:
             return self.job.queue
-        return self.members.said.queue(self.group.queue if self.group is not None else "") or self.queue_of_deleted_job
+        return (
+            self.members.declared.queue(self.group.queue if self.group is not None else "") or self.queue_of_deleted_job
+        )
 
     @property
     def run_terms(self) -> RunTerms:
@@ -463,7 +465,7 @@ class Workload:
         if self.job is not None:
             return self.job.seen.run
         podsets = () if self.podsets is None else self.podsets.podsets
-        said = longest([*self.members.said.runs] or [one.template.run for one in podsets])
+        said = longest([*self.members.declared.runs] or [one.template.run for one in podsets])
         return said if self.group is None else self.group.run.over(said)
 
     @property
@@ -526,19 +528,19 @@ class Workload:
         short = self.short(stage) if needed is not None and there >= needed else None
         return Share(short.there, short.least, short.name) if short else Share(there, needed)
 
-    def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+    def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> QuorumShortfall | None:
         """The podset of its job or role of its pods that has too few at the stage; ``more`` slots count as well."""
         if self.podsets is not None:
             return short_podset(self.podsets, self.members.slots, stage, more)
         return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
 
-    def constrained(self, pod: Pod, made: Mapping[PartKey, Flavoring] | None = None) -> Pod:
+    def constrained(self, pod: Pod, made: Mapping[PodSetKey, Flavoring] | None = None) -> Pod:
         """The member with the topology that the PodGroup asks for and with the nodes of its flavors.
 
         Where the member states a topology itself, that counts. ``made``: the flavorings; None: those of the admission.
         """
         made = self.flavoring if made is None else made
-        if made and (known := made.get(part_of(pod, of_job=self.job is not None))) is not None:
+        if made and (known := made.get(podset_key(pod, of_job=self.job is not None))) is not None:
             pod = known.confined(pod)
         if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
@@ -550,7 +552,7 @@ class Workload:
     @property
     def compute_domains(self) -> Iterator[str]:
         """UIDs of the ComputeDomains of its present and expected members; empty for members in none."""
-        yield from self.members.said.domains
+        yield from self.members.declared.domains
         for one in () if self.podsets is None else self.podsets.podsets:
             yield one.template.compute_domain
 
@@ -562,7 +564,7 @@ class Workload:
 
     def follow(self, group: PodGroup | None) -> None:
         """Set its PodGroup; None when that is gone."""
-        self.telling.follow(self.group, group)
+        self.reason_state.follow(self.group, group)
         self.previous_group_uid = (
             self.group.uid if group is None and self.group is not None else self.previous_group_uid
         )
@@ -580,7 +582,7 @@ class Workload:
         index = old.index if old is not None else None
         if index is None and self.podsets is not None and pod.live:
             plan = self.job.plan if self.job is not None else None
-            index = self.members.slots.vacant(f"{pod.owner}{pod.series}", pod.node, plan or {})
+            index = self.members.slots.vacant_slot(f"{pod.owner}{pod.series}", pod.node, plan or {})
         return pod if index == pod.index else replace(pod, index=index)
 
     @property
@@ -591,7 +593,7 @@ class Workload:
     @property
     def owner_filter(self) -> str:
         """The owner of its job's own pods, as ``JobRecord.owner_filter`` says; empty without a job."""
-        return "" if self.job is None else self.job.owner_filter(self.members.said.owners)
+        return "" if self.job is None else self.job.owner_filter(self.members.declared.owners)
 
     @property
     def being_started(self) -> bool:
@@ -608,24 +610,24 @@ class Workload:
             return False
         return bool(job.stop) or (job.seen.suspended and self.podsets is None)
 
-    def flavor(self, flavoring: Mapping[PartKey, Flavoring]) -> None:
+    def set_flavors(self, flavoring: Mapping[PodSetKey, Flavoring]) -> None:
         """Set the flavors that it is admitted with; an empty mapping: none."""
         self.flavoring = flavoring
 
     def follow_job(self, job: Job | None, taken: NameTaken | None = None, left_in: str = "") -> None:
         """Set the job that its pods come from; another job starts a record of its own.
 
-        ``taken``: why the job's name is another's. ``queue_of_deleted_job``: the queue of its last job, if that is gone.
+        ``taken``: why the job's name is another's. ``left_in``: the queue of its last job, if that is gone.
         """
         self.queue_of_deleted_job = left_in
         if job is None or self.job is None or self.job.seen.uid != job.uid:
             self.job = None if job is None else JobRecord(job)
             if job is not None:
-                self.telling.forget_reports()
+                self.reason_state.forget_reports()
         else:
             self.job.see(job)
         if self.job is not None:
-            self.job.part(taken)
+            self.job.set_name_conflict(taken)
 
     def advise(self, uid: str, node: str) -> None:
         """Record where a plan of advisory mode would put the member."""

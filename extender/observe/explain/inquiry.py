@@ -12,7 +12,7 @@ from extender.core.explain.problems import Problems
 from extender.core.ledger.claims import Claim, Owner
 from extender.core.ledger.state import State
 from extender.core.queue.demands import siblings, to_be_planned
-from extender.core.workload.shape import Flavoring, PartKey, part_of
+from extender.core.workload.shape import Flavoring, PodSetKey, podset_key
 from extender.core.workload.workload import Workload
 from extender.observe.explain.quota import QuotaQuestion
 from policies.model import NO_LEVEL, Pod
@@ -221,7 +221,7 @@ def inquiry_with(
     statement: Statement,
     asked: Sequence[Pod],
     flavors: tuple[str, ...],
-    flavoring: Mapping[PartKey, Flavoring],
+    flavoring: Mapping[PodSetKey, Flavoring],
 ) -> Inquiry | None:
     """The demand of these members with that choice of flavors."""
     if not asked:
@@ -255,9 +255,9 @@ def inquiry_with(
     )
 
 
-def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PartKey, Flavoring]) -> Pod:
+def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PodSetKey, Flavoring]) -> Pod:
     """The member, restricted to the nodes of these flavors."""
-    known = flavoring.get(part_of(gang.members.pod_for(pod.identity), of_job=gang.job is not None))
+    known = flavoring.get(podset_key(gang.members.pod_for(pod.identity), of_job=gang.job is not None))
     return pod if known is None else known.confined(pod)
 
 

@@ -14,7 +14,7 @@ from extender.core.explain.reasons import flavor_text, leaving_text
 from extender.core.ledger.quotas import Use
 from extender.core.ledger.state import State
 from extender.core.queue.demands import Asked, left_short
-from extender.core.workload.shape import Flavoring, PartKey
+from extender.core.workload.shape import Flavoring, PodSetKey
 from extender.core.workload.workload import Workload
 from extender.observe.explain.remedy import Help, Remedy, all_of
 from policies.model import GroupKey, Node, Pod
@@ -65,7 +65,7 @@ class QuotaQuestion:
         self._podsets = self._asked.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
         self._statement = Statement(tree=self._picture.tree, of_ledger=True)
 
-    def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PartKey, Flavoring]]]:
+    def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PodSetKey, Flavoring]]]:
         """Yield the flavors that have quota, one assignment after another, with what each demands of nodes."""
         tree, flavors = self._picture.tree, self._picture.flavors
         choices: Choices[NotThisFlavor | str] = Choices(tree, flavors, self._queue, self._closed)
@@ -107,7 +107,7 @@ class QuotaQuestion:
         for some in combined:
             yield from self._raised(some, never=never)
 
-    def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PartKey, Flavoring], list[Remedy]]]:
+    def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PodSetKey, Flavoring], list[Remedy]]]:
         """Yield flavors with too little quota, with what they demand of nodes, and how to get their quota."""
         parts = parts_of(self._queue, self._podsets)
         for part in parts if len(parts) == 1 else ():

@@ -110,7 +110,7 @@ def queue_stopped(state: State, gang: Workload) -> str:
 
 def run_too_long(_state: State, gang: Workload) -> str:
     """Advise on a workload that is to run for longer than its queue allows."""
-    match gang.telling.cause:
+    match gang.reason_state.cause:
         case RunTooLong(limit_s=limit_s, deadline=deadline):
             what = "activeDeadlineSeconds" if deadline else "muster.dev/expected-duration"
             return f"let {what} say {lasting(limit_s)} at most, or name a queue that allows more"
@@ -122,7 +122,7 @@ def min_member_missing(_state: State, gang: Workload) -> str:
     first = gang.members.first
     if first is not None and first.group is not None and (owner := first.group.owner):
         return f'give {owner}, the object that makes its pods, the label muster.dev/gang: "true"'
-    if Dialect.YUNIKORN in gang.members.said.dialects:
+    if Dialect.YUNIKORN in gang.members.declared.dialects:
         key = "yunikorn.apache.org/task-groups"
         return f"add the annotation {key} to its pods: the task groups and their minMember"
     return "add the annotation muster.dev/min-member to its pods: how many of them start together"
@@ -130,7 +130,7 @@ def min_member_missing(_state: State, gang: Workload) -> str:
 
 def pod_group_missing(_state: State, gang: Workload) -> str:
     """Advise on pods whose PodGroup does not exist."""
-    kinds = [_GROUPS[dialect] for dialect in gang.members.said.dialects if dialect in _GROUPS]
+    kinds = [_GROUPS[dialect] for dialect in gang.members.declared.dialects if dialect in _GROUPS]
     api = f" ({kinds[0]})" if kinds else ""
     return f"create PodGroup {gang.key.name}{api} in namespace {gang.key.namespace}"
 
@@ -311,7 +311,7 @@ def _more_pods(gang: Workload) -> Iterator[str]:
 
 def waits_for(gang: Workload) -> Cause:
     """The cause for which its waiting members wait."""
-    return gang.telling.surplus or gang.telling.cause
+    return gang.reason_state.surplus or gang.reason_state.cause
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:

@@ -90,7 +90,7 @@ class Muster:
         for life in [one for one in self._course.lives if one.whole_s is None]:
             key = GroupKey(life.arrival.namespace, life.arrival.name)
             if (workload := self._control_plane.core.state.workloads.get(key)) is not None:
-                found[life.arrival.name] = full(text_of(workload.telling.cause), workload.key.namespace)
+                found[life.arrival.name] = full(text_of(workload.reason_state.cause), workload.key.namespace)
         return found
 
     def foresight(self) -> Foresight:

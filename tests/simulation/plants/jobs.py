@@ -22,7 +22,7 @@ from extender.core.preemption.preempt import Preempting
 from extender.core.workload import additions
 from extender.core.workload.additions import Additions, PodDemand
 from extender.core.workload.job import JobRecord, JobWrite
-from extender.core.workload.members import GoingOn, Member, Members
+from extender.core.workload.members import Member, Members, WhyFinishedCounts
 from extender.core.workload.shape import Flavoring
 from extender.core.workload.slots import Slots
 from extender.core.workload.workload import Workload
@@ -222,7 +222,7 @@ def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
 
     def stand(self: Members, member: Member) -> None:
         if self.slots.templates:
-            self._going_on = dict.fromkeys(self._going_on, GoingOn.BOUND)
+            self._counting = dict.fromkeys(self._counting, WhyFinishedCounts.BOUND)
         real(self, member)
 
     patch.setattr(Members, "_stand_ended", stand)
