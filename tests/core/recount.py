@@ -34,8 +34,11 @@ def differences(workload: Workload) -> Iterator[str]:
             {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
         "odd": (set(members.needs_attention), {pod.uid for pod in pods if _odd(pod)}),
-        "said": (_told(members.declared), said),
-        "wanted": (_told(members.declared_by_waiting), said if len(waiting) == len(pods) else _said(waiting)),
+        "declared": (_told(members.declared), said),
+        "declared_by_waiting": (
+            _told(members.declared_by_waiting),
+            said if len(waiting) == len(pods) else _said(waiting),
+        ),
         "used": (
             dict(members.used),
             dict(Counter(queue for member in members if (queue := _used(member.pod)))),

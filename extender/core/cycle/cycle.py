@@ -492,7 +492,9 @@ class Cycle:
                 yield from self._turn(other, line)
                 self._park(other)
                 continue
-            if other.current_demand is not None or other.releasing:  # else it has changed, and the next cycle considers it
+            if (
+                other.current_demand is not None or other.releasing
+            ):  # else it has changed, and the next cycle considers it
                 self._pending.dequeue(other.key)
                 self._park(other)
                 asked = other.current_demand

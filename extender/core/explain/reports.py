@@ -280,7 +280,7 @@ def workload_report(
     queue, reserved = quotas.queue_of(key), key in quotas.uses
     expected = expectations.stated.get(key)
     text = "" if expected is None else expectation_text(expected, process.wall_offset)
-    now, told = workload.reason_state.cause, workload.reason_state.told.cause
+    now, told = workload.reason_state.cause, workload.reason_state.last_report.cause
     return WorkloadReport(
         key,
         job.seen.owner,

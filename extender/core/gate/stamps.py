@@ -149,7 +149,9 @@ def recover_release(
     stamps = [stamp for pod in _stamped(pods, moved_pods, workload, name) if (stamp := pod.stamp) is not None]
     began = min((stamp.at for stamp in stamps if stamp.at), default=None)
     at = None if began is None else min(began + process.wall_offset, now)
-    workload.release.recover(name, at, complete=workload.has_bound_quorum or was_whole(pods, moved_pods, workload, name))
+    workload.release.recover(
+        name, at, complete=workload.has_bound_quorum or was_whole(pods, moved_pods, workload, name)
+    )
 
 
 def was_whole(pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload, release: str) -> bool:

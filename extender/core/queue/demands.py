@@ -223,7 +223,7 @@ class Demands:
                 self._pending.wake(Own(key, anew=True))
 
     def ask(self, workload: Workload) -> Steps[None]:
-        """Work out the workload's demand. ``workload.asked`` is None afterwards if the workload changed meanwhile."""
+        """Work out ``workload.current_demand``, which is None afterwards if the workload changed meanwhile."""
         self._flavor(workload)
         members, version = workload.members, workload.version
         lacking, trouble = to_be_planned(workload, self._problems)

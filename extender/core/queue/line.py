@@ -413,7 +413,7 @@ class StrictOrder:
         queue = self._quotas.queue_of(workload.key)
         if queue is None or queue.strategy is not Strategy.STRICT:
             return None
-        demand, known = workload.asked, self.first.get(queue.name)
+        demand, known = workload.current_demand, self.first.get(queue.name)
         plannable = demand is None or demand.shape is not None
         if not plannable or workload.has_promised_quorum or now < workload.retries.not_before:
             if known is not None and known.first == workload.key:
