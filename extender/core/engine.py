@@ -21,11 +21,11 @@ from extender.core.answers import (
 )
 from extender.core.apply import Apply, MemberFacts, PodFacts, SteeringAnswers
 from extender.core.calls import Calls
+from extender.core.cycle.admission import QueueAdmission
 from extender.core.cycle.backfill import Backfilling
 from extender.core.cycle.commit import Books, Commit
 from extender.core.cycle.cycle import Cycle
 from extender.core.cycle.flavors import QuotaPlans
-from extender.core.cycle.queues import Queued
 from extender.core.effects import Effect
 from extender.core.events import (
     BindArrived,
@@ -159,10 +159,10 @@ class Engine:
         searches = {"candidates": candidates, "statements": statements, "planner": planner, "demands": demands}
         victims, preview = make(VictimSearch, **searches), make(VictimSearch, **searches, tells=True)
         self._foresight = make(Foresight, victims=preview)
-        queued = make(Queued, planner=planner, plans=plans, policies=policies)
+        admission = make(QueueAdmission, planner=planner, plans=plans, policies=policies)
         endings = make(Endings, statements=statements, planner=planner, demands=demands)
         self._backfilling = backfilling = make(
-            Backfilling, reporter=reporter, queued=queued, endings=endings, repeats=repeats
+            Backfilling, reporter=reporter, admission=admission, endings=endings, repeats=repeats
         )
         self._cycle = make(
             Cycle,
@@ -171,12 +171,12 @@ class Engine:
             planner=planner,
             demands=demands,
             ahead=make(Ahead, planner=planner),
-            queued=queued,
+            admission=admission,
             preempting=make(Preempting, reporter=reporter, victims=victims, reservations=reservations),
             commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),
             reservations=reservations,
             backfilling=backfilling,
-            forecast=make(Forecast, endings=endings, turns=queued.turns),
+            forecast=make(Forecast, endings=endings, turns=admission.turns),
             elastic=elastic,
             allocations=allocations,
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.cycle import flavors as quota_plans
-from extender.core.cycle.queues import Queued
+from extender.core.cycle.admission import QueueAdmission
 from extender.core.effects import Effect
 from extender.core.engine import Engine
 from extender.core.events import Event, PodGone, QueueSeen, Tick
@@ -33,13 +33,13 @@ class Forgetful(Engine):
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Queued, "_given_back", _at_everybody)
-            patch.setattr(Queued, "passes_by", lambda *_: False)
+            patch.setattr(QueueAdmission, "_given_back", _at_everybody)
+            patch.setattr(QueueAdmission, "passes_by", lambda *_: False)
             patch.setattr(queues, "_others", lambda *_: None)
             return super().handle(event, now)
 
 
-def _at_everybody(self: Queued, queue: str, shortfalls: Shortfalls) -> None:
+def _at_everybody(self: QueueAdmission, queue: str, shortfalls: Shortfalls) -> None:
     shortfalls.reopen(queue)
     self.strict.begin_anew(queue)
 
@@ -106,7 +106,7 @@ def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPat
     elif forgotten == "others":
         monkeypatch.setattr(queues, "_others", lambda *_: {})
     else:
-        monkeypatch.setattr(Queued, "_given_back", lambda _, queue, known: known.reopen(queue))
+        monkeypatch.setattr(QueueAdmission, "_given_back", lambda _, queue, known: known.reopen(queue))
     with pytest.raises(AssertionError, match="seed"):
         play_all(16)
 

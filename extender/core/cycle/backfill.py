@@ -16,7 +16,7 @@ from math import inf
 
 from extender.core.answers import Reserved
 from extender.core.causes import Cause, Lacks, NoRoom, with_facts
-from extender.core.cycle.queues import Queued
+from extender.core.cycle.admission import QueueAdmission
 from extender.core.effects import Milestone, Reserve
 from extender.core.explain.reasons import fact_text
 from extender.core.explain.telling import Reporter
@@ -63,7 +63,7 @@ class Backfilling:
     _backfills: Backfills
     _pending: Pending
     _reporter: Reporter
-    _queued: Queued
+    _admission: QueueAdmission
     _endings: Endings
     _repeats: Repeats
 
@@ -198,7 +198,7 @@ class Backfilling:
 
     def _in_order(self, waiting: list[Workload]) -> Steps[list[Workload]]:
         """Sort the workloads by the queue policy, and equal ones by when they came."""
-        turns, numbers = self._queued.turns, self._pending.keys
+        turns, numbers = self._admission.turns, self._pending.keys
         try:
             return (yield from ordered(waiting, lambda one: (turns.of(one), numbers.get(one.key, 0))))
         except PolicyError:

@@ -25,10 +25,10 @@ from math import inf
 from typing import Protocol
 
 from extender.core.causes import Cause, Creating, OtherScheduler, PolicyFailed, Preempted, SharedSpread, Unplaced
+from extender.core.cycle.admission import QueueAdmission
 from extender.core.cycle.backfill import Backfilling
 from extender.core.cycle.commit import Commit
 from extender.core.cycle.flavors import Refused
-from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone
 from extender.core.explain.facts import Facts
 from extender.core.explain.telling import Reporter
@@ -119,7 +119,7 @@ class Cycle:
     _planner: Planner
     _demands: Demands
     _ahead: Ahead
-    _queued: Queued
+    _admission: QueueAdmission
     _preempting: Preempting
     _commit: Commit
     _reservations: Reservations
@@ -165,7 +165,7 @@ class Cycle:
         at = max(now + self._limits.coalesce_s, self._process.paused_until)
         if may_unblock:
             at = max(at, self._rest_until)
-        elif self._queued.has_news:
+        elif self._admission.has_news:
             pass
         elif not self._pending.due and not self._blocked_singles.reopened:
             if (appointed := self._appointed(at)) is None:
@@ -176,7 +176,7 @@ class Cycle:
 
     def _appointed(self, at: float) -> float | None:
         """The first instant from ``at`` on at which a workload wants a turn although nothing has changed."""
-        wanted = [self._queued.due]
+        wanted = [self._admission.due]
         if self._changes.room_taken:
             wanted.append(self._refresh_at)
         if self._pending.keys:
@@ -214,7 +214,7 @@ class Cycle:
         self._demands.review()
         for namespace in self._failed_creation.lapse(now):
             self._pending.wake(Config(namespace))
-        self._queued.review(self._shortfalls, now)
+        self._admission.review(self._shortfalls, now)
         self._wasted_units, self._in_need = 0, None
         self._began = now
         self._backfills.begin_cycle(now)
@@ -268,7 +268,7 @@ class Cycle:
             elif excess[workload.key.namespace] > self._limits.excess_units:
                 self._pending.wake(Own(workload.key))
                 yield LOOK
-            elif self._queued.passes_by(workload, self._shortfalls, self._now):
+            elif self._admission.passes_by(workload, self._shortfalls, self._now):
                 yield from self._pass_by(line, workload)
             else:
                 if workload.key not in self._pending.due:  # it was invited, and may lack something else from now on
@@ -360,7 +360,7 @@ class Cycle:
                 self._report(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now), now)
             case AskNodes():
                 why = self._elastic.begin(workload, shape, outcome, now)
-                self._queued.quota_taken(workload, self._shortfalls)
+                self._admission.quota_taken(workload, self._shortfalls)
                 self._report(workload, why, now)
             case why:
                 self._report(workload, why, now)
@@ -395,7 +395,7 @@ class Cycle:
             return why
         known = None
         if not (self._preempting.is_ready(workload.key) or workload.key in self._backfills):
-            known = self._queued.refused(workload, shape, self._shortfalls)
+            known = self._admission.refused(workload, shape, self._shortfalls)
         return known or until_started(self._starting, workload, demand, related=shape.related)
 
     def _plan(
@@ -404,7 +404,7 @@ class Cycle:
         """Return a plan that can be committed now, or why there is none. A shortfall is cached for the shape."""
         self._changes.has_affinity_waiters |= shape.related
         try:
-            found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
+            found = yield from self._admission.plan(workload, demand, shape, self._shortfalls, line)
         except PolicyError as error:
             return error
         if not isinstance(found, Refused):
@@ -484,7 +484,7 @@ class Cycle:
 
         Workloads with a preemption under way, with quota of their own, or that go on after a restart get their turn.
         """
-        if (why := self._queued.strict.see(workload, self._now)) is None:
+        if (why := self._admission.strict.see(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
             had_turn = other.key in self._preemptions.under_way or self._quotas.has_own(other.key) or other.resumes
@@ -505,7 +505,7 @@ class Cycle:
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
         """Return the line of these workloads, without those whose shortfall is known."""
-        line = Line(self._queued.turns, self._queued.lines(self._shortfalls))
+        line = Line(self._admission.turns, self._admission.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := self._store.workloads.get(key)) is not None]
             for workload in some:
@@ -532,7 +532,7 @@ class Cycle:
         demand = workload.current_demand
         if not self._pending.is_due_for_shape(workload.key) or demand is None or demand.shape is None:
             return False
-        if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
+        if self._admission.refused(workload, demand.shape, self._shortfalls) is None:
             return False
         if self._preempting.wants(workload, demand.shape):
             return False
@@ -542,7 +542,7 @@ class Cycle:
 
     def _park(self, workload: Workload) -> None:
         """Park a workload after its turn. It drops the devices of an earlier start."""
-        self._queued.park(workload, self._shortfalls, self._now)
+        self._admission.park(workload, self._shortfalls, self._now)
         self._backfilling.wait(workload)
         self._allocations.settle(workload)
 
@@ -558,7 +558,7 @@ class Cycle:
         self._go_on()
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
-        self._queued.review(self._shortfalls, self._now)
+        self._admission.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
         self._backfilling.restore(self._now)
@@ -589,7 +589,7 @@ class Cycle:
             yield from self._demands.ask(workload)
         yield 2 * TRY
         plan = yield from self._planner.nominated(workload)
-        if plan is not None and self._queued.has_quota(workload, plan):
+        if plan is not None and self._admission.has_quota(workload, plan):
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.core.answers import CapacityAnswered
-from extender.core.cycle.queues import Queued
+from extender.core.cycle.admission import QueueAdmission
 from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.jobs.elastic import Elastic, kept_nodes
@@ -155,10 +155,10 @@ def taints_of_flavors_are_not_read(event: Event, core: Core) -> Iterable[Event]:
 
 def who_is_before_it_in_a_strict_queue_keeps_a_job_from_its_nodes(patch: pytest.MonkeyPatch) -> None:
     """Although it has the quota that the other one lacks."""
-    refused = Queued.refused
+    refused = QueueAdmission.refused
 
-    def held_up(self: Queued, workload: Workload, *rest: Any) -> Any:
+    def held_up(self: QueueAdmission, workload: Workload, *rest: Any) -> Any:
         queue = self._quotas.queue_of(workload.key)
         return (queue and self.strict.waits_behind(queue.name, workload)) or refused(self, workload, *rest)
 
-    patch.setattr(Queued, "refused", held_up)
+    patch.setattr(QueueAdmission, "refused", held_up)

@@ -31,7 +31,7 @@ from policies.quota.flavors import Assignment
 from policies.steps import Steps
 
 
-class Queued:
+class QueueAdmission:
     """Admission through queues. Workloads outside of ClusterQueues are planned as though there were no queues."""
 
     def __init__(
