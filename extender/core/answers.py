@@ -93,7 +93,7 @@ class Unwritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class ReportFailed:
     """The newest ``Report`` of a gang could not be written."""
 
     key: GroupKey
@@ -143,7 +143,7 @@ Answer = (
     | Enqueued
     | Deallocated
     | Unwritten
-    | Untold
+    | ReportFailed
     | CapacityAnswered
     | PodTried
 )

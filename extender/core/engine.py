@@ -15,8 +15,8 @@ from extender.core.answers import (
     Enqueued,
     JobWritten,
     PodTried,
+    ReportFailed,
     Reserved,
-    Untold,
     Unwritten,
 )
 from extender.core.apply import Apply, MemberFacts, PodFacts, SteeringAnswers
@@ -42,7 +42,7 @@ from extender.core.events import (
 from extender.core.explain.facts import Facts
 from extender.core.explain.problems import Problems
 from extender.core.explain.reports import QueueReports, WorkloadReport, workload_report
-from extender.core.explain.telling import WITH_TEXT, Hints, Reporter, readable, told
+from extender.core.explain.telling import WITH_TEXT, Hints, Reporter, readable, story_of
 from extender.core.gate.advisory import Advisory, Mode
 from extender.core.gate.allocations import Allocations
 from extender.core.gate.binding import Bindings
@@ -253,7 +253,7 @@ class Engine:
             Enqueued: enqueues.ended,
             Deallocated: allocations.answered,
             Unwritten: repeats.unwritten,
-            Untold: reporter.untold,
+            ReportFailed: reporter.report_failed,
             Reserved: lambda event, now: (backfilling if event.backfill else reservations).written(event, now),
             CapacityServed: elastic.served,
             CapacityAnswered: elastic.answered,
@@ -321,7 +321,7 @@ class Engine:
     def _tell_stories(self, error: IllegalTransitionError) -> None:
         """Add the stories of the dirty workloads to the error."""
         for dirty in (self.state.workloads[key] for key in self.state.store.dirty if key in self.state.workloads):
-            error.add_note(told(dirty))
+            error.add_note(story_of(dirty))
 
     def _drain(self) -> list[Effect]:
         """Return the effects, with texts rendered for their readers."""

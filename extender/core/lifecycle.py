@@ -156,7 +156,7 @@ class Lifecycle:
 
     def expire(self, workload: Workload, now: float) -> None:
         """Check every deadline; called when one may have passed."""
-        self._reporter.tell(workload, now)
+        self._reporter.report_if_due(workload, now)
         if workload.sweep_at and now >= workload.sweep_at:
             self._steering.sweep(workload, now)
         for slot in list(workload.reserved):

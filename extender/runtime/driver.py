@@ -27,9 +27,9 @@ from extender.core.answers import (
     Nominated,
     Outcome,
     PodTried,
+    ReportFailed,
     Reserved,
     Ungated,
-    Untold,
     Unwritten,
 )
 from extender.core.effects import (
@@ -268,7 +268,7 @@ class Driver:
             if (following := self._reports.written(key)) is not None:
                 self._write_report(following)
             elif detail:
-                self._feed(Untold(key))
+                self._feed(ReportFailed(key))
 
         lane = Lane.OTHER if warning else Lane.REPORT
         self._start(lane, "report", self._newest_report(key, warning), ended)

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from extender.core.explain.problems import Problems, too_many_shapes
-from extender.core.explain.telling import told
+from extender.core.explain.telling import story_of
 from extender.core.ledger.claims import Claims, ClaimState, Expected, SlotOf
 from extender.core.ledger.nodes import Facts, Table
 from extender.core.ledger.pending import put_off
@@ -32,7 +32,7 @@ def validate(state: State) -> None:
     validate_claims(state.claims)
     for workload in state.workloads.values():
         for problem in _wrong_with(state, workload):
-            raise AssertionError(f"{problem}\n{told(workload)}")
+            raise AssertionError(f"{problem}\n{story_of(workload)}")
     wrong = chain(
         _wrong_with_devices(state),
         _wrong_with_volumes(state),

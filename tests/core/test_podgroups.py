@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import Outcome, Untold
+from extender.core.answers import Outcome, ReportFailed
 from extender.core.effects import Report
 from extender.core.events import GroupGone
 from policies.model import Dialect, GroupRef, PodGroup
@@ -87,7 +87,7 @@ def test_why_a_gang_waits_is_said_again_after_a_while_when_it_did_not_get_throug
     script = Script(*cluster("a: 1x1"), group, *pods)
     script.advance(20)
     assert [code for code, _ in script.reports] == ["NoRoom"]
-    script.feed(Untold(group.key))
+    script.feed(ReportFailed(group.key))
     script.advance(30)
     assert len(script.reports) == 1
     script.advance(60)

@@ -28,7 +28,7 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.explain.telling import told
+from extender.core.explain.telling import story_of
 from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
 from policies.model import GANG_GATE, Node, Pod
@@ -228,7 +228,7 @@ class World(ApiServer):
             self.pass_time(5)
 
     def stories(self) -> str:
-        return "\n".join(told(gang) for gang in self.core.state.workloads.values())
+        return "\n".join(story_of(gang) for gang in self.core.state.workloads.values())
 
     def _on(self, pod: Pod, node: Node) -> bool:
         assumed = {bind.uid: bind.node for bind in self.binds.values()}

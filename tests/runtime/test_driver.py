@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome, Ungated, Untold
+from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome, ReportFailed, Ungated
 from extender.core.effects import AnswerBind, Enqueue, Report, Ungate
 from extender.core.events import BindDisconnected
 from extender.runtime.requests import OK, Failed, LookAtPod, Response
@@ -46,11 +46,11 @@ def test_the_core_hears_of_a_report_that_did_not_get_through_unless_a_newer_one_
     world, key = World(at_once=4), GroupKey("ns", "gang")
     world.ask(report("NoRoom"))
     world.answer(Response(503, "away"))
-    assert world.told == [Untold(key)]
+    assert world.told == [ReportFailed(key)]
     world.ask(report("NoRoom"), report("Running", warning=False))
     world.answer(Response(503, "away"))
     world.answer(Response(403, "the right is missing"))
-    assert world.told == [Untold(key), Untold(key)]
+    assert world.told == [ReportFailed(key), ReportFailed(key)]
 
 
 def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_logged_and_told() -> None:

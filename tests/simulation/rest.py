@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice, product
 
 from extender.core.explain.reasons import reason_of
-from extender.core.explain.telling import told
+from extender.core.explain.telling import story_of
 from extender.core.gate.steering import SteeringMode
 from extender.core.workload.status import Status
 from policies.model import GANG_GATE, HOSTNAME, GroupKey, Node, Pod
@@ -310,7 +310,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     # A gang that kube-scheduler refuses everywhere is planned again and again, and never settles.
     restless = dict.fromkeys(name for name, _ in plan.barred)
     for key in referee.wholeness.partial if plan.limits.evict_partial else ():
-        yield f"{key} is bound in part\n{told(state.workloads[key])}"
+        yield f"{key} is bound in part\n{story_of(state.workloads[key])}"
     for request in world.scheduler.binds:
         if request.pod.group is None or request.pod.group.name not in restless:
             yield f"the bind of {request.pod.name} is still held"
@@ -441,9 +441,9 @@ def _gang_complaints(
         and not restless
         and (reason_of(gang.reason_state.cause).code in _ON_ITS_WAY or not reason_of(gang.reason_state.cause).message)
     ):
-        yield f"{key} waits for no reason: {reason_of(gang.reason_state.cause)}\n{told(gang)}"
+        yield f"{key} waits for no reason: {reason_of(gang.reason_state.cause)}\n{story_of(gang)}"
     if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:
-        yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
+        yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{story_of(gang)}"
     yield from _names_complaints(world, key, reason_of(gang.reason_state.cause).message)
     if restless and plan.steering in (SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE):
         # A pin is permanent: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
@@ -475,7 +475,7 @@ def _start_complaints(
     """Check that the gang could not start, not even if others were evicted."""
     assert world.extender is not None
     room = beside_reserved(room, world.api, key)
-    said, started = told(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
+    said, started = story_of(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
     if _could_start(world, room, key, sight, waiting, plan, whole=started and sight.enough(sight.bound)):
         yield f"{key} waits, and there is room for its members\n{said}"
     for victim, left in () if started else rooms_without(world, referee, key, plan):

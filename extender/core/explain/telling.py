@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from extender.core import causes
-from extender.core.answers import Untold
+from extender.core.answers import ReportFailed
 from extender.core.effects import AnswerBind, Cause, Effect, Evict, Hint, Milestone, Reached, Report, SuspendJob
 from extender.core.explain.reasons import expectation_text, reason_of, turn_text
 from extender.core.ledger.expectations import Expectations
@@ -40,10 +40,10 @@ class Reporter:
         """Set the workload's current reason. It is reported once it has lasted. ``noted``: whether its story has it
         already."""
         if workload.reason_state.explain(cause, now, noted=noted):
-            self.tell(workload, now)
+            self.report_if_due(workload, now)
             self._store.mark_dirty(workload)
 
-    def tell(self, workload: Workload, now: float) -> None:
+    def report_if_due(self, workload: Workload, now: float) -> None:
         """Report the reason if it is due."""
         if now >= workload.reason_state.report_due(self._limits.report_s):
             self.report(workload, now)
@@ -71,7 +71,7 @@ class Reporter:
             report = Report(workload.key, None, member, *said, *counts, owner)
         self._outbox.append(report)
 
-    def untold(self, event: Untold, _now: float) -> None:
+    def report_failed(self, event: ReportFailed, _now: float) -> None:
         """Note that a report was not written, so that it is repeated."""
         if (workload := self._store.workloads.get(event.key)) is not None:
             workload.reason_state.report_failed()
@@ -89,7 +89,7 @@ class Reporter:
         self._outbox.append(Reached(workload.key, milestone, size, after_s, cause, detail, rules=rules))
 
 
-def told(workload: Workload) -> str:
+def story_of(workload: Workload) -> str:
     """The story of a workload, for the text of an internal error."""
     members, release = workload.members, workload.release
     states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}

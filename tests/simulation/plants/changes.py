@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import Untold
+from extender.core.answers import ReportFailed
 from extender.core.effects import Confirm, Effect
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.gate.steering import Repeats
@@ -68,7 +68,7 @@ def new_nodes_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def lost_reports_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
-    if not isinstance(event, Untold):
+    if not isinstance(event, ReportFailed):
         yield event
 
 
