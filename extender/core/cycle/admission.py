@@ -92,7 +92,7 @@ class QueueAdmission:
         """Wake the workloads that may have quota now. Called before a cycle."""
         quotas = self._quotas
         if quotas.queues.stale:
-            others = quotas.redraw()
+            others = quotas.rebuild()
             self._preemptions.note_quota_change()
             self._redrawn(shortfalls, others)
             self._prove()

@@ -12,7 +12,7 @@ from extender.core.explain.facts import Facts
 from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.pending import Amounts
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.queues import Picture
+from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.preemption.reclaim import end_preemptions
 from extender.core.queue.demands import Asked, Demands, must_of
@@ -213,7 +213,7 @@ def _fewer(
 
 
 def awaited(
-    picture: Picture,
+    picture: QueueSnapshot,
     queue: ClusterQueue,
     podsets: Sequence[PodSetRequest],
     refused: Mapping[tuple[str, str], NotThisFlavor],
@@ -239,7 +239,7 @@ def awaited(
 
 
 def _of_flavors(
-    picture: Picture,
+    picture: QueueSnapshot,
     node: QuotaNode,
     group: ResourceGroup,
     podset: PodSetRequest,

@@ -18,7 +18,7 @@ from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.expectations import Expectations
 from extender.core.ledger.pending import Pending, QueueView, put_off
-from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
+from extender.core.ledger.queues import ObjectKey, Queues, QueueSnapshot, key_of
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Process
 from extender.core.limits import Limits
@@ -64,7 +64,7 @@ class QueueReports:
     _policy: QueuePolicy
 
     def __post_init__(self) -> None:
-        self._picture = Picture()
+        self._picture = QueueSnapshot()
         self._locals: dict[str, list[LocalQueue]] = {}
         """The LocalQueues, by their ClusterQueue."""
         self._known: dict[ObjectKey, tuple[int, Reports]] = {}

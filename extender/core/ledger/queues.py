@@ -1,8 +1,8 @@
 """The queue objects as last seen, the ClusterQueue of each LocalQueue, and why it admits nothing.
 
-All objects are read as one consistent picture, which is built again before a cycle if some have changed. Workloads that
-wait in a tree without changes keep their reasons. Volcano's Queues become ClusterQueues and Cohorts, which workloads
-name without a LocalQueue.
+All objects are read as one consistent snapshot, which is built again before a cycle if some have changed. Workloads
+that wait in a tree without changes keep their reasons. Volcano's Queues become ClusterQueues and Cohorts, which
+workloads name without a LocalQueue.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Route:
 
 
 @dataclass(slots=True)
-class Picture:
+class QueueSnapshot:
     """All queue objects, as one decision sees them; built again when some have changed.
 
     ``problems``: why a ClusterQueue admits nothing, by its name.
@@ -81,16 +81,16 @@ class Picture:
     in_force: tuple[bool, bool] = (False, False)
 
 
-class Redrawn(NamedTuple):
-    """The difference between two pictures.
+class QueueDiff(NamedTuple):
+    """The difference between two snapshots.
 
     ``others``: the ClusterQueues of changed trees, deleted ones included; None if more than ClusterQueues and Cohorts
     changed.
-    ``alike``: whether only amounts changed, so that no workload uses more or less.
+    ``only_amounts_changed``: whether only amounts changed, so that no workload uses more or less.
     """
 
     others: Mapping[str, None] | None
-    alike: bool
+    only_amounts_changed: bool
 
 
 def key_of(thing: QueueObject) -> ObjectKey:
@@ -103,7 +103,7 @@ class Queues:
 
     ``seen``: the last event about each object, with its problems and warnings.
     ``total``: the allocatable amounts of all nodes, which Volcano's Queues share.
-    ``stale``: whether something has changed since ``redraw``; the total counts only where it is shared.
+    ``stale``: whether something has changed since ``rebuild``; the total counts only where it is shared.
     """
 
     def __init__(self, namespaces: Namespaces | None = None) -> None:
@@ -111,10 +111,10 @@ class Queues:
         self._namespaces = namespaces or Namespaces()
         self.total: Mapping[str, int] = {}
         self.stale = False
-        self.picture = Picture()
+        self.picture = QueueSnapshot()
         self._routes: dict[tuple[str, str], Route] = {}
         self._relabelled = False
-        """Whether the labels of a namespace have changed since ``redraw``."""
+        """Whether the labels of a namespace have changed since ``rebuild``."""
 
     def in_force(self, name: str) -> bool:
         """Whether queues like this one exist, of Kueue or of Volcano. If none does, the name says nothing about
@@ -140,8 +140,8 @@ class Queues:
             case QueueGone(thing):
                 self.stale |= self.seen.pop(key_of(thing), None) is not None
 
-    def redraw(self) -> Redrawn:
-        """Build the picture from all recorded objects. Returns what has changed."""
+    def rebuild(self) -> QueueDiff:
+        """Build the snapshot from all recorded objects. Returns what has changed."""
         said = _drawn(self.seen, self.total)
         things = [event.object for event in said.values()]
         flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
@@ -156,12 +156,14 @@ class Queues:
         }
         of_volcano = FLAVOR.name in flavors
         in_force = bool(locals_) or any(not name.startswith(VOLCANO) for name in queues), of_volcano
-        former, self.picture = self.picture, Picture(queues, flavors, locals_, cohorts, tree, problems, said, in_force)
+        former = self.picture
+        self.picture = QueueSnapshot(queues, flavors, locals_, cohorts, tree, problems, said, in_force)
         changed = [key for key in (former.said | said) if former.said.get(key) != said.get(key)]
         others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture, changed)
         self._routes.clear()
         self.stale = self._relabelled = False
-        return Redrawn(others, others is not None and all(_are_alike(former, self.picture, key) for key in changed))
+        only_amounts = others is not None and all(_only_amounts_differ(former, self.picture, key) for key in changed)
+        return QueueDiff(others, only_amounts)
 
     def tried(
         self, things: Sequence[QueueObject], more: Mapping[str, int]
@@ -274,8 +276,8 @@ def _cohort(name: str) -> str:
     return title_of(name) if name.startswith(VOLCANO) else f"Cohort {name}"
 
 
-def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict[str, None] | None:
-    """``Redrawn.others`` for these changes."""
+def _others(former: QueueSnapshot, now: QueueSnapshot, changed: Sequence[ObjectKey]) -> dict[str, None] | None:
+    """``QueueDiff.others`` for these changes."""
     queues, cohorts = (
         dict.fromkeys(name for kind, _, name in changed if kind == of.__name__) for of in (ClusterQueue, Cohort)
     )
@@ -289,7 +291,7 @@ def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict
     return found
 
 
-def _are_alike(former: Picture, now: Picture, key: ObjectKey) -> bool:
+def _only_amounts_differ(former: QueueSnapshot, now: QueueSnapshot, key: ObjectKey) -> bool:
     """Whether nothing but the amounts of the object has changed."""
     one, other = former.said.get(key), now.said.get(key)
     return one is not None and other is not None and _without_amounts(one) == _without_amounts(other)

@@ -398,9 +398,9 @@ class PastUsage:
         """Begin to sample: what runs now is counted already. ``wall_offset``: the wall clock's epoch on the clock of
         ``now``."""
         self._wall_offset, self._sampled_at = wall_offset, now
-        self.redraw()
+        self.rebuild()
 
-    def redraw(self) -> None:
+    def rebuild(self) -> None:
         """Follow changed queue objects.
 
         A LocalQueue gets a history when its ClusterQueue first orders by past use, and keeps it until it is deleted.
@@ -786,15 +786,15 @@ class Quotas:
             for unseen, use in after.items():
                 self.uses.put(key, unseen, use)
 
-    def redraw(self) -> Mapping[str, None] | None:
+    def rebuild(self) -> Mapping[str, None] | None:
         """Follow changed queue objects: count everything again, unless only amounts have changed.
 
-        Returns the ClusterQueues whose quota may have changed, as ``Redrawn`` does.
+        Returns the ClusterQueues whose quota may have changed, as ``QueueDiff`` does.
         """
         tree = self.queues.picture.tree
-        others, alike = self.queues.redraw()
-        self.past.redraw()
-        if others is not None and alike:
+        others, only_amounts_changed = self.queues.rebuild()
+        self.past.rebuild()
+        if others is not None and only_amounts_changed:
             self.uses.carry_over(tree, others)
             return others
         former = self.uses.begin_anew()

@@ -18,7 +18,7 @@ from extender.core.explain.problems import Problems, too_many_shapes
 from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.pending import Own, Pending
-from extender.core.ledger.queues import Picture
+from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
@@ -117,7 +117,7 @@ class _Part:
 class Asked:
     """The quota request of a workload: the requests of its pods without a node, part by part."""
 
-    def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, picture: Picture) -> None:
+    def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, picture: QueueSnapshot) -> None:
         self._workload = workload
         self._queue = queue
         self._flavors = picture.flavors

@@ -63,7 +63,7 @@ def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
     queues = Queues()
     for one in seen:
         queues.note(one, 0.0)
-    queues.redraw()
+    queues.rebuild()
     found: dict[ObjectKey, list[str]] = {}
     for key, event in queues.seen.items():
         one, name = queues.picture.said.get(key, event), key[2]
@@ -119,7 +119,7 @@ class Queueing:
         for node in nodes:
             total.update(dict(node.allocatable))
         self._queues.share(total)
-        self._queues.redraw()
+        self._queues.rebuild()
         for job in arrivals:
             if job.queue and (why := self._queues.route(job.namespace, job.queue).why) is not None:
                 raise InputError(f"job {job.name}: {text_of(why)}")

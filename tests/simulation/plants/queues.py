@@ -115,9 +115,9 @@ def past_usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Even
 
 
 def past_usage_forgotten_with_its_cluster_queue(patch: pytest.MonkeyPatch) -> None:
-    real = PastUsage.redraw
+    real = PastUsage.rebuild
 
-    def redraw(self: PastUsage) -> None:
+    def rebuild(self: PastUsage) -> None:
         picture = self._queues.picture
         self._histories = {
             key: one
@@ -126,7 +126,7 @@ def past_usage_forgotten_with_its_cluster_queue(patch: pytest.MonkeyPatch) -> No
         }
         real(self)
 
-    patch.setattr(PastUsage, "redraw", redraw)
+    patch.setattr(PastUsage, "rebuild", rebuild)
 
 
 def past_usage_only_fades(patch: pytest.MonkeyPatch) -> None:
