@@ -164,7 +164,7 @@ class Chances:
         state, asks = self.script.core.state, {ask.key: ask for ask in self.script.core.capacity_asks()}
         self.asked += len(asks.keys() - self._seen)
         self._seen |= asks.keys()
-        kept = state.quotas.whole.keys()
+        kept = state.quotas.fully_reserved.keys()
         for one in self.jobs.values():
             known = state.workloads.get(one.seen.key)
             if known is not None and known.job is not None and known.job.awaits_nodes and not known.has_promised_quorum:

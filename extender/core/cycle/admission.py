@@ -72,7 +72,7 @@ class QueueAdmission:
             waits
             and bool(
                 quotas.uses.freed
-                or self.strict.first.keys() & quotas.members.moved_on.keys()
+                or self.strict.first.keys() & quotas.members.changed_queues.keys()
                 or quotas.past.reorders(self.strict.first)
             )
         )
@@ -109,7 +109,7 @@ class QueueAdmission:
         for name in quotas.past.take_reordered():
             if name in self.strict.first:
                 self.strict.begin_anew(name)
-        for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*self._pending.due])):
+        for of in (*quotas.members.take_changed_queues(), *map(quotas.members.queue_of, [*self._pending.due])):
             held_up = self.strict.first.get(of or "")
             if held_up and (held_up.first not in self._pending.keys or held_up.first in self._pending.due):
                 self.strict.begin_anew(held_up.queue)
@@ -293,7 +293,7 @@ class QueueAdmission:
         """
         known = self._quotas.queues.picture.queues[queue]
         evicts, held_up = self._may_evict(known), self.strict.first.get(queue)
-        for key in (*self._quotas.whole, *self._quotas.counted):
+        for key in (*self._quotas.fully_reserved, *self._quotas.counted):
             if self._quotas.members.queue_of(key) == queue:
                 self._pending.wake(Own(key))
         reopened = shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))

@@ -159,13 +159,13 @@ class QueueMembers:
     """The workloads of each queue.
 
     ``names``: the LocalQueue of each workload that has one.
-    ``moved_on``: ClusterQueues that a workload has left, or in which its state has changed, since the last
-    ``take_moved_on``.
+    ``changed_queues``: ClusterQueues that a workload has left, or in which its state has changed, since the last
+    ``take_changed_queues``.
     """
 
     def __init__(self) -> None:
         self.names: dict[GroupKey, str] = {}
-        self.moved_on: dict[str, None] = {}
+        self.changed_queues: dict[str, None] = {}
         self._of: dict[str, dict[GroupKey, None]] = {}
         self._queue_of: dict[GroupKey, str] = {}
         self._states: dict[GroupKey, object] = {}
@@ -205,25 +205,25 @@ class QueueMembers:
         """Remove the workload from its ClusterQueue."""
         if (queue := self._queue_of.pop(key, None)) is not None:
             self.touch(queue)
-            self.moved_on[queue] = None
+            self.changed_queues[queue] = None
             self._of[queue].pop(key)
             if not self._of[queue]:
                 del self._of[queue]
 
-    def stand(self, key: GroupKey, state: object) -> bool:
+    def set_state(self, key: GroupKey, state: object) -> bool:
         """Record the state of the workload. Returns whether it differs from the last one."""
         if self._states.get(key) == state:
             return False
         self._states[key] = state
         queue = self._queue_of.get(key, "")
         self.touch(queue)
-        self.moved_on[queue] = None
+        self.changed_queues[queue] = None
         return True
 
-    def take_moved_on(self) -> dict[str, None]:
+    def take_changed_queues(self) -> dict[str, None]:
         """Return the ClusterQueues in which a workload has moved on since the last call."""
-        moved_on, self.moved_on = self.moved_on, {}
-        return moved_on
+        changed_queues, self.changed_queues = self.changed_queues, {}
+        return changed_queues
 
 
 class Kept(str):
@@ -323,7 +323,7 @@ class QuotaUses:
         for owner in [*self.of(key)]:
             self.end(key, owner)
 
-    def begin_anew(self) -> dict[GroupKey, dict[Owner, Use]]:
+    def reset(self) -> dict[GroupKey, dict[Owner, Use]]:
         """Drop all uses, because the quota tree was rebuilt. Returns the former uses."""
         former, self._of = self._of, {}
         self.freed.update((root, None) for root in self._queues.picture.tree.roots)
@@ -562,7 +562,7 @@ class Quotas:
         self._workloads = workloads
         self.counting = QuotaCounting(self.queues, claims, pods)
         self._kept: dict[GroupKey, Usage] = {}
-        self.whole: dict[GroupKey, None] = {}
+        self.fully_reserved: dict[GroupKey, None] = {}
         """Workloads whose whole request is kept, because they lack only nodes."""
         self.counted: dict[GroupKey, None] = {}
         """Workloads whose pods have no node but count quota (``unseen_of``)."""
@@ -649,7 +649,7 @@ class Quotas:
                 ),
                 *(workload.priority, workload.paused, workload.release.complete),
             )
-            self._stood += self.members.stand(key, state)
+            self._stood += self.members.set_state(key, state)
             self.past.touch(key)
 
     def _left_by(self, workload: Workload) -> str:
@@ -723,12 +723,12 @@ class Quotas:
 
     def reserve(self, key: GroupKey, usage: Usage) -> None:
         """Keep all the quota that the workload asks for."""
-        self.whole[key] = None
+        self.fully_reserved[key] = None
         self.keep(key, usage)
 
     def unreserve(self, key: GroupKey) -> None:
         """Stop keeping quota for the workload: it is free, or used by its pods."""
-        self.whole.pop(key, None)
+        self.fully_reserved.pop(key, None)
         self.keep(key, {})
 
     def kept(self, key: GroupKey) -> Usage:
@@ -739,7 +739,7 @@ class Quotas:
     def has_own(self, key: GroupKey) -> bool:
         """Whether the workload has quota without nodes. If so, the shortfall of other workloads of its shape does not
         apply."""
-        return key in self.whole or key in self.counted
+        return key in self.fully_reserved or key in self.counted
 
     @contextmanager
     def statement(self, key: GroupKey) -> Iterator[Statement]:
@@ -797,7 +797,7 @@ class Quotas:
         if others is not None and only_amounts_changed:
             self.uses.carry_over(tree, others)
             return others
-        former = self.uses.begin_anew()
+        former = self.uses.reset()
         for workload in self._workloads.values():
             self.see(workload, former)
             if self.local_of(workload.key):

@@ -34,7 +34,7 @@ def jobs_that_are_let_go_use_no_quota(patch: pytest.MonkeyPatch) -> None:
 
 def quota_is_not_reserved(patch: pytest.MonkeyPatch) -> None:
     def reserve(self: Quotas, key: GroupKey, _: object) -> None:
-        self.whole[key] = None
+        self.fully_reserved[key] = None
 
     patch.setattr(Quotas, "reserve", reserve)
 
