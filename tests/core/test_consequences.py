@@ -13,7 +13,7 @@ from tests.core.script import Script
 
 
 def test_a_reason_names_nobody_who_gave_back_room_that_does_not_help() -> None:
-    """``note_who_freed``."""
+    """``note_former_owner``."""
     large, small = (replace(gang(name, 1, gpus=gpus)[0], node="a-0") for name, gpus in (("large", 4), ("small", 1)))
     script = Script(*cluster("a: 2x8"), large, small, *asking(gang("wait", 2), IN_CLIQUE))
     assert "held there by large (ends unknown), small (ends unknown)" in script.message("wait")

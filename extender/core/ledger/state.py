@@ -79,7 +79,7 @@ class Consequences:
         self._store.on_drop = (
             # First what waits for the pod, so that nothing is kept for it when its room comes free.
             self.forget_bind_calls,
-            self.let_single_go,
+            self.forget_single,
             self.unmount,
             self.forget_stray,
             # Then its room, while it is a member: the cause that wakes others names the workload.
@@ -94,7 +94,7 @@ class Consequences:
             # Quota by node labels and cached shortfalls depend on nothing else here.
             self.count_relabelled,
             self.count_devices,
-            self.look_at_everybody,
+            self.wake_all,
             # Refusals by the node and victims on it may be outdated.
             self.forgive_node,
             self.note_node_of_victims,
@@ -106,7 +106,7 @@ class Consequences:
         # Room was given back. The claim has ended, and nothing else has the room yet.
         self._room.on_free = (
             # Reasons that name the former owner are out of date.
-            self.note_who_freed,
+            self.note_former_owner,
             # Then the ones that may use the room: preemptors, single pods kept out of a promise, gangs refused by the
             # node.
             self.note_room_of_victims,
@@ -170,9 +170,9 @@ class Consequences:
         """Wake the workloads that wait for a volume claim of a pod that has ended."""
         if pod.claims and pod.terminal and old is not None and not old.terminal:
             for name in pod.claims:
-                self.look_at_users((pod.namespace, name))
+                self.wake_users((pod.namespace, name))
 
-    def look_at_users(self, claim: tuple[str, str]) -> None:
+    def wake_users(self, claim: tuple[str, str]) -> None:
         """Wake the workloads whose pods mount that volume claim."""
         for uid in self._volumes.users.get(claim, ()):
             if (member := self._store.member(uid)) is not None:
@@ -186,7 +186,7 @@ class Consequences:
         """Forget the bind calls for the pod."""
         self._binds.forget(pod.uid)
 
-    def let_single_go(self, pod: Pod) -> None:
+    def forget_single(self, pod: Pod) -> None:
         """End the room that is kept for the pod, and its wait."""
         self._blocked_singles.drop(pod.uid)
         self._room.end_kept(pod.uid)
@@ -195,7 +195,7 @@ class Consequences:
     def unmount(self, pod: Pod) -> None:
         """Forget the pod's volumes, and wake the workloads that share its claims."""
         for claim in self._volumes.unmount(pod):
-            self.look_at_users(claim)
+            self.wake_users(claim)
 
     def forget_stray(self, pod: Pod) -> None:
         """Settle the gang that the pod was moved out of."""
@@ -227,7 +227,7 @@ class Consequences:
         self._devices.node_changed(node)
         self._volumes.node_changed(node)
 
-    def look_at_everybody(self, node: str, _: bool) -> None:
+    def wake_all(self, node: str, _: bool) -> None:
         """Wake every workload that waits for room."""
         self._pending.wake(Nodes())
         self._quotas.node_changed(node)
@@ -247,7 +247,7 @@ class Consequences:
 
     # Room was given back.
 
-    def note_who_freed(self, claim: Claim) -> None:
+    def note_former_owner(self, claim: Claim) -> None:
         """Update the reasons that name the workload."""
         if claim.workload is not None:
             self._changes.ended[str(claim.workload)] = None
