@@ -433,7 +433,7 @@ class Cycle:
         gang waits for.
         """
         namespace = workload.key.namespace
-        if not put_off(self._failed_creation, workload) or not self._creation.in_doubt(workload.key):
+        if not put_off(self._failed_creation, workload) or not self._creation.others_may_never_come(workload.key):
             return None
         if self._in_need is None:  # delayed jobs come last in the line, so the others have had their turn
             self._in_need = tuple(
@@ -596,7 +596,7 @@ class Cycle:
 def until_created(limits: Limits, creation: Creation, workload: Workload, now: float) -> Creating | None:
     """Why a job waits for the pods of admitted jobs that are still being created: its room would be kept for long."""
     podsets = workload.podsets
-    if podsets is None or creation.lets(workload.key, podsets.minimum, now, limits.creation_s):
+    if podsets is None or creation.allows(workload.key, podsets.minimum, now, limits.creation_s):
         return None
     return creation.cause
 

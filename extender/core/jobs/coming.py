@@ -156,12 +156,12 @@ class Enqueues:
             self._ask(group)
         awaited = group.key in self._asked or group.key in self._coming
         doubtful = self._failed_creation.on_probation(workload.key.namespace)
-        self._creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, doubtful=doubtful)
+        self._creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, may_never_come=doubtful)
 
     def came(self, workload: Workload, now: float) -> None:
         """Record that a pod has filled a slot, which gives the missing ones more time."""
         if workload.key in self._coming:
-            self._creation.came(now)
+            self._creation.count_created(now)
             if not workload.members.slots.planned:
                 self._expected.cure_creation(workload)
             self._await_pods(workload.key, now)

@@ -222,7 +222,7 @@ class Jobs:
     def came(self, workload: Workload, now: float) -> None:
         """Record that a pod has filled a slot, which gives the missing ones more time."""
         if workload.job is not None:
-            self._creation.came(now)
+            self._creation.count_created(now)
             if not (lacking := uncreated(workload)):
                 self._expected.cure_creation(workload)
             if workload.job.record_pod(now, lacking) and workload.job.plan is not None:
@@ -276,7 +276,7 @@ class Jobs:
                 self._store.mark_dirty(waiting)
         for shape, keys in trials.due(now):
             if (asked := self._asked_with(shape, keys)) is None:
-                trials.nobody_wants(shape)
+                trials.drop_shape(shape)
             else:
                 self._outbox.append(asked)
 
@@ -337,7 +337,7 @@ class Jobs:
         """Have other jobs wait until this one's pods are created, which may happen before the watch shows its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
         doubtful = self._failed_creation.on_probation(workload.key.namespace)
-        self._creation.wait_for(workload.key, vacant, now, doubtful=doubtful)
+        self._creation.wait_for(workload.key, vacant, now, may_never_come=doubtful)
 
     def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Settle a job while a write to it is under way or its pause lasts.
@@ -398,7 +398,7 @@ class Jobs:
             self._reporter.explain(workload, rests, now, noted=True)
         podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
         recovered = self._process.recovered
-        keeps = self._trials.keeps(workload.key, podsets, now, planned=planned, recovered=recovered)
+        keeps = self._trials.why_unplannable(workload.key, podsets, now, planned=planned, recovered=recovered)
         if keeps is not None:
             self._expected.expect(workload, None)
             self._reporter.explain(workload, keeps, now)

@@ -89,7 +89,7 @@ class Trials:
         """Whether no trial is to be asked for and none is awaited."""
         return not (self._urgent or self._line or self._ends)
 
-    def keeps(
+    def why_unplannable(
         self, key: GroupKey, podsets: PodSets, now: float, *, planned: bool, recovered: bool
     ) -> PodsRefused | Trying | None:
         """Why the workload is not planned: the API server refuses its pods, or their trial is open. None if it may be.
@@ -140,7 +140,7 @@ class Trials:
     def due(self, now: float) -> Iterator[tuple[str, tuple[GroupKey, ...]]]:
         """Yield the shapes to be tried now, each with the workloads that wait for it.
 
-        The caller calls ``nobody_wants`` for a shape that no workload has any more.
+        The caller calls ``drop_shape`` for a shape that no workload has any more.
         """
         while now >= self._next and (shape := self._first()) is not None:
             trial = self._known.get(shape)
@@ -149,7 +149,7 @@ class Trials:
             self._next = now + _TRIAL_EACH_S
             yield shape, tuple(trial.wanted)
 
-    def nobody_wants(self, shape: str) -> None:
+    def drop_shape(self, shape: str) -> None:
         """Forget the shape, and make the next one due at once."""
         self._known.pop(shape, None)
         self._next = -math.inf
@@ -304,14 +304,14 @@ class Creation:
         self._came, self._came_at = 0, 0.0
         self._first: _First | None = None
 
-    def wait_for(self, key: GroupKey, pods: int, now: float, *, doubtful: bool = False) -> None:
-        """Expect that many more pods of the workload. ``doubtful``: they may never come, and no other job waits for
+    def wait_for(self, key: GroupKey, pods: int, now: float, *, may_never_come: bool = False) -> None:
+        """Expect that many more pods of the workload. ``may_never_come``: they may never come, and no other job waits for
         them."""
         if self._stuck.get(key) == pods:
             return
         self._stuck.pop(key, None)
         before = self._of.pop(key, 0)
-        if doubtful and pods:
+        if may_never_come and pods:
             self._stuck[key], pods = pods, 0
         self.awaited += pods - before
         if pods:
@@ -325,7 +325,7 @@ class Creation:
         """Expect no more pods of the workload."""
         self.wait_for(key, 0, self._moved)
 
-    def doubt(self, namespace: str) -> None:
+    def stop_waiting(self, namespace: str) -> None:
         """Stop other jobs from waiting for the awaited pods of a namespace: they may never come."""
         for key in [key for key in self._of if key.namespace == namespace]:
             self._stuck[key] = pods = self._of.pop(key)
@@ -333,11 +333,11 @@ class Creation:
         if not self.awaited:
             self._began = None
 
-    def in_doubt(self, key: GroupKey) -> bool:
+    def others_may_never_come(self, key: GroupKey) -> bool:
         """Whether another workload awaits pods that may never come."""
         return any(other != key for other in self._stuck)
 
-    def came(self, now: float) -> None:
+    def count_created(self, now: float) -> None:
         """Record that an awaited pod was created."""
         if self._began is None or now - self._came_at > _GAP_S:
             self._began, self._came = now, 0
@@ -358,7 +358,7 @@ class Creation:
         """Seconds until all awaited pods are there, at the observed rate."""
         return self.awaited / self.rate
 
-    def lets(self, key: GroupKey, pods: int, now: float, most_s: float) -> bool:
+    def allows(self, key: GroupKey, pods: int, now: float, most_s: float) -> bool:
         """Whether a workload with that many pods may start now: its pods would be there within ``most_s`` seconds.
 
         A job too large for that starts when no other pods are awaited. Nothing overtakes a job that was refused for

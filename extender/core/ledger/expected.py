@@ -165,7 +165,7 @@ class ExpectedPods:
 
     def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
         """Record that pods of the workload were not created in time. ``in_full``: whether they had the full time."""
-        self._creation.doubt(workload.key.namespace)
+        self._creation.stop_waiting(workload.key.namespace)
         if workload.job is not None:
             self._trials.fail_creation(workload.key, workload.job.seen.podsets, now)
         job = workload.job is not None
