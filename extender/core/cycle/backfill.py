@@ -96,9 +96,9 @@ class Backfilling:
         if (due := self.due()) is None or now < due:
             return
         self._due, self._looked_at, self._searches = inf, now, _SEARCHES
-        doubted = self._backfills.doubted
-        for key in [key for key, one in self._backfills.of.items() if one.start_by <= now or key in doubted]:
-            doubted.pop(key, None)
+        invalid = self._backfills.invalid
+        for key in [key for key, one in self._backfills.of.items() if one.start_by <= now or key in invalid]:
+            invalid.pop(key, None)
             if key in self._backfills and self._waits(key):
                 yield from self._renew(self._store.workloads[key], now)
         trees: dict[str, list[Workload]] = {}
@@ -138,7 +138,7 @@ class Backfilling:
         for key in backfills.take_grown():
             self._pending.wake(Own(key))
         soonest = min((backfills.next_end, *(one.start_by for one in backfills.of.values())))
-        self._due = min(self._due, now if backfills.doubted else soonest)
+        self._due = min(self._due, now if backfills.invalid else soonest)
 
     def restore(self, now: float) -> None:
         """Take over the reservations that are written on waiting workloads, after a restart.
@@ -166,10 +166,10 @@ class Backfilling:
         if not self._backfills.of or not isinstance(outcome, Lacks):
             return outcome
         if (own := self._backfills.of.get(workload.key)) is not None:
-            return with_facts(outcome, self._backfills.said(own))
+            return with_facts(outcome, self._backfills.fact_of(own))
         if not isinstance(outcome, NoRoom):
             return outcome  # without quota no room is of use
-        others = (self._backfills.said_to_others(key, one) for key, one in self._backfills.closed_to(workload))
+        others = (self._backfills.fact_for_others(key, one) for key, one in self._backfills.closed_to(workload))
         return with_facts(outcome, *others)
 
     def _review_tree(self, tree: str, waiting: list[Workload], now: float) -> Steps[None]:
@@ -224,7 +224,9 @@ class Backfilling:
         anew = not self._backfills.used
         self._backfills.begin(workload.key, reservation, now)
         self._write(workload.key, written_on, reservation)
-        self._reporter.reached(workload, Milestone.RESERVED, now, detail=fact_text(self._backfills.said(reservation)))
+        self._reporter.reached(
+            workload, Milestone.RESERVED, now, detail=fact_text(self._backfills.fact_of(reservation))
+        )
         for key in list(self._pending.keys) if anew else [workload.key]:
             self._pending.wake(Own(key, anew=True))
         return True

@@ -82,7 +82,7 @@ class Backfills:
         self._idle_s: Mapping[str, float] = {}
         self._idle_since = 0.0
         self._process = process
-        self.doubted: dict[GroupKey, None] = {}
+        self.invalid: dict[GroupKey, None] = {}
         """Reservations that have lost a node, or of which a node is closed."""
         self._pods = pods
         self._workloads = workloads
@@ -129,7 +129,7 @@ class Backfills:
         self._moved[node] = None
         known = self._claims.nodes.get(node)
         if known is None or known.unschedulable or not known.ready:
-            self.doubted |= {key: None for key, reservation in self.of.items() if node in reservation.rooms}
+            self.invalid |= {key: None for key, reservation in self.of.items() if node in reservation.rooms}
 
     def __contains__(self, key: GroupKey) -> bool:
         """Whether the workload has a reservation. If so, the shortfall of other workloads of its shape does not apply
@@ -212,14 +212,14 @@ class Backfills:
         """The expected start on the wall clock; None where it is not known."""
         return None if reservation.drains else reservation.start_by - self._process.wall_offset
 
-    def said(self, reservation: Backfill) -> RoomReserved:
+    def fact_of(self, reservation: Backfill) -> RoomReserved:
         """The reservation as a fact of a reason, which names instants on the wall clock."""
         workload = None if reservation.after is None else self._workloads.get(reservation.after)
         duration = None if workload is None else self._durations.of(workload)
         nodes, rests_on = tuple(sorted(reservation.rooms)), "" if duration is None else str(duration)
         return RoomReserved(nodes, self.start_of(reservation), reservation.after, rests_on)
 
-    def said_to_others(self, key: GroupKey, reservation: Backfill) -> RoomReservedForOthers:
+    def fact_for_others(self, key: GroupKey, reservation: Backfill) -> RoomReservedForOthers:
         """The reservation as a fact of a reason, for a workload that may not use the room."""
         return RoomReservedForOthers(key, tuple(sorted(reservation.rooms)), self.start_of(reservation))
 
