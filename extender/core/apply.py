@@ -240,7 +240,7 @@ class Apply:
                 self._pending.wake(Own(workload.key, anew=True))
         if isinstance(event, NamespaceGone):
             self._failed_creation.namespace_gone(event.name)
-        changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.coming)]
+        changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.nominated_tenants)]
         if any(changed) and self._changes.has_affinity_waiters:
             # Workloads that wait may have affinity to other pods now, be kept away by others, or be so no longer.
             self._pending.wake(Nodes())

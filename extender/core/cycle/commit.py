@@ -176,7 +176,7 @@ class Books:
             pods = len(workload.members.bound) if self._candidates.is_evictable(workload) else 0
             self._preemptions.set_evictable(key, workload.priority, pods)
         if key in self._starting:
-            for other in self._starting.go_on(workload):
+            for other in self._starting.update(workload):
                 self._pending.wake(Own(other))
         if slots.lacking and not workload.paused:
             self._pending.come(key, changed=workload.current_demand is None and not workload.releasing)

@@ -76,7 +76,7 @@ class DeviceUsers:
             claim = self._claims.get(uid)
             if claim is not None and claim.promised:
                 self._claims.assume(self._store.pods[uid], claim.node)
-                counted.offers.doubt(claim.node)
+                counted.offers.check_again(claim.node)
 
     def look_at_jobs(self, counted: Devices | Volumes) -> None:
         """Settle the jobs whose templates ask for devices or volumes: their amounts may have changed."""

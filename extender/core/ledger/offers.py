@@ -35,7 +35,7 @@ class Offers:
         if any(has.get(name, 0) < had.get(name, 0) for name in had | has):
             self._shrunk[node] = None
 
-    def doubt(self, node: str) -> None:
+    def check_again(self, node: str) -> None:
         """Treat the node as one that offers less, so that promises on it are checked again."""
         self._shrunk[node] = None
 

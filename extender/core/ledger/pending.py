@@ -206,7 +206,7 @@ class Starting:
     def __contains__(self, key: GroupKey) -> bool:
         return key in self.pods
 
-    def go_on(self, workload: Workload) -> Iterable[GroupKey]:
+    def update(self, workload: Workload) -> Iterable[GroupKey]:
         """Update a workload whose members were bound or lost their promises. Returns the workloads that need not wait
         for it."""
         key = workload.key

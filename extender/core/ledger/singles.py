@@ -84,7 +84,7 @@ class WaitingSingles:
 
         They also wait for other room: kube-scheduler binds them to the first node with room.
         """
-        self.coming = Tenants()
+        self.nominated_tenants = Tenants()
         """The nominated pods, by what they demand of other pods."""
         self.natives = Natives()
         """The pods of native groups, which are not in Muster's line."""
@@ -114,7 +114,7 @@ class WaitingSingles:
             self.rests.pop(pod.uid, None)
         if waits and pod.nominated_node:
             self.nominated[pod.uid] = pod
-            self.coming.put(pod.uid, pod, pod.nominated_node)
+            self.nominated_tenants.put(pod.uid, pod, pod.nominated_node)
         else:
             self._forget_nomination(pod.uid)
 
@@ -256,7 +256,7 @@ class WaitingSingles:
 
     def _forget_nomination(self, uid: str) -> None:
         if self.nominated.pop(uid, None) is not None:
-            self.coming.drop(uid)
+            self.nominated_tenants.drop(uid)
 
     def _leave(self, uid: str) -> None:
         role = self._roles.pop(uid, None)

@@ -216,7 +216,7 @@ class Demands:
 
         Called before a pass.
         """
-        for tenants in (self._claims.tenants, self._singles.coming):
+        for tenants in (self._claims.tenants, self._singles.nominated_tenants):
             if (repelled := tenants.take_repelled()) is None:
                 continue
             for key in [key for key in self._pending.keys if repelled(key.namespace)]:
@@ -253,7 +253,7 @@ class Demands:
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
-        related = concerned(firsts, self._claims.tenants) or concerned(firsts, self._singles.coming)
+        related = concerned(firsts, self._claims.tenants) or concerned(firsts, self._singles.nominated_tenants)
         tied = (*tied, *_ties(workload, asked, asked if related else ()))
         if workload.version != version:
             return
