@@ -237,7 +237,7 @@ class Apply:
             self._jobs.namespace_changed(event.name, now)
         if self._namespaces.note(event):
             for workload in [one for key, one in self._store.workloads.items() if key.namespace == event.name]:
-                self._pending.wake(Own(workload.key, anew=True))
+                self._pending.wake(Own(workload.key, recompute=True))
         if isinstance(event, NamespaceGone):
             self._failed_creation.namespace_gone(event.name)
         changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.nominated_tenants)]
@@ -267,7 +267,7 @@ class Apply:
         member = self._store.member(uid)
         workload = None if member is None else member[0]
         if workload is not None and workload.key in self._pending.keys:
-            self._pending.wake(Own(workload.key, anew=True))
+            self._pending.wake(Own(workload.key, recompute=True))
         return workload
 
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:

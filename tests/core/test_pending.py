@@ -158,7 +158,7 @@ def test_what_is_asked_for_is_worked_out_anew_even_of_what_does_not_wait() -> No
     board = Board(one=ANY_ROOM)
     workload = board.store.add(key("runs"))
     before = workload.version
-    assert board.woken(Own(workload.key, anew=True)) == []
+    assert board.woken(Own(workload.key, recompute=True)) == []
     assert workload.version > before
     assert workload.key in board.store.dirty
 

@@ -281,7 +281,7 @@ class QueueAdmission:
         for key in [key for key in self._pending.keys if quotas.local_of(key)]:
             local = quotas.queues.local(key.namespace, quotas.local_of(key))
             if others is None or local is None or local.queue in others:
-                self._pending.wake(Own(key, anew=True))
+                self._pending.wake(Own(key, recompute=True))
         for workload in self._store.workloads.values():
             if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
                 self._store.mark_dirty(workload)

@@ -133,7 +133,7 @@ class Backfilling:
         for key, reservation in backfills.of.items():
             if reservation.after is not None and reservation.after not in self._store.workloads:
                 reservation.after = None  # the workload has ended early, so reasons must not name it
-                self._pending.wake(Own(key, anew=True))
+                self._pending.wake(Own(key, recompute=True))
         backfills.keep(now)
         for key in backfills.take_grown():
             self._pending.wake(Own(key))
@@ -228,7 +228,7 @@ class Backfilling:
             workload, Milestone.RESERVED, now, detail=fact_text(self._backfills.fact_of(reservation))
         )
         for key in list(self._pending.keys) if anew else [workload.key]:
-            self._pending.wake(Own(key, anew=True))
+            self._pending.wake(Own(key, recompute=True))
         return True
 
     def _renew(self, workload: Workload, now: float) -> Steps[None]:
@@ -248,7 +248,7 @@ class Backfilling:
             return
         self._backfills.begin(workload.key, after, now)
         self._write(workload.key, before.written_on, after)
-        self._pending.wake(Own(workload.key, anew=True))
+        self._pending.wake(Own(workload.key, recompute=True))
         # A workload that would have ended too late for the former start may end in time now.
         self._pending.wake(Nodes())
 

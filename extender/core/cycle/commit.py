@@ -181,5 +181,5 @@ class Books:
         if slots.lacking and not workload.paused:
             self._pending.come(key, changed=workload.current_demand is None and not workload.releasing)
         elif key in self._pending.keys and (following := self._pending.leave(key)) is not None:
-            self._pending.wake(Own(following, anew=True))
+            self._pending.wake(Own(following, recompute=True))
         return stays

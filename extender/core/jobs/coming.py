@@ -333,7 +333,7 @@ class Owners:
         found = [workload for one in gangs if (workload := self._store.workloads.get(one)) is not None]
         for workload in found:
             gangs[workload.key] = None
-            self._pending.wake(Own(workload.key, anew=True))
+            self._pending.wake(Own(workload.key, recompute=True))
         return found
 
     def remakes(self, workload: Workload) -> bool:

@@ -124,7 +124,7 @@ class JobNaming:
             workload.retries.forget()
         workload.follow_job(job, taken)
         self._expected.finish(workload)
-        self._pending.wake(Own(workload.key, anew=True))
+        self._pending.wake(Own(workload.key, recompute=True))
 
     def _part(self, key: GroupKey, uid: str, now: float, queue: str = "") -> None:
         """Detach the job from the workload. Its pods stay in that ``queue``."""
@@ -251,7 +251,7 @@ class Jobs:
                 verdict = Verdict.UNANSWERED  # the job of the dry run is gone
         for key in self._trials.answered(event.shape, verdict, event.detail, now):
             if (waiting := self._store.workloads.get(key)) is not None:
-                self._pending.wake(Own(waiting.key, anew=True))
+                self._pending.wake(Own(waiting.key, recompute=True))
 
     def namespace_changed(self, namespace: str, now: float) -> None:
         """Forget the additions of the API server to pods of this namespace.

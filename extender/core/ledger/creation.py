@@ -305,8 +305,7 @@ class Creation:
         self._first: _First | None = None
 
     def wait_for(self, key: GroupKey, pods: int, now: float, *, may_never_come: bool = False) -> None:
-        """Expect that many more pods of the workload. ``may_never_come``: they may never come, and no other job waits for
-        them."""
+        """Expect that many more pods of the workload. ``may_never_come``: then no other job waits for them."""
         if self._stuck.get(key) == pods:
             return
         self._stuck.pop(key, None)

@@ -85,4 +85,4 @@ class DeviceUsers:
             if podsets is not None and any(counted.concerns(pod) for one in podsets.podsets for pod in one.templates):
                 self._store.mark_dirty(workload)
                 if workload.key in self._pending.keys:
-                    self._pending.wake(Own(workload.key, anew=True))
+                    self._pending.wake(Own(workload.key, recompute=True))

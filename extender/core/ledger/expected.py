@@ -91,7 +91,7 @@ class ExpectedPods:
         for slot in [slot for slot in slots.planned if slot in done]:
             self._room.assume_slot(workload, slot, "")
         if slots.set_done(done):
-            self._pending.wake(Own(workload.key, anew=True))
+            self._pending.wake(Own(workload.key, recompute=True))
 
     def _closed(self, workload: Workload, record: JobRecord) -> list[SlotKey]:
         """Choose vacant slots of pods without an index that no pod fills any more. Their number is in the job, or

@@ -397,11 +397,11 @@ Amounts = tuple[tuple[FlavorResource, int], ...]
 class Own(NamedTuple):
     """Something about the workload itself, or that it alone waits for.
 
-    ``anew``: whether the workload is settled first, and its request computed again.
+    ``recompute``: whether the workload is settled first, and its request computed again.
     """
 
     key: GroupKey
-    anew: bool = False
+    recompute: bool = False
 
 
 class RoomFor(NamedTuple):
@@ -510,7 +510,7 @@ class Pending:
         """Have the next cycle consider all pending workloads that wait for this cause."""
         match cause:
             case Own():
-                if cause.anew and (workload := self._store.workloads.get(cause.key)) is not None:
+                if cause.recompute and (workload := self._store.workloads.get(cause.key)) is not None:
                     workload.bump_version()
                     self._store.mark_dirty(workload)
                 self._rouse(cause, cause.key)

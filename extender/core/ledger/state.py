@@ -178,7 +178,7 @@ class Consequences:
             if (member := self._store.member(uid)) is not None:
                 workload, _ = member
                 self._store.mark_dirty(workload)
-                self._pending.wake(Own(workload.key, anew=True))
+                self._pending.wake(Own(workload.key, recompute=True))
 
     # A pod was forgotten.
 

@@ -126,11 +126,11 @@ class GivingWay:
         workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
             workload.job.withdraw_stop(preemptor)
-            self._pending.wake(Own(workload.key, anew=True))
+            self._pending.wake(Own(workload.key, recompute=True))
 
     def _tell_whole(self, workload: Workload, preemptor: GroupKey, why: str, now: float) -> None:
         job = workload.job
-        self._pending.wake(Own(workload.key, anew=True))
+        self._pending.wake(Own(workload.key, recompute=True))
         if job is not None:
             if job.plan is not None and not job.seen.suspended:
                 job.decide_stop(why, preemptor)

@@ -220,7 +220,7 @@ class Demands:
             if (repelled := tenants.take_repelled()) is None:
                 continue
             for key in [key for key in self._pending.keys if repelled(key.namespace)]:
-                self._pending.wake(Own(key, anew=True))
+                self._pending.wake(Own(key, recompute=True))
 
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out ``workload.current_demand``, which is None afterwards if the workload changed meanwhile."""
