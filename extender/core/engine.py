@@ -77,7 +77,6 @@ from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import GroupKey, InVain, Pod
 from policies.model.levels import LevelKey
-from policies.model.mentions import full
 from policies.model.queues import QueueReport
 from policies.placement.request import rows_of
 from policies.strategies.scoring import marks
@@ -392,11 +391,8 @@ class Engine:
         return workload_report(state.limits, state.process, state.workloads, state.quotas, state.expectations, key)
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
-        """The victims that are or would be evicted for the workload, for an operator. A question, not an event."""
-        found = self._foresight.of(workload, now)
-        return (
-            None if found is None else Outlook(full(found.text), tuple((who, full(why)) for who, why in found.victims))
-        )
+        """The victims that are or would be evicted for it. A question, not an event."""
+        return self._foresight.of(workload, now)
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due; None while nothing is pending."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from extender.api.models import QueueView, QuotaView, WaitingView
@@ -19,8 +19,8 @@ SHOWN = 100
 """Most waiting workloads listed for a queue."""
 
 
-def queues(core: Engine, now: float) -> list[QueueView]:
-    """The cohorts, then the ClusterQueues, then the LocalQueues, each by name."""
+def queues(core: Engine, now: float, render: Callable[[str, str], str] = full) -> list[QueueView]:
+    """Return the cohorts, then the ClusterQueues, then the LocalQueues, each by name. ``render``: as for ``view``."""
     picture, found = core.state.quotas.queues.picture, core.queue_reports(now)
     cohorts = [
         _view("Cohort", node, _parent(node), _below(node), _of_cohort(found, node))
@@ -31,7 +31,7 @@ def queues(core: Engine, now: float) -> list[QueueView]:
         report = found.get(("ClusterQueue", "", name)) or QueueReport()
         node = core.state.quotas.node_of(name)
         view = _view("ClusterQueue", node, queue.cohort, [] if node is None else [node], report)
-        view.name, view.waiting = name, list(_waiting(core, report.pending, now))
+        view.name, view.waiting = name, list(_waiting(core, report.pending, now, render))
         views.append(view)
     return [*cohorts, *views, *(_local(one, found) for _, one in sorted(picture.locals.items()))]
 
@@ -82,8 +82,10 @@ def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
         )
 
 
-def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[WaitingView]:
-    for key in [*pending][:SHOWN]:
+def _waiting(
+    core: Engine, pending: Iterable[GroupKey], now: float, render: Callable[[str, str], str]
+) -> Iterator[WaitingView]:
+    for position, key in enumerate([*pending][:SHOWN], 1):
         if (workload := core.state.workloads.get(key)) is not None:
             told = workload.reason_state
             since = round(now - told.since, 3) if told.since else 0.0
@@ -92,8 +94,9 @@ def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[
                 namespace=key.namespace,
                 name=key.name,
                 state=reason.code,
-                message=full(reason.message, key.namespace),
+                message=render(reason.message, key.namespace),
                 for_s=since,
+                position=position,
             )
 
 

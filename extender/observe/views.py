@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from extender.api.models import ExpectedStart, GangView, MemberView
@@ -15,14 +16,19 @@ from policies.model.mentions import full
 from policies.words import natural
 
 
-def view(state: State, gang: Workload, now: float) -> GangView:
-    """The gang as of ``now``."""
+def marked(text: str, _namespace: str) -> str:
+    """Leave the mentions in a text as they are, for somebody else to render (``policies.model.mentions``)."""
+    return text
+
+
+def view(state: State, gang: Workload, now: float, render: Callable[[str, str], str] = full) -> GangView:
+    """The gang as of ``now``. ``render``: how its texts are written, given its namespace."""
     reasons, reason = gang.reason_state, reason_of(gang.reason_state.cause)
     return GangView(
         namespace=gang.key.namespace,
         name=gang.key.name,
         state=reason.code,
-        message=full(reason.message, gang.key.namespace),
+        message=render(reason.message, gang.key.namespace),
         for_s=round(now - reasons.since, 3) if reasons.since else 0.0,
         min_member=gang.min_member,
         members=len(gang.members.live),
@@ -31,16 +37,16 @@ def view(state: State, gang: Workload, now: float) -> GangView:
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
-        story=[(round(now - at, 3), full(turn_text(turn), gang.key.namespace)) for at, turn in reasons.story],
+        story=[(round(now - at, 3), render(turn_text(turn), gang.key.namespace)) for at, turn in reasons.story],
         status=gang.status.value,
         status_for_s=round(now - gang.status.since, 3),
         statuses=[(round(now - at, 3), status) for at, status in gang.status.steps],
         objects=_objects(gang),
-        expected=_expected(state, gang),
+        expected=_expected(state, gang, render),
     )
 
 
-def _expected(state: State, gang: Workload) -> ExpectedStart | None:
+def _expected(state: State, gang: Workload, render: Callable[[str, str], str]) -> ExpectedStart | None:
     """The expected start, to the second, since nothing is known more exactly."""
     if (found := state.expectations.of.get(gang.key)) is None:
         return None
@@ -48,7 +54,7 @@ def _expected(state: State, gang: Workload) -> ExpectedStart | None:
         datetime.fromtimestamp(round(instant - state.process.wall_offset), UTC)
         for instant in (found.start, found.earliest, found.latest, found.as_of)
     )
-    after = "" if found.after is None else str(found.after)
+    after = "" if found.after is None else render(found.after.mention, gang.key.namespace)
     return ExpectedStart(
         start=start, earliest=earliest, latest=latest, as_of=as_of, after=after, rests_on=found.rests_on
     )

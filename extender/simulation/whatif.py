@@ -216,7 +216,7 @@ def _with_outlook(core: Engine, answer: Answer, key: GroupKey, now: float, numbe
     outlook = core.outlook(core.state.workloads[key], now)
     if outlook is None:
         return answer
-    return replace(answer, preemption=outlook.text, victims=tuple(name for name, _ in outlook.victims))
+    return replace(answer, preemption=full(outlook.text), victims=tuple(full(name) for name, _ in outlook.victims))
 
 
 def _domains(core: Engine, nodes: dict[str, str]) -> tuple[str, ...]:

@@ -49,12 +49,16 @@ def full(text: str, namespace: str = "") -> str:
     return _rendered(text, lambda there: ", ".join(_name(one, namespace) for one in there))
 
 
-def discreet(text: str, namespace: str) -> str:
-    """The text for readers of that namespace: workloads of other namespaces are counted."""
+def discreet(text: str, namespace: str, sees: Callable[[str], bool] = lambda _: False) -> str:
+    """The text for readers of that namespace: workloads of other namespaces are counted.
+
+    ``sees``: whether the reader may read the names of another namespace, too.
+    """
 
     def said(there: Sequence[Mention]) -> str:
-        own = [_name(one, namespace) for one in there if one.namespace == namespace]
-        theirs = [one.other for one in there if one.namespace != namespace]
+        known = [one for one in there if one.namespace == namespace or sees(one.namespace)]
+        own = [_name(one, namespace) for one in known]
+        theirs = [one.other for one in there if one not in known]
         own += dict.fromkeys(filter(None, theirs))
         if others := theirs.count(""):
             own.append("a workload of another namespace" if others == 1 else f"{others} workloads of other namespaces")

@@ -11,6 +11,7 @@ from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.outlook import Outlook
 from policies.model import Node, Pod
+from policies.model.mentions import full
 from policies.model.queues import Preemption
 from tests.builders import cluster, gang, single
 from tests.core.preempting import ON, Cluster, running
@@ -24,7 +25,7 @@ def outlook(script: Script, name: str) -> Outlook:
     """The preview for that waiting gang."""
     found = script.core.outlook(script.gang(name), script.now)
     assert found is not None
-    return found
+    return Outlook(full(found.text), tuple((full(name), full(told)) for name, told in found.victims))
 
 
 def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:

@@ -27,10 +27,10 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A preview.
+    """A preview, with the mentions in all texts marked (``policies.model.mentions``).
 
     ``text``: a sentence for people.
-    ``victims``: pairs of a victim's name and the text of its eviction.
+    ``victims``: pairs of a victim's mention and the text of its eviction.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Foresight:
     def of(self, workload: Workload, now: float) -> Outlook | None:
         """The preview for a workload; None if it lacks neither room nor quota."""
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
-            told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
+            told = ((victim.mention, preemption.why[victim]) for victim in preemption.reservation.victims)
             return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
         demand = workload.current_demand
         if not isinstance(workload.reason_state.cause, Lacks) or demand is None or demand.shape is None:
@@ -77,12 +77,12 @@ class Foresight:
             case Choice(victims=()):
                 return None
             case Choice(victims=victims, why=rules):
-                names = listed(one.name for one in victims)
+                names = listed(victim.mention for victim in found.victims)
                 wall = now - self._process.wall_offset
                 lost = sum(one.lost(wall) for one in victims) / _HOUR_S
                 pairs = zip(found.victims, victims, strict=True)
                 told = (
-                    (str(who), preempted_by(self._pods, self._quotas, workload, who, rules[one.name]))
+                    (who.mention, preempted_by(self._pods, self._quotas, workload, who, rules[one.name]))
                     for who, one in pairs
                 )
                 return Outlook(

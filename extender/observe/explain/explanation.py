@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
+from extender.api.texts import with_texts
 from extender.core.causes import NoRoom, Partial
 from extender.core.explain.reasons import NO_EXPECTATION, expectation_text
 from extender.core.ledger.state import State
@@ -17,7 +18,7 @@ from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.topology import in_order
-from extender.observe.views import view
+from extender.observe.views import marked, view
 from policies.model import Pod
 from policies.model.mentions import full
 from policies.statement import Statement
@@ -27,10 +28,15 @@ _SHOWN = 64
 
 
 def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
-    """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes.
+    """Explain the gang as of ``now``, with all names: some 50 ms of work for one that waits among 5,000 nodes.
 
     ``outlook``: what preemption does for it, if anything.
     """
+    return with_texts(explain_marked(state, gang, now, outlook), lambda text: full(text, gang.key.namespace))
+
+
+def explain_marked(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
+    """Explain the gang as ``explain`` does, with the mentions in all texts still marked."""
     with state.make(Statements).of(gang) as statement:
         return _explain(state, gang, statement, now, outlook)
 
@@ -40,7 +46,7 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
     question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(
-        gang=view(state, gang, now),
+        gang=view(state, gang, now, marked),
         asks=_asks(gang),
         to_be_made=_to_be_made(gang),
         places=_places(state, gang),
@@ -57,7 +63,7 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
 
 def _expected_start(state: State, gang: Workload) -> str:
     if (expected := state.expectations.of.get(gang.key)) is not None:
-        return full(expectation_text(expected, state.process.wall_offset), gang.key.namespace)
+        return expectation_text(expected, state.process.wall_offset)
     return NO_EXPECTATION if gang.key in state.expectations.unknown else ""
 
 

@@ -16,6 +16,7 @@ from extender.core.workload.shape import Flavoring, PodSetKey, podset_key
 from extender.core.workload.workload import Workload
 from extender.observe.explain.quota import QuotaQuestion
 from policies.model import NO_LEVEL, Pod
+from policies.model.mentions import Mention, mentioned
 from policies.placement.capacity import reach
 from policies.placement.closed import Closed, closed
 from policies.placement.columns import Mask
@@ -269,7 +270,12 @@ def topology_of(pod: Pod) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A workload that has room. ``at``: its nodes. ``extra``: what its end would free there, (resources, nodes)."""
+    """A workload that has room.
+
+    ``name``: its mention, for texts.
+    ``at``: its nodes.
+    ``extra``: what its end would free there, (resources, nodes).
+    """
 
     name: str
     at: Rows
@@ -283,7 +289,7 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
     for row in rows.tolist():
         for owner, claim in state.claims.on(view.names[row]):
             name = _name(state, owner, claim)
-            if name is None or name == str(question.gang.key):
+            if name is None or name == question.gang.key.mention:
                 continue
             amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
             for resource, amount in claim.requests:
@@ -351,6 +357,6 @@ class _Ends:
 
 def _name(state: State, owner: Owner, claim: Claim) -> str | None:
     if claim.workload is not None:
-        return str(claim.workload)
+        return claim.workload.mention
     pod = state.pods.get(owner) if isinstance(owner, str) else None
-    return None if pod is None else f"pod {pod}"
+    return None if pod is None else mentioned([Mention(pod.namespace, f"pod {pod}")])

@@ -142,7 +142,7 @@ class QuotaQuestion:
         return self._fits_without(use for key in keys for use in self._state.quotas.uses.of(key).values())
 
     def _promised(self) -> Iterator[Remedy]:
-        preemptors = [str(key) for key in self._state.preemptions.under_way if key != self._gang.key]
+        preemptors = [key.mention for key in self._state.preemptions.under_way if key != self._gang.key]
         if preemptors:
             yield Remedy(
                 Help.WAIT, f"wait for {all_of(preemptors)} to start: what is left of the quota is kept for that"
@@ -225,7 +225,7 @@ class QuotaQuestion:
         if ends := self._fewest(users):
             yield Remedy(
                 Help.WAIT,
-                f"wait for {all_of([str(one) for one in ends])} to finish: that frees enough quota of {title}",
+                f"wait for {all_of([one.mention for one in ends])} to finish: that frees enough quota of {title}",
             )
 
     def _fewest(self, users: Mapping[GroupKey, int]) -> list[GroupKey]:
