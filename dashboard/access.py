@@ -1,10 +1,33 @@
-"""Who asks, and what that person may see: the API server says both. Whatever it does not confirm is not shown."""
+"""Who asks, and what that person may see: the API server says both. Whatever it does not confirm is not shown.
+
+A person sees the workloads of a namespace who may list pods there. Answers are kept for a minute, so a right that was
+taken away ends at most a minute later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from extender.kube.api.connection import ApiError, Connection
+
+log = logging.getLogger("muster.dashboard")
+
+KEPT_S = 60.0
+MOST_PEOPLE = 1_000
+MOST_NAMESPACES = 5_000
+"""Of one person. Those beyond it, in the order of their names, are not shown."""
+AT_ONCE = 32
+"""Questions to the API server under way at the same time."""
+LONGEST_TOKEN = 16_384
 
 
 class UnknownPersonError(Exception):
@@ -36,3 +59,138 @@ class Access(Protocol):
 
         Raises UnknownPersonError and UndecidedError.
         """
+
+    async def is_extender(self, token: str) -> bool:
+        """Whether the token is of the extender that may bring updates."""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
+
+
+class _Reviewed(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    audiences: list[str] = []
+    allowed: bool = False
+    denied: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Reviewed = msgspec.field(default_factory=_Reviewed)
+
+
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[bytes]]
+"""Creates an object at a path of the API server. Raises ApiError."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A person, until when that is known, and what is known of each namespace; "" stands for all of them."""
+
+    user: _User
+    until: float
+    may: dict[str, tuple[float, bool]] = field(default_factory=dict)
+
+
+class Reviews:
+    """Access by TokenReviews and SubjectAccessReviews.
+
+    ``audience``: what the extender's tokens are made for; a person's are those that the API server takes itself.
+    ``extender``: the user name of the extender.
+    """
+
+    def __init__(self, ask: Ask, *, audience: str, extender: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask, self._clock = ask, clock
+        self._audience, self._extender = audience, extender
+        self._known: OrderedDict[bytes, _Known | float] = OrderedDict()
+        """By the hash of a token; a number: it is unknown until then."""
+        self._under_way = asyncio.Semaphore(AT_ONCE)
+
+    async def person(self, token: str, namespaces: Iterable[str]) -> Person:
+        known = await self._person(token)
+        wanted = sorted({*namespaces})[:MOST_NAMESPACES]
+        if await self._may(known, ""):
+            return Person(known.user.username, sees_all=True)
+        known.may = {name: known.may[name] for name in ("", *wanted) if name in known.may}
+        may = await asyncio.gather(*(self._may(known, namespace) for namespace in wanted))
+        return Person(
+            known.user.username, frozenset(name for name, allowed in zip(wanted, may, strict=True) if allowed)
+        )
+
+    async def is_extender(self, token: str) -> bool:
+        try:
+            status = await self._review(
+                "/apis/authentication.k8s.io/v1/tokenreviews",
+                "TokenReview",
+                {"token": token, "audiences": [self._audience]},
+            )
+        except UndecidedError as error:
+            log.warning("it cannot be said whether an extender may connect: %s", error)
+            return False
+        known = status.authenticated and self._audience in status.audiences
+        if not known or status.user.username != self._extender:
+            log.warning("a connection of %r was refused: it is not %s", status.user.username, self._extender)
+            return False
+        return True
+
+    async def _person(self, token: str) -> _Known:
+        """Return who the token is of. Raises UnknownPersonError and UndecidedError."""
+        if not token or len(token) > LONGEST_TOKEN:
+            raise UnknownPersonError
+        now, digest = self._clock(), hashlib.sha256(token.encode()).digest()
+        known = self._known.get(digest)
+        if known is None or (known if isinstance(known, float) else known.until) <= now:
+            path = "/apis/authentication.k8s.io/v1/tokenreviews"
+            status = await self._review(path, "TokenReview", {"token": token})
+            who = status.user
+            known = _Known(who, now + KEPT_S) if status.authenticated and who.username else now + KEPT_S
+            self._known[digest] = known
+            self._known.move_to_end(digest)
+            while len(self._known) > MOST_PEOPLE:
+                self._known.popitem(last=False)
+        if isinstance(known, float):
+            raise UnknownPersonError
+        return known
+
+    async def _may(self, known: _Known, namespace: str) -> bool:
+        """Whether the person may list the pods of the namespace; "": of all. Raises UndecidedError."""
+        now = self._clock()
+        until, allowed = known.may.get(namespace, (0.0, False))
+        if until > now:
+            return allowed
+        where = {"namespace": namespace} if namespace else {}
+        spec = {
+            "user": known.user.username,
+            "uid": known.user.uid,
+            "groups": known.user.groups,
+            "extra": known.user.extra,
+            "resourceAttributes": {"verb": "list", "resource": "pods", "version": "v1", **where},
+        }
+        status = await self._review("/apis/authorization.k8s.io/v1/subjectaccessreviews", "SubjectAccessReview", spec)
+        allowed = status.allowed and not status.denied
+        known.may[namespace] = now + KEPT_S, allowed
+        return allowed
+
+    async def _review(self, path: str, kind: str, spec: Mapping[str, Any]) -> _Reviewed:
+        group = path.split("/")[2]
+        try:
+            async with self._under_way:
+                answer = await self._ask(path, {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
+            return msgspec.json.decode(answer, type=_Review).status
+        except ApiError as error:
+            raise UndecidedError(error.message) from None
+        except msgspec.MsgspecError:
+            raise UndecidedError(f"the API server's {kind} cannot be read") from None
+
+
+def by(connection: Connection) -> Ask:
+    """Ask that API server."""
+
+    async def ask(path: str, body: Mapping[str, Any]) -> bytes:
+        return await connection.call("POST", path, body=body)
+
+    return ask

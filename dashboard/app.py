@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, FastAPI, HTTPException
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from dashboard import pages
 from dashboard.access import Access
 from dashboard.asking import Viewer
 from dashboard.cluster import Cluster, UnansweredError
+from dashboard.feed import Feed, router
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
 
 COALESCE_S = 1.0
@@ -20,14 +21,23 @@ KEEPALIVE_S = 15.0
 """A proxy closes a stream that is silent for long."""
 
 
-def app(cluster: Cluster, access: Access) -> FastAPI:
-    """Return the application. Whoever asks needs a token that ``access`` knows."""
+def app(cluster: Cluster, access: Access, feed: Feed | None = None) -> FastAPI:
+    """Return the application. Whoever asks needs a token that ``access`` knows. ``feed``: where updates come in."""
     served = FastAPI(title="Muster dashboard", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     served.state.cluster, served.state.access = cluster, access
     served.include_router(_api(), prefix=PREFIX)
+    if feed is not None:
+        served.include_router(router(feed, access.is_extender))
+    for path in ("/healthz", "/readyz"):
+        served.add_api_route(path, _well, include_in_schema=False, response_class=PlainTextResponse)
     served.include_router(_events(cluster))
     served.include_router(pages.router)
     return served
+
+
+async def _well() -> str:
+    """Answer probes. Without an extender the pages say so: a Service has to lead the extender here before that."""
+    return "ok\n"
 
 
 def _api() -> APIRouter:

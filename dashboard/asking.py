@@ -15,11 +15,13 @@ from dashboard.cluster import Cluster
 from dashboard.views import Seen
 
 _BEARER = "bearer "
+THROUGH_PROXY = "x-muster-authorization"
+"""In place of Authorization: the API server's proxy to Services takes that one off."""
 
 
 def token_of(request: Request) -> str:
     """Return the bearer token of a request. Raises HTTPException (401) where there is none."""
-    authorization = request.headers.get("authorization", "")
+    authorization = request.headers.get("authorization") or request.headers.get(THROUGH_PROXY, "")
     if not authorization.lower().startswith(_BEARER):
         raise HTTPException(401, "no token: open the dashboard with `muster ui`", {"WWW-Authenticate": "Bearer"})
     return authorization[len(_BEARER) :].strip()

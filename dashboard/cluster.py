@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from pydantic import BaseModel
 
@@ -77,31 +77,45 @@ class History:
 
 
 class Cluster:
-    """``gangs`` by namespace and name, with texts whose mentions are marked. ``as_of``: when the extender made the last
-    update, in seconds since 1970; 0 before the first. ``stale_since``: when the extender was lost, None while it is
-    connected. ``version`` grows with every change."""
+    """What the extender has sent, with the mentions in all texts still marked. ``gangs`` by namespace and name.
+
+    ``as_of``: when the extender made the last update, in seconds since 1970; 0 before the first.
+    ``views_as_of``: the instant of all views: seconds in them count back from there.
+    ``stale_since``: when the extender was lost, None while it is connected.
+    ``version`` grows with every change.
+    """
 
     def __init__(self) -> None:
         self.gangs: dict[tuple[str, str], GangView] = {}
-        self.gang_as_of: dict[tuple[str, str], float] = {}
-        """When each view was made: its seconds count back from there."""
         self.nodes: dict[str, NodeView] = {}
         self.queues: list[QueueView] = []
-        self.queues_as_of = 0.0
-        self.domains: list[DomainStock] = []
         self.topology = TopologyView(configured=False, levels=[])
         self.history = History()
+        self._domains: list[DomainStock] | None = None
         self.version = 0
         self.as_of = 0.0
+        self.views_as_of = 0.0
         self.stale_since: float | None = time.time()
         self.explain: Explain = _nobody
         """Raises UnansweredError."""
+        self._heard_at = time.monotonic()
         self._changed = asyncio.Condition()
 
     @property
     def ready(self) -> bool:
         """Whether anything is known."""
         return self.as_of > 0
+
+    @property
+    def domains(self) -> list[DomainStock]:
+        """All domains, the nearest level first, by name; nodes in no domain of a level are one entry without a name."""
+        if self._domains is None:
+            self._domains = domains_of(self.topology, self.nodes.values())
+        return self._domains
+
+    def now(self) -> float:
+        """Return the present by the extender's clock, in seconds since 1970."""
+        return self.as_of + time.monotonic() - self._heard_at if self.ready else time.time()
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of all workloads and LocalQueues, by name."""
@@ -113,25 +127,23 @@ class Cluster:
     async def take(self, update: Update) -> None:
         """Take over what has changed, and wake whoever waits for changes."""
         if update.whole:
-            self.gangs, self.gang_as_of, self.nodes = {}, {}, {}
-        for gang in update.gangs:
-            key = gang.namespace, gang.name
-            self.gangs[key], self.gang_as_of[key] = gang, update.as_of
+            self.gangs, self.nodes = {}, {}
+        self.gangs |= {(gang.namespace, gang.name): gang for gang in update.gangs}
         for gone in update.gone_gangs:
             self.gangs.pop(gone, None)
-            self.gang_as_of.pop(gone, None)
         self.nodes |= {node.name: node for node in update.nodes}
         for name in update.gone_nodes:
             self.nodes.pop(name, None)
         if update.queues is not None:
-            self.queues, self.queues_as_of = update.queues, update.as_of
-        if update.domains is not None:
-            self.domains = update.domains
+            self.queues = update.queues
         if update.topology is not None:
             self.topology = update.topology
+        if update.whole or update.nodes or update.gone_nodes or update.topology is not None:
+            self._domains = None
         for happening in update.happenings:
             self.history.note(happening)
-        self.as_of = update.as_of
+        self.as_of, self.views_as_of, self._heard_at = update.as_of, update.views_as_of, time.monotonic()
+        self.stale_since = None
         self._sample()
         await self.wake()
 
@@ -158,6 +170,36 @@ class Cluster:
         gpus = sum(node.gpus for node in self.nodes.values())
         used = sum(node.used for node in self.nodes.values())
         self.history.sample(self.as_of, waiting=waiting, gpus=gpus, gpus_used=used)
+
+
+def domains_of(topology: TopologyView, nodes: Iterable[NodeView]) -> list[DomainStock]:
+    """Add the nodes up by domain, as the extender's API does."""
+    inside = {(level.name, domain.name): domain.inside for level in topology.levels for domain in level.domains}
+    sums: dict[tuple[str, str], DomainStock] = {
+        (level.name, name): DomainStock(
+            level=level.name, name=name, inside=inside.get((level.name, name)),
+            nodes=0, open=0, whole=0, gpus=0, free_gpus=0, gangs=[],
+        )
+        for level in topology.levels
+        for name in (*(domain.name for domain in level.domains), "")
+    }  # fmt: skip
+    gangs: dict[tuple[str, str], dict[str, None]] = {}
+    for node in nodes:
+        here = [f"{one.namespace}/{one.name}" for one in node.workloads if not one.name.startswith("pod ")]
+        for level in topology.levels:
+            key = level.name, node.domains.get(level.name, "")
+            if (its := sums.get(key)) is None:
+                continue
+            its.nodes += 1
+            its.gpus += node.gpus
+            if node.open:
+                its.open += 1
+                its.free_gpus += node.free
+                its.whole += 0 < node.gpus == node.free
+            gangs.setdefault(key, {}).update(dict.fromkeys(here))
+    for key, names in gangs.items():
+        sums[key].gangs = sorted(names)
+    return [one for one in sums.values() if one.nodes]
 
 
 async def _nobody(_namespace: str, _name: str) -> Explanation | None:

@@ -1,15 +1,26 @@
-"""What one person may see of the cluster: workloads of the person's namespaces whole, of others counts and shares."""
+"""What one person may see of the cluster: workloads of the person's namespaces whole, of others counts and shares.
+
+Texts say which parts of them are names of workloads (``policies.model.mentions``); those of namespaces that the person
+does not see become counts. Lists of names lose the names of others, and keep their numbers beside them.
+"""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from dashboard.access import Person
 from dashboard.cluster import Bin, Cluster
 from extender.api.feed import NodeView
-from extender.api.models import DomainStock, Explanation, GangView, QueueView, TopologyView
+from extender.api.models import DomainStock, Explanation, GangView, QueueView, TopologyView, WaitingView
+from extender.api.texts import with_texts
+from policies.model.mentions import discreet
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+PENDING = "PENDING"
 
 
 @dataclass(slots=True)
@@ -33,7 +44,7 @@ class Seen:
 
     def __init__(self, cluster: Cluster, person: Person, now: float | None = None) -> None:
         self.person = person
-        self.now = time.time() if now is None else now
+        self.now = cluster.now() if now is None else now
         self._cluster = cluster
 
     @property
@@ -46,21 +57,40 @@ class Seen:
         """Since when the extender is not connected; None while it is."""
         return self._cluster.stale_since
 
+    @property
+    def version(self) -> int:
+        """The version of the picture: it grows with every change."""
+        return self._cluster.version
+
     def gangs(self) -> list[GangView]:
         """Return the workloads that the person sees, by namespace and name."""
-        return [gang for (namespace, _), gang in sorted(self._cluster.gangs.items()) if self.person.sees(namespace)]
+        return [self._gang(gang) for (space, _), gang in sorted(self._cluster.gangs.items()) if self.person.sees(space)]
 
     def gang(self, namespace: str, name: str) -> GangView | None:
         """Return one workload; None where there is none, and where the person may not see it."""
-        return self._cluster.gangs.get((namespace, name)) if self.person.sees(namespace) else None
+        gang = self._cluster.gangs.get((namespace, name))
+        return self._gang(gang) if gang is not None and self.person.sees(namespace) else None
 
     def queues(self) -> list[QueueView]:
         """Return Cohorts, ClusterQueues, then the person's LocalQueues. Of those who wait: the person's own."""
-        return self._cluster.queues
+        return [
+            queue.model_copy(
+                update={
+                    "waiting": [self._waiting(one) for one in queue.waiting if self.person.sees(one.namespace)],
+                    "problems": [self._text(text, queue.namespace) for text in queue.problems],
+                    "warnings": [self._text(text, queue.namespace) for text in queue.warnings],
+                }
+            )
+            for queue in self._cluster.queues
+            if not queue.namespace or self.person.sees(queue.namespace)
+        ]
 
     def domains(self) -> list[DomainStock]:
         """Return all domains, with the gangs there that the person sees."""
-        return self._cluster.domains
+        return [
+            one.model_copy(update={"gangs": [name for name in one.gangs if self.person.sees(name.partition("/")[0])]})
+            for one in self._cluster.domains
+        ]
 
     def topology(self) -> TopologyView:
         """Return the levels in force."""
@@ -68,7 +98,10 @@ class Seen:
 
     def nodes(self) -> list[NodeView]:
         """Return all nodes, by name, with the workloads there that the person sees. Others count in the numbers."""
-        return [node for _, node in sorted(self._cluster.nodes.items())]
+        return [
+            node.model_copy(update={"workloads": [one for one in node.workloads if self.person.sees(one.namespace)]})
+            for _, node in sorted(self._cluster.nodes.items())
+        ]
 
     def history(self) -> list[Bin]:
         """Return the last day, oldest first."""
@@ -76,10 +109,53 @@ class Seen:
 
     def totals(self) -> Totals:
         """Return the counts of the whole cluster."""
-        return Totals()
+        totals = Totals(nodes=len(self._cluster.nodes), workloads=len(self._cluster.gangs))
+        for node in self._cluster.nodes.values():
+            totals.gpus += node.gpus
+            totals.used += node.used
+            totals.promised += node.promised
+            totals.reserved += node.reserved
+            totals.free += node.free
+            totals.closed_nodes += not node.open
+        totals.statuses = Counter(gang.status for gang in self._cluster.gangs.values())
+        totals.waiting = Counter(gang.state for gang in self._cluster.gangs.values() if gang.status == PENDING)
+        return totals
 
     async def explain(self, namespace: str, name: str) -> Explanation | None:
         """Return what the extender says of a workload; None where ``gang`` is. Raises UnansweredError."""
         if self.gang(namespace, name) is None:
             return None
-        return await self._cluster.explain(namespace, name)
+        explanation = await self._cluster.explain(namespace, name)
+        return None if explanation is None else self._rendered(explanation, namespace)
+
+    def _gang(self, gang: GangView) -> GangView:
+        return self._rendered(aged(gang, self.now - self._cluster.views_as_of), gang.namespace)
+
+    def _waiting(self, one: WaitingView) -> WaitingView:
+        age_s = self.now - self._cluster.views_as_of
+        return self._rendered(one.model_copy(update={"for_s": _older(one.for_s, age_s)}), one.namespace)
+
+    def _rendered(self, model: ModelT, namespace: str) -> ModelT:
+        return with_texts(model, lambda text: self._text(text, namespace))
+
+    def _text(self, text: str, namespace: str) -> str:
+        return discreet(text, namespace, self.person.sees)
+
+
+def aged(gang: GangView, age_s: float) -> GangView:
+    """Return the view as it is so many seconds later, if nothing has happened."""
+    return gang.model_copy(
+        update={
+            "for_s": _older(gang.for_s, age_s),
+            "status_for_s": _older(gang.status_for_s, age_s),
+            "story": [(_older(ago, age_s), text) for ago, text in gang.story],
+            "statuses": [(_older(ago, age_s), status) for ago, status in gang.statuses],
+            "waiting_on_nodes": {
+                node: round(left - age_s, 1) for node, left in gang.waiting_on_nodes.items() if left > age_s
+            },
+        }
+    )
+
+
+def _older(ago: float, age_s: float) -> float:
+    return max(0.0, round(ago + age_s, 3))

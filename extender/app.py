@@ -28,6 +28,7 @@ from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.writer import KubeApi
+from extender.link import Link
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
 from extender.replica import Replica
@@ -136,6 +137,10 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
             _essential(verifier.run(), runner),
             asyncio.create_task(_stop_when_told(server, runner)),
         ]
+        if settings.dashboard_url:
+            link = Link(runner, settings.dashboard_url, settings.dashboard_token_file, settings.dashboard_ca_file)
+            runner.on_reached = (link.reached,)
+            tasks.append(_essential(link.run(), runner))
         if credentials is not None:
             tasks.append(_essential(credentials.follow(), runner))
         try:

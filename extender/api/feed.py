@@ -2,14 +2,17 @@
 
 Both ends are of one release: fields may change from release to release. Texts have their mentions still marked
 (``policies.model.mentions``): the dashboard renders them for each reader. Times that are "seconds ago" count back from
-``Update.as_of``.
+``Update.views_as_of``.
 """
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from extender.api.models import DeviceStock, DomainStock, Explanation, GangView, QueueView, TopologyView
+from extender.api.models import Explanation, GangView, QueueView, TopologyView
+
+FEED_PATH = "/feed"
+"""Where the dashboard awaits the extender, as a WebSocket."""
 
 
 class NodeWorkload(BaseModel):
@@ -22,7 +25,7 @@ class NodeWorkload(BaseModel):
 
 
 class NodeView(BaseModel):
-    """A node: where it is, how many GPUs it has and who has them. used + promised + reserved + free = gpus."""
+    """A node: where it is, how many GPUs it has, and which workloads have them."""
 
     name: str
     domains: dict[str, str] = Field(default={}, description="Short name of a level -> its domain, nearest first.")
@@ -32,8 +35,7 @@ class NodeView(BaseModel):
     promised: int = Field(default=0, description="GPUs that planned workloads are promised.")
     reserved: int = Field(default=0, description="GPUs kept for replacements, preemptors and reservations.")
     free: int = 0
-    workloads: list[NodeWorkload] = []
-    devices: list[DeviceStock] = Field(default=[], description="Devices that drivers publish (DRA).")
+    workloads: list[NodeWorkload] = Field(default=[], description="Those with GPUs of it.")
     problems: list[str] = Field(default=[], description="What is wrong with it, in words.")
 
 
@@ -46,17 +48,21 @@ class Happening(BaseModel):
 
 
 class Update(BaseModel):
-    """Changes since the last update. The first one of a connection has everything (``whole``)."""
+    """Changes since the last update. The first one of a connection has everything.
 
-    number: int = Field(description="Counts updates of a connection from 0: a gap means that one was lost.")
+    Views are as of one instant, that of the connection, so that a view changes only when its workload does.
+    """
+
+    number: int = Field(description="Counts the updates of a connection from 0: a gap means that one was lost.")
     as_of: float = Field(description="When it was made, in seconds since 1970.")
+    views_as_of: float = Field(description="When the connection began. Seconds in views count back from there.")
     whole: bool = Field(default=False, description="Whether all that was known before is dropped.")
+    more: bool = Field(default=False, description="Whether it goes on in the next one, which follows at once.")
     gangs: list[GangView] = []
     gone_gangs: list[tuple[str, str]] = []
     nodes: list[NodeView] = []
     gone_nodes: list[str] = []
     queues: list[QueueView] | None = Field(default=None, description="All of them, if any has changed.")
-    domains: list[DomainStock] | None = Field(default=None, description="All of them, if any has changed.")
     topology: TopologyView | None = None
     happenings: list[Happening] = []
 
@@ -72,5 +78,6 @@ class Question(BaseModel):
 class Answer(BaseModel):
     """The explanation; None: there is no such gang."""
 
-    number: int
+    answers: int = Field(description="The number of the question: updates have no such field.")
     explanation: Explanation | None = None
+    failed: str = Field(default="", description="Why there is none, if it could not be made.")

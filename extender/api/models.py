@@ -198,6 +198,7 @@ class WaitingView(BaseModel):
     state: str = Field(description="Reason code: docs/waiting.md lists them.", examples=["NoQuota"])
     message: str = Field(description="The reason in words. Not stable: do not parse it.", examples=["lacks 8 GPUs"])
     for_s: float = Field(description="Seconds since it got this reason code.", examples=[72.5])
+    position: int = Field(default=0, description="Its place among those that wait in the queue, from 1.", examples=[1])
 
 
 class QueueView(BaseModel):

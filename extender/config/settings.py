@@ -78,6 +78,16 @@ class Settings(BaseSettings):
         description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
         "if the authority signs for others, too.",
     )
+    dashboard_url: str = Field(
+        "",
+        pattern=r"^(https?://[^\s/?#]+/?)?$",
+        description="The dashboard that is kept up to date, over a connection that the extender opens. Empty: none. "
+        "docs/dashboard.md.",
+    )
+    dashboard_token_file: File = Field(
+        None, description="The token that proves to the dashboard who this is. Read again at each connection."
+    )
+    dashboard_ca_file: File = Field(None, description="With an https dashboard_url: the authority of its certificate.")
     kubeconfig: File = Field(None, description="Credentials; without it as kubectl finds them, else those of the pod.")
     bind_timeout_s: float = Field(
         600.0, ge=5, le=3600, description="The httpTimeout of the extender entry with bindVerb: no bind waits longer."

@@ -69,6 +69,8 @@ class Runner:
         """Set while the core decides: it has seen the whole cluster, and this replica leads."""
         self.standing_by = False
         """Whether another replica leads, while this one is in sync with the cluster and silent."""
+        self.on_reached: tuple[Callable[[Reached], None], ...] = ()
+        """Called with every milestone of a workload."""
         self._observer = observer or Observer()
         self._writes_at_once = writes_at_once
         self._api = api
@@ -291,6 +293,8 @@ class Runner:
                     future.set_result(error)
             case Reached():
                 log_milestone(log, action)
+                for follow in self.on_reached:
+                    follow(action)
             case Report():
                 log_report(log, action)
             case Failed(kind, detail):

@@ -60,9 +60,10 @@ def rungs(graph: grimp.ImportGraph, package: str) -> list[Rung]:
 
 
 def ladders() -> Iterator[tuple[str, list[Rung]]]:
-    """List the drawn ladders: that of `extender`, that of its core, what both rest on, and what does not ship."""
-    graph = grimp.build_graph("extender", "policies", cache_dir=None)
+    """List the drawn ladders: `dashboard`, `extender` and its core, what they rest on, and what does not ship."""
+    graph = grimp.build_graph("dashboard", "extender", "policies", cache_dir=None)
     core = rungs(graph, "extender.core")
+    yield "dashboard", rungs(graph, "dashboard")
     yield "extender", rungs(graph, "extender")
     yield "extender.core", core
     yield "policies", [sorted(f"policies.{path.parent.name}" for path in ROOT.glob("policies/*/__init__.py"))]

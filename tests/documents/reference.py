@@ -16,6 +16,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from dashboard.settings import Settings as DashboardSettings
 from extender.api import models
 from extender.config.settings import Settings
 from extender.core.gate.advisory import Mode
@@ -216,8 +217,12 @@ _LIMITS = {annotated_types.Ge: "from", annotated_types.Gt: "above", annotated_ty
 
 
 def settings() -> dict[str, str]:
-    """Return the table of the settings, by the name that stands in the page's markers."""
-    return {"settings": _table("setting", "value", "default", "what it is for", rows=_settings(Settings, ""))}
+    """Return the tables of the settings, by the names that stand in the page's markers."""
+    heads = "setting", "value", "default", "what it is for"
+    return {
+        "settings": _table(*heads, rows=_settings(Settings, "")),
+        "dashboard": _table(*heads, rows=_settings(DashboardSettings, "")),
+    }
 
 
 def keys() -> dict[str, str]:

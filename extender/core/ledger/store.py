@@ -126,6 +126,8 @@ class Store:
         """The pods that Muster has bound and the watch has yet to confirm."""
         self.on_put: tuple[Callable[[Pod, Pod | None], None], ...] = ()
         self.on_drop: tuple[Callable[[Pod], None], ...] = ()
+        self.on_settle: tuple[Callable[[GroupKey], None], ...] = ()
+        """Called with each workload that has been settled: something had happened to it."""
 
     def put_pod(self, pod: Pod) -> Pod | None:
         """Record the pod and call ``on_put``. Returns the pod as it was; None if it is new."""
@@ -199,6 +201,8 @@ class Store:
     def settled(self, key: GroupKey) -> None:
         """Record that the workload was settled."""
         self.dirty.pop(key, None)
+        for follow in self.on_settle:
+            follow(key)
 
 
 class Outbox:

@@ -21,6 +21,7 @@ from extender.kube.reading.objects import UNDECODABLE
 from extender.runtime.requests import Ended
 
 ReadT = TypeVar("ReadT")
+NOTHING_MORE: Mapping[str, str] = {}
 REQUEST_TIMEOUT_S = 10.0
 LONGEST_RETRY_AFTER_S = 10.0
 """Most seconds to wait because an answer asks for it. The API server itself asks for 1 s as a rule."""
@@ -131,6 +132,10 @@ class Connection:
         """Whether a request met an outage within the last ``lately_s`` seconds."""
         return time.monotonic() - self._away_at < lately_s
 
+    async def authorization(self) -> str | None:
+        """The header that says who asks; None where a certificate does."""
+        return await self._login.authorization()
+
     async def close(self) -> None:
         if self._exchanges is not None:
             self._exchanges.close()
@@ -205,12 +210,22 @@ class Connection:
 
     @asynccontextmanager
     async def answer(
-        self, method: str, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        limits: aiohttp.ClientTimeout,
+        query: Mapping[str, str] | None = None,
+        more: Mapping[str, str] = NOTHING_MORE,
+        *,
+        any_status: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer while it still arrives, for watches."""
+        """The answer while it still arrives, for watches. ``more``: headers besides those of every request.
+
+        ``any_status``: an answer with an error is yielded, too, and raises nothing.
+        """
         try:
-            headers = await self._headers("application/json", "application/json")
-            async with await self._ask(method, path, limits, query, headers) as answer:
+            headers = await self._headers("application/json", "application/json") | dict(more)
+            async with await self._ask(method, path, limits, query, headers, any_status=any_status) as answer:
                 yield answer
         except _NO_ANSWER as error:
             raise self._noted(_unreachable(method, path, error)) from None
@@ -229,6 +244,8 @@ class Connection:
         query: Mapping[str, str] | None,
         headers: dict[str, str],
         body: bytes = b"",
+        *,
+        any_status: bool = False,
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             self._session = self._login.session()
@@ -240,7 +257,7 @@ class Connection:
             timeout=limits,
             server_hostname=self._login.server_name,
         )
-        if answer.status >= 400:
+        if answer.status >= 400 and not any_status:
             async with answer:
                 said = await _read(answer, _LONGEST_ERROR)
             raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))

@@ -65,7 +65,7 @@ async def keep_fresh(
     """
     while True:
         try:
-            token, lasts_s = await _request(connection, account, lifetime_s)
+            token, lasts_s = await request_token(connection, account, lifetime_s)
             _leave(directory, token, authority)
         except (ApiError, OSError) as error:
             log.warning("no new token for %s/%s: %s", account.namespace, account.name, error)
@@ -75,8 +75,8 @@ async def keep_fresh(
             await pause(lasts_s / 2)
 
 
-async def _request(connection: Connection, account: Account, lifetime_s: int) -> tuple[str, int]:
-    """A new token, and the seconds for which the API server grants it."""
+async def request_token(connection: Connection, account: Account, lifetime_s: int) -> tuple[str, int]:
+    """Return a new token, and the seconds for which the API server grants it."""
     path = f"/api/v1/namespaces/{account.namespace}/serviceaccounts/{account.name}/token"
     body = {
         "apiVersion": "authentication.k8s.io/v1",

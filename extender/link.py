@@ -1,0 +1,155 @@
+"""The connection to the dashboard: the extender opens it, sends what changes, and explains gangs when it is asked to.
+
+The extender listens on no other port for it, and no browser shares its event loop. Views are made in slices between
+which kube-scheduler's calls are answered, and for at most a twentieth of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import aiohttp
+from pydantic import ValidationError
+
+from extender.api.feed import FEED_PATH, Answer, Question
+from extender.core.effects import Reached
+from extender.observe.changes import Changes
+from extender.observe.explain.explanation import explain_marked
+from extender.runtime.runner import Runner
+from policies.model import GroupKey
+
+log = logging.getLogger("muster")
+
+_SLICE_S = 0.001
+"""Views are made for so long before calls are let in."""
+_SHARE = 0.05
+"""The part of the time that is spent on the dashboard at most, apart from the first picture of a connection."""
+_EVERY_S = 0.25
+_ALIVE_S = 10.0
+"""The other end is gone that does not answer a ping for so long."""
+_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
+_LARGEST_QUESTION = 4096
+
+
+class Link:
+    """Keeps the dashboard at ``url`` up to date while this replica acts.
+
+    ``token``: a file with what proves who this is; read at each connection. ``authority``: the CA of an https URL.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        url: str,
+        token: Path | None = None,
+        authority: Path | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._runner = runner
+        self._url = url.rstrip("/") + FEED_PATH
+        self._token, self._authority, self._wall = token, authority, wall
+        self._changes: Changes | None = None
+        self._told = ""
+
+    def reached(self, effect: Reached) -> None:
+        """Note a milestone for the dashboard's history, while one is connected."""
+        if self._changes is not None:
+            self._changes.reached(effect, self._wall())
+
+    async def run(self) -> None:
+        """Connect, and connect again, until cancelled. No failure of the dashboard is one of Muster."""
+        pause_s = _RETRY_S
+        while True:
+            await self._runner.acting.wait()
+            began = time.monotonic()
+            try:
+                await self._connect()
+            except (aiohttp.ClientError, OSError, TimeoutError, ssl.SSLError) as error:
+                self._tell(f"{type(error).__name__}: {error}")
+            except Exception:
+                log.exception("the dashboard's feed failed in an unforeseen way; it is tried again")
+            lasted = time.monotonic() - began > _LONGEST_RETRY_S
+            pause_s = _RETRY_S if lasted else min(2 * pause_s, _LONGEST_RETRY_S)
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - so that retries are spread
+
+    def _tell(self, why: str) -> None:
+        """Log why there is no connection, once for each reason in a row."""
+        if why != self._told:
+            self._told = why
+            log.warning("no connection to the dashboard at %s, which is tried again: %s", self._url, why)
+
+    async def _connect(self) -> None:
+        """Serve one connection, until it ends or this core acts no more."""
+        headers = {}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.read_text().strip()}"
+        context = ssl.create_default_context(cafile=self._authority) if self._url.startswith("https:") else None
+        async with (
+            aiohttp.ClientSession(trust_env=False, headers=headers) as session,
+            session.ws_connect(
+                self._url, heartbeat=_ALIVE_S, max_msg_size=_LARGEST_QUESTION, ssl=context or False
+            ) as socket,
+        ):
+            log.info("connected to the dashboard at %s", self._url)
+            self._told = ""
+            self._changes = changes = Changes(self._runner.core, self._runner.clock(), self._wall())
+            tasks = [asyncio.create_task(self._send(socket, changes)), asyncio.create_task(self._answer(socket))]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._changes = None
+                changes.stop()
+                for task in tasks:
+                    task.cancel()
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+
+    async def _send(self, socket: aiohttp.ClientWebSocketResponse, changes: Changes) -> None:
+        while self._runner.core is changes.core and self._runner.acting.is_set() and not socket.closed:
+            spent_s, began = 0.0, time.perf_counter()
+            for update in changes.updates(self._runner.clock()):
+                if update:
+                    await socket.send_str(update.decode())
+                    began = time.perf_counter()
+                elif (slice_s := time.perf_counter() - began) > _SLICE_S:
+                    spent_s += slice_s
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+            spent_s += time.perf_counter() - began
+            await asyncio.sleep(max(_EVERY_S, spent_s * (1 / _SHARE - 1)))
+
+    async def _answer(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Explain gangs, one at a time, with pauses that keep this to its share of the time."""
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                continue
+            try:
+                question = Question.model_validate_json(message.data)
+            except ValidationError:
+                log.warning("the dashboard has asked something that cannot be read")
+                continue
+            began = time.perf_counter()
+            answer = self._explain(question)
+            spent_s = time.perf_counter() - began
+            await socket.send_str(answer.model_dump_json())
+            await asyncio.sleep(spent_s * (1 / _SHARE - 1))
+
+    def _explain(self, question: Question) -> Answer:
+        runner = self._runner
+        core, now = runner.core, runner.clock()
+        answer = Answer(answers=question.number)
+        if (gang := core.state.workloads.get(GroupKey(question.namespace, question.name))) is not None:
+            try:
+                answer.explanation = explain_marked(core.state, gang, now, core.outlook(gang, now))
+            except Exception:
+                log.exception("gang %s could not be explained to the dashboard", gang.key)
+                answer.failed = "Muster failed to explain it: its log says why"
+        return answer

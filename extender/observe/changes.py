@@ -1,0 +1,225 @@
+"""What has changed of a core since it was last told, as the dashboard's feed sends it (``extender.api.feed``).
+
+Views are made of the workloads and nodes that something has happened to, one at a time, so that the caller can let
+kube-scheduler's calls in between. All others are made anew in turn, within a minute: a change that nothing told of is
+late, and not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import ceil, inf
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel
+
+from extender.api.feed import Happening, NodeView, NodeWorkload
+from extender.core.effects import Milestone, Reached
+from extender.core.engine import Engine
+from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
+from extender.core.ledger.state import State
+from extender.observe.quality import gpu_kinds, gpus_of
+from extender.observe.queues import queues
+from extender.observe.topology import topology
+from extender.observe.views import marked, view
+from policies.model import GroupKey, Pod
+from policies.placement.snapshot import Snapshot
+
+ROUND_S = 60.0
+"""Within this time every view is made anew."""
+QUEUES_S = 2.0
+"""Queues are looked at no more often: all of them are made together."""
+LARGEST = 256 << 10
+"""Bytes of views in one update. More go into the next one."""
+_USED, _PROMISED = (ClaimState.BOUND, ClaimState.TERMINATING), (ClaimState.ASSUMED,)
+
+
+class Changes:
+    """Follows a core from its making until ``stop``.
+
+    ``now`` and ``wall``: this instant by the core's clock, and in seconds since 1970.
+    """
+
+    def __init__(self, core: Engine, now: float, wall: float) -> None:
+        self.core = core
+        self._from, self._wall = now, wall
+        self._number = 0
+        self._open = False
+        """Whether the last update said that another one follows."""
+        self._gangs: dict[GroupKey, None] = dict.fromkeys(core.state.workloads)
+        self._nodes: dict[str, None] = dict.fromkeys(core.state.claims.nodes)
+        self._relabelled, self._queues_at = True, -inf
+        self._sent: dict[object, int] = {}
+        """Of each view that was sent, a hash of its bytes."""
+        self._happenings: list[Happening] = []
+        self._turn_from = now
+        self._turn: Iterator[Callable[[], None]] = iter(())
+        self._left = 0
+        store, claims = core.state.store, core.state.claims
+        store.on_settle = (*store.on_settle, self._settled)
+        store.on_put = (*store.on_put, self._recorded)
+        claims.on_move = (*claims.on_move, self._moved)
+        claims.on_node = (*claims.on_node, self._node_changed)
+
+    def stop(self) -> None:
+        """Follow the core no more."""
+        store, claims = self.core.state.store, self.core.state.claims
+        store.on_settle = tuple(one for one in store.on_settle if one != self._settled)
+        store.on_put = tuple(one for one in store.on_put if one != self._recorded)
+        claims.on_move = tuple(one for one in claims.on_move if one != self._moved)
+        claims.on_node = tuple(one for one in claims.on_node if one != self._node_changed)
+
+    def reached(self, effect: Reached, wall: float) -> None:
+        """Note a start, or the evictions of a preemption, at ``wall``: the history counts them."""
+        if effect.milestone is Milestone.STARTED:
+            self._happenings.append(Happening(at=wall, kind="start", waited_s=effect.after_s))
+        elif effect.milestone is Milestone.PREEMPTING:
+            self._happenings += [Happening(at=wall, kind="eviction") for _ in effect.rules]
+
+    def updates(self, now: float) -> Iterator[bytes]:
+        """Yield updates, each as JSON, with all changes until ``now``; and an empty text after each view that was made.
+
+        Changes that come in meanwhile are for the next call.
+        """
+        self._take_turns(now)
+        gangs, self._gangs = self._gangs, {}
+        nodes, self._nodes = self._nodes, {}
+        happenings, self._happenings = self._happenings, []
+        whole, size = self._number == 0, 0
+        fields: dict[str, Any] = {"happenings": happenings}
+        for kind, value in self._views(gangs, nodes, now):
+            if value is not None:
+                if kind in ("topology", "queues"):
+                    fields[kind] = value
+                else:
+                    fields.setdefault(kind, []).append(value)
+                size += len(value) if isinstance(value, msgspec.Raw) else 64
+            if size > LARGEST:
+                yield self._written(now, fields, whole=whole, more=True)
+                fields, whole, size = {}, False, 0
+            yield b""
+        if whole or any(fields.values()):
+            yield self._written(now, fields, whole=whole, more=False)
+        elif self._open:
+            yield self._written(now, {}, whole=False, more=False)
+
+    def _written(self, now: float, fields: dict[str, Any], *, whole: bool, more: bool) -> bytes:
+        said = [msgspec.Raw(one.model_dump_json().encode()) for one in fields.pop("happenings", ())]
+        head = {
+            "number": self._number,
+            "as_of": self._wall + now - self._from,
+            "views_as_of": self._wall,
+            "whole": whole,
+            "more": more,
+            "happenings": said,
+        }
+        self._number += 1
+        self._open = more
+        return msgspec.json.encode(head | fields)
+
+    def _views(self, gangs: dict[GroupKey, None], nodes: dict[str, None], now: float) -> Iterator[tuple[str, Any]]:
+        state = self.core.state
+        if self._relabelled:
+            self._relabelled = False
+            made = topology(state.claims.snapshot(), configured=bool(state.claims.configured))
+            yield "topology", self._if_new("topology", made)
+        for key in gangs:
+            if (workload := state.workloads.get(key)) is not None:
+                nodes |= dict.fromkeys(workload.member_nodes)
+                yield "gangs", self._if_new(key, view(state, workload, self._from, marked))
+            elif self._sent.pop(key, None) is not None:
+                yield "gone_gangs", list(key)
+        for name in nodes:
+            if name in state.claims.nodes:
+                yield "nodes", self._if_new(name, node_view(state, state.claims.snapshot(), name))
+            elif self._sent.pop(name, None) is not None:
+                yield "gone_nodes", name
+        if now - self._queues_at >= QUEUES_S:
+            self._queues_at = now
+            made_queues = queues(self.core, self._from, marked)
+            yield "queues", self._if_new("queues", *made_queues, listed=True)
+
+    def _if_new(self, key: object, *made: BaseModel, listed: bool = False) -> msgspec.Raw | None:
+        """Return the view as JSON; None if the one that was sent last is the same."""
+        text = b",".join(one.model_dump_json().encode() for one in made)
+        if listed:
+            text = b"[" + text + b"]"
+        if self._sent.get(key) == (digest := hash(text)):
+            return None
+        self._sent[key] = digest
+        return msgspec.Raw(text)
+
+    def _take_turns(self, now: float) -> None:
+        """Add as many of the views to be made as are due by now, so that each is made once in a round."""
+        passed_s, self._turn_from = now - self._turn_from, now
+        known = len(self.core.state.workloads) + len(self.core.state.claims.nodes)
+        for _ in range(ceil(known * min(1.0, passed_s / ROUND_S)) if passed_s > 0 else 0):
+            if (add := next(self._turn, None)) is None:
+                self._turn = self._round()
+                break
+            add()
+
+    def _round(self) -> Iterator[Callable[[], None]]:
+        """Go through everything that is known when the round begins."""
+        for key in list(self.core.state.workloads):
+            yield lambda key=key: self._gangs.setdefault(key)  # type: ignore[misc]
+        for name in list(self.core.state.claims.nodes):
+            yield lambda name=name: self._nodes.setdefault(name)  # type: ignore[misc]
+
+    def _settled(self, key: GroupKey) -> None:
+        self._gangs[key] = None
+
+    def _recorded(self, pod: Pod, _: Pod | None) -> None:
+        """Note the node of a pod: room that was promised is used once the pod is bound, and no room moves."""
+        if pod.node:
+            self._nodes[pod.node] = None
+
+    def _moved(self, _owner: Owner, claim: Claim, _taken: bool) -> None:
+        self._nodes[claim.node] = None
+
+    def _node_changed(self, name: str, relabelled: bool) -> None:
+        self._nodes[name] = None
+        self._relabelled |= relabelled or name not in self.core.state.claims.nodes
+
+
+def node_view(state: State, snapshot: Snapshot, name: str) -> NodeView:
+    """Return the node as it is now."""
+    node, row = state.claims.nodes[name], snapshot.rows[name]
+    lines = [snapshot.resources[kind] for kind in gpu_kinds(snapshot)]
+    used = promised = reserved = 0
+    workloads: dict[tuple[str, str], NodeWorkload] = {}
+    for owner, claim in state.claims.on(name):
+        if not (gpus := gpus_of(claim.requests)):
+            continue
+        if claim.state in _USED:
+            used += gpus
+        elif claim.state in _PROMISED:
+            promised += gpus
+        else:
+            reserved += gpus
+            continue
+        if (key := _holder(state, owner, claim)) is not None:
+            known = workloads.setdefault(key, NodeWorkload(namespace=key[0], name=key[1], gpus=0))
+            known.gpus += gpus
+            known.promised |= claim.state in _PROMISED
+    return NodeView(
+        name=name,
+        domains={level.name: level.names[code] for level in snapshot.levels if (code := int(level.codes[row])) >= 0},
+        open=node.ready and not node.unschedulable,
+        gpus=int(snapshot.allocatable[lines, row].sum()) if lines else 0,
+        used=used,
+        promised=promised,
+        reserved=reserved,
+        free=int(snapshot.free[lines, row].clip(0).sum()) if lines else 0,
+        workloads=list(workloads.values()),
+        problems=[*([] if node.ready else ["not ready"]), *(["cordoned"] if node.unschedulable else [])],
+    )
+
+
+def _holder(state: State, owner: Owner, claim: Claim) -> tuple[str, str] | None:
+    """Return the namespace and the name of whoever has that room."""
+    if (key := claim.workload or (owner.workload if isinstance(owner, SlotOf) else None)) is not None:
+        return key.namespace, key.name
+    pod = state.pods.get(owner) if isinstance(owner, str) else None
+    return None if pod is None else (pod.namespace, f"pod {pod.name}")

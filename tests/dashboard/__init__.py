@@ -1,0 +1,1 @@
+"""Tests of the dashboard: its feed, who sees what, and its pages."""

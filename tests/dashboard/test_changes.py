@@ -1,0 +1,143 @@
+"""The feed's changes: put together they are the picture that the extender's own API shows, whatever has happened."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import invariant
+
+from dashboard.cluster import Cluster
+from dashboard.feed import joined
+from extender.api.feed import Update
+from extender.core.engine import Engine
+from extender.observe.changes import QUEUES_S, ROUND_S, Changes, node_view
+from extender.observe.topology import domains
+from extender.observe.views import marked, view
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+from tests.core.test_machine import Cluster as Machine
+
+WALL = 1_796_000_000.0
+
+
+class Follower:
+    """The extender's end and the dashboard's picture, without a network between them."""
+
+    def __init__(self, core: Engine, now: float) -> None:
+        self.changes, self.cluster = Changes(core, now, WALL), Cluster()
+        self.began = now
+        self.sent = 0
+
+    def catch_up(self, now: float) -> list[Update]:
+        """Take over what has changed. Returns the updates."""
+        texts = [text for text in self.changes.updates(now) if text]
+        updates = [Update.model_validate_json(text) for text in texts]
+        self.sent += sum(map(len, texts))
+        whole: Update | None = None
+        for update in updates:
+            whole = update if whole is None else joined(whole, update)
+        if whole is not None:
+            assert not updates[-1].more
+            asyncio.run(self.cluster.take(whole))
+        return updates
+
+    def check(self) -> None:
+        """Compare the picture with what the core would show now."""
+        core, cluster = self.changes.core, self.cluster
+        state = core.state
+        shown = {tuple(key): view(state, gang, self.began, marked) for key, gang in state.workloads.items()}
+        assert cluster.gangs == shown
+        assert cluster.nodes == {name: node_view(state, state.claims.snapshot(), name) for name in state.claims.nodes}
+
+
+class Followed(Machine):
+    """Random histories of a small cluster, in which the core is made anew now and then."""
+
+    follower: Follower | None = None
+
+    @invariant()
+    def the_picture_is_that_of_the_core(self) -> None:
+        """Nothing waits for the turn of a view: an event tells of every change."""
+        if self.follower is None or self.follower.changes.core is not self.world.core:
+            self.follower = Follower(self.world.core, self.world.now)
+        self.follower.catch_up(self.follower.began)  # no time passes for the feed, and no view is due
+        self.follower.check()
+
+
+TestFollowed = Followed.TestCase
+TestFollowed.settings = settings(
+    max_examples=60,
+    phases=[Phase.generate],  # shrinking takes minutes; a failure names its steps
+    stateful_step_count=30,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+def test_only_what_has_changed_is_sent() -> None:
+    script = Script(*cluster("a: 5x8"), *gang("first", 2), *gang("second", 2))
+    follower = Follower(script.core, script.now)
+    (first,) = follower.catch_up(script.now)
+    assert first.whole
+    assert len(first.gangs) == 2
+    assert len(first.nodes) == 5
+    assert first.topology is not None
+    assert follower.catch_up(script.now) == []
+    script.see(gang("third", 1))
+    (update,) = follower.catch_up(script.now)
+    assert [one.name for one in update.gangs] == ["third"]
+    assert len(update.nodes) == 1
+    assert not update.whole
+    follower.check()
+
+
+def test_a_large_picture_comes_in_pieces_and_is_taken_over_whole() -> None:
+    script = Script(*cluster("a: 500x8"), checked=10_000)
+    for number in range(150):
+        script.see(gang(f"gang-{number}", 20, gpus=1))
+    follower = Follower(script.core, script.now)
+    updates = follower.catch_up(script.now)
+    assert len(updates) > 1
+    assert [one.number for one in updates] == [*range(len(updates))]
+    assert [one.more for one in updates] == [True] * (len(updates) - 1) + [False]
+    assert [one.whole for one in updates] == [True] + [False] * (len(updates) - 1)
+    follower.check()
+
+
+def test_a_change_that_no_event_tells_of_comes_within_a_round() -> None:
+    script = Script(*cluster("a: 2x8"), *gang("waits", 3))
+    follower = Follower(script.core, script.now)
+    follower.catch_up(script.now)
+    (workload,) = script.core.state.workloads.values()
+    workload.reason_state.since -= 500.0
+    for second in range(1, int(ROUND_S) + 2):
+        follower.catch_up(script.now + second)
+    follower.check()
+
+
+def test_domains_are_added_up_as_the_extender_does() -> None:
+    script = Script(*cluster("a: 2x8", "b: 3x4", "-: 1x8"), *gang("gang", 3, gpus=4))
+    script.see(single("one", gpus=2))
+    follower = Follower(script.core, script.now)
+    follower.catch_up(script.now)
+    assert follower.cluster.domains == domains(script.core.state)
+
+
+def test_queues_are_sent_when_they_have_changed_and_not_at_every_update() -> None:
+    script = Script(*cluster("a: 2x8"))
+    follower = Follower(script.core, script.now)
+    (first,) = follower.catch_up(script.now)
+    assert first.queues == []
+    assert follower.catch_up(script.now + QUEUES_S) == []
+
+
+def test_a_follower_that_has_stopped_leaves_nothing_in_the_core() -> None:
+    script = Script(*cluster("a: 2x8"))
+    state = script.core.state
+    before = state.store.on_settle, state.claims.on_move, state.claims.on_node
+    follower = Follower(script.core, script.now)
+    assert (state.store.on_settle, state.claims.on_move, state.claims.on_node) != before
+    follower.changes.stop()
+    assert (state.store.on_settle, state.claims.on_move, state.claims.on_node) == before
