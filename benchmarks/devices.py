@@ -108,7 +108,7 @@ def measure(nodes: int, devices: int, progress: Progress) -> Run:
         asked = DeviceRequest(DRIVER, (selector,) if selector else ())
         spec = ClaimSpec((ClaimRequest("gpu", (asked,)),))
         ledger.note(ClaimTemplateSeen(ClaimTemplate("default", f"t{number}", spec)))
-        ledger.see(Pod(f"p{number}", "default", f"p{number}", device_claims=(ClaimUse("gpu", "", f"t{number}"),)))
+        ledger.record(Pod(f"p{number}", "default", f"p{number}", device_claims=(ClaimUse("gpu", "", f"t{number}"),)))
     keep()  # as after the lists of a real cluster
     progress("the first pass")
     spent, longest, steps = 0.0, 0.0, ledger.settle()

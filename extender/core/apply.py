@@ -207,12 +207,12 @@ class Apply:
         natives = self._singles.natives
         if natives.gang_seen(event.key, event.uid):
             for uid in natives.uids(event.key):
-                self._pods_seen.take_up(self._store.pods[uid], now)
+                self._pods_seen.record_claimed(self._store.pods[uid], now)
 
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)
         self._jobs.naming.seen(event.job, now)
-        self._hints.see_job(event.job, now)
+        self._hints.consider_job(event.job, now)
 
     def job_gone(self, event: JobGone, now: float) -> None:
         self._recovery.find_out(event.key, now)
@@ -220,7 +220,7 @@ class Apply:
 
     def owner_seen(self, event: OwnerSeen, now: float) -> None:
         for pod in self._owners.see(event.owner):
-            self._pods_seen.see(pod, now)
+            self._pods_seen.record(pod, now)
 
     def owner_gone(self, event: OwnerGone, _: float) -> None:
         self._owners.gone(event.key, event.uid)
@@ -251,7 +251,7 @@ class Apply:
         for claim in changed:
             uids = list(self._volumes.users.get(claim, ()))
             for uid in uids:
-                workload = self._see_again(uid, now)
+                workload = self._update_pod(uid, now)
                 if workload is not None and workload.members.placed:
                     self._steering.storage_seen(workload, now)
             self._device_users.ask_again(uids, self._volumes)
@@ -261,9 +261,9 @@ class Apply:
             self._pending.wake(Nodes())
         self._device_users.wake_for_grown(self._volumes)
 
-    def _see_again(self, uid: str, now: float) -> Workload | None:
+    def _update_pod(self, uid: str, now: float) -> Workload | None:
         """Update a pod whose claims have changed, and wake its workload if it waits. Returns the workload."""
-        self._pods_seen.see(self._store.pods[uid], now)
+        self._pods_seen.record(self._store.pods[uid], now)
         member = self._store.member(uid)
         workload = None if member is None else member[0]
         if workload is not None and workload.key in self._pending.keys:
@@ -286,7 +286,7 @@ class Apply:
             # The class may offer a resource that pods have asked for before.
             uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]
         for uid in uids:
-            self._see_again(uid, now)
+            self._update_pod(uid, now)
         self._device_users.ask_again(uids, self._devices)
         if may_concern_jobs:
             self._device_users.look_at_jobs(self._devices)
@@ -306,7 +306,7 @@ class Apply:
         if not self._devices.has_news:
             return
         for uid in (stale := self._devices.take_stale()):
-            self._pods_seen.see(self._store.pods[uid], now)
+            self._pods_seen.record(self._store.pods[uid], now)
         self._device_users.ask_again(stale, self._devices)
         self._device_users.wake_for_grown(self._devices)
         for node in self._devices.offers.take_shrunk():
@@ -325,12 +325,13 @@ def _followed(workload: Workload, group: PodGroup) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PodShown:
+class PodChange:
     """A pod as it is recorded, with what is known from before.
 
     ``old``: the pod before, in the same gang. ``known``: the pod before, in any gang.
     ``had``: its room before.
-    ``moved``: whether it has left another gang. ``doubt``: the Binding of that gang, if its outcome is unknown.
+    ``moved``: whether it has left another gang.
+    ``unknown_binding``: the Binding of that gang, if its outcome is unknown.
     """
 
     pod: Pod
@@ -340,7 +341,7 @@ class PodShown:
     had: Claim | None
     now: float
     moved: bool
-    doubt: UnknownBinding | None
+    unknown_binding: UnknownBinding | None
 
     @property
     def newly_bound(self) -> bool:
@@ -371,11 +372,11 @@ class PodFacts:
         self._followers = (
             # Its gang first: the Binding that is under way for the pod, then the member, then the room of a lost one.
             self._take_over,
-            self._tell_member,
+            self._pass_to_member,
             self._keep_room,
             self._follow_release,
             # Other workloads after its gang: a member that is bound as planned has the room that was promised to it.
-            self._make_way,
+            self._revoke_taken_room,
             # Calls and hints last: their answers depend on all of that.
             self._bind_unseen,
             self._hint,
@@ -400,20 +401,20 @@ class PodFacts:
     def seen(self, pod: Pod, now: float) -> None:
         """Record a pod as the watch shows it."""
         if pod.node:
-            self._kube_queue.shown(pod, self._store.pods.get(pod.uid), self._schedulers, now)
+            self._kube_queue.note_bound(pod, self._store.pods.get(pod.uid), self._schedulers, now)
             self._store.confirm_bound(pod.uid)
-        self.take_up(self._owners.claimed(pod), now)
+        self.record_claimed(self._owners.claimed(pod), now)
 
-    def take_up(self, pod: Pod, now: float) -> None:
+    def record_claimed(self, pod: Pod, now: float) -> None:
         """Record a pod; one whose Job asks for a native gang is in its native group."""
         known = self._store.pods.get(pod.uid)
         pod = self._singles.natives.claimed(pod)
         if pod.native_group and GANG_GATE in pod.gates and not (known and known.native_group):
             # The admission policy cannot know what the pod's Job asks for.
             self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name))
-        self.see(pod, now)
+        self.record(pod, now)
 
-    def see(self, pod: Pod, now: float) -> None:
+    def record(self, pod: Pod, now: float) -> None:
         """Record a pod as the watch shows it, or as it is known with a changed fact."""
         if not pod.node and (done := self._store.bound_by_us.get(pod.uid)):
             # A watch event from before Muster's Binding must not unbind the pod, nor move it out of the gang that was
@@ -422,21 +423,21 @@ class PodFacts:
         self._recovery.find_out(pod.group_key, now)
         known = self._store.pods.get(pod.uid)
         if known is not None and known.group_key != pod.group_key:
-            doubt = self._leave(pod, now)
-            self._show(pod, now, known, moved=True, doubt=doubt)
+            unknown_binding = self._leave(pod, now)
+            self._apply(pod, now, known, moved=True, unknown_binding=unknown_binding)
         else:
-            self._show(pod, now, known)
+            self._apply(pod, now, known)
 
     def _leave(self, pod: Pod, now: float) -> UnknownBinding | None:
         """Remove the pod from its old gang, after an edit of its labels. Returns its Binding of unknown outcome, if
         any."""
-        member, doubt = self._store.member(pod.uid), self._bindings.unknown_binding_of(pod.uid)
+        member, unknown_binding = self._store.member(pod.uid), self._bindings.unknown_binding_of(pod.uid)
         nominated = member is not None and member[1].nominated
         self._drop(pod.uid, now)
         if nominated and pod.live and not pod.node:
             # No other code clears the nomination: its write may not be out yet.
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None))
-        return doubt
+        return unknown_binding
 
     def posted(self, event: BindingPosted, now: float) -> None:
         """Handle the outcome of a Binding. A pod that an edit has moved goes back to the gang that its Binding
@@ -445,7 +446,7 @@ class PodFacts:
         if event.outcome is Outcome.DONE and pod is not None and binding is not None and not pod.node:
             bound_in = stamped_group(pod.group, binding.stamp)
             if bound_in != pod.group:
-                self.see(replace(pod, group=bound_in), now)
+                self.record(replace(pod, group=bound_in), now)
         self._bindings.posted(event, now)
 
     def gone(self, event: PodGone, now: float) -> None:
@@ -462,58 +463,64 @@ class PodFacts:
         self._recovery.find_out(pod.group_key, now)
         unseen = self._binds.unseen.get(uid)
         if pod.live:
-            self._show(replace(pod, deleting=True), now, pod)
+            self._apply(replace(pod, deleting=True), now, pod)
         self._store.drop_pod(uid)
         if unseen is not None:
             self._binds.await_pod(unseen[0], now)
 
-    def _show(
-        self, pod: Pod, now: float, known: Pod | None, *, moved: bool = False, doubt: UnknownBinding | None = None
+    def _apply(
+        self,
+        pod: Pod,
+        now: float,
+        known: Pod | None,
+        *,
+        moved: bool = False,
+        unknown_binding: UnknownBinding | None = None,
     ) -> None:
         """Record the pod with the consequences in the ledger, then those for its gang and for others."""
         had = self._claims.get(pod.uid)
         old = self._store.put_pod(pod)
         pod = self._store.pods[pod.uid]
-        shown = PodShown(pod, old, known, self._store.member(pod.uid), had, now, moved, doubt)
+        change = PodChange(pod, old, known, self._store.member(pod.uid), had, now, moved, unknown_binding)
         for follow in self._followers:
-            follow(shown)
+            follow(change)
 
-    def _take_over(self, shown: PodShown) -> None:
+    def _take_over(self, change: PodChange) -> None:
         """Continue the Binding of the gang that the pod has left."""
-        if shown.moved and shown.member is not None:
-            self._bindings.moved_in(*shown.member, shown.now, shown.doubt)
-        elif shown.moved:
-            self._bindings.left_gang(shown.pod, shown.doubt)
+        if change.moved and change.member is not None:
+            self._bindings.moved_in(*change.member, change.now, change.unknown_binding)
+        elif change.moved:
+            self._bindings.left_gang(change.pod, change.unknown_binding)
 
-    def _tell_member(self, shown: PodShown) -> None:
+    def _pass_to_member(self, change: PodChange) -> None:
         """Pass the pod to its member."""
-        if shown.member is not None:
-            self._members.seen(*shown.member, shown.old, shown.now)
+        if change.member is not None:
+            self._members.seen(*change.member, change.old, change.now)
 
-    def _keep_room(self, shown: PodShown) -> None:
+    def _keep_room(self, change: PodChange) -> None:
         """Keep the room of an ended member for its replacement."""
-        if shown.member is not None and shown.pod.terminal and shown.had is not None and not shown.had.promised:
-            self._revocations.keep_room(shown.member[0], shown.pod, shown.had, shown.now)
+        if change.member is not None and change.pod.terminal and change.had is not None and not change.had.promised:
+            self._revocations.keep_room(change.member[0], change.pod, change.had, change.now)
 
-    def _follow_release(self, shown: PodShown) -> None:
+    def _follow_release(self, change: PodChange) -> None:
         """Continue a release of an earlier process, whose Binding is shown."""
-        if shown.member is not None and shown.newly_bound:
-            _take_up_release(*shown.member, shown.now)
+        if change.member is not None and change.newly_bound:
+            _take_up_release(*change.member, change.now)
 
-    def _make_way(self, shown: PodShown) -> None:
+    def _revoke_taken_room(self, change: PodChange) -> None:
         """Revoke promises on the pod's node whose room it has taken."""
-        if shown.pod.node and (shown.old is None or shown.old.node != shown.pod.node):
-            self._revocations.give_way(shown.pod.node, shown.now)
+        if change.pod.node and (change.old is None or change.old.node != change.pod.node):
+            self._revocations.give_way(change.pod.node, change.now)
 
-    def _bind_unseen(self, shown: PodShown) -> None:
+    def _bind_unseen(self, change: PodChange) -> None:
         """Handle the bind call that came before the watch has shown the pod."""
-        if shown.old is None and (unseen := self._binds.stop_awaiting(shown.pod.uid)) is not None:
-            self._calls.bind(unseen, shown.now)
+        if change.old is None and (unseen := self._binds.stop_awaiting(change.pod.uid)) is not None:
+            self._calls.bind(unseen, change.now)
 
-    def _hint(self, shown: PodShown) -> None:
+    def _hint(self, change: PodChange) -> None:
         """Report mistakes in the pod's annotations to its owner."""
-        if shown.known is None or shown.known.hint != shown.pod.hint:
-            self._hints.see(shown.pod, shown.now, changed=shown.known is not None)
+        if change.known is None or change.known.hint != change.pod.hint:
+            self._hints.consider(change.pod, change.now, changed=change.known is not None)
 
 
 @dataclass(eq=False)
@@ -610,16 +617,16 @@ class SteeringAnswers:
         return {Nominated: self.nominated, Ungated: self.ungated}
 
     def nominated(self, event: Nominated, now: float) -> None:
-        self._led(event, self._steering.nominated(event, now), "nominated", now)
+        self._handle(event, self._steering.nominated(event, now), "nominated", now)
 
     def ungated(self, event: Ungated, now: float) -> None:
-        self._led(event, self._steering.ungated(event, now), "ungated", now)
+        self._handle(event, self._steering.ungated(event, now), "ungated", now)
         if (pod := let_in(self._store, event)) is not None:
-            self._pods_seen.see(pod, now)
+            self._pods_seen.record(pod, now)
         elif event.detail and (pod := self._store.pods.get(event.uid)) is not None:
             self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
 
-    def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
+    def _handle(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
         """Handle an outcome. ``failed``: the workload that cannot be steered any further without this write."""
         if failed is not None and failed.releasing:
             self._steering.failed(failed, failed.members[event.uid])

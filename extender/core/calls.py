@@ -51,7 +51,7 @@ class Calls:
         pod = self._store.pods.get(event.pod.uid, event.pod)
         if self._advisory is not None:
             return self._advisory.filter(event, pod)
-        self._kube_queue.taken(pod, now)
+        self._kube_queue.note_try(pod, now)
         if pod.native_group:
             return self._outbox.append(AnswerFilter(event.call, event.candidates))
         if pod.group_key is None:

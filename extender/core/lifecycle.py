@@ -173,7 +173,7 @@ class Lifecycle:
     def _expire_holds(self, workload: Workload, now: float) -> None:
         members = workload.members
         if is_late(workload, self._limits, now) and is_still_queued(workload, self._kube_queue):
-            members.holds.wait_from(self._kube_queue.taken_at)
+            members.holds.wait_from(self._kube_queue.new_pod_at)
         late = is_late(workload, self._limits, now)
         over = [member for member in members.unknown.values() if now >= member.doubt_ends]
         if over or (workload.outcome_unknown and late):

@@ -172,7 +172,7 @@ class Books:
             self._preemptions.forget(key)
             stays = False
         else:
-            self._quotas.see(workload)
+            self._quotas.update(workload)
             pods = len(workload.members.bound) if self._candidates.is_evictable(workload) else 0
             self._preemptions.set_evictable(key, workload.priority, pods)
         if key in self._starting:

@@ -157,10 +157,10 @@ class Hints:
         self._told: dict[tuple[str, str], None] = {}
         self._left, self._as_of = _AT_ONCE, 0.0
 
-    def see(self, pod: Pod, now: float, *, changed: bool = False) -> None:
+    def consider(self, pod: Pod, now: float, *, changed: bool = False) -> None:
         """Handle a new pod, or one whose annotations have ``changed``."""
         if pod.unpinned and not changed:
-            self._see_unpinned(pod, now)
+            self._report_unpinned(pod, now)
         if pod.hint is None or not pod.live or not self._process.synced or pod.scheduler not in self._schedulers:
             return
         if pod.node and not changed:
@@ -168,7 +168,7 @@ class Hints:
         template = pod.owner or pod.uid, pod.hint
         self._tell(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)
 
-    def _see_unpinned(self, pod: Pod, now: float) -> None:
+    def _report_unpinned(self, pod: Pod, now: float) -> None:
         """Count a new pod that lacks its pin, and report it by an Event on the pod."""
         if not (pod.live and self._process.synced):
             return
@@ -178,7 +178,7 @@ class Hints:
             text = UNPINNED.format(led)
             self._outbox.append(Hint(pod.uid, pod.namespace, pod.name, text, None, "Unpinned", once=True))
 
-    def see_job(self, job: Job, now: float) -> None:
+    def consider_job(self, job: Job, now: float) -> None:
         """Handle a job that is new or has changed: its pods do not exist yet, or do not repeat its annotations."""
         if job.hint is not None and job.suspended and self._process.synced:
             self._tell((job.uid, job.hint), Hint("", job.key.namespace, job.owner.name, job.hint, job.owner), now)
@@ -197,11 +197,11 @@ class Hints:
         for at in range(0, len(pods), AT_ONCE):
             for uid in pods[at : at + AT_ONCE]:
                 if (pod := self._pods.get(uid)) is not None and not pod.node:
-                    self.see(pod, now)
+                    self.consider(pod, now)
             yield AT_ONCE // 8
         for workload in list(self._workloads.values()):
             if workload.job is not None:
-                self.see_job(workload.job.seen, now)
+                self.consider_job(workload.job.seen, now)
 
     def _may(self, now: float) -> bool:
         self._left, self._as_of = min(_AT_ONCE, self._left + (now - self._as_of) / _EACH_S), now

@@ -144,7 +144,7 @@ class Refusals:
         is tried at all and other plans are given up. If plugins refuse the pods, their nodes count as refused.
         """
         queue, plan_s = self._kube_queue, self._limits.plan_s
-        if now < (until := queue.taken_at + plan_s) and is_still_queued(workload, queue):
+        if now < (until := queue.new_pod_at + plan_s) and is_still_queued(workload, queue):
             return workload.wait_until(until)
         why = "kube-scheduler did not take up the placement in time"
         if self.turned_down(workload, why, now):

@@ -4,7 +4,7 @@ Devices become amounts (``policies.devices.lines``) that nodes offer beside cpu 
 and preemption need no code for devices:
 
 1. ``note`` records an event, and returns the pods whose requests may have changed.
-2. ``see`` returns a pod with the amounts that its claims ask for, limited to the nodes of claims that are allocated.
+2. ``record`` returns a pod with the amounts that its claims ask for, limited to the nodes of claims that are allocated.
 3. ``settle`` evaluates new requirements for all devices, in steps, and has nodes offer what they have. The cycle does
    that before it plans, and sees every pod of ``all_users`` again if ``restated``.
 
@@ -351,7 +351,7 @@ class Devices:
         classes = self.classes
         return bool(classes.seen) and any("/" in name and classes.classes_of(name) for name, _ in pod.requests)
 
-    def see(self, pod: Pod) -> Pod:
+    def record(self, pod: Pod) -> Pod:
         """Record a pod that asks for devices. Returns it with the amounts that it asks for."""
         known = self._users.get(pod.uid)
         self._note_daemon(pod)
@@ -883,7 +883,7 @@ def plain(pod: Pod | None) -> Pod | None:
 
 
 def _unresolved(pod: Pod, known: _Seen) -> Pod:
-    """The pod without the amounts that ``see`` added: the core changes facts of the pod that ``see`` returned."""
+    """The pod without the amounts that ``record`` added: the core changes facts of the pod that ``record`` returned."""
     if (pod.requests, pod.topology) != (known.resolved.requests, known.resolved.topology):
         return pod
     return replace(pod, requests=known.raw.requests, topology=known.raw.topology)

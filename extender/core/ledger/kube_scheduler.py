@@ -25,28 +25,28 @@ _LONGER = "raise httpTimeout of kube-scheduler's entry with bindVerb and bind_ti
 class KubeQueue:
     """The position of kube-scheduler in its queue.
 
-    ``taken_at``: when it last took a pod that it had not tried before, whether it found a node or not.
+    ``new_pod_at``: when it last took a pod that it had not tried before, whether it found a node or not.
     """
 
     def __init__(self) -> None:
-        self.taken_at = -inf
+        self.new_pod_at = -inf
         self._tried_at = -inf  # when it last took any pod
         self._given_up_at = -inf
         self._newest: dict[int, float] = {}  # by priority: the creation of the newest pod that it took
 
-    def taken(self, pod: Pod, now: float) -> None:
+    def note_try(self, pod: Pod, now: float) -> None:
         """Record that kube-scheduler asks about the pod, or has found a node for it. Pods that failed before come in
         any order."""
         self._tried_at = now
         if pod.refusal is None:
-            self.taken_at = now
+            self.new_pod_at = now
             self._newest[pod.priority] = max(pod.created, self._newest.get(pod.priority, -inf))
 
-    def shown(self, pod: Pod, before: Pod | None, schedulers: Collection[str], now: float) -> None:
+    def note_bound(self, pod: Pod, before: Pod | None, schedulers: Collection[str], now: float) -> None:
         """Record a pod that the watch shows on a node. ``before``: the pod as known; None from a list, which has no
         time."""
         if before is not None and not before.node and pod.scheduler in schedulers:
-            self.taken(pod, now)
+            self.note_try(pod, now)
 
     def give_up(self, now: float, after_s: float) -> float:
         """Return 0 if a placement that was not taken up for ``after_s`` may be revoked now, else the instant to wait

@@ -621,7 +621,7 @@ class Quotas:
         """The weighted past use of the workload's LocalQueue; 0 where it does not decide the order."""
         return self.past.value((key.namespace, self.local_of(key)))
 
-    def see(self, workload: Workload, former: Container[GroupKey] = ()) -> None:
+    def update(self, workload: Workload, former: Container[GroupKey] = ()) -> None:
         """Follow a workload that was settled: its queue, and its use without a claim, may have changed.
 
         ``former``: the workloads that used quota before everything was counted again.
@@ -799,7 +799,7 @@ class Quotas:
             return others
         former = self.uses.reset()
         for workload in self._workloads.values():
-            self.see(workload, former)
+            self.update(workload, former)
             if self.local_of(workload.key):
                 self.recount(workload, former.get(workload.key))
         return others

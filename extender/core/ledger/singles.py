@@ -95,7 +95,7 @@ class WaitingSingles:
         self._by_role: dict[Role, dict[str, Pod]] = {}
         self._roles: dict[str, Role] = {}
 
-    def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
+    def update(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
         """Update the pod. ``end``: ends the room that is kept for a pod; called before the update.
 
         It is called if the pod waits no longer, or kube-scheduler has cleared or moved its nomination.
@@ -277,7 +277,7 @@ class Natives:
         """The node of each pod, by UID, including pods of a Job's group that is not, or not yet, a gang."""
         self._keys: dict[str, GroupKey] = {}
 
-    def see(self, pod: Pod) -> None:
+    def record(self, pod: Pod) -> None:
         group = pod.native_group or pod.job_group
         if not group or pod.ended:
             return self.drop(pod.uid)

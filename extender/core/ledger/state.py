@@ -122,12 +122,12 @@ class Consequences:
 
     def count_native(self, pod: Pod, _: Pod | None) -> None:
         """Count the pod in its native group, on its node."""
-        self._singles.natives.see(pod)
+        self._singles.natives.record(pod)
 
     def line_up_single(self, pod: Pod, _: Pod | None) -> None:
         """Record a single pod while it waits, and end its kept room when it waits no longer."""
         if pod.group_key is None:
-            self._singles.see(pod, self._schedulers, self._room.end_kept)
+            self._singles.update(pod, self._schedulers, self._room.end_kept)
 
     def claim_room(self, pod: Pod, _: Pod | None) -> None:
         """Claim the room of a bound pod, and free the room of an ended one. Other pods have room only by a promise."""

@@ -135,7 +135,7 @@ class Store:
         if self._volumes.concerns(pod):
             pod = self._volumes.mount(pod)
         if self._devices.concerns(pod):
-            pod = self._devices.see(pod)
+            pod = self._devices.record(pod)
         pod = self.seat(pod)
         for follow in self.on_put:
             follow(pod, old)

@@ -666,7 +666,7 @@ class Ahead:
         plan_s, queue = self._limits.plan_s, self._kube_queue
         for uid in self._singles.late(now):
             pod = self._singles.get(uid)
-            if pod is not None and now < queue.taken_at + plan_s and queue.has_yet_to_try(pod):
+            if pod is not None and now < queue.new_pod_at + plan_s and queue.has_yet_to_try(pod):
                 self._singles.keep_on(uid, now + plan_s)
                 continue
             node = self._singles.kept[uid].node
