@@ -724,12 +724,12 @@ class VictimsGone:
 class EvictionEnded:
     """The eviction of victims for the workload failed.
 
-    ``told``: whether they were evicted before.
+    ``evicted``: whether the victims were evicted before.
     ``again``: whether it is tried again.
     """
 
     victims: tuple[Victim, ...]
-    told: bool
+    evicted: bool
     why: Lacks
     again: bool
 

@@ -70,7 +70,7 @@ class Backfilling:
     def __post_init__(self) -> None:
         self._due = inf
         """The instant of the next review; infinite if none is due."""
-        self._looked_at = -inf
+        self._reviewed_at = -inf
         self._searches = 0
         """How many more workloads this review may search room for."""
 
@@ -80,7 +80,7 @@ class Backfilling:
 
     def due(self) -> float | None:
         """When the next review is due; None if none is."""
-        return max(self._due, self._looked_at + _REST_S) if self._due < inf else None
+        return max(self._due, self._reviewed_at + _REST_S) if self._due < inf else None
 
     def wait(self, workload: Workload) -> None:
         """Record that a workload waits: it may get a reservation when it has waited for long enough."""
@@ -89,13 +89,13 @@ class Backfilling:
         tree = self._tree_of(workload.key)
         rivals = [one.priority for one in self._backfills.of.values() if one.tree == tree]
         if len(rivals) < self._limits.reservations or min(rivals) < workload.priority:
-            self._due = min(self._due, max(self._old_enough(workload), self._looked_at + _REVIEW_S))
+            self._due = min(self._due, max(self._old_enough(workload), self._reviewed_at + _REVIEW_S))
 
     def review(self, now: float) -> Steps[None]:
         """Reserve room for workloads that have waited long enough, and renew reservations that were overrun."""
         if (due := self.due()) is None or now < due:
             return
-        self._due, self._looked_at, self._searches = inf, now, _SEARCHES
+        self._due, self._reviewed_at, self._searches = inf, now, _SEARCHES
         invalid = self._backfills.invalid
         for key in [key for key, one in self._backfills.of.items() if one.start_by <= now or key in invalid]:
             invalid.pop(key, None)
@@ -221,13 +221,13 @@ class Backfilling:
         reservation = Backfill(found.rooms, found.start_by, now, tree, workload.priority, found.after, written_on)
         if reservation.drains and not self._may_drain(workload.key, reservation):
             return False
-        anew = not self._backfills.used
+        is_first = not self._backfills.used
         self._backfills.begin(workload.key, reservation, now)
         self._write(workload.key, written_on, reservation)
         self._reporter.reached(
             workload, Milestone.RESERVED, now, detail=fact_text(self._backfills.fact_of(reservation))
         )
-        for key in list(self._pending.keys) if anew else [workload.key]:
+        for key in list(self._pending.keys) if is_first else [workload.key]:
             self._pending.wake(Own(key, recompute=True))
         return True
 

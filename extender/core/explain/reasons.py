@@ -542,8 +542,8 @@ def _in_vain(what: causes.AskedInVain) -> str:
 
 
 def _eviction_ended(what: causes.EvictionEnded) -> str:
-    told = "" if what.told else ", before anybody was told"
-    text = f"the eviction of {victims_text(what.victims)} for it has ended{told}: {text_of(what.why)}"
+    unevicted = "" if what.evicted else ", before anybody was told"
+    text = f"the eviction of {victims_text(what.victims)} for it has ended{unevicted}: {text_of(what.why)}"
     return f"{text}; it is tried again" if what.again else text
 
 

@@ -78,15 +78,15 @@ class QueueReports:
             for local in picture.locals.values():
                 self._locals.setdefault(local.queue, []).append(local)
         for queue in picture.queues.values():
-            found |= self._said(key_of(queue), [queue.name], partial(self._of_queue, queue))
+            found |= self._cached(key_of(queue), [queue.name], partial(self._of_queue, queue))
         for name in (name for name in self._locals if name not in picture.queues):
             found |= self._of_locals(name, {})
         for cohort in picture.cohorts.values():
             below = [*_below(picture.tree.cohorts[cohort.name])]
-            found |= self._said(key_of(cohort), below, partial(self._of_cohort, cohort, below))
+            found |= self._cached(key_of(cohort), below, partial(self._of_cohort, cohort, below))
         return found
 
-    def _said(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
+    def _cached(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
         """Return the cached reports, or make them. Reports with past usage change with time, so they are not cached."""
         known, version = self._known.get(key), self._quotas.members.version(queues)
         if known is not None and known[0] == version:
@@ -113,14 +113,14 @@ class QueueReports:
             at = local.namespace, local.name
             why = self._quotas.queues.route(*at).why
             problems = () if why is None else (text_of(why),)
-            report = self._report(by_local.get(at, ()), None, problems, _said(self._quotas, local))
+            report = self._report(by_local.get(at, ()), None, problems, _warnings_of(self._quotas, local))
             past, runs = self._quotas.past.stored(at), self._durations.stored(at)
             found[key_of(local)] = replace(report, past=past, runs=runs)
         return found
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
         node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
-        warnings = _said(self._quotas, cohort)
+        warnings = _warnings_of(self._quotas, cohort)
         return {key_of(cohort): self._report(self._members(below), node, problems, warnings)}
 
     def _members(self, queues: Sequence[str]) -> list[Workload]:
@@ -165,8 +165,13 @@ class QueueReports:
         running = sum(one.job is None and one.key in quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
         text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
         forgotten = queue.by_past_usage and not self._limits.past_usage.half_life_s
-        odd = odd_levels(self._claims, quotas, queue)
-        return (*_said(quotas, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
+        faulty = faulty_levels(self._claims, quotas, queue)
+        return (
+            *_warnings_of(quotas, queue),
+            *faulty,
+            *((text,) if running else ()),
+            *((_NO_HALF_LIFE,) if forgotten else ()),
+        )
 
 
 def _below(node: QuotaNode) -> Iterable[str]:
@@ -181,7 +186,7 @@ def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
     return ("it is closed",) if of_volcano else (f"it is stopped (stopPolicy {stop})",)
 
 
-def _said(quotas: Quotas, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
+def _warnings_of(quotas: Quotas, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
     return quotas.queues.picture.said[key_of(thing)].warnings
 
 
@@ -194,7 +199,7 @@ def declared(queues: Queues) -> tuple[Keys, ...]:
     return tuple(keys for name in names if (keys := _keys(queues, name)))
 
 
-def odd_levels(claims: Claims, quotas: Quotas, queue: ClusterQueue) -> Iterator[str]:
+def faulty_levels(claims: Claims, quotas: Quotas, queue: ClusterQueue) -> Iterator[str]:
     """Faults in the levels of the Topologies that the queue's flavors name, compared with the levels of Muster."""
     queues, configured = quotas.queues, claims.configured
     flavors = [queues.picture.flavors.get(name) for group in queue.groups for name, _ in group.flavors]

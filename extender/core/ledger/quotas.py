@@ -566,7 +566,7 @@ class Quotas:
         """Workloads whose whole request is kept, because they lack only nodes."""
         self.counted: dict[GroupKey, None] = {}
         """Workloads whose pods have no node but count quota (``unseen_of``)."""
-        self._stood = 0
+        self._state_changes = 0
         self._has: dict[str, Requests] = {}
         """The allocatable amounts of each node."""
         self._total: Counter[str] = Counter()
@@ -574,7 +574,7 @@ class Quotas:
     @property
     def version(self) -> int:
         """A number that grows whenever the text of a report may have changed."""
-        return self._stood + self.uses.version + self.past.version
+        return self._state_changes + self.uses.version + self.past.version
 
     def route(self, workload: Workload) -> Route:
         """The ClusterQueue of the workload, and why it is not admitted there.
@@ -649,7 +649,7 @@ class Quotas:
                 ),
                 *(workload.priority, workload.paused, workload.release.complete),
             )
-            self._stood += self.members.set_state(key, state)
+            self._state_changes += self.members.set_state(key, state)
             self.past.touch(key)
 
     def _left_by(self, workload: Workload) -> str:
@@ -856,7 +856,7 @@ class Quotas:
         self.counted.pop(key, None)
         self.uses.end_all(key)
         self.members.leave(key)
-        self._stood += 1
+        self._state_changes += 1
 
     def _use(self, workload: Workload, owner: Owner, claim: Claim, former: Use | None) -> None:
         key = workload.key
