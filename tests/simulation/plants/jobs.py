@@ -225,7 +225,7 @@ def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
             self._counting = dict.fromkeys(self._counting, WhyFinishedCounts.BOUND)
         real(self, member)
 
-    patch.setattr(Members, "_stand_ended", stand)
+    patch.setattr(Members, "_update_finished", stand)
 
 
 def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def related_pods_that_come_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Changes, "see", lambda self, pod, old: None)
+    patch.setattr(Changes, "note_pod", lambda self, pod, old: None)
 
 
 def members_that_others_keep_away_are_not_woken(patch: pytest.MonkeyPatch) -> None:
