@@ -144,7 +144,7 @@ class Apply:
 
     def group_seen(self, event: GroupSeen, now: float) -> None:
         group = event.group
-        self._recovery.find_out(group.key, now)
+        self._recovery.recover_workload(group.key, now)
         if self._store.groups.get((group.key, group.dialect)) == group:
             return  # Muster's own reports change the object, too
         workload = self._meant_by(group)
@@ -190,7 +190,7 @@ class Apply:
         key = event.key
         if key in self._successors and self._successors[key].group.uid == event.uid:
             del self._successors[key]
-        self._recovery.find_out(key, now)
+        self._recovery.recover_workload(key, now)
         if (known := self._store.groups.get((key, event.dialect))) is None or known.uid != event.uid:
             return
         del self._store.groups[key, event.dialect]
@@ -210,12 +210,12 @@ class Apply:
                 self._pods_seen.record_claimed(self._store.pods[uid], now)
 
     def job_seen(self, event: JobSeen, now: float) -> None:
-        self._recovery.find_out(event.job.key, now)
+        self._recovery.recover_workload(event.job.key, now)
         self._jobs.naming.seen(event.job, now)
         self._hints.consider_job(event.job, now)
 
     def job_gone(self, event: JobGone, now: float) -> None:
-        self._recovery.find_out(event.key, now)
+        self._recovery.recover_workload(event.key, now)
         self._jobs.naming.gone(event.key, event.uid, now)
 
     def owner_seen(self, event: OwnerSeen, now: float) -> None:
@@ -420,7 +420,7 @@ class PodFacts:
             # A watch event from before Muster's Binding must not unbind the pod, nor move it out of the gang that was
             # bound.
             pod = pod.bound(done.node, done.stamp)
-        self._recovery.find_out(pod.group_key, now)
+        self._recovery.recover_workload(pod.group_key, now)
         known = self._store.pods.get(pod.uid)
         if known is not None and known.group_key != pod.group_key:
             unknown_binding = self._leave(pod, now)
@@ -460,7 +460,7 @@ class PodFacts:
         """Forget the pod, after its gang has lost it. Whether Muster has bound it stays known."""
         if (pod := self._store.pods.get(uid)) is None:
             return
-        self._recovery.find_out(pod.group_key, now)
+        self._recovery.recover_workload(pod.group_key, now)
         unseen = self._binds.unseen.get(uid)
         if pod.live:
             self._apply(replace(pod, deleting=True), now, pod)

@@ -427,7 +427,7 @@ class Engine:
         state.durations.store(now)
         state.pending.wake(Time(now))
         for key in state.timers.due(now):
-            self._recovery.find_out(key, now)
+            self._recovery.recover_workload(key, now)
             if (workload := state.workloads.get(key)) is not None:
                 self._lifecycle.expire(workload, now)
                 self._lifecycle.settle(workload, now)

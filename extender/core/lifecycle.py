@@ -87,11 +87,11 @@ class Lifecycle:
             self._jobs.settle(workload, now)
             self._coming.settle(workload, now)
             if _has_begun(workload):
-                self._go_on(workload, now)
+                self._continue_start(workload, now)
             else:
                 self._revocations.drop_broken(workload, now)
                 if not members.slots.lacking:
-                    self._take_stock(workload, now)
+                    self._report_state(workload, now)
             if workload.reserved:
                 self._revocations.drop_kept(workload)
             if members.steps[Step.LATER]:
@@ -106,23 +106,23 @@ class Lifecycle:
             self._coming.leave(workload.key)
         self._allocations.settle(workload)
 
-    def _go_on(self, workload: Workload, now: float) -> None:
+    def _continue_start(self, workload: Workload, now: float) -> None:
         """Continue its start, or what is left of it."""
         members, release = workload.members, workload.release
         if not workload.releasing:
             self._lapse(workload)
             self._revocations.drop_broken(workload, now)
-        whole = (
-            workload.has_bound_quorum and not workload.paused
-        )  # the podsets of a job that is being suspended are not known
-        if not release.complete and (whole or _is_declared_whole(workload)) and not self._is_shared(workload):
+        # The podsets of a job that is being suspended are not known.
+        has_quorum = workload.has_bound_quorum and not workload.paused
+        starts = not release.complete and (has_quorum or _is_stamped_complete(workload))
+        if starts and not self._has_other_scheduler(workload):
             # Even if a member is lost before the last answer of its release has come.
             self._complete(workload, now)
         if members.holds or release.last is not None:
             self._bindings.progress(workload, now)
         if not workload.releasing:
             self._lapse(workload)  # a release may have ended just now
-            self._take_stock(workload, now)
+            self._report_state(workload, now)
         if release.complete:
             self._steering.confirm(workload)
 
@@ -229,7 +229,7 @@ class Lifecycle:
         if (first := min(at)) < inf:
             self._timers.set(workload.key, first)
 
-    def _is_shared(self, workload: Workload) -> bool:
+    def _has_other_scheduler(self, workload: Workload) -> bool:
         """Whether members have another scheduler. Muster does not evict what another scheduler has bound."""
         return not self._ours.issuperset(workload.members.declared.schedulers)
 
@@ -241,11 +241,11 @@ class Lifecycle:
         if not (workload.outcome_unknown or (workload.release.gone_whole and workload.remade)):
             self._room.unreserve_all(workload)
 
-    def _take_stock(self, workload: Workload, now: float) -> None:
+    def _report_state(self, workload: Workload, now: float) -> None:
         """Report the state of a workload while no Binding of it is under way."""
         if workload.paused:
             return
-        if self._is_shared(workload):
+        if self._has_other_scheduler(workload):
             if (elsewhere := foreign(workload, self._schedulers)) is not None:
                 self._reporter.explain(workload, elsewhere, now)
             return
@@ -254,7 +254,7 @@ class Lifecycle:
         if not slots.lacking:
             workload.reason_state.explain_surplus(None)
         if not (members.live or slots.templates):
-            self._say_over(workload, now)
+            self._report_over(workload, now)
         elif workload.has_bound_quorum:
             self._complete(workload, now)
             self._reporter.explain(workload, self._facts.running(workload), now)
@@ -262,9 +262,9 @@ class Lifecycle:
             if not workload.outcome_unknown:
                 self._break_off(workload, now, now)
         elif not (members.holds or slots.lacking):
-            self._say_none_lacks(workload, now)
+            self._report_without_quorum(workload, now)
 
-    def _say_none_lacks(self, workload: Workload, now: float) -> None:
+    def _report_without_quorum(self, workload: Workload, now: float) -> None:
         """Report a workload without its quorum of which no member lacks a node: it runs, or members are missing."""
         if workload.release.complete:
             self._reporter.explain(workload, self._facts.running(workload), now)
@@ -274,7 +274,7 @@ class Lifecycle:
     @staticmethod
     def _note_missing(workload: Workload, now: float) -> None:
         """Record since when a gang that has started lacks members."""
-        if not workload.incomplete or _lacks_no_pod(workload):
+        if not workload.incomplete or _has_every_pod(workload):
             workload.release.miss(None)
         elif workload.release.incomplete_since is None and not workload.outcome_unknown:
             workload.release.miss(now)
@@ -328,7 +328,7 @@ class Lifecycle:
             if workload.job is not None:
                 # The pods end with the job: each pod that another client deletes counts as a failure.
                 return end_start(workload, text)
-            if gives_back(workload, limits):
+            if evicts_incomplete(workload, limits):
                 release.give_back()
                 self._room.unreserve_all(workload)
                 self._evict(workload, text.replace("it has", "its gang has", 1), now)
@@ -340,7 +340,7 @@ class Lifecycle:
             workload.reason_state.note(now, f"evicting the bound members: {why}")
             self._revocations.evict_bound(workload, why)
 
-    def _say_over(self, workload: Workload, now: float) -> None:
+    def _report_over(self, workload: Workload, now: float) -> None:
         """Report a workload without waiting or running pods: they have ended, or belong to an earlier PodGroup of its
         name."""
         members = workload.members
@@ -368,14 +368,14 @@ def _has_begun(workload: Workload) -> bool:
     return bool(known or members.holds or members.binding or members.slots.reached(Stage.BOUND))
 
 
-def _lacks_no_pod(workload: Workload) -> bool:
+def _has_every_pod(workload: Workload) -> bool:
     """Whether its job is about to end, or has a pod on a node for each slot that is not done."""
     job, members = workload.job, workload.members
     waits = members.slots.lacking or members.slots.planned or members.placed
     return job is not None and (job.over or job.closed or not waits)
 
 
-def gives_back(workload: Workload, limits: Limits) -> bool:
+def evicts_incomplete(workload: Workload, limits: Limits) -> bool:
     """Whether pods are evicted when the gang stays incomplete: as they declare, else by the settings.
 
     Pods of a StatefulSet and the like serve with fewer replicas, too: for them the settings do not count.
@@ -385,7 +385,7 @@ def gives_back(workload: Workload, limits: Limits) -> bool:
     return limits.evict_incomplete and not owned if declared is None else declared
 
 
-def _is_declared_whole(workload: Workload) -> bool:
+def _is_stamped_complete(workload: Workload) -> bool:
     """Whether a bound member is stamped as complete for this release. The quorum of that time counts, whatever is
     needed now."""
     stamps = (member.pod.stamp for member in workload.members.confirmed.values())
@@ -412,18 +412,18 @@ class Recovery:
     _kube_preemption: KubePreemption
 
     def __post_init__(self) -> None:
-        self._unheard: dict[GroupKey, None] = {}
+        self._unrecovered: dict[GroupKey, None] = {}
 
     def begin(self, wall_offset: float, now: float) -> None:
         """Begin when every list is in."""
         self._process.sync(wall_offset, now)
-        self._unheard = dict.fromkeys(self._workloads)
+        self._unrecovered = dict.fromkeys(self._workloads)
 
-    def find_out(self, key: GroupKey | None, now: float) -> None:
+    def recover_workload(self, key: GroupKey | None, now: float) -> None:
         """Recover the workload from its bound pods, unless that was done."""
-        if key is None or key not in self._unheard:
+        if key is None or key not in self._unrecovered:
             return
-        del self._unheard[key]
+        del self._unrecovered[key]
         if (workload := self._workloads.get(key)) is None:
             return
         subject, self._process.subject = self._process.subject, key
@@ -436,11 +436,11 @@ class Recovery:
             if workload.group is None or not workload.group.starting:
                 workload.reason_state.reported(now)
 
-    def all(self, now: float) -> Steps[None]:
+    def recover_all(self, now: float) -> Steps[None]:
         """Recover every workload."""
-        for key in list(self._unheard):
+        for key in list(self._unrecovered):
             workload = self._workloads.get(key)
-            self.find_out(key, now)
+            self.recover_workload(key, now)
             yield _LOOK + (len(workload.members) if workload is not None else 0)
 
     def end(self, now: float) -> Steps[None]:

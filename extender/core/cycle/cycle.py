@@ -85,7 +85,7 @@ _REST_S, _REST_MAX_S = 2e-5, 2.0
 class RestartRecovery(Protocol):
     """Recovery after a restart, in slices (``extender.core.lifecycle``)."""
 
-    def all(self, now: float) -> Steps[None]:
+    def recover_all(self, now: float) -> Steps[None]:
         """Recover the state of every workload."""
 
     def end(self, now: float) -> Steps[None]:
@@ -559,7 +559,7 @@ class Cycle:
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
         self._admission.review(self._shortfalls, self._now)
-        yield from recovery.all(self._now)
+        yield from recovery.recover_all(self._now)
         self._reservations.restore(self._now)
         self._backfilling.restore(self._now)
         line = yield from self._line(list(self._pending.keys))
