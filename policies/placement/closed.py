@@ -12,7 +12,7 @@ import numpy as np
 
 from policies.model import Node, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.devices import DOMAIN_LABEL
-from policies.placement.columns import UNSCHEDULABLE, Label, Mask, OneOf, Standing
+from policies.placement.columns import UNSCHEDULABLE, Label, Mask, NodeTaints, OneOf
 from policies.placement.matching import reaches, tolerates
 from policies.placement.snapshot import Snapshot
 from policies.steps import Steps
@@ -75,11 +75,11 @@ def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
             found.append(Closed(cause, rows))
             still = still & lets_in
 
-    standing = others.fact(Standing())
-    first = [_first(selection.tolerations, taints) for taints in (*standing.values, None)]
+    column = others.fact(NodeTaints())
+    first = [_first(selection.tolerations, taints) for taints in (*column.values, None)]
     causes = list(dict.fromkeys(cause for cause in first if cause is not None))
     number = {cause: at for at, cause in enumerate(causes)}
-    codes = np.array([-1 if cause is None else number[cause] for cause in first])[standing.codes(count)]
+    codes = np.array([-1 if cause is None else number[cause] for cause in first])[column.codes(count)]
     yield _COST + len(first) // 8
     counts = np.bincount(codes + 1, minlength=len(causes) + 1)[1:].tolist()
     order = {barrier: at for at, barrier in enumerate(Barrier)}
@@ -185,7 +185,7 @@ def why_closed(node: Node | None, selection: Selection) -> str:
     """Why one node takes none of the pods; ``node`` None: it is gone."""
     if node is None:
         return "is gone"
-    cause = _first(selection.tolerations, Standing().of(node))
+    cause = _first(selection.tolerations, NodeTaints().of(node))
     match None if cause is None else cause.barrier:
         case Barrier.NOT_READY:
             return "is not ready"

@@ -53,7 +53,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeTaints:
     """The taints, including the one that cordoning implies; None for a node that is not ready."""
 
     def of(self, node: Node) -> tuple[Taint, ...] | None:

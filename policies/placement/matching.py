@@ -20,9 +20,9 @@ from policies.placement.columns import (
     Known,
     Label,
     Mask,
+    NodeTaints,
     OneOf,
     Predicate,
-    Standing,
     number,
 )
 from policies.steps import Steps, finish
@@ -67,7 +67,7 @@ def facts_of(selection: Selection) -> dict[Fact, None]:
     """The facts about each node that the selection asks for."""
     terms = chain(selection.affinity or (), *selection.held)
     asked = (*(Label(key) for key, _ in selection.node_selector), *(_fact(one) for term in terms for one in term))
-    return dict.fromkeys((Standing(), *asked))
+    return dict.fromkeys((NodeTaints(), *asked))
 
 
 def pinned_to(selection: Selection) -> str | None:
@@ -90,7 +90,7 @@ def nodes_named(selection: Selection) -> tuple[str, ...]:
 
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict]:
     """Evaluate the rules, for one node or for all, by ``test``."""
-    verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
+    verdict = test(NodeTaints(), Holds(partial(_lets_in, selection.tolerations)))
     yield _COST + len(selection.tolerations)
     for terms in selection.held:
         verdict = verdict & (yield from _any_of(terms, test))

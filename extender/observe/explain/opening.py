@@ -12,7 +12,7 @@ from extender.observe.explain.inquiry import NODE_NAMES, Inquiry
 from extender.observe.explain.remedy import Help, Remedy, all_of
 from policies.model import Node, Pod, Requirement, Selection, Taint, Terms, Toleration
 from policies.placement.closed import Barrier, taint_text, terms_text
-from policies.placement.columns import Holds, Label, Mask, OneOf, Standing
+from policies.placement.columns import Holds, Label, Mask, NodeTaints, OneOf
 from policies.placement.matching import reaches, tolerates
 from policies.placement.place import Placed
 from policies.placement.snapshot import Rows, Snapshot
@@ -81,7 +81,7 @@ def _by_name(question: Inquiry, mask: Mask) -> Rows:
 def _shut(question: Inquiry, change: Change = lambda selection: selection) -> Mask:
     """Nodes with room that it could use, with that change of its selection, if they were in service."""
     view, selection = question.snapshot, change(question.role.pods[0].selection)
-    standing = view.others.fact(Standing())
+    standing = view.others.fact(NodeTaints())
     out = standing.where(Holds(_is_out_of_service), len(view.names))
     room: Mask = out & ~question.eligible & (view.slots(question.role.requests) > 0)
     return room & _if_sound(view, selection)
