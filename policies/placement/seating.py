@@ -25,7 +25,7 @@ Demand = Sequence[tuple[int, int]]
 
 
 @dataclass(slots=True)
-class _Standing:
+class _RoleState:
     """The state of one role: where it has room, where it is excluded, and what counts for its affinity and spread."""
 
     relation: Relation
@@ -36,7 +36,7 @@ class _Standing:
     evenly: list[Counts]
 
     @classmethod
-    def of(cls, relation: Relation, demand: Demand, room: Mask) -> _Standing:
+    def of(cls, relation: Relation, demand: Demand, room: Mask) -> _RoleState:
         """The state without seated members. ``room``: nodes with any room."""
         near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
         some = relation.near is not None and relation.near.some
@@ -44,9 +44,9 @@ class _Standing:
             relation, demand, room & ~relation.closed, near, some, [one.counts.copy() for one in relation.evenly]
         )
 
-    def copy(self) -> _Standing:
+    def copy(self) -> _RoleState:
         near, evenly = [one.copy() for one in self.near], [one.copy() for one in self.evenly]
-        return _Standing(self.relation, self.demand, self.open.copy(), near, self.some, evenly)
+        return _RoleState(self.relation, self.demand, self.open.copy(), near, self.some, evenly)
 
     def allowed(self) -> Mask:
         """The nodes where kube-scheduler's filters would admit a member now."""
@@ -108,38 +108,38 @@ class Seating:
     ) -> None:
         self._left: Amounts = free.copy()
         self._waves = relations.waves
-        self.standings = [
-            None if room is None or demand is None else _Standing.of(relation, demand, room > 0)
+        self.states = [
+            None if room is None or demand is None else _RoleState.of(relation, demand, room > 0)
             for relation, demand, room in zip(relations.of, demands, rooms, strict=True)
         ]
 
     def copy(self) -> Seating:
         other = Seating.__new__(Seating)
         other._left, other._waves = self._left.copy(), self._waves
-        other.standings = [None if one is None else one.copy() for one in self.standings]
+        other.states = [None if one is None else one.copy() for one in self.states]
         return other
 
     def allowed(self, role: int) -> Mask:
         """The nodes where one more member of the role may go."""
-        one = self.standings[role]
+        one = self.states[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.allowed()
 
     def open_to(self, role: int) -> Mask:
         """The nodes where members of the role may go, now or once others have come."""
-        one = self.standings[role]
+        one = self.states[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
 
     def crowd(self, role: int) -> Counts | None:
-        one = self.standings[role]
+        one = self.states[role]
         return None if one is None else one.crowd()
 
     def seat(self, role: int, row: int) -> None:
         """Seat a member of the role on that row."""
-        placed = self.standings[role]
+        placed = self.states[role]
         if placed is not None:
             for line, amount in placed.demand:
                 self._left[line, row] -= amount
-        for number, one in enumerate(self.standings):
+        for number, one in enumerate(self.states):
             if one is not None and self._waves[number] < self._waves[role]:
                 # The earlier wave comes first. Besides it, the member seated now might not be admitted.
                 one.open[:] = False
@@ -173,7 +173,7 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
     """
     if (table := (yield from _table(seated, snapshot))) is None:
         return [list(range(len(seated)))]
-    standings, seats, upkeep = table
+    states, seats, upkeep = table
     found: list[list[int]] = []
     begun: _Round | None = None
     waves = [pod.wave for pod, _ in seated]
@@ -187,7 +187,7 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
             yield 3 + upkeep
             if begun is not None and begun.takes(*seats[number]):
                 found[-1].append(number)
-            elif (begun := _Round(standings)).lets_in(*seats[number]):
+            elif (begun := _Round(states)).lets_in(*seats[number]):
                 found.append([number])
                 if not begun.takes(*seats[number]):
                     begun = None
@@ -195,7 +195,7 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
                 begun = None
                 refused.append(number)
                 continue
-            for one in standings:
+            for one in states:
                 one.meet(*seats[number], room=True)
         if len(refused) == len(rest):
             return None
@@ -206,13 +206,13 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
 class _Round:
     """Members that are admitted besides any number of each other."""
 
-    def __init__(self, standings: Sequence[_Standing]) -> None:
-        self._standings = standings
-        self._alone = [one.may_begin() for one in standings]
-        self._beside = [one.beside() for one in standings]
+    def __init__(self, states: Sequence[_RoleState]) -> None:
+        self._states = states
+        self._alone = [one.may_begin() for one in states]
+        self._beside = [one.beside() for one in states]
         self._evenly = [
             (number, even, counts, even.most(counts))
-            for number, one in enumerate(standings)
+            for number, one in enumerate(states)
             for even, counts in zip(one.relation.evenly, one.evenly, strict=True)
         ]
         self._own: dict[tuple[int, int], bool] = {}
@@ -252,10 +252,10 @@ class _Round:
         Spread constraints of others in the same round may keep it away, but not help it.
         """
         beside = self._beside[role]
-        return row >= 0 and bool(self._standings[role].open[row]) and (beside is None or bool(beside[row]))
+        return row >= 0 and bool(self._states[role].open[row]) and (beside is None or bool(beside[row]))
 
 
-def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple[list[_Standing], Seats, int] | None]:
+def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple[list[_RoleState], Seats, int] | None]:
     """The states without seated members, each member's relation and row, and the cost of seating one.
 
     None if no other pod matters.
@@ -274,6 +274,6 @@ def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
     relations = yield from relations_of(alike, snapshot)
-    standings = [_Standing.of(one, (), room) for one in relations.on(rows).of]
+    states = [_RoleState.of(one, (), room) for one in relations.on(rows).of]
     seats = [(part, places.get(node, -1)) for part, (_, node) in zip(told, seated, strict=True)]
-    return standings, seats, relations.upkeep
+    return states, seats, relations.upkeep
