@@ -25,7 +25,7 @@ from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.wishes import BEST, Granted
 from policies.steps import BUDGET, Steps, metered
 
-ROOM, WORSE, CROWD, PLACE = 24, 32, 41, 52
+ROOM, WORSE, SPREAD, PLACE = 24, 32, 41, 52
 """The lowest bit of each part of a preference; lower parts count less, and score and name come last."""
 CLOSED = np.iinfo(np.int64).max
 
@@ -227,7 +227,7 @@ class _Table:
                 return [(number, row)]
             # Nodes that are as good except for their score, one in each domain: a member only makes its own domain
             # worse.
-            rows = (keys < (keys[row] >> CROWD) + 1 << CROWD).nonzero()[0]
+            rows = (keys < (keys[row] >> SPREAD) + 1 << SPREAD).nonzero()[0]
             rows = rows[keys[rows].argsort()]
             firsts = np.sort(np.unique(codes[rows], return_index=True)[1])
             rest = self._roles[number].count - now.seated[number]
@@ -247,8 +247,8 @@ class _Table:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
             keys = now.keys[number]
-            if (crowd := now.seating.crowd(role.part)) is not None:
-                keys = keys + (crowd << CROWD)
+            if (spread_counts := now.seating.spread_counts(role.part)) is not None:
+                keys = keys + (spread_counts << SPREAD)
             if (granted := now.granted[number]) is not None:
                 keys = keys + ((BEST - granted.merits(mask)) << WORSE)
             yield from ((number, part, keys) for part in self._parts(now, number, mask))

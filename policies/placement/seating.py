@@ -14,7 +14,7 @@ from policies.placement.relations import Relation, Relations, relations_of
 from policies.placement.snapshot import Amounts, Counts, Snapshot
 from policies.steps import Steps, finish
 
-_CROWDED = 127
+_MANY_PODS = 127
 """The most pods counted in a domain when the emptiest is searched. A pod has at most 16 constraints."""
 
 Seats = list[tuple[int, int]]
@@ -67,11 +67,11 @@ class _RoleState:
         near = self.relation.near
         return near is not None and near.itself and not self.some
 
-    def crowd(self) -> Counts | None:
+    def spread_counts(self) -> Counts | None:
         """How many pods count in each node's domains; the fewest are filled first."""
         total: Counts | None = None
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
-            here = np.minimum(counts, _CROWDED)[even.codes]
+            here = np.minimum(counts, _MANY_PODS)[even.codes]
             total = here if total is None else total + here
         return total
 
@@ -129,9 +129,9 @@ class Seating:
         one = self.states[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
 
-    def crowd(self, role: int) -> Counts | None:
+    def spread_counts(self, role: int) -> Counts | None:
         one = self.states[role]
-        return None if one is None else one.crowd()
+        return None if one is None else one.spread_counts()
 
     def seat(self, role: int, row: int) -> None:
         """Seat a member of the role on that row."""
