@@ -27,7 +27,7 @@ from policies.model.queues import (
     Usage,
 )
 from policies.placement.matching import admits
-from policies.quota.parts import Part, PodSetRequest, in_groups, parts_of, wanted
+from policies.quota.parts import FlavorRequest, PodSetRequest, flavor_requests, in_groups, wanted
 from policies.quota.tree import QuotaTree
 
 
@@ -179,7 +179,7 @@ class Flavors:
         flavors of the first podsets leave none for the others, and preempting does not help, other flavors are tried
         for all of them together.
         """
-        parts, offers, taken = parts_of(queue, podsets), list[Offer](), Counter[FlavorResource]()
+        parts, offers, taken = flavor_requests(queue, podsets), list[Offer](), Counter[FlavorResource]()
         for part in parts:
             offers.append(self._best(queue, part, taken))
             if offers[-1].fit is Fit.NONE:
@@ -189,7 +189,7 @@ class Flavors:
             offers = self._together(queue, parts) or offers
         return _assigned(podsets, parts, offers)
 
-    def _together(self, queue: ClusterQueue, parts: Sequence[Part]) -> list[Offer] | None:
+    def _together(self, queue: ClusterQueue, parts: Sequence[FlavorRequest]) -> list[Offer] | None:
         """Offers, one for each part, that all fit beside each other; None if none are found."""
         looks = 0
 
@@ -214,7 +214,7 @@ class Flavors:
         hopeless = any(all(one.fit is not Fit.FITS for one in some) for some in alone)
         return None if hopeless else fitting(0, Counter())
 
-    def _best(self, queue: ClusterQueue, part: Part, taken: Mapping[FlavorResource, int]) -> Offer:
+    def _best(self, queue: ClusterQueue, part: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Offer:
         """The offer at which the search may end, else the best of all."""
         best: Offer | None = None
         for offer in self._offers(queue, part, taken):
@@ -224,7 +224,7 @@ class Flavors:
                 best = offer
         return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
 
-    def _offers(self, queue: ClusterQueue, part: Part, taken: Mapping[FlavorResource, int]) -> Iterator[Offer]:
+    def _offers(self, queue: ClusterQueue, part: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Iterator[Offer]:
         """Yield the offer of each flavor, in the order of the queue, computed on demand."""
         for name, quotas in part.group.flavors:
             flavor = self._flavors.get(name)
@@ -241,7 +241,7 @@ class Flavors:
         queue: ClusterQueue,
         flavor: ResourceFlavor,
         quotas: Mapping[str, Quota],
-        part: Part,
+        part: FlavorRequest,
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
         """The worst offer over the resources of a part; if that can be had, also whether nodes have room."""
@@ -283,7 +283,7 @@ class Flavors:
         return rules.borrow is not Evicts.NEVER or (self._fair and rules.reclaim is not Evicts.NEVER)
 
 
-def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[Part], offers: Sequence[Offer]) -> Assignment:
+def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[FlavorRequest], offers: Sequence[Offer]) -> Assignment:
     """Turn offers into an assignment. ``offers``: one for each part; if the last one is NONE, later parts have none."""
     taken, worst = Counter[FlavorResource](), Offer("", Fit.FITS)
     chosen: dict[str, dict[str, str]] = {podset.name: {} for together in in_groups(podsets) for podset in together}

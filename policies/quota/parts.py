@@ -29,7 +29,7 @@ class PodSetRequest:
     group: str = ""
 
 
-class Part(NamedTuple):
+class FlavorRequest(NamedTuple):
     """Podsets that get one flavor of a resource group together, with the sum of their requests for that group."""
 
     podsets: Sequence[PodSetRequest]
@@ -40,10 +40,12 @@ class Part(NamedTuple):
         taken.update({(flavor, name): amount for name, amount in self.wanted.items()})
 
 
-def parts_of(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[Part]:
+def flavor_requests(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[FlavorRequest]:
     """The parts of the podsets that request something, in the order in which they are served."""
     every = (
-        Part(together, group, wanted(group, together)) for together in in_groups(podsets) for group in queue.groups
+        FlavorRequest(together, group, wanted(group, together))
+        for together in in_groups(podsets)
+        for group in queue.groups
     )
     return [part for part in every if part.wanted]
 

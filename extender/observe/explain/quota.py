@@ -28,7 +28,7 @@ from policies.model.queues import (
     VolcanoQueue,
 )
 from policies.quota.flavors import Assignment, Choices, Fit, unsuited
-from policies.quota.parts import Part, parts_of, uncovered
+from policies.quota.parts import FlavorRequest, flavor_requests, uncovered
 from policies.quota.tree import QuotaTree
 from policies.statement import Statement
 from policies.words import amount, listed
@@ -109,7 +109,7 @@ class QuotaQuestion:
 
     def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PodSetKey, Flavoring], list[Remedy]]]:
         """Yield flavors with too little quota, with what they demand of nodes, and how to get their quota."""
-        parts = parts_of(self._queue, self._podsets)
+        parts = flavor_requests(self._queue, self._podsets)
         for part in parts if len(parts) == 1 else ():
             for name, quotas in part.group.flavors:
                 if name in tried or self._unsuited(part, name):
@@ -155,7 +155,7 @@ class QuotaQuestion:
         taken = Counter[FlavorResource]()
         found: list[list[list[Short]]] = []
         unsuitable: list[Remedy] = []
-        for part in parts_of(self._queue, self._podsets):
+        for part in flavor_requests(self._queue, self._podsets):
             flavors = [(name, quotas) for name, quotas in part.group.flavors if not self._unsuited(part, name)]
             if not flavors:
                 unsuitable.append(self._change_pods(part))
@@ -172,7 +172,7 @@ class QuotaQuestion:
         return found, unsuitable
 
     def _short_of(
-        self, part: Part, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
+        self, part: FlavorRequest, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
     ) -> list[Short]:
         """The shortages of that flavor besides what other parts have ``taken``."""
         node = self._picture.tree.queues[self._queue.name]
@@ -184,7 +184,7 @@ class QuotaQuestion:
                 found.append(Short(what, asked, left, node.potential(what) if limited else 0))
         return found
 
-    def _unsuited(self, part: Part, name: str) -> str:
+    def _unsuited(self, part: FlavorRequest, name: str) -> str:
         """Why no quota of this flavor helps its pods; empty if it does."""
         flavor = self._picture.flavors.get(name)
         if flavor is None:
@@ -193,7 +193,7 @@ class QuotaQuestion:
         other = (unsuited(flavor, podset.selection) for podset in part.podsets)
         return next(filter(None, (*map(flavor_text, closed), *other)), "")
 
-    def _change_pods(self, part: Part) -> Remedy:
+    def _change_pods(self, part: FlavorRequest) -> Remedy:
         why = [f"{name}: {self._unsuited(part, name)}" for name, _ in part.group.flavors]
         return Remedy(
             Help.NEVER,
