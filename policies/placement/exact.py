@@ -59,7 +59,7 @@ def exactly(
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _NodeSet:
     """A set of nodes, and the best ways to fill them. ``take``: divides such a way among the nodes."""
 
     rows: Rows
@@ -75,14 +75,14 @@ class _Fold:
         self._counts = counts
         self._table = np.full([count + 1 for count in counts[:-1]], _NEVER, dtype=np.int32)
         self._table[(0,) * self._table.ndim] = 0
-        self._parts: list[tuple[_Part, NDArray[np.int32]]] = []
+        self._parts: list[tuple[_NodeSet, NDArray[np.int32]]] = []
 
     @property
     def full(self) -> bool:
         """Whether all members fit."""
         return int(self._table.flat[-1]) == self._counts[-1]
 
-    def add(self, part: _Part) -> Iterator[int]:
+    def add(self, part: _NodeSet) -> Iterator[int]:
         before, self._table = self._table, self._table.copy()
         self._parts.append((part, before))
         spent = 1
@@ -186,11 +186,11 @@ class _Search:
 
     def fill(self, fold: _Fold, rooms: Counts) -> Iterator[int]:
         """Add all nodes to the fold, yielding costs; stops once all members fit."""
-        parts: list[_Part] = []
+        parts: list[_NodeSet] = []
         yield from self._nodes(rooms, parts)
         for at in sorted({one.level for role in self._roles for one in role.rules.slices}):
             units = tuple(role.rules.unit(at) for role in self._roles)
-            domains: dict[int, list[_Part]] = {}
+            domains: dict[int, list[_NodeSet]] = {}
             for part in parts:
                 domains.setdefault(int(self._levels[at].codes[part.rows].max()), []).append(part)
             parts = domains.pop(-1, [])
@@ -199,7 +199,7 @@ class _Search:
                 for part in some:
                     yield from inner.add(part)
                 if ways := inner.ways(units):
-                    parts.append(_Part(np.concatenate([part.rows for part in some]), ways, inner.take))
+                    parts.append(_NodeSet(np.concatenate([part.rows for part in some]), ways, inner.take))
                 yield 20 + len(ways)
         for part in parts:
             yield from fold.add(part)
@@ -218,12 +218,12 @@ class _Search:
             nodes |= {pod.uid: name for pod, name in zip(role.pods, names, strict=False)}
         return nodes
 
-    def _nodes(self, rooms: Counts, parts: list[_Part]) -> Iterator[int]:
+    def _nodes(self, rooms: Counts, parts: list[_NodeSet]) -> Iterator[int]:
         """Add a part for each node. Nodes that only one role can use are merged, domain by domain."""
         users, spent = np.count_nonzero(rooms, axis=0)[self._rows], 5 + len(self._rows) // 200
         for row in self._rows[users > 1].tolist():
             ways, cost = self._ways(tuple(rooms[:, row].tolist()), tuple(self._free[:, row].tolist()))
-            parts.append(_Part(np.array([row]), ways, partial(_one, row)))
+            parts.append(_NodeSet(np.array([row]), ways, partial(_one, row)))
             spent += 1 + cost
             if spent > _PAUSE:
                 yield spent
@@ -264,7 +264,7 @@ def _one(row: int, wanted: Vector) -> dict[int, Vector]:
     return {row: wanted}
 
 
-def _alone(who: int, rows: list[int], room: Counts, roles: int) -> _Part:
+def _alone(who: int, rows: list[int], room: Counts, roles: int) -> _NodeSet:
     """The nodes that only this role can use, as one part."""
 
     def vector(count: int) -> Vector:
@@ -278,4 +278,4 @@ def _alone(who: int, rows: list[int], room: Counts, roles: int) -> _Part:
                 rest -= here
         return taken
 
-    return _Part(np.array(rows), [vector(int(room[rows].sum()))], take)
+    return _NodeSet(np.array(rows), [vector(int(room[rows].sum()))], take)
