@@ -63,7 +63,7 @@ class Connections:
         self._open.add(one)
         self.waits(one)
         if len(self._open) > self._most:
-            next(iter(self._waiting)).give_way()
+            next(iter(self._waiting)).evict()
 
     def closed(self, one: BoundedProtocol) -> None:
         self._open.discard(one)
@@ -84,7 +84,7 @@ class Connections:
         self._arriving[one] += size
         self.arriving_bytes += size
         while self.arriving_bytes > self._most_bytes:
-            next(iter(self._arriving)).give_way()
+            next(iter(self._arriving)).evict()
 
     def answering(self, one: BoundedProtocol) -> None:
         """Record that the request has arrived in full."""
@@ -219,7 +219,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse("malformed", 400, f"{msg}\n")
 
-    def give_way(self) -> None:
+    def evict(self) -> None:
         """Close the connection, because others need the room."""
         self._refuse("connections")
         self.shared.closed(self)
