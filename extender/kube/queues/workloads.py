@@ -154,7 +154,7 @@ class Core(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Written:
     """The last written state of the job with that UID. ``foreign``: another client's object has the name."""
 
     uid: str
@@ -168,12 +168,12 @@ class _Due:
     """An object that differs from its report, or has not been read yet."""
 
     report: WorkloadReport
-    kept: _Kept | None
+    written: _Written | None
     status: dict[str, Any]
 
     @property
     def is_urgent(self) -> bool:
-        return self.kept is None or _states(self.kept.status) != _states(self.status)
+        return self.written is None or _states(self.written.status) != _states(self.status)
 
 
 class WorkloadWriter:
@@ -195,7 +195,7 @@ class WorkloadWriter:
         self._core = core
         self._version = version
         self._places = places
-        self._kept: dict[GroupKey, _Kept] = {}
+        self._written: dict[GroupKey, _Written] = {}
         self._of: Core | None = None
         self._next = 0
         self._turns = Turns(_RESTS)
@@ -208,7 +208,7 @@ class WorkloadWriter:
         """Run one round. Raises TurnError or ApiError."""
         core, version = self._core(), self._version()
         if core is not self._of or not version:
-            self._kept.clear()
+            self._written.clear()
             self._turns = Turns(_RESTS)
             self._of, self._next = core, 0
         if core is None or not version:
@@ -226,7 +226,7 @@ class WorkloadWriter:
         if self._next >= len(keys):
             self._next = 0
             known = set(keys)
-            self._kept = {key: kept for key, kept in self._kept.items() if key in known}
+            self._written = {key: written for key, written in self._written.items() if key in known}
             self._turns.keep_only(known)
         batch = keys[self._next : self._next + LOOKED_AT]
         self._next += LOOKED_AT
@@ -238,53 +238,55 @@ class WorkloadWriter:
                 if (one := self._due_of(core, key, places.get(key), now)) is not None:
                     found.append(one)
             except Exception as error:  # The fault is in one object, for example in what another client wrote.
-                self._kept.pop(key, None)
+                self._written.pop(key, None)
                 self._turns.fail(key, error)
         return found
 
     def _due_of(self, core: Core, key: GroupKey, place: int | None, now: str) -> _Due | None:
         """The object to write for this job; None if nothing has to be written."""
-        report, kept = core.workload_report(key), self._kept.get(key)
-        if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
+        report, written = core.workload_report(key), self._written.get(key)
+        if report is None or (written is not None and written.foreign and written.uid == report.job.uid):
             return None
-        kept = kept if kept is not None and kept.uid == report.job.uid else None
-        if kept is None and report.finished:
+        written = written if written is not None and written.uid == report.job.uid else None
+        if written is None and report.finished:
             return None  # The Workload ends with its job.
-        status = record_status(report, kept.status["conditions"] if kept else (), place, now)
-        told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
-        is_due = kept is None or not told or (not report.finished and kept.spec != spec_of(report))
-        return _Due(report, kept, status) if is_due else None
+        status = record_status(report, written.status["conditions"] if written else (), place, now)
+        up_to_date = written is not None and all(written.status.get(field) == value for field, value in status.items())
+        is_due = written is None or not up_to_date or (not report.finished and written.spec != spec_of(report))
+        return _Due(report, written, status) if is_due else None
 
     async def _update(self, one: _Due, version: str) -> None:
-        self._kept.pop(one.report.key, None)  # The state is unknown until the write is answered.
+        self._written.pop(one.report.key, None)  # The state is unknown until the write is answered.
         try:
-            self._kept[one.report.key] = await self._write(one, version)
+            self._written[one.report.key] = await self._write(one, version)
         except ApiError as error:
             if error.status != 404:  # The namespace or the job ends, or another client deleted it.
                 raise
 
-    async def _write(self, one: _Due, version: str) -> _Kept:
-        report, kept, spec, status = one.report, one.kept, spec_of(one.report), one.status
+    async def _write(self, one: _Due, version: str) -> _Written:
+        report, written, spec, status = one.report, one.written, spec_of(one.report), one.status
         within = path_of(version, f"namespaces/{report.key.namespace}/workloads")
         path = f"{within}/{name_of(report.job)}"
-        if kept is None:
-            kept = await self._look(within, path, report, spec, version)
-            if kept.foreign:
-                return kept
+        if written is None:
+            written = await self._look(within, path, report, spec, version)
+            if written.foreign:
+                return written
             place = self._places().get(report.key)
-            status = record_status(report, kept.status["conditions"], place, instant("seconds"))
-        if kept.spec != spec and not report.finished:
+            status = record_status(report, written.status["conditions"], place, instant("seconds"))
+        if written.spec != spec and not report.finished:
             await self._kube.call("PATCH", path, body={"spec": spec}, content_type=_MERGE)
-        if any(kept.status.get(field) != value for field, value in status.items()):
+        if any(written.status.get(field) != value for field, value in status.items()):
             await self._kube.call("PATCH", f"{path}/status", body={"status": status}, content_type=_MERGE)
-        return _Kept(report.job.uid, spec, {**kept.status, **status})
+        return _Written(report.job.uid, spec, {**written.status, **status})
 
-    async def _look(self, within: str, path: str, report: WorkloadReport, spec: dict[str, Any], version: str) -> _Kept:
+    async def _look(
+        self, within: str, path: str, report: WorkloadReport, spec: dict[str, Any], version: str
+    ) -> _Written:
         """Create the Workload, or read the one that has its name: from before a restart, or another client's."""
         header = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "Workload"}
         try:
             await self._kube.call("POST", within, body={**header, "metadata": metadata_of(report), "spec": spec})
-            return _Kept(report.job.uid, spec, {"conditions": []})
+            return _Written(report.job.uid, spec, {"conditions": []})
         except ApiError as error:
             if error.status != 409:
                 raise
@@ -292,7 +294,7 @@ class WorkloadWriter:
         meta = found.get("metadata") or {}
         status = found.get("status") or {}
         foreign = (meta.get("labels") or {}).get(RECORD) != "true"
-        return _Kept(
+        return _Written(
             report.job.uid, found.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
         )
 
