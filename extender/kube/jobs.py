@@ -103,7 +103,7 @@ class JobWriter:
             await self._kube.patch_job(path, meta, changed, timeout_s=timeout_s)
         if isinstance(effect, SuspendJob) and "spec" in changed:
             with suppress(ApiError):
-                await self._reporter.tell_suspended(effect)
+                await self._reporter.report_suspended(effect)
         return OK
 
 

@@ -42,7 +42,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _LastReport:
     """The last report of a gang, and the objects that it is about.
 
     ``since``: when the condition of the PodGroup got its present status.
@@ -65,22 +65,22 @@ class Reporter:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._instance = socket.gethostname()[:128] or "muster"
-        self._told: dict[GroupKey, _Told] = {}
+        self._last: dict[GroupKey, _LastReport] = {}
 
-    async def tell(self, report: Report) -> None:
+    async def report(self, report: Report) -> None:
         """Write the report. Raises ApiError; a namespace or PodGroup that is gone is no error."""
         regarding = list(_regarding(report))
-        told = self._next(report, tuple(one["uid"] for one in regarding))
-        if told is None or not regarding:
+        fresh = self._next(report, tuple(one["uid"] for one in regarding))
+        if fresh is None or not regarding:
             return
-        self._remember(report.key, told)
+        self._remember(report.key, fresh)
         try:
             for one in regarding:
                 await self._post(one, report.code, report.message, warning=report.warning)
             if report.group_uid is not None and not report.pending:
-                await self._unless_gone(self._write(report, report.group_uid, told.since))
+                await self._unless_gone(self._write(report, report.group_uid, fresh.since))
         except Exception:
-            self._told.pop(report.key, None)
+            self._last.pop(report.key, None)
             raise
 
     async def _write(self, report: Report, uid: str, since: str) -> None:
@@ -91,11 +91,11 @@ class Reporter:
         path = f"/apis/{_PODGROUPS[report.dialect]}/namespaces/{report.key.namespace}/podgroups/{report.key.name}"
         return await self._kube.patch_podgroup_status(path, uid, status)
 
-    async def tell_evicted(self, pod: Evict) -> None:
+    async def report_evicted(self, pod: Evict) -> None:
         """Write on the pod itself why it was evicted. Raises ApiError."""
         await self._post(_object("Pod", "v1", pod.namespace, pod.name, pod.uid), EVICTED, pod.reason)
 
-    async def tell_suspended(self, effect: SuspendJob) -> None:
+    async def report_suspended(self, effect: SuspendJob) -> None:
         """Write on the job itself why it was suspended. Raises ApiError."""
         version, kind, name, uid = effect.job.owner
         await self._post(_object(kind, version, effect.job.key.namespace, name, uid), SUSPENDED, effect.reason)
@@ -110,21 +110,21 @@ class Reporter:
             name = f"{one['name'][:200].rstrip('-.')}.{reason.lower()}.{one['uid']}" if hint.once else ""
             await self._post(one, reason, hint.message, name=name)
 
-    def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
+    def _next(self, report: Report, uids: tuple[str, ...]) -> _LastReport | None:
         """The report to remember; None if it repeats the last."""
-        last = self._told.get(report.key)
+        last = self._last.get(report.key)
         if last is not None and (last.regarding, last.code, last.message) == (uids, report.code, report.message):
             return None
-        fresh = _Told(uids, report.group_uid, report.code, report.message, instant("seconds"))
+        fresh = _LastReport(uids, report.group_uid, report.code, report.message, instant("seconds"))
         if last is not None and (last.group_uid, last.runs) == (fresh.group_uid, fresh.runs):
             return replace(fresh, since=last.since)
         return fresh
 
-    def _remember(self, key: GroupKey, told: _Told) -> None:
-        self._told.pop(key, None)
-        self._told[key] = told
-        if len(self._told) > _REMEMBERED:
-            del self._told[next(iter(self._told))]
+    def _remember(self, key: GroupKey, fresh: _LastReport) -> None:
+        self._last.pop(key, None)
+        self._last[key] = fresh
+        if len(self._last) > _REMEMBERED:
+            del self._last[next(iter(self._last))]
 
     async def _post(
         self, regarding: dict[str, str], reason: str, text: str, *, warning: bool = True, name: str = ""

@@ -71,7 +71,7 @@ class KubeApi:
             case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | TryPod() | Deallocate():
                 return await self._jobs.write(asked, timeout_s)
             case Report() | Hint():
-                await (self._reporter.tell(asked) if isinstance(asked, Report) else self._reporter.hint(asked))
+                await (self._reporter.report(asked) if isinstance(asked, Report) else self._reporter.hint(asked))
             case LookAtPod(uid, namespace, name):
                 node = await self._kube.get_pod_node(namespace, name, uid, timeout_s=timeout_s)
                 return Response(200, node=node)
@@ -92,7 +92,7 @@ class KubeApi:
         await self._kube.evict(pod.namespace, pod.name, pod.uid, timeout_s=timeout_s)
         # The eviction is done; the Event is optional.
         with suppress(ApiError):
-            await self._reporter.tell_evicted(pod)
+            await self._reporter.report_evicted(pod)
         return OK
 
 
