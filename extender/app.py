@@ -37,7 +37,7 @@ from extender.runtime.failures_file import FailuresFile
 from extender.runtime.quarantine import Quarantine
 from extender.runtime.runner import Runner
 from extender.runtime.verification import SLICE_UNITS
-from extender.runtime.verifier import Verifier, tell_drift
+from extender.runtime.verifier import Verifier, report_drift
 
 log = logging.getLogger("muster")
 
@@ -110,7 +110,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         replica.objects,
         every_s=settings.verify_every_s,
         restart=replica.restart_core,
-        report=partial(tell_drift, runner, socket.gethostname()),
+        report=partial(report_drift, runner, socket.gethostname()),
         observer=metrics,
     )
     app = create_app(

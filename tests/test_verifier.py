@@ -22,7 +22,7 @@ from extender.core.events import Event, NodeSeen, PodSeen, Synced
 from extender.http.server import create_app
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
-from extender.runtime.verifier import FIRST_PAUSE_S, NO_CHECK, Verifier, tell_drift
+from extender.runtime.verifier import FIRST_PAUSE_S, NO_CHECK, Verifier, report_drift
 from policies.model import Controller
 from tests.builders import cluster, single
 from tests.running import Written, eventually
@@ -159,9 +159,9 @@ async def test_a_second_core_that_fails_is_no_drift(monkeypatch: pytest.MonkeyPa
 async def test_drift_is_an_event_on_the_pod_and_on_its_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with checked() as one:
         seen: list[Hint] = []
-        monkeypatch.setattr(one.runner, "tell", seen.append)
-        tell_drift(one.runner, MUSTER.name, "it differs")
-        tell_drift(one.runner, "elsewhere", "it differs")
+        monkeypatch.setattr(one.runner, "write_event", seen.append)
+        report_drift(one.runner, MUSTER.name, "it differs")
+        report_drift(one.runner, "elsewhere", "it differs")
     (hint,) = seen
     assert (hint.uid, hint.owner, hint.reason) == (
         MUSTER.uid,

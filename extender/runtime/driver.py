@@ -229,7 +229,7 @@ class Driver:
             case TryPod():
                 self._start(Lane.OTHER, "trial", self._writes.try_pod(effect), self._tried)
             case Hint():
-                self._start(Lane.REPORT, "hint", self._writes.tell(effect), self._repeated(effect, "hint"))
+                self._start(Lane.REPORT, "hint", self._writes.report(effect), self._repeated(effect, "hint"))
             case _:
                 assert_never(effect)
 
@@ -276,7 +276,7 @@ class Driver:
     def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
         """Write the gang's newest report as of the write's turn, unless another writer has written it."""
         effect = self._reports.take(key, warning=warning)
-        return None if effect is None else (yield from self._writes.tell(effect))
+        return None if effect is None else (yield from self._writes.report(effect))
 
     def _persist(self, effect: Wake | Confirm | Evict, kind: str, gang: Hashable) -> None:
         ended = self._noted(kind) if isinstance(effect, Evict) else self._repeated(effect, kind)

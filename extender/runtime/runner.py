@@ -253,7 +253,7 @@ class Runner:
         self.quarantine.forget_unseen()
         self._try_suspects()
         if not self.failed.is_set():
-            self._tell_what_is_left_out()
+            self._report_left_out()
 
     def _try_suspects(self) -> None:
         """Show the objects on trial in full, one after the other."""
@@ -272,12 +272,12 @@ class Runner:
             self._trial.cancel()
         self._trial = asyncio.get_running_loop().call_later(seconds, self._try_suspects)
 
-    def _tell_what_is_left_out(self) -> None:
+    def _report_left_out(self) -> None:
         for one in self.quarantine.left_out():
             log.warning("%s is left out until it changes: the core failed on it (%s)", one, one.error)
-            self.tell(Hint("", one.namespace, one.object.name, _LEFT_OUT, one.object, "LeftOut"))
+            self.write_event(Hint("", one.namespace, one.object.name, _LEFT_OUT, one.object, "LeftOut"))
 
-    def tell(self, hint: Hint) -> None:
+    def write_event(self, hint: Hint) -> None:
         """Write an Event on an object, whether the core knows it or not."""
         self._do(lambda driver, now: driver.hint(hint, now))
 

@@ -119,7 +119,7 @@ class Verifier:
             self.confirming = False
             self._asked.clear()
             if self.last.differences:
-                self._tell(self.last.differences)
+                self._report_drift(self.last.differences)
 
     async def _round(self) -> Result:
         first = await self._checked()
@@ -174,7 +174,7 @@ class Verifier:
             runner.clock(), seconds, tuple(found.differences), compared=found.compared, left_out=found.left_out
         )
 
-    def _tell(self, differences: Sequence[Difference]) -> None:
+    def _report_drift(self, differences: Sequence[Difference]) -> None:
         """Report drift, and repair it."""
         for one in differences[:_SHOWN]:
             log.error("the self-check has found drift: %s", one)
@@ -192,7 +192,7 @@ class Verifier:
         self._report(f"{found} found twice in a row by the self-check; {does}: {listed(map(str, differences), 3)}")
 
 
-def tell_drift(runner: Runner, host: str, text: str) -> None:
+def report_drift(runner: Runner, host: str, text: str) -> None:
     """Write an Event on Muster's own pod and Deployment.
 
     ``host``: the pod's name. Outside of a cluster there is no pod, and only the log has the text.
@@ -205,4 +205,4 @@ def tell_drift(runner: Runner, host: str, text: str) -> None:
     if owner.kind == "ReplicaSet":
         # The name of a Deployment's ReplicaSet ends in the hash of its template.
         owner = Controller(owner.version, "Deployment", owner.name.rpartition("-")[0], "")
-    runner.tell(Hint(pod.uid, pod.namespace, pod.name, text, owner, "Drift"))
+    runner.write_event(Hint(pod.uid, pod.namespace, pod.name, text, owner, "Drift"))

@@ -163,7 +163,7 @@ class Writes:
             yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 
-    def tell(self, effect: Report | Hint) -> Procedure[str]:
+    def report(self, effect: Report | Hint) -> Procedure[str]:
         """Write a gang's reason, or a hint, once. Returns empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
         return "" if answer.done else answer.detail or "no answer"
