@@ -143,29 +143,29 @@ class Driver:
         elif isinstance(event, BindDisconnected):
             self._calls.pop(event.call, None)
         self._feed(event)
-        return self._taken()
+        return self._take_actions()
 
     def hint(self, effect: Hint, now: float) -> list[Action]:
         """Write a hint about an object that the core is not shown."""
         self.now = now
         self._write(effect)
-        return self._taken()
+        return self._take_actions()
 
     def answered(self, ticket: int, response: Response, now: float) -> list[Action]:
         """Continue the write whose request was answered."""
         self.now = now
         self._writes.heard(response)
-        self._go_on(ticket, response)
-        return self._taken()
+        self._advance(ticket, response)
+        return self._take_actions()
 
     def wake(self, now: float) -> list[Action]:
         """Continue writes whose pause is over, and let the core look at its timers."""
         self.now = now
         while self._pauses and self._pauses[0][0] <= now:
-            self._go_on(heapq.heappop(self._pauses)[1], OK)
+            self._advance(heapq.heappop(self._pauses)[1], OK)
         if (due := self.core.next_wake()) is not None and due <= now:
             self._feed(Tick())
-        return self._taken()
+        return self._take_actions()
 
     def next_wake(self) -> float | None:
         """The instant by which ``wake`` is due; None if nothing is pending."""
@@ -174,7 +174,7 @@ class Driver:
             return due
         return self._pauses[0][0] if due is None else min(due, self._pauses[0][0])
 
-    def _taken(self) -> list[Action]:
+    def _take_actions(self) -> list[Action]:
         actions, self._actions = self._actions, []
         return actions
 
@@ -308,9 +308,9 @@ class Driver:
         ticket = next(self._tickets)
         self._under_way[ticket] = _Write(procedure, ended)
         if self._budget.take(lane, gang, ticket):
-            self._go_on(ticket, None)
+            self._advance(ticket, None)
 
-    def _go_on(self, ticket: int, response: Response | None) -> None:
+    def _advance(self, ticket: int, response: Response | None) -> None:
         """Give the write its answer, or None to begin it. If it ends, the next write of the lane begins, too."""
         begins: int | None = ticket
         while begins is not None:
