@@ -18,7 +18,7 @@ from extender.core.events import ClaimTemplateSeen, DeviceClassSeen, SliceSeen
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.devices import Devices
 from extender.core.limits import Limits
-from extender.runtime.garbage import keep
+from extender.runtime.garbage import freeze_present
 from policies.model import Node, Pod
 from policies.model.devices import (
     ClaimRequest,
@@ -109,7 +109,7 @@ def measure(nodes: int, devices: int, progress: Progress) -> Run:
         spec = ClaimSpec((ClaimRequest("gpu", (asked,)),))
         ledger.note(ClaimTemplateSeen(ClaimTemplate("default", f"t{number}", spec)))
         ledger.record(Pod(f"p{number}", "default", f"p{number}", device_claims=(ClaimUse("gpu", "", f"t{number}"),)))
-    keep()  # as after the lists of a real cluster
+    freeze_present()  # as after the lists of a real cluster
     progress("the first pass")
     spent, longest, steps = 0.0, 0.0, ledger.settle()
     taken = 0

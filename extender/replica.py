@@ -95,7 +95,7 @@ class Replica:
             self._catching_up.append(self._tasks.create_task(self._catch_up()))
             self._start_over("Muster starts its core anew; try again")
             self._runner.act()
-            garbage.keep()
+            garbage.freeze_present()
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Run until cancelled."""
@@ -140,7 +140,7 @@ class Replica:
             log.warning("not leading any more; the Lease was last seen with %s", leadership.holder or "nobody")
             self._start_over(_LOST)
             self._runner.standing_by = True
-            garbage.keep()
+            garbage.freeze_present()
 
     async def _catch_up(self) -> None:
         """Wait until the watch of pods has caught up with the present.

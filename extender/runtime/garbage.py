@@ -19,7 +19,7 @@ def collect_rarely() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def keep() -> None:
+def freeze_present() -> None:
     """Keep all present objects, tens of thousands of long-lived ones, out of further collections."""
     gc.unfreeze()
     gc.collect()
