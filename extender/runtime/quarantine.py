@@ -192,7 +192,7 @@ class Quarantine:
         if self._entries:
             there = {uid: entry for uid, entry in self._entries.items() if uid in self._shown or entry.taken_in}
             self._entries = there
-            self._keep()
+            self._save_record()
 
     def holds(self, uid: str) -> bool:
         """Whether the core is shown less than the full object."""
@@ -231,7 +231,7 @@ class Quarantine:
             self._suspect(source.uid, error, event=event, source=source, suspect=ambiguous)
         for uid in others:
             self._suspect(uid, error, suspect=True)
-        self._keep()
+        self._save_record()
         return ", ".join(_title(event) for event, _ in culprits[:5])
 
     def blame_workload(self, state: State, error: BaseException) -> str:
@@ -246,7 +246,7 @@ class Quarantine:
             return ""
         for uid in uids:
             self._suspect(uid, error, suspect=True, at_start=True)
-        self._keep()
+        self._save_record()
         return str(state.process.subject)
 
     def blame_nobody(self) -> None:
@@ -256,7 +256,7 @@ class Quarantine:
         # The first failure after a pause shows that the cause persists.
         if len(self._failures) >= FAILURES or self.paused_until > now - WITHIN_S:
             self.paused_until = now + WITHIN_S
-        self._keep()
+        self._save_record()
 
     @property
     def pause_notice(self) -> str:
@@ -309,14 +309,14 @@ class Quarantine:
         """Show the object in full from now on, and remember its failures for a while."""
         self._entries[uid] = replace(self._entries[uid], taken_in=True)
         self._shown.pop(uid, None)
-        self._keep()
+        self._save_record()
 
     def _forget(self, uid: str) -> None:
         self._entries.pop(uid, None)
         self._shown.pop(uid, None)
-        self._keep()
+        self._save_record()
 
-    def _keep(self) -> None:
+    def _save_record(self) -> None:
         now = self._clock()
         past = [uid for uid, one in self._entries.items() if one.taken_in and one.at < now - REMEMBERED_S]
         for uid in past:
