@@ -119,7 +119,7 @@ class TemplateObject(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Declared:
     """The part of a job that its spec, labels, annotations and ``progress`` fields decide; read once per generation.
 
     ``marked``: Muster has written on its templates.
@@ -151,7 +151,7 @@ class Reader:
         self.schedulers = tuple(schedulers)
         self.registry = registry or Registry()
         self.completion = completion or Completion()
-        self._said: dict[str, tuple[tuple[object, ...], Completion, _Said]] = {}
+        self._declared: dict[str, tuple[tuple[object, ...], Completion, _Declared]] = {}
         self._templates: dict[str, str] = {}
 
     def template_of(self, shape: str) -> Object | None:
@@ -167,7 +167,7 @@ class Reader:
         """
         meta = meta_of(kind.name, obj)
         owner = _job_in(kind, meta)
-        said = self._known(kind, obj, meta, owner)
+        declared = self._known(kind, obj, meta, owner)
         suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
         writable = suspended or not (kind.frozen and finished)
         # The object that shows a suspended job keeps the plan until the templates are cleaned.
@@ -177,7 +177,7 @@ class Reader:
         # A job that is neither suspended nor names a queue gives no sign that it is to be admitted.
         told = suspended or bool(queue) or "true" in meta.said(GANG) or kind.shown_in is not None
         return Job(
-            podsets=said.podsets,
+            podsets=declared.podsets,
             owner=owner,
             managed=managed and told and kind.is_left_to_us(obj),
             suspended=suspended,
@@ -185,12 +185,12 @@ class Reader:
             finished=finished,
             running=kind.is_running(obj),
             held="true" in meta.said(HOLD),
-            marked=_is_marked(meta) or (writable and said.marked),
+            marked=_is_marked(meta) or (writable and declared.marked),
             plan=plan_from(planned),
-            problem=contradiction or unread or said.problem,
+            problem=contradiction or unread or declared.problem,
             resumes=kind.resumes,
-            done=said.done,
-            closed=said.closed,
+            done=declared.done,
+            closed=declared.closed,
             queue=queue,
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
             hint="; ".join(hints_of(meta)) or None,
@@ -199,7 +199,7 @@ class Reader:
             reservation=reservation_from((meta.annotations or {}).get(PREEMPTING)),
             backfill=reservation_from((meta.annotations or {}).get(RESERVED)),
             eviction=terms_of(meta),
-            run=run_terms_of(meta).over(said.run),
+            run=run_terms_of(meta).over(declared.run),
             began=_began(obj),
             evicted=evictions_of(meta),
             in_steps=kind.shown_in is not None,
@@ -211,7 +211,7 @@ class Reader:
             of_class=self.completion.priority_of(meta)[0],
         )
 
-    def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
+    def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Declared:
         """The spec's part of the job, read again only when the generation or the ``progress`` fields change.
 
         Most changes of a job are changes of its status. The object that shows a job may be made again while the job
@@ -220,28 +220,28 @@ class Reader:
         generation = obj["metadata"].get("generation")
         progress = tuple(value for path in kind.progress for value in found(obj, path))
         version = meta.uid, generation, meta.labels, meta.annotations, progress
-        known = self._said.pop(owner.uid, None)
+        known = self._declared.pop(owner.uid, None)
         if generation is None or known is None or known[0] != version or known[1] is not self.completion:
             known = version, self.completion, self._read(kind, obj, meta, owner)
-        self._said[owner.uid] = known
-        if len(self._said) > _REMEMBERED:
-            del self._said[next(iter(self._said))]
+        self._declared[owner.uid] = known
+        if len(self._declared) > _REMEMBERED:
+            del self._declared[next(iter(self._declared))]
         return known[2]
 
-    def _read(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
+    def _read(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Declared:
         key = GroupKey(meta.namespace or "", owner.gang)
         marked = False
         try:
             templates = templates_of(kind, obj)
             marked = any(map(is_marked, templates))
             if kind.is_empty(obj):
-                return _Said(PodSets(key, ()), marked, "")
+                return _Declared(PodSets(key, ()), marked, "")
             key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
             done, closed = frozenset(_ended(templates, podsets)), sum(template.closed for template in templates)
             run = longest(_runs(templates, podsets))
-            return _Said(PodSets(key, podsets), marked, problem, run, done, closed)
+            return _Declared(PodSets(key, podsets), marked, problem, run, done, closed)
         except UnreadableJobError as error:
-            return _Said(PodSets(key, ()), marked, str(error))
+            return _Declared(PodSets(key, ()), marked, str(error))
 
     def _podsets(
         self, kind: Kind, meta: Meta, key: GroupKey, owner: Controller, templates: list[Template]
@@ -266,12 +266,12 @@ class Reader:
         names = key.name, owner.name, owner.uid, meta.name or "", meta.uid or ""
         keys = [shape_key(key.namespace, names, pod, shape) for pod, shape in zip(made_of, shapes, strict=True)]
         for shape_of_pod, template in zip(keys, made_of, strict=True):
-            self._keep(shape_of_pod, template)
+            self._remember_template(shape_of_pod, template)
         by_series = {name: one for template, one in zip(templates, keys, strict=True) for name in template.series}
         podsets = (replace(one, shape=by_series[one.name]) for one in podsets_of(templates, shapes, least, minimum))
         return key, tuple(podsets), next(filter(None, problems), "")
 
-    def _keep(self, shape: str, template: Object) -> None:
+    def _remember_template(self, shape: str, template: Object) -> None:
         text = self._templates.pop(shape, None)
         self._templates[shape] = json.dumps(template) if text is None else text  # escapes what cannot be encoded
         if len(self._templates) > _TEMPLATES:
