@@ -69,11 +69,11 @@ Sign = Annotated[
 LabelKey = Annotated[str, AfterValidator(_like(rf"({_KEY})?", "the key of a label"))]
 
 
-class _Said(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PodSetPlaces(_Said):
+class PodSetPlaces(_Strict):
     """A pod template of such a job."""
 
     name: Name = Field(description="Told apart by this name; different in each podset of the kind.")
@@ -88,7 +88,7 @@ class PodSetPlaces(_Said):
     optional: bool = Field(default=False, description="Without its template it has no pods; else the job is refused.")
 
 
-class JobKind(_Said):
+class JobKind(_Strict):
     """A kind whose objects are suspended by a field, and whose controller makes pods of templates in them."""
 
     version: Annotated[
