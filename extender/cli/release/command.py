@@ -52,7 +52,7 @@ def release(
     told = [_told(step, failed.get(step)) for step in found.steps]
     show({"objects": told, "unreadable": found.unreadable}, output, lambda out: show_steps(told, found, out))
     if not yes:
-        if why := found.hindrance():
+        if why := found.obstacle():
             typer.secho(f"nothing was written, and --yes would be refused: {why}", err=True, fg="yellow")
         else:
             typer.echo("nothing was written; --yes does it", err=True)
@@ -71,7 +71,7 @@ async def _run(
         if not force and found.leader is not None:
             typer.echo(f"waiting for the Lease of {found.leader.holder} to run out", err=True)
             await await_end(kube, found, settings.leader_election)
-        if not force and (why := found.hindrance()):
+        if not force and (why := found.obstacle()):
             raise ReleaseError(why)
         return found, await _write(kube, [step for step in found.steps if step.write is not None])
     finally:

@@ -52,7 +52,7 @@ class Survey:
     leader: Lease | None = None
     policies: list[str] = field(default_factory=list)
 
-    def hindrance(self) -> str:
+    def obstacle(self) -> str:
         """Explain why nothing should be written; empty if nothing prevents it."""
         if self.leader:
             return (
