@@ -43,7 +43,7 @@ class Scenario:
     left_out: tuple[str, ...] = ()
 
 
-class _Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
@@ -55,7 +55,7 @@ class _Part(BaseModel):
         return values
 
 
-class _PoolPart(_Part):
+class _PoolEntry(_Strict):
     name: str = Field("", pattern=f"^({_NAME})?$")
     nodes: int = Field(ge=1, le=100_000)
     platform: str = ""
@@ -64,7 +64,7 @@ class _PoolPart(_Part):
     labels: dict[str, str] = {}
 
     @model_validator(mode="after")
-    def _one_kind(self) -> _PoolPart:
+    def _one_kind(self) -> _PoolEntry:
         if self.platform and (self.gpus is not None or self.clique):
             raise ValueError("a pool of a platform has the GPUs and cliques of that platform")
         if not self.platform and self.gpus is None:
@@ -79,7 +79,7 @@ class _PoolPart(_Part):
         return Pool(self.nodes, self.gpus or 0, self.clique, self.name, labels)
 
 
-class _JobPart(_Part):
+class _JobEntry(_Strict):
     """A job of the file; ``copies`` of it are submitted at intervals of ``every_s`` seconds."""
 
     name: str = Field(pattern=f"^{_NAME}$", max_length=200)
@@ -96,7 +96,7 @@ class _JobPart(_Part):
     every_s: Seconds = 0.0
 
     @model_validator(mode="after")
-    def _possible(self) -> _JobPart:
+    def _possible(self) -> _JobEntry:
         if self.min_member > self.pods:
             raise ValueError(f"min_member {self.min_member} is more than its {self.pods} pods")
         if self.submit_s + self.copies * self.every_s > LONGEST_S:
@@ -104,13 +104,13 @@ class _JobPart(_Part):
         return self
 
 
-class _File(_Part):
-    cluster: list[_PoolPart] = []
+class _File(_Strict):
+    cluster: list[_PoolEntry] = []
     start_s: Seconds = _TERMS.start_s
     give_up_s: Seconds | None = Field(_TERMS.give_up_s, gt=0)
     until_s: Seconds | None = Field(None, gt=0)
     checkpoint_s: Seconds | None = Field(None, gt=0)
-    jobs: list[_JobPart] = Field(min_length=1)
+    jobs: list[_JobEntry] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _ends(self) -> _File:
@@ -135,10 +135,10 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
             for one in error.errors()
         )
         raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None
-    arrivals = [one for part in file.jobs for one in _copies(part, classes)]
+    arrivals = [one for entry in file.jobs for one in _copies(entry, classes)]
     if (called := twice(one.name for one in arrivals)) is not None:
         raise InputError(f"two jobs of the scenario are called {called}")
-    pools = pools_from(line) if line else [part.pool() for part in file.cluster]
+    pools = pools_from(line) if line else [entry.pool() for entry in file.cluster]
     terms = Terms(file.start_s, file.give_up_s, until_s=file.until_s, checkpoint_s=file.checkpoint_s)
     return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
 
@@ -155,22 +155,22 @@ def _read(text: str) -> dict[Any, Any]:
     return values
 
 
-def _copies(part: _JobPart, classes: Mapping[str, int]) -> list[Arrival]:
-    if part.priority_class and part.priority_class not in classes:
-        raise InputError(f"job {part.name}: there is no WorkloadPriorityClass {part.priority_class} in --queues")
-    priority = classes.get(part.priority_class, part.priority)
-    names = [part.name] if part.copies == 1 else [f"{part.name}-{number}" for number in range(part.copies)]
+def _copies(entry: _JobEntry, classes: Mapping[str, int]) -> list[Arrival]:
+    if entry.priority_class and entry.priority_class not in classes:
+        raise InputError(f"job {entry.name}: there is no WorkloadPriorityClass {entry.priority_class} in --queues")
+    priority = classes.get(entry.priority_class, entry.priority)
+    names = [entry.name] if entry.copies == 1 else [f"{entry.name}-{number}" for number in range(entry.copies)]
     return [
         Arrival(
             name,
-            part.submit_s + number * part.every_s,
-            part.pods,
-            part.gpus,
-            part.duration_s,
+            entry.submit_s + number * entry.every_s,
+            entry.pods,
+            entry.gpus,
+            entry.duration_s,
             priority,
-            part.min_member,
-            part.queue,
-            part.namespace,
+            entry.min_member,
+            entry.queue,
+            entry.namespace,
         )
         for number, name in enumerate(names)
     ]
