@@ -18,10 +18,10 @@ TOO_YOUNG = "has run for less than its minimum"
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The candidates that may be evicted. ``kept``: how many others may not, by reason."""
+    """The candidates that may be evicted. ``protected``: how many others may not, by reason."""
 
     candidates: Sequence[Candidate]
-    kept: Counter[str]
+    protected: Counter[str]
 
 
 class Why(StrEnum):
@@ -44,11 +44,11 @@ def allowed(
     ``queues``: those in the cohorts of the request's queue, by name.
     """
     found: list[Candidate] = []
-    kept: Counter[str] = Counter()
+    protected: Counter[str] = Counter()
     surplus: dict[str, list[tuple[Candidate, str]]] = {}  # by workload; other candidates have an empty name
     for candidate in candidates:
         if why := forbids(request, candidate, queues) or protects(candidate, limits):
-            kept[why] += 1
+            protected[why] += 1
             surplus.setdefault(candidate.workload, []).append((candidate, why))
         else:
             found.append(candidate)
@@ -60,10 +60,10 @@ def allowed(
         all_of_it = _with(one, [part for part, _ in stays]) if stays else one
         why = next((why for _, why in stays if why != TOO_YOUNG), "") or (protects(all_of_it, limits) if stays else "")
         if why:
-            kept[why] += 1
+            protected[why] += 1
         else:
             together.append(all_of_it)
-    return Allowed(together, kept)
+    return Allowed(together, protected)
 
 
 def _with(whole: Candidate, surplus: Sequence[Candidate]) -> Candidate:

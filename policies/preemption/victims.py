@@ -130,7 +130,7 @@ def searching(
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
     lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
     above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
-    return _refused(request, lack, len(chosen), may.kept, above, of_room=isinstance(found, Shortfall))
+    return _refused(request, lack, len(chosen), may.protected, above, of_room=isinstance(found, Shortfall))
 
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
@@ -175,11 +175,13 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
     return f"; {many(count, 'candidate')} may not if it has to borrow: {said}"
 
 
-def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], above: str, *, of_room: bool) -> Refusal:
+def _refused(
+    request: Request, lack: str, count: int, protected: Mapping[str, int], above: str, *, of_room: bool
+) -> Refusal:
     """The refusal for a request. ``of_room``: nodes are lacking, not quota."""
     if not request.preempts:
         return Refusal(f"the preemptionPolicy of its PriorityClass is Never{above}")
-    those, others = f"the {many(count, 'candidate')} that may be evicted for it", _others(kept) + above
+    those, others = f"the {many(count, 'candidate')} that may be evicted for it", _protection(protected) + above
     if not lack:
         return Refusal(f"of {those}, not enough may go together{others}")
     if count:
@@ -187,9 +189,9 @@ def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], a
     return Refusal(lack + others, nobody=True, beside=_NOBODY + others if of_room else "")
 
 
-def _others(kept: Mapping[str, int]) -> str:
+def _protection(protected: Mapping[str, int]) -> str:
     """Tell who may not be evicted, the most frequent reason first."""
-    most_first = sorted(kept.items(), key=lambda one: (-one[1], one[0]))
+    most_first = sorted(protected.items(), key=lambda one: (-one[1], one[0]))
     said = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
     return f"; {said}" if said else ""
 
