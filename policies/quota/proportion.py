@@ -107,15 +107,15 @@ class _Division:
     def _divide(self, node: QuotaNode, deserved: Fraction) -> Iterator[tuple[QuotaNode, Fraction]]:
         """Divide what a node deserves among its children; the amounts that they never lend are added."""
         yield node, deserved
-        kept = sum(self._kept(child) for child in node.children)
+        local = sum(self._local(child) for child in node.children)
         claimants = [self._claimant(child) for child in node.children]
-        for child, part in zip(node.children, water_fill(deserved + kept, claimants), strict=True):
+        for child, part in zip(node.children, water_fill(deserved + local, claimants), strict=True):
             yield from self._divide(child, part)
 
     def _claimant(self, node: QuotaNode) -> Claimant:
         """The node as a participant: its floor is what it never lends, or the configured amount as far as it is
         requested."""
-        floor, ceiling = self._kept(node), self._asked(node)
+        floor, ceiling = self._local(node), self._asked(node)
         configured = [quota.deserved for what, quota in node.quotas.items() if what[1] == self._resource]
         if said := [amount for amount in configured if amount is not None]:
             floor = ceiling = max(floor, min(ceiling, sum(said)))
@@ -126,11 +126,11 @@ class _Division:
         if not node.is_cohort:
             asked = self._requested.get(node.name, 0)
         else:
-            asked = sum(max(0, self._asked(one) - self._kept(one)) for one in node.children)
+            asked = sum(max(0, self._asked(one) - self._local(one)) for one in node.children)
         known = node.root.subtree if node.is_cohort else node.quotas
         return min(asked, _sum(node.potential(what) for what in known if what[1] == self._resource))
 
-    def _kept(self, node: QuotaNode) -> int:
+    def _local(self, node: QuotaNode) -> int:
         return _sum(node.local(what) for what in node.subtree if what[1] == self._resource)
 
 

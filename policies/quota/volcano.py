@@ -73,11 +73,11 @@ class _Has:
     """The amount of one resource that a queue has together with its children.
 
     ``lent``: the part that other queues may use while it is free.
-    ``kept``: the part that no other queue may use.
+    ``reserved``: the part that no other queue may use.
     """
 
     lent: int = 0
-    kept: int = 0
+    reserved: int = 0
 
 
 class _Tree:
@@ -122,17 +122,17 @@ class _Tree:
         """
         others = self._sum(queue, name)
         most, deserved = queue.capability.get(name), queue.deserved.get(name)
-        kept, own = max(queue.guarantee.get(name, 0), others.kept), self._own(queue, name)
-        whole = max(kept, own if most is None else min(own, most))
-        own = max(0, whole - others.kept - others.lent)
-        subtree, local = own + others.lent, kept - others.kept
+        reserved, own = max(queue.guarantee.get(name, 0), others.reserved), self._own(queue, name)
+        whole = max(reserved, own if most is None else min(own, most))
+        own = max(0, whole - others.reserved - others.lent)
+        subtree, local = own + others.lent, reserved - others.reserved
         quota = Quota(
             own,
-            borrowing=None if most is None else most - others.kept - subtree,
+            borrowing=None if most is None else most - others.reserved - subtree,
             lending=subtree - local if local else None,
-            deserved=None if deserved is None else whole - others.kept,
+            deserved=None if deserved is None else whole - others.reserved,
         )
-        return quota, _Has(subtree - local, kept)
+        return quota, _Has(subtree - local, reserved)
 
     def _own(self, queue: VolcanoQueue, name: str) -> int:
         """The deserved amount of a queue; if the queue sets amounts for other resources alone, the total."""
@@ -147,11 +147,11 @@ class _Tree:
         """
         most, has, total = root.capability.get(name), self._sum(root, name), self._total.get(name, 0)
         there = total if most is None else min(most, total)
-        return Quota(there - has.kept - has.lent, soft=most is None and not has.kept)
+        return Quota(there - has.reserved - has.lent, soft=most is None and not has.reserved)
 
     def _sum(self, above: VolcanoQueue, name: str) -> _Has:
         some = [self._quota(one, name)[1] for one in self._below.get(above.name, ())]
-        return _Has(sum(one.lent for one in some), sum(one.kept for one in some))
+        return _Has(sum(one.lent for one in some), sum(one.reserved for one in some))
 
 
 def _named(queue: VolcanoQueue) -> str:
