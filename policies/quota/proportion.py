@@ -60,10 +60,10 @@ class Deserved:
 
     def __init__(self, tree: QuotaTree, requested: Requested) -> None:
         self._of: dict[tuple[QuotaNode, str], Fraction] = {}
-        asked: dict[QuotaNode, list[_Asked]] = {}
+        demand: dict[QuotaNode, list[_QueueDemand]] = {}
         for name, node in tree.queues.items():
-            asked.setdefault(node.root, []).append((name, tuple(sorted(requested.get(name, {}).items()))))
-        for root, some in asked.items():
+            demand.setdefault(node.root, []).append((name, tuple(sorted(requested.get(name, {}).items()))))
+        for root, some in demand.items():
             self._of |= _divided(root, tuple(some))
 
     def __call__(self, node: QuotaNode, resource: str) -> Fraction:
@@ -79,16 +79,16 @@ class Deserved:
         return largest
 
 
-_Asked = tuple[str, tuple[tuple[str, int], ...]]
+_QueueDemand = tuple[str, tuple[tuple[str, int], ...]]
 """A queue, and the amount of each resource that is requested in it."""
 
 
 @lru_cache(maxsize=1024)
-def _divided(root: QuotaNode, asked: tuple[_Asked, ...]) -> Mapping[tuple[QuotaNode, str], Fraction]:
+def _divided(root: QuotaNode, demand: tuple[_QueueDemand, ...]) -> Mapping[tuple[QuotaNode, str], Fraction]:
     """Divide one tree. Cached: from one pass to the next most trees have the same requests."""
     found: dict[tuple[QuotaNode, str], Fraction] = {}
     for resource in dict.fromkeys(name for _, name in root.subtree):
-        division = _Division(resource, {name: dict(amounts).get(resource, 0) for name, amounts in asked})
+        division = _Division(resource, {name: dict(amounts).get(resource, 0) for name, amounts in demand})
         found |= {(node, resource): part for node, part in division.below(root)}
     return found
 
@@ -115,20 +115,20 @@ class _Division:
     def _claimant(self, node: QuotaNode) -> Claimant:
         """The node as a participant: its floor is what it never lends, or the configured amount as far as it is
         requested."""
-        floor, ceiling = self._local(node), self._asked(node)
+        floor, ceiling = self._local(node), self._demand(node)
         configured = [quota.deserved for what, quota in node.quotas.items() if what[1] == self._resource]
         if said := [amount for amount in configured if amount is not None]:
             floor = ceiling = max(floor, min(ceiling, sum(said)))
         return Claimant(node.weight, floor, max(floor, ceiling))
 
-    def _asked(self, node: QuotaNode) -> int:
+    def _demand(self, node: QuotaNode) -> int:
         """The requested amount of a node, as far as its quota allows it."""
         if not node.is_cohort:
-            asked = self._requested.get(node.name, 0)
+            demand = self._requested.get(node.name, 0)
         else:
-            asked = sum(max(0, self._asked(one) - self._local(one)) for one in node.children)
+            demand = sum(max(0, self._demand(one) - self._local(one)) for one in node.children)
         known = node.root.subtree if node.is_cohort else node.quotas
-        return min(asked, _sum(node.potential(what) for what in known if what[1] == self._resource))
+        return min(demand, _sum(node.potential(what) for what in known if what[1] == self._resource))
 
     def _local(self, node: QuotaNode) -> int:
         return _sum(node.local(what) for what in node.subtree if what[1] == self._resource)
@@ -141,8 +141,8 @@ def deserve(statement: Statement, queue: str, requested: Requested) -> None:
     flavor.
     """
     tree = statement.tree
-    asked = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in tree.around(queue))
-    for (node, resource), part in _divided(tree.queues[queue].root, asked).items():
+    demand = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in tree.around(queue))
+    for (node, resource), part in _divided(tree.queues[queue].root, demand).items():
         if node.parent is None or any(quota.deserved is not None for quota in node.quotas.values()):
             continue
         statement.on_drop(partial(setattr, node, "subtree", node.subtree))
