@@ -304,7 +304,7 @@ def _try(
         if len(failed) == choices or spent > _EFFORT:
             break
     if len(best) == everybody or (thorough and choices is None):
-        nodes = yield from _Harder(roles, snapshot, policies.scoring).first_of(failed)
+        nodes = yield from _Harder(roles, snapshot, policies.scoring).first_filled(failed)
         best = nodes or best
     return best
 
@@ -334,11 +334,11 @@ class _Harder:
         self._snapshot = snapshot
         self._scoring = scoring
         self._left = _EFFORT // 2
-        self._alike = _are_free(roles) and roles[0].relations is None
+        self._one_shape = _are_free(roles) and roles[0].relations is None
         self._failed: set[bytes] = set()
         """Choices that cannot be filled, by the room and free amounts of their nodes. Most domains equal others."""
 
-    def first_of(self, choices: Iterable[Choice]) -> Steps[dict[str, str]]:
+    def first_filled(self, choices: Iterable[Choice]) -> Steps[dict[str, str]]:
         """A node for every member, by the first choice that can be filled; empty if none can."""
         if len(self._roles) == 1 and not related(self._roles):
             return {}
@@ -358,7 +358,7 @@ class _Harder:
         shared = tuple(replace(domain, most=None) for domain in choice)
         nodes, cost = yield from metered(self._fill(within, held, shared))
         self._left -= cost
-        if self._alike and len(nodes) < self._count:
+        if self._one_shape and len(nodes) < self._count:
             self._failed.add(kind)
         return nodes
 
