@@ -312,19 +312,19 @@ class Apart(Beside):
         self._names = {(pod.namespace, pod.name) for pod in pods}
 
     def meant(self, terms: tuple[Term, ...]) -> Steps[list[Tenant]]:
-        return self._strangers((yield from super().meant(terms)))
+        return self._remaining((yield from super().meant(terms)))
 
     def counted(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
-        return self._strangers((yield from super().counted(spread, namespace)))
+        return self._remaining((yield from super().counted(spread, namespace)))
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         for term, those in super().repelling(pod):
-            yield term, self._strangers(those)
+            yield term, self._remaining(those)
 
     def taking(self, port: HostPort) -> list[Tenant]:
-        return self._strangers(super().taking(port))
+        return self._remaining(super().taking(port))
 
-    def _strangers(self, those: Iterable[Tenant]) -> list[Tenant]:
+    def _remaining(self, those: Iterable[Tenant]) -> list[Tenant]:
         return [tenant for tenant in those if (tenant.namespace, tenant.name) not in self._names]
 
 
