@@ -34,13 +34,13 @@ class Storage:
 
     def serves(self, asked: Storage, labels: Labels) -> bool:
         """Whether a volume like this, with these labels, satisfies a claim, as kube-scheduler decides it."""
-        alike = (self.storage_class, self.block, self.attributes) == (
+        same_kind = (self.storage_class, self.block, self.attributes) == (
             asked.storage_class,
             asked.block,
             asked.attributes,
         )
         enough = self.size >= asked.size and all(mode in self.modes for mode in asked.modes)
-        return alike and enough and (not asked.selector or selects(asked.selector, dict(labels)))
+        return same_kind and enough and (not asked.selector or selects(asked.selector, dict(labels)))
 
 
 ANY_STORAGE = Storage()

@@ -112,8 +112,8 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
             known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels[snapshot.nearest :])
             return Unclear(f'unknown topology level "{name}"; available: {known}')
-    if said.slice_size not in (None, WHOLE_ROLE) and (odd := sum(pod.index is None for pod in pods)):
-        without = counted(odd, "pod", "has", "have")
+    if said.slice_size not in (None, WHOLE_ROLE) and (without_index := sum(pod.index is None for pod in pods)):
+        without = counted(without_index, "pod", "has", "have")
         return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
     slices = [] if said.slice_size is None else [Slice(said.slice_size, _level(said.slice_level, snapshot))]
     slices += [Slice(size, _level(level, snapshot)) for size, level in said.around]
@@ -176,9 +176,9 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether these members on these nodes keep all that they require. Demands that cannot be understood count as
     broken."""
     snapshot = seen_by([pod for pod, _ in nodes], snapshot)
-    alike = _alike(nodes, snapshot)
+    by_topology = _by_topology(nodes, snapshot)
     homes: dict[int, set[int]] = {}
-    for pods, rows in alike.values():
+    for pods, rows in by_topology.values():
         rules, there = rules_of(pods, snapshot), np.array(rows, dtype=np.intp)
         if isinstance(rules, Unclear) or -1 in rows:
             return False
@@ -191,23 +191,23 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
                 of = (pod.requests, pod.selection, pod.slice_of(size))
                 if code < 0 or slices.setdefault(of, code) != code:
                     return False
-    asked = {snapshot.level_called(said.required or "") for said in alike}
+    asked = {snapshot.level_called(said.required or "") for said in by_topology}
     return all(len(codes) == 1 and -1 not in codes for at, codes in homes.items() if at in asked)
 
 
-def _alike(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topology, tuple[list[Pod], list[int]]]:
+def _by_topology(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topology, tuple[list[Pod], list[int]]]:
     """The members with requirements, by topology, and the rows of their nodes."""
-    alike: dict[Topology, tuple[list[Pod], list[int]]] = {}
+    by_topology: dict[Topology, tuple[list[Pod], list[int]]] = {}
     said, bound = None, False
     for pod, node in nodes:
         if pod.topology is not said:
             # Most often all share one object.
             said, bound = pod.topology, is_bound_by_rules(pod)
         if bound:
-            pods, rows = alike.setdefault(pod.topology, ([], []))
+            pods, rows = by_topology.setdefault(pod.topology, ([], []))
             pods.append(pod)
             rows.append(snapshot.rows.get(node, -1))
-    return alike
+    return by_topology
 
 
 def _level(name: str | None, snapshot: Snapshot) -> int:

@@ -171,10 +171,10 @@ class Reclaim:
             # queue. In Kueue it is no candidate.
             return Why.IN_QUEUE if self._request.pods or self._contests(candidate) else None
         # Most candidates are like others, and most often nothing has changed since those were checked.
-        alike = candidate.queue, candidate.priority, tuple(candidate.usage.items()), self._on_nodes.get(candidate.name)
-        if alike not in self._known:
-            self._known[alike] = self._by_quota(candidate)
-        return self._known[alike]
+        kind = candidate.queue, candidate.priority, tuple(candidate.usage.items()), self._on_nodes.get(candidate.name)
+        if kind not in self._known:
+            self._known[kind] = self._by_quota(candidate)
+        return self._known[kind]
 
     def _by_quota(self, candidate: Candidate) -> Why | None:
         theirs = self._tree.queues[candidate.queue]
