@@ -208,17 +208,17 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
             if isinstance(parts_of_it, Unclear):
                 return parts_of_it
             found += [(True, role) for _, role in parts_of_it]
-        elif inner and (odd := _odd(some, inner[-1].size)):
+        elif inner and (missing := _missing_members(some, inner[-1].size)):
             return Unclear(
-                f"slices of {rules.slice_size} are made of whole slices of {inner[-1].size}, and {many(odd, 'member')} "
-                f"more would be needed for that"
+                f"slices of {rules.slice_size} are made of whole slices of {inner[-1].size}, "
+                f"and {many(missing, 'member')} more would be needed for that"
             )
         else:
             found.append((False, replace(sliced, pods=some, rules=rules.sliced_by(len(some)))))
     return found[: MOST_PARTS + 1]
 
 
-def _odd(pods: Sequence[Pod], size: int) -> int:
+def _missing_members(pods: Sequence[Pod], size: int) -> int:
     """How many members the slices of that size lack."""
     return len({pod.slice_of(size) for pod in pods}) * size - len(pods)
 
