@@ -41,18 +41,18 @@ def concerned(pods: Iterable[Pod], tenants: Tenants) -> bool:
     return concern(pods, tenants) is Concern.REQUIRED
 
 
-def telling(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -> Callable[[Pod], tuple[object, ...]]:
+def role_key(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -> Callable[[Pod], tuple[object, ...]]:
     """A key by which roles differ if pods have demands on others: those demands, and the labels that they concern.
 
     ``by_node``: False ignores what pods ask of the node itself.
     """
     keys = _keys(pods, snapshot)
 
-    def tell(pod: Pod) -> tuple[object, ...]:
+    def key_of(pod: Pod) -> tuple[object, ...]:
         labels = tuple(one for one in pod.labels if one[0] in keys)
         return pod.requests, (pod.selection, pod.topology) if by_node else None, pod.constraints, labels, pod.wave
 
-    return tell
+    return key_of
 
 
 def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:

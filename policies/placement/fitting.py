@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from policies.model import Pod, Requests, Selection
-from policies.placement.concern import concerned, telling
+from policies.placement.concern import concerned, role_key
 from policies.placement.relations import Hindrance, hindrances_of
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Snapshot
@@ -21,7 +21,7 @@ def fits(
 
     ``accepted_as_is``: their demands on each other and on other pods are known to hold, and are not checked.
     """
-    alike: dict[tuple[Requests, Selection], list[int]] = {}
+    by_shape: dict[tuple[Requests, Selection], list[int]] = {}
     last, rows = None, list[int]()
     for pod in members:
         row = snapshot.rows.get(wanted[pod.uid])
@@ -29,19 +29,19 @@ def fits(
             return False
         if (this := (pod.requests, pod.selection)) != last:
             # Most often all ask for the same.
-            last, rows = this, alike.setdefault(this, [])
+            last, rows = this, by_shape.setdefault(this, [])
         rows.append(row)
-    if not _have_room(alike, snapshot):
+    if not _have_room(by_shape, snapshot):
         return False
     if accepted_as_is or not concerned(members, snapshot.others.tenants):
         return True
     return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
 
 
-def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapshot: Snapshot) -> bool:
+def _have_room(by_shape: Mapping[tuple[Requests, Selection], Sequence[int]], snapshot: Snapshot) -> bool:
     """Whether pods of these shapes fit on these nodes, given by row, all together."""
     taken: dict[int, dict[int, int]] = {}
-    for (requests, selection), rows in alike.items():
+    for (requests, selection), rows in by_shape.items():
         demand, counts = snapshot.demand(requests), Counter(rows)
         if demand is None or not snapshot.eligible(selection)[list(counts)].all():
             return False
@@ -76,13 +76,13 @@ def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterabl
     if not concerned(pods, snapshot.others.tenants):
         return None
     view = snapshot.among(Apart(snapshot.others.tenants, (*pods, *gone)))
-    tell = telling(pods, snapshot, by_node=False)
+    key_of = role_key(pods, snapshot, by_node=False)
     known: dict[tuple[object, ...], list[Hindrance]] = {}
     for pod, node in seated:
-        if (told := tell(pod)) not in known:
-            known[told] = finish(hindrances_of(pod, view))
+        if (key := key_of(pod)) not in known:
+            known[key] = finish(hindrances_of(pod, view))
         row = view.rows.get(node)
-        for one in known[told] if row is not None else ():
+        for one in known[key] if row is not None else ():
             if one.rows[row]:
                 return f"node {node} is closed to pod {pod.name} by now: {one.text}"
     return None

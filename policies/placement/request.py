@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection, Topology
-from policies.placement.concern import MOST_RELATED, Concern, concern, telling
+from policies.placement.concern import MOST_RELATED, Concern, concern, role_key
 from policies.placement.relations import Relations, relations_of
 from policies.placement.rules import NONE_ASKED, Rules, Split, Unclear, homes_of, rules_of, shared
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
@@ -112,7 +112,7 @@ def roles_of(
     shapes = list((yield from grouped(ranked, asked_by)).values())
     relations, firsts = None, [pods[0] for pods in shapes]
     if matter := concern(firsts, snapshot.others.tenants):
-        shapes = list((yield from grouped(ranked, telling(ranked, snapshot))).values())
+        shapes = list((yield from grouped(ranked, role_key(ranked, snapshot))).values())
         if len(shapes) <= MOST_RELATED:
             firsts = [pods[0] for pods in shapes]
             yield len(ranked)

@@ -9,7 +9,7 @@ import numpy as np
 
 from policies.model import Pod
 from policies.placement.columns import Mask
-from policies.placement.concern import MOST_RELATED, concerned, telling
+from policies.placement.concern import MOST_RELATED, concerned, role_key
 from policies.placement.relations import Relation, Relations, relations_of
 from policies.placement.snapshot import Amounts, Counts, Snapshot
 from policies.steps import Steps, finish
@@ -263,17 +263,17 @@ def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple
     pods = [pod for pod, _ in seated]
     if not concerned(pods, snapshot.others.tenants):
         return None
-    tell = telling(pods, snapshot, by_node=any(pod.constraints.spread for pod in pods))
+    key_of = role_key(pods, snapshot, by_node=any(pod.constraints.spread for pod in pods))
     parts: dict[object, int] = {}
-    told = [parts.setdefault(tell(pod), len(parts)) for pod in pods]
+    numbers = [parts.setdefault(key_of(pod), len(parts)) for pod in pods]
     if len(parts) > MOST_RELATED:
         return None
-    alike = [pods[told.index(part)] for part in range(len(parts))]
+    examples = [pods[numbers.index(part)] for part in range(len(parts))]
     # Only the nodes of these members count, and the pods in their domains. Room is checked elsewhere.
     names = [node for node in dict.fromkeys(node for _, node in seated) if node in snapshot.rows]
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
-    relations = yield from relations_of(alike, snapshot)
+    relations = yield from relations_of(examples, snapshot)
     states = [_RoleState.of(one, (), room) for one in relations.on(rows).of]
-    seats = [(part, places.get(node, -1)) for part, (_, node) in zip(told, seated, strict=True)]
+    seats = [(part, places.get(node, -1)) for part, (_, node) in zip(numbers, seated, strict=True)]
     return states, seats, relations.upkeep
