@@ -66,7 +66,7 @@ def lets_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, but: Sequence
     return accepted(seated, snapshot.among(Apart(snapshot.others.tenants, but)))
 
 
-def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
+def tenant_conflict(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
     """The pod that has come into conflict with these members on their nodes, by port or anti-affinity; None without
     one.
 

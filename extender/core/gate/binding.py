@@ -34,7 +34,7 @@ from extender.core.workload.release import BindCalls, Binding, Hold
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
-from policies.placement.fitting import crowded
+from policies.placement.fitting import tenant_conflict
 from policies.placement.rules import keeps
 from policies.words import many
 
@@ -284,7 +284,7 @@ class Bindings:
         view = self._claims.snapshot()
         if not keeps(placed, view):
             return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
-        return crowded(placed, view, [one.pod for one in workload.members if not one.pod.live])
+        return tenant_conflict(placed, view, [one.pod for one in workload.members if not one.pod.live])
 
     def _last(self, workload: Workload) -> str:
         return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)

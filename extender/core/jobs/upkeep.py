@@ -27,7 +27,7 @@ from extender.core.workload.job import JobRecord
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Job, Pod, SlotKey
-from policies.placement.fitting import crowded, lets_in
+from policies.placement.fitting import lets_in, tenant_conflict
 from policies.words import counted
 
 REMOVED = "the plan that it was started with was removed"
@@ -165,7 +165,7 @@ class Upkeep:
         view = self._claims.snapshot()
         if lets_in(seated, view, [pod for pod, _ in seated]):
             return True
-        why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
+        why = tenant_conflict(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
         self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
         return False
 

@@ -62,7 +62,7 @@ def spread_counted_without_the_pods_that_are_there(patch: pytest.MonkeyPatch) ->
 
 
 def no_look_at_who_has_come_before_a_release(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(binding, "crowded", lambda *_: None)
+    patch.setattr(binding, "tenant_conflict", lambda *_: None)
 
 
 def nominations_of_singles_ignored(patch: pytest.MonkeyPatch) -> None:
