@@ -13,7 +13,7 @@ from policies.placement.concern import concerned
 from policies.placement.matching import pinned_to
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
-from policies.placement.rules import is_bound_by_rules, keeps
+from policies.placement.rules import is_bound_by_rules, meets_requirements
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
 from policies.placement.tenants import Beside
@@ -36,7 +36,7 @@ def placing_pinned(
     nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
     there = [one for one in beside if one[1] in snapshot.rows]
-    if any(is_bound_by_rules(pod) for pod, _ in seated) and not keeps([*there, *seated], snapshot):
+    if any(is_bound_by_rules(pod) for pod, _ in seated) and not meets_requirements([*there, *seated], snapshot):
         return Shortfall(0, needed, f"its members are {_PINNED} nodes that do not have the topology that it requires")
     if rest := [pod for pod in members if pod.uid not in homes]:
         lacking, view, tenants = max(1, needed - len(nodes)), replace(snapshot, free=left), snapshot.others.tenants

@@ -1,9 +1,9 @@
 """Rules of the topology: what members require and prefer, in terms of the levels that this cluster has.
 
 A required level is enforced twice, whatever the topology policy proposes. ``request.py`` leaves a role no room outside
-the domain that it must share (``confine``, ``_stay``). ``keeps`` checks the nodes of a plan before it is committed, and
-again before the Bindings of a first start are posted. The placed members of a gang that has started are left to
-``_stay``.
+the domain that it must share (``confine``, ``_stay``). ``meets_requirements`` checks the nodes of a plan before it is
+committed, and again before the Bindings of a first start are posted. The placed members of a gang that has started are
+left to ``_stay``.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def shared(at: int, rows: Sequence[int], who: str, snapshot: Snapshot) -> int | 
     return Split(f"{who} have to share one domain of {level.key}, and those that have a node are in {named}")
 
 
-def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
+def meets_requirements(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether these members on these nodes keep all that they require. Demands that cannot be understood count as
     broken."""
     snapshot = seen_by([pod for pod, _ in nodes], snapshot)

@@ -12,7 +12,7 @@ from policies.api import TopologyPolicy
 from policies.chosen import OURS
 from policies.model import CLIQUE, Constraints, Node, Pod, Requirement, Spread, Topology
 from policies.placement.place import Placed, Shortfall, place
-from policies.placement.rules import keeps
+from policies.placement.rules import meets_requirements
 from policies.strategies.balanced import Balanced
 from policies.strategies.best_fit import BestFit
 from policies.strategies.first_fit import FirstFit
@@ -92,7 +92,7 @@ def test_a_replacement_goes_back_to_its_small_slice_and_a_small_slice_to_its_lar
         found = place(again, len(again), view, beside=beside)
         assert isinstance(found, Placed)
         assert {name[0] for name in found.nodes.values()} == set(taken)
-        assert keeps([*beside, *((pod, found.nodes[pod.uid]) for pod in again)], view)
+        assert meets_requirements([*beside, *((pod, found.nodes[pod.uid]) for pod in again)], view)
 
 
 @pytest.mark.parametrize(("there", "home"), [("a-0 a-1 a-2", "a"), ("a-0 b-0 b-1", None)])

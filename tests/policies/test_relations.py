@@ -31,7 +31,7 @@ from policies.placement.filling import fill
 from policies.placement.fitting import fits
 from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import roles_of
-from policies.placement.rules import Unclear, keeps
+from policies.placement.rules import Unclear, meets_requirements
 from policies.placement.seating import rounds
 from policies.placement.snapshot import Domain
 from policies.steps import finish
@@ -270,7 +270,7 @@ def test_levels_and_slices_hold_beside_what_pods_demand(seed: int) -> None:
     found = place(pods, chance.choice([1, len(pods)]), view)
     by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
     if isinstance(found, Placed):
-        assert keeps([(by_uid[uid], name) for uid, name in found.nodes.items()], view)
+        assert meets_requirements([(by_uid[uid], name) for uid, name in found.nodes.items()], view)
         for uid, name in found.nodes.items():
             assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
             there.append((by_uid[uid], by_name[name]))

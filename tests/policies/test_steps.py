@@ -13,7 +13,7 @@ from policies.chosen import OURS, Policies
 from policies.model import Constraints, Pod, Preferred, Requirement, Selection, Spread, Term, Topology
 from policies.placement.place import Placed, Shortfall, place, placing
 from policies.placement.request import MOST_PARTS, PlacementRequest
-from policies.placement.rules import keeps
+from policies.placement.rules import meets_requirements
 from policies.placement.snapshot import Domain, Snapshot
 from policies.steps import Steps, finish, metered, ordered
 from policies.strategies.balanced import Balanced
@@ -171,7 +171,7 @@ def test_what_is_found_in_steps_is_the_same_whatever_is_asked_in_between(policie
         place(between, 7, view)
     assert found == place(members, 300, view, policies=policies)
     assert isinstance(found, Placed)
-    assert keeps([(pod, found.nodes[pod.uid]) for pod in members], view)
+    assert meets_requirements([(pod, found.nodes[pod.uid]) for pod in members], view)
 
 
 def test_items_are_ordered_in_steps() -> None:

@@ -35,7 +35,7 @@ from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
 from policies.placement.fitting import tenant_conflict
-from policies.placement.rules import keeps
+from policies.placement.rules import meets_requirements
 from policies.words import many
 
 
@@ -282,7 +282,7 @@ class Bindings:
                 return unfit
             placed.append((workload.constrained(pod), hold.node))
         view = self._claims.snapshot()
-        if not keeps(placed, view):
+        if not meets_requirements(placed, view):
             return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
         return tenant_conflict(placed, view, [one.pod for one in workload.members if not one.pod.live])
 

@@ -25,7 +25,7 @@ from extender.core.workload.members import Member, MemberState, Step, ended_well
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
-from policies.placement.rules import keeps
+from policies.placement.rules import meets_requirements
 from policies.steps import finish
 from policies.words import without_devices
 
@@ -330,7 +330,7 @@ class Revocations:
             return set()
         claims, looked_at = self._claims, workload.unsettled
         there = [(pod, node) for pod, node in finish(siblings(workload)) if node in claims.nodes]
-        apart = not keeps(there, claims.snapshot())
+        apart = not meets_requirements(there, claims.snapshot())
         sure = [one for one in map(workload.members.__getitem__, uids) if one.state is not MemberState.UNKNOWN]
         return {
             one.uid
@@ -367,7 +367,9 @@ class Revocations:
                     continue
                 if not self._in_doubt(workload, owner):
                     self._revoke_for(workload, owner, unfit, now, Cause.NODE_CHANGED)
-        if (members.placed or members.slots.planned) and not keeps(finish(siblings(workload)), claims.snapshot()):
+        if (members.placed or members.slots.planned) and not meets_requirements(
+            finish(siblings(workload)), claims.snapshot()
+        ):
             why = (
                 "its members would not share the domain that they require: one is bound on another node than planned, "
                 "or the labels of a planned node have changed"

@@ -32,7 +32,7 @@ from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
-from policies.placement.rules import keeps
+from policies.placement.rules import meets_requirements
 from policies.placement.seating import accepted, letting_in
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Apart, BesideNominated
@@ -255,7 +255,7 @@ class Planner:
         seated = list(zip(plan.pods, plan.nodes.values(), strict=True))
         nodes: Placement = {pod.uid: node for pod, node in seated}
         together = [*beside, *seated]
-        return not (fits(nodes, plan.pods, view, accepted_as_is=accepted) and keeps(together, view))
+        return not (fits(nodes, plan.pods, view, accepted_as_is=accepted) and meets_requirements(together, view))
 
     def _in_rounds(
         self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot, first: int
