@@ -82,7 +82,7 @@ def near_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Near 
     terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
     if not terms:
         return None
-    rows = rows_with((one for one in (yield from tenants.meant(terms)) if not one.coming), snapshot)
+    rows = rows_with((one for one in (yield from tenants.meant(terms)) if not one.expected), snapshot)
     codes = tuple(snapshot.others.column(term.key) for term in terms)
     counts = tuple(tally(one, rows) for one in codes)
     wave = pods[number].wave

@@ -27,8 +27,8 @@ class Tenant(NamedTuple):
     """A pod on a node.
 
     ``leaving``: it is being deleted.
-    ``coming``: it will be made once others of its job run, or kube-scheduler keeps the node for it. It may block other
-    pods, and does not count for them.
+    ``expected``: it will be made once others of its job run, or kube-scheduler keeps the node for it. It may block
+    other pods, and does not count for them.
     """
 
     node: str
@@ -37,7 +37,7 @@ class Tenant(NamedTuple):
     labels: Labels
     constraints: Constraints
     leaving: bool
-    coming: bool
+    expected: bool
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -159,7 +159,7 @@ class Tenants:
             return []
         yield from self.settled()
         selected = yield from self._labelled(namespace, spread.selector)
-        return [tenant for tenant in selected if not (tenant.leaving or tenant.coming)]
+        return [tenant for tenant in selected if not (tenant.leaving or tenant.expected)]
 
     def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:  # noqa: ARG002
         """The tenants that count for it only on the node that kube-scheduler keeps for them (``BesideNominated``)."""
