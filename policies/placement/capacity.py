@@ -15,10 +15,10 @@ from policies.placement.snapshot import Counts, Level, Rows, Snapshot, fullness,
 
 def rooms(role: Role, at: int, levels: Sequence[Level]) -> Counts:
     """How many members of the role each domain of a level could take; of a sliced role only whole slices."""
-    return whole(role.room, role.rules.slices, at, levels)
+    return sliced_room(role.room, role.rules.slices, at, levels)
 
 
-def whole(room: Counts, slices: Sequence[Slice], at: int, levels: Sequence[Level]) -> Counts:
+def sliced_room(room: Counts, slices: Sequence[Slice], at: int, levels: Sequence[Level]) -> Counts:
     """How many members the domains of a level could take in whole slices, as far as these are inside them."""
     found: Counts | None = None
     near = at

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice, ScorePolicy
-from policies.placement.capacity import whole
+from policies.placement.capacity import sliced_room
 from policies.placement.related import fill_related
 from policies.placement.relations import Relations
 from policies.placement.request import Role, confine
@@ -151,7 +151,7 @@ def _parts(
         return
     inside = np.zeros_like(room)
     inside[rows] = room[rows]
-    here, in_all = whole(inside, slices, at, snapshot.levels), level.tally(inside)[0]
+    here, in_all = sliced_room(inside, slices, at, snapshot.levels), level.tally(inside)[0]
     chosen = codes[:1]
     if not single:
         chosen = fewest(here // unit, most // unit, np.minimum(in_all - here, unit) * len(level.names) + level.rank)

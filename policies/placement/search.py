@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import PAUSE, Choice
-from policies.placement.capacity import DomainCapacity, whole
+from policies.placement.capacity import DomainCapacity, sliced_room
 from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest
 from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot
@@ -119,7 +119,9 @@ class _Search:
         yield PAUSE
         rules, level = self._first.rules, self._levels[chain[0]]
         unit, room = rules.unit(chain[0]), np.where(inside, self._first.room, 0)
-        rooms, spare = (whole(room, rules.slices, chain[0], self._levels), 0) if rules.slices else level.tally(room)
+        rooms, spare = (
+            (sliced_room(room, rules.slices, chain[0], self._levels), 0) if rules.slices else level.tally(room)
+        )
         shares = self._split(rooms // unit, want // unit, spare // unit, self._capacity.preference(chain[0]))
         parts, left = [], inside.copy()
         for number, (code, seats) in enumerate(_as_neighbours(shares, level), 1):
@@ -151,7 +153,7 @@ class _Search:
         unit = self._first.rules.unit(near)
         # Nodes of a nearer domain without this level's label are not inside.
         inside = np.where(level.codes >= 0, self._first.room, 0)
-        rooms = whole(inside, self._first.rules.slices, near, self._levels)
+        rooms = sliced_room(inside, self._first.rules.slices, near, self._levels)
         want = self._first.count - level.tally(np.where(nearer.codes < 0, self._first.room, 0))[0]
         needed = _needed(rooms, parents, want)
         return 2 * needed + _uneven(rooms // unit, parents, needed, self._first.count // unit) if self._even else needed

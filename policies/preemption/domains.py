@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.placement.capacity import whole
+from policies.placement.capacity import sliced_room
 from policies.placement.request import Cap, Role, shape_of
 from policies.placement.snapshot import PLENTY, Amounts, Counts, Level, Rows, Snapshot, slots
 from policies.preemption.cheapest import Costed
@@ -66,9 +66,9 @@ class Ask:
     def by_domain(self, room: Counts) -> Counts:
         """How many members each domain of the required level takes; without one, a list of one for the cluster."""
         if self.rules.required is not None:
-            return whole(room, self.rules.slices, self.rules.required, self.levels)
+            return sliced_room(room, self.rules.slices, self.rules.required, self.levels)
         if self.rules.slice_size:
-            return np.array([whole(room, self.rules.slices, self.rules.slice_level, self.levels).sum()])
+            return np.array([sliced_room(room, self.rules.slices, self.rules.slice_level, self.levels).sum()])
         return np.array([room.sum()])
 
 
