@@ -13,7 +13,7 @@ from extender.kube.kinds.read import Reader
 from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.snapshot import decode, encode
-from extender.simulation.replay.control_plane import to_come
+from extender.simulation.replay.control_plane import pods_to_create
 from tests.snapshot_jobs import OPEN, begun, cluster, contended, job, pods_of
 from tests.snapshots import answers, simulate
 from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue, queue_object, written
@@ -108,7 +108,7 @@ def test_only_pods_that_are_yet_to_come_are_made() -> None:
         runs = begun(job("runs", 3), ("gpu-0", "gpu-1", "gpu-2"))
         runs["spec"] |= change
         facts = decode(encode(cluster([runs], pods_of(runs, ("gpu-0", "gpu-1", "gpu-2"))[:there])))
-        return [(pod.name, pod.index, nodes) for pod, nodes in to_come(facts.jobs[0], facts.pods, 1, {})]
+        return [(pod.name, pod.index, nodes) for pod, nodes in pods_to_create(facts.jobs[0], facts.pods, 1, {})]
 
     assert left(1) == [("runs-1", 1, ("gpu-1",)), ("runs-2", 2, ("gpu-2",))]
     assert left(2, completionMode="NonIndexed") == [("runs-2", None, ("gpu-0", "gpu-1", "gpu-2"))]

@@ -190,7 +190,7 @@ class CollapsedControlPlane:
             self._make_pods(after)
 
     def _make_pods(self, job: Job, there: Sequence[Pod] = ()) -> None:
-        for pod, nodes in to_come(job, there, next(self._starts), self._flavors):
+        for pod, nodes in pods_to_create(job, there, next(self._starts), self._flavors):
             if self.jobs[job.uid] is job:
                 self.see(pod)
                 self._try(pod.uid, nodes)
@@ -244,7 +244,7 @@ def stopped(job: Job) -> Job:
     )
 
 
-def to_come(
+def pods_to_create(
     job: Job, there: Sequence[Pod], start: int, flavors: Mapping[str, ResourceFlavor]
 ) -> Iterator[tuple[Pod, tuple[str, ...]]]:
     """Yield the pods to create by the job's plan, each with the nodes that it is steered to.

@@ -113,7 +113,7 @@ class Life:
     ``whole_s``: when it was complete for the first time.
     ``runs``: one more than ``evictions``, if it came to its end.
     ``saved_s``: how much of its work need not be repeated.
-    ``coming``: the next events of this run.
+    ``timers``: the next events of this run.
     """
 
     arrival: Arrival
@@ -130,7 +130,7 @@ class Life:
     runs: list[Run] = field(default_factory=list)
     evictions: int = 0
     saved_s: float = 0.0
-    coming: list[Timer] = field(default_factory=list)
+    timers: list[Timer] = field(default_factory=list)
 
     @property
     def waited_s(self) -> float:
@@ -194,7 +194,7 @@ class Course:
         self.lives = [Life(arrival, number) for number, arrival in enumerate(arrivals)]
         self._tell = tell
         self._over = 0
-        self._to_come, self._seated, self._moved_s = len(self.lives), 0, 0.0
+        self._unsubmitted, self._seated, self._moved_s = len(self.lives), 0, 0.0
 
     def play(self, decider: Decider) -> None:
         """Run until all jobs have ended, or the observation ends."""
@@ -203,7 +203,7 @@ class Course:
         self._decider = decider
         until = inf if self.terms.until_s is None else self.terms.until_s
         while self._over < len(self.lives):
-            quiet = not self._to_come and not self._seated
+            quiet = not self._unsubmitted and not self._seated
             if not self.clock.step(min(until, self._moved_s + _QUIET_S) if quiet else until):
                 break
 
@@ -230,7 +230,7 @@ class Course:
 
     def interrupt(self, life: Life) -> None:
         """Evict the job: its work since it was last saved is lost, and so is the time until its pods have gone."""
-        for timer in life.coming:
+        for timer in life.timers:
             timer.cancel()
         now, began = self.clock.now, life.runs[-1].since_s + self.terms.start_s
         worked, kept = life.saved_s + max(0.0, now - began), life.saved_s
@@ -259,7 +259,7 @@ class Course:
         self._count()
 
     def _submit(self, life: Life) -> None:
-        self._to_come -= 1
+        self._unsubmitted -= 1
         self._move(0)
         self._decider.submitted(life)
 
@@ -274,7 +274,7 @@ class Course:
             life.whole_s = now
         life.runs.append(Run(now, gpus=life.arrival.gpus * len(life.seats)))
         self._turn(life, Use.STARTING)
-        life.coming = [
+        life.timers = [
             self.clock.after(self.terms.start_s, lambda: self._turn(life, Use.PRODUCTIVE)),
             self.clock.after(self.terms.start_s + left_s, lambda: self._end(life)),
         ]
