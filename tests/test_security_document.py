@@ -59,7 +59,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"{connections.ARRIVAL_S:.0f} s from its first byte to its last" in limits
     assert f"| {exchange.LARGEST_ANSWER >> 20} MiB, a line of a watch {connection.LONGEST_LINE >> 20} MiB |" in limits
     assert f"| {recent.MOST_BYTES >> 20} MiB of JSON, of at most {recent.LARGEST >> 10} KiB each |" in limits
-    assert f"| {recent.MOST_ASKED:,} specs, of at most {recent.LONGEST_ASKED >> 10} KiB each |" in limits
+    assert f"| {recent.MOST_SPECS:,} specs, of at most {recent.LONGEST_SPEC >> 10} KiB each |" in limits
     assert f"| {connection.LONGEST_RETRY_AFTER_S:.0f} s |" in limits
     assert f"| {WATCH_S[1] + client.GRACE_S:.0f} s, of the Lease's" in limits
     assert f"after {DARK_S:.0f} s without a word" in limits

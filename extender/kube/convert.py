@@ -77,10 +77,10 @@ def readable(
 def pod_from(obj: PodObject) -> Pod:
     """Convert a pod. Raises UnreadableError without a UID, name or namespace, or for a bad amount or instant."""
     meta = obj.metadata or Meta()
-    return pod_of(said_by(meta), asked_by(meta, obj.spec or PodSpec()), obj)
+    return pod_of(metadata_fields(meta), spec_fields(meta, obj.spec or PodSpec()), obj)
 
 
-def said_by(meta: Meta) -> dict[str, Any]:
+def metadata_fields(meta: Meta) -> dict[str, Any]:
     """The fields of a Pod that its metadata alone decide. ``stamp`` counts only for a pod that has a node."""
     uid, namespace, name = identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
@@ -114,7 +114,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
     }
 
 
-def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
+def spec_fields(meta: Meta, spec: PodSpec) -> dict[str, Any]:
     """The fields of a Pod that its spec decides, except its node, and what is wrong with them.
 
     ``meta``: has the labels that the pod's own selectors may name.

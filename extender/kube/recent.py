@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from extender.core.gate.stamps import WRITTEN, stamp_of
-from extender.kube.convert import asked_by, pod_of, said_by
+from extender.kube.convert import metadata_fields, pod_of, spec_fields
 from extender.kube.reading.objects import Meta, PodObject, PodSpec, PodStatus
 from extender.kube.reading.volumes import claims_of, own_claims_of
 from policies.model import Pod
@@ -28,9 +28,9 @@ _metadata = attrgetter(*(name for name in Meta.__struct_fields__ if name not in 
 _spec = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _spec_of_many = attrgetter(*(name for name in PodSpec.__struct_fields__ if name not in ("node_name", "volumes")))
 _ENCODER = msgspec.msgpack.Encoder()
-MOST_ASKED = 1024
-LONGEST_ASKED = 4 << 10
-_asked: dict[bytes, dict[str, Any]] = {}
+MOST_SPECS = 1024
+LONGEST_SPEC = 4 << 10
+_known_specs: dict[bytes, dict[str, Any]] = {}
 """Converted specs, by the parts that they are read from: the pods of a job share one."""
 
 
@@ -54,8 +54,8 @@ class _Seen(NamedTuple):
     spec: tuple[Any, ...]
     node: str | None
     status: PodStatus | None
-    said: dict[str, Any]
-    asked: dict[str, Any]
+    by_metadata: dict[str, Any]
+    by_spec: dict[str, Any]
     pod: Pod
 
 
@@ -107,7 +107,7 @@ def read_listed(raw: msgspec.Raw) -> tuple[Meta, Pod]:
     if obj.status is None or obj.status.phase != "Running":
         return _remembered(obj, len(raw))
     meta = obj.metadata or Meta()
-    return meta, pod_of(said_by(meta), _asked_by(meta, obj.spec or PodSpec()), obj)
+    return meta, pod_of(metadata_fields(meta), _spec_fields(meta, obj.spec or PodSpec()), obj)
 
 
 def _remembered(obj: PodObject, size: int) -> tuple[Meta, Pod]:
@@ -134,38 +134,39 @@ def pod_sent(raw: msgspec.Raw) -> Pod | None:
 def _look_at(obj: PodObject) -> _Seen:
     meta, spec = obj.metadata or Meta(), obj.spec or PodSpec()
     # The fields of a spec can depend on the pod's name and labels.
-    asks = (meta.name, meta.namespace, meta.labels, *_spec(spec))
+    spec_key = (meta.name, meta.namespace, meta.labels, *_spec(spec))
     written = meta.annotations or {}
     stamped = {key: text for key, text in written.items() if key in WRITTEN}
     others = {key: text for key, text in written.items() if key not in WRITTEN} if stamped else meta.annotations
     metadata = others, *_metadata(meta)
     last = _seen.get(meta.uid or "")
     if last is None or last.metadata != metadata:
-        said = said_by(meta)
+        by_metadata = metadata_fields(meta)
     elif last.stamped != stamped:
-        said = {**last.said, "stamp": stamp_of(stamped)}
+        by_metadata = {**last.by_metadata, "stamp": stamp_of(stamped)}
     else:
-        said = last.said
-    asked = last.asked if last is not None and last.spec == asks else _asked_by(meta, spec)
-    if last is not None and said is last.said and asked is last.asked:
+        by_metadata = last.by_metadata
+    by_spec = last.by_spec if last is not None and last.spec == spec_key else _spec_fields(meta, spec)
+    if last is not None and by_metadata is last.by_metadata and by_spec is last.by_spec:
         if last.node == spec.node_name and last.status == obj.status:
             return last
         # Equal strings of a pod and its last version are kept once.
-        metadata, stamped, asks = last.metadata, last.stamped, last.spec
-    return _Seen(metadata, stamped, asks, spec.node_name, obj.status, said, asked, pod_of(said, asked, obj))
+        metadata, stamped, spec_key = last.metadata, last.stamped, last.spec
+    pod = pod_of(by_metadata, by_spec, obj)
+    return _Seen(metadata, stamped, spec_key, spec.node_name, obj.status, by_metadata, by_spec, pod)
 
 
-def _asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
-    """The result of ``asked_by``, shared by pods with equal specs, claims and selectable labels."""
+def _spec_fields(meta: Meta, spec: PodSpec) -> dict[str, Any]:
+    """The result of ``spec_fields``, shared by pods with equal specs, claims and selectable labels."""
     labels = meta.labels if spec.affinity or spec.topology_spread_constraints else None
     known_as = _ENCODER.encode(
         (meta.namespace, labels, claims_of(meta, spec), own_claims_of(meta, spec), *_spec_of_many(spec))
     )
-    found = _asked.get(known_as)
+    found = _known_specs.get(known_as)
     if found is None:
-        found = asked_by(meta, spec)
-        if len(known_as) <= LONGEST_ASKED:
-            _asked[known_as] = found
-            if len(_asked) > MOST_ASKED:
-                del _asked[next(iter(_asked))]
+        found = spec_fields(meta, spec)
+        if len(known_as) <= LONGEST_SPEC:
+            _known_specs[known_as] = found
+            if len(_known_specs) > MOST_SPECS:
+                del _known_specs[next(iter(_known_specs))]
     return found

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from extender.kube import recent
-from extender.kube.convert import asked_by, pod_from
+from extender.kube.convert import pod_from, spec_fields
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import Meta, PodObject, PodSpec
 from extender.kube.recent import pod_sent, read_listed, read_pod
@@ -46,7 +46,7 @@ SAME_POD: set[Path] = {
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     recent._seen.clear()
-    recent._asked.clear()
+    recent._known_specs.clear()
     yield
     recent._seen.clear()
 
@@ -191,18 +191,18 @@ def test_what_the_pods_of_a_job_ask_for_is_converted_once(monkeypatch: pytest.Mo
 
     def counted(meta: Meta, spec: PodSpec) -> dict[str, Any]:
         converted.append(meta.name)
-        return asked_by(meta, spec)
+        return spec_fields(meta, spec)
 
-    monkeypatch.setattr(recent, "asked_by", counted)
+    monkeypatch.setattr(recent, "spec_fields", counted)
     for name in ("a", "b", "c"):
         pod = member(name, nodeName=f"n-{name}")
         assert read_pod(raw(pod))[1] == afresh(pod)
     assert converted == ["a"]
-    for number in range(recent.MOST_ASKED + 1):
+    for number in range(recent.MOST_SPECS + 1):
         read_pod(raw(member("d", priority=number)))
-    assert len(recent._asked) == recent.MOST_ASKED
-    read_pod(raw(member("e", schedulerName="x" * recent.LONGEST_ASKED)))
-    assert len(recent._asked) == recent.MOST_ASKED, "no long one is kept"
+    assert len(recent._known_specs) == recent.MOST_SPECS
+    read_pod(raw(member("e", schedulerName="x" * recent.LONGEST_SPEC)))
+    assert len(recent._known_specs) == recent.MOST_SPECS, "no long one is kept"
 
 
 @pytest.mark.parametrize(

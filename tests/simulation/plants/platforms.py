@@ -75,4 +75,4 @@ def pods_that_are_not_ready_count_as_ended(patch: pytest.MonkeyPatch) -> None:
 def _read_anew(patch: pytest.MonkeyPatch) -> None:
     """Forget the pods that were read without the bug, and after the test the pods that were read with it."""
     patch.setattr(recent, "_seen", recent._Remembered())
-    patch.setattr(recent, "_asked", {})
+    patch.setattr(recent, "_known_specs", {})
