@@ -55,7 +55,7 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
         namespace,
         name,
         bool(spec.volume_name) and phase in (None, "Bound"),
-        asked_by(meta, spec),
+        storage_of(meta, spec),
         plain(spec.volume_name or ""),
         plain(annotations.get(SELECTED_NODE, "")),
         owning_pod(meta),
@@ -63,7 +63,7 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
     )
 
 
-def asked_by(meta: Meta, spec: ClaimSpec) -> Storage:
+def storage_of(meta: Meta, spec: ClaimSpec) -> Storage:
     """The storage that a claim, or a template of claims, asks for. Raises UnreadableError for a wrong amount."""
     selector = selector_of(spec.selector) or ()
     if sum(len(one.values) for one in selector) > MOST_VALUES or len(selector) > MOST_VALUES:
@@ -164,7 +164,7 @@ def own_claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
 def ephemeral_makers(volumes: Iterable[TemplateVolume]) -> tuple[ClaimMaker, ...]:
     """Return the makers of claims for the ephemeral volumes of a pod template. Raises UnreadableError."""
     return tuple(
-        ClaimMaker(plain(one.name or ""), _asked_by(one.ephemeral.volume_claim_template), ephemeral=True)
+        ClaimMaker(plain(one.name or ""), _storage_of_template(one.ephemeral.volume_claim_template), ephemeral=True)
         for one in volumes
         if one.ephemeral is not None
     )
@@ -172,12 +172,14 @@ def ephemeral_makers(volumes: Iterable[TemplateVolume]) -> tuple[ClaimMaker, ...
 
 def makers_of(templates: Sequence[ClaimTemplate], stem: str) -> tuple[ClaimMaker, ...]:
     """Return the makers of claims by the ``volumeClaimTemplates`` of a StatefulSet. Raises UnreadableError."""
-    return tuple(ClaimMaker(plain((one.metadata or Meta()).name or ""), _asked_by(one), stem) for one in templates)
+    return tuple(
+        ClaimMaker(plain((one.metadata or Meta()).name or ""), _storage_of_template(one), stem) for one in templates
+    )
 
 
-def _asked_by(template: ClaimTemplate | None) -> Storage:
+def _storage_of_template(template: ClaimTemplate | None) -> Storage:
     known = template or ClaimTemplate()
-    return asked_by(known.metadata or Meta(), known.spec or ClaimSpec())
+    return storage_of(known.metadata or Meta(), known.spec or ClaimSpec())
 
 
 def _modes(modes: Iterable[str] | None) -> tuple[str, ...]:
