@@ -27,7 +27,7 @@ Sibling = tuple[Pod, str]
 
 MemberShape = tuple[Requests, Selection, Topology, Constraints]
 """The demands that members of one role share."""
-asked_by: Callable[[Pod], MemberShape] = attrgetter("requests", "selection", "topology", "constraints")
+all_demands_of: Callable[[Pod], MemberShape] = attrgetter("requests", "selection", "topology", "constraints")
 """All demands of a member, including preferences."""
 _on_its_own: Callable[[Pod], tuple[Requests, Selection, Topology]] = attrgetter("requests", "selection", "topology")
 
@@ -109,7 +109,7 @@ def roles_of(
     nodes have them. ``room`` is 0 where a requirement, or the place of the siblings, forbids a member to go.
     """
     ranked = yield from ordered(members, attrgetter("rank"))
-    shapes = list((yield from grouped(ranked, asked_by)).values())
+    shapes = list((yield from grouped(ranked, all_demands_of)).values())
     relations, firsts = None, [pods[0] for pods in shapes]
     if matter := concern(firsts, snapshot.others.tenants):
         shapes = list((yield from grouped(ranked, role_key(ranked, snapshot))).values())

@@ -29,7 +29,7 @@ from extender.core.workload.workload import Workload
 from policies.model import UNCONSTRAINED, Pod, Selection, SlotKey
 from policies.model.queues import ClusterQueue
 from policies.placement.concern import concerned
-from policies.placement.request import Sibling, asked_by, shape_of
+from policies.placement.request import Sibling, all_demands_of, shape_of
 from policies.placement.rules import is_bound_by_rules
 from policies.quota.flavors import Assignment
 from policies.quota.parts import PodSetRequest
@@ -242,7 +242,7 @@ class Demands:
         if workload.version != version or len(found) < workload.lacking:
             return
         asked = yield from ordered(found, attrgetter("rank"))
-        roles = yield from grouped(asked, asked_by)
+        roles = yield from grouped(asked, all_demands_of)
         if any(some[0].constraints is not UNCONSTRAINED for some in roles.values()):
             roles = yield from grouped(asked, shape_of)
         firsts = [some[0] for some in roles.values()]
