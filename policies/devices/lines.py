@@ -96,7 +96,7 @@ class Line:
         here = [known for known in devices if (known.match | known.unfit * self.whole) & self.match]
         return min(1, len(here)) if self.whole else len(here) * self.counts
 
-    def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
+    def amount_for(self, ask: Ask, seen: Sequence[Match]) -> int:
         """The amount of the line that one request takes. ``seen``: the sets that the devices of the cluster match."""
         if self.least or ask.admin:
             return int(self == ask.own)
@@ -114,10 +114,10 @@ class Holdable(Protocol):
     unfit: Match
 
 
-def taken_by(ask: Ask, lines: Mapping[Line, str], seen: Sequence[Match]) -> Requests:
-    """Return the amounts of each line that one request takes, by name. ``seen``: as in ``taken``."""
-    taken = ((name, line.taken(ask, seen)) for line, name in lines.items())
-    return tuple((name, much) for name, much in taken if much)
+def line_amounts(ask: Ask, lines: Mapping[Line, str], seen: Sequence[Match]) -> Requests:
+    """Return the amounts of each line that one request takes, by name. ``seen``: as in ``amount_for``."""
+    amounts = ((name, line.amount_for(ask, seen)) for line, name in lines.items())
+    return tuple((name, much) for name, much in amounts if much)
 
 
 class Devices(NamedTuple):

@@ -46,7 +46,7 @@ from extender.core.ledger.domains import DAEMON_CLASS, ComputeDomains, open_to
 from extender.core.ledger.offers import Offers
 from extender.core.limits import Limits
 from policies.devices.inventory import Inventory
-from policies.devices.lines import Ask, Bundle, Line, Match, lines_of, taken_by
+from policies.devices.lines import Ask, Bundle, Line, Match, line_amounts, lines_of
 from policies.devices.selectors import in_short
 from policies.model import CLIQUE, HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
@@ -692,7 +692,7 @@ class Devices:
         """The amounts that the request asks for."""
         kind = ask.kind
         if (known := self._amounts.get(kind)) is None:
-            known = self._amounts[kind] = taken_by(kind, self._lines, self.inventory.seen())
+            known = self._amounts[kind] = line_amounts(kind, self._lines, self.inventory.seen())
         return known if kind == ask else tuple((name, much * (ask.count or 0)) for name, much in known)
 
     def _review_resources(self) -> None:

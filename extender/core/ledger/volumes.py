@@ -34,7 +34,7 @@ from extender.core.events import (
 )
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.offers import Offers
-from policies.devices.lines import Ask, Devices, Line, lines_of, taken_by
+from policies.devices.lines import Ask, Devices, Line, line_amounts, lines_of
 from policies.model import HOSTNAME, Node, Pod, PodSets, Requests, Requirement, Terms, Topology
 from policies.model.storage import ANY_STORAGE, READ_WRITE_ONCE_POD, SELECTED_NODE, Capacity, Storage, StorageClass
 from policies.placement.matching import reached
@@ -444,7 +444,7 @@ class Volumes:
 
     def _of(self, ask: Ask) -> Requests:
         if (known := self._amounts.get(ask)) is None:
-            known = self._amounts[ask] = taken_by(ask, self._lines, self._seen())
+            known = self._amounts[ask] = line_amounts(ask, self._lines, self._seen())
         return known
 
     def _match_of(self, volume: VolumeSeen) -> int:

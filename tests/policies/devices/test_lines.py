@@ -44,7 +44,7 @@ def fits(asks: Sequence[Ask], devices: Sequence[Devices], seen: Sequence[int], k
     ``known``: other requests that are in use.
     """
     lines = lines_of([*asks, *known], seen)
-    return all(sum(line.taken(ask, seen) for ask in asks) <= line.offered(devices) for line in lines)
+    return all(sum(line.amount_for(ask, seen) for ask in asks) <= line.offered(devices) for line in lines)
 
 
 ASKS = st.lists(st.builds(Ask, MATCHES, st.integers(1, 3)), min_size=1, max_size=5)
@@ -108,7 +108,7 @@ def test_nested_and_separate_requirements_have_one_line_each() -> None:
     seen = [0b001, 0b011, 0b111, 0b1000]
     lines = lines_of([Ask(1 << number) for number in range(4)], seen)
     assert sorted(line.match for line in lines) == [0b100, 0b110, 0b111, 0b1000]
-    assert [line.taken(Ask(0b100), seen) for line in lines] == [1, 1, 1, 0]
+    assert [line.amount_for(Ask(0b100), seen) for line in lines] == [1, 1, 1, 0]
 
 
 def test_what_nothing_matches_has_a_line_of_its_own_that_offers_nothing() -> None:
