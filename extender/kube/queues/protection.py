@@ -45,7 +45,7 @@ class NodeKeeper:
         self._core = core
         self._uids = uids
         self._of: Engine | None = None
-        self._kept: dict[str, str | None] | None = None
+        self._protected: dict[str, str | None] | None = None
         """Nodes with the label, and the UID of each; None: not listed yet."""
         self._before: Collection[str] = ()
         """Nodes that the last round wanted to keep."""
@@ -58,29 +58,29 @@ class NodeKeeper:
         """Run one round. Raises TurnError or ApiError."""
         core = self._core()
         if core is not self._of:
-            self._of, self._kept = core, None
+            self._of, self._protected = core, None
         if core is None:
             return
-        if self._kept is None:
-            self._kept = await self._marked()
-            self._before = tuple(self._kept)
-        wanted, before, kept = core.state.make(kept_nodes), self._before, self._kept
+        if self._protected is None:
+            self._protected = await self._marked()
+            self._before = tuple(self._protected)
+        wanted, before, protected = core.state.make(kept_nodes), self._before, self._protected
         self._before = tuple(wanted)
         turns = Turns()
-        for name in [one for one in kept if one not in wanted and one not in before]:
-            await turns.take(name, self._give_back(name, kept))
+        for name in [one for one in protected if one not in wanted and one not in before]:
+            await turns.take(name, self._give_back(name, protected))
         uids = self._uids() if wanted else {}
-        for name in [one for one in wanted if one in before and kept.get(one, "") != uids.get(one)]:
-            await turns.take(name, self._keep(name, uids.get(name), kept))
+        for name in [one for one in wanted if one in before and protected.get(one, "") != uids.get(one)]:
+            await turns.take(name, self._protect(name, uids.get(name), protected))
         turns.end()
 
-    async def _give_back(self, name: str, kept: dict[str, str | None]) -> None:
+    async def _give_back(self, name: str, protected: dict[str, str | None]) -> None:
         if await self._write(name, given_back) != 409:
-            del kept[name]
+            del protected[name]
 
-    async def _keep(self, name: str, uid: str | None, kept: dict[str, str | None]) -> None:
-        if not await self._write(name, _told):
-            kept[name] = uid
+    async def _protect(self, name: str, uid: str | None, protected: dict[str, str | None]) -> None:
+        if not await self._write(name, _protection):
+            protected[name] = uid
 
     async def _marked(self) -> dict[str, str | None]:
         query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}
@@ -102,7 +102,7 @@ class NodeKeeper:
         return 0
 
 
-def _told(meta: Object) -> Object:
+def _protection(meta: Object) -> Object:
     """The patch that makes autoscalers leave the node alone. Annotations that exist are another client's and stay."""
     said = meta.get("annotations") or {}
     ours = [who for who, key in READ_BY.items() if key not in said]
