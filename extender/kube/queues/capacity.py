@@ -64,12 +64,12 @@ class Core(Protocol):
 
 @dataclass(slots=True)
 class _Made:
-    """The objects of one request for nodes. ``told``: the last answer that was sent to the core."""
+    """The objects of one request for nodes. ``last_answer``: the last answer that was sent to the core."""
 
     namespace: str
     name: str
     templates: int
-    told: str = ""
+    last_answer: str = ""
 
 
 class CapacityKeeper:
@@ -95,7 +95,7 @@ class CapacityKeeper:
         self._registry = registry
         self._how = how
         self._of: Core | None = None
-        self._told: bool | None = None
+        self._last_served: bool | None = None
         """The last answer of ``served`` that was sent to the core."""
         self._made: dict[CapacityAsk, _Made] = {}
         self._strange: dict[tuple[str, str], int] | None = None
@@ -109,12 +109,12 @@ class CapacityKeeper:
         """Run one round. Raises TurnError or ApiError."""
         core, served = self._core(), self._served()
         if core is not self._of:
-            self._of, self._told, self._strange = core, None, None
+            self._of, self._last_served, self._strange = core, None, None
             self._made.clear()
         if core is None:
             return
-        if served != self._told:
-            self._told = served
+        if served != self._last_served:
+            self._last_served = served
             self._dispatch(CapacityServed(served))
         if not served:
             return
@@ -124,7 +124,7 @@ class CapacityKeeper:
         for ask in asks:
             if ask not in self._made:
                 await turns.take(f"attempt {ask.attempt} of {ask.key}", self._make(ask))
-            elif self._made[ask].told != "Failed":
+            elif self._made[ask].last_answer != "Failed":
                 await turns.take(f"attempt {ask.attempt} of {ask.key}", self._follow(ask, self._made[ask]))
         await turns.take("those that nobody asks for any more", self._clear())
         turns.end()
@@ -186,10 +186,10 @@ class CapacityKeeper:
         said = conditions(obj)
         over = next((one for one in ("Failed", "CapacityRevoked", "BookingExpired") if said.get(one) == "True"), "")
         if over:
-            made.told = "Failed"
+            made.last_answer = "Failed"
             return self._deny(ask, _message(obj, over))
-        if said.get("Provisioned") == "True" and made.told != "Provisioned":
-            made.told = "Provisioned"
+        if said.get("Provisioned") == "True" and made.last_answer != "Provisioned":
+            made.last_answer = "Provisioned"
             self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted=True))
         return None
 

@@ -96,8 +96,8 @@ class QueueFollower:
             CLASSES: _Kind(CLASSES, workload_priorities),
         }
         for plural, kind in self._kinds.items():
-            told: Receiver[Any] = receiver if plural in QUEUE_KINDS else Callback(lambda _: changed())
-            kind.reflector = Reflector(kube, kind.of_version(VERSIONS[0]), told, sight=sight, pause=pause)
+            target: Receiver[Any] = receiver if plural in QUEUE_KINDS else Callback(lambda _: changed())
+            kind.reflector = Reflector(kube, kind.of_version(VERSIONS[0]), target, sight=sight, pause=pause)
 
     async def look(self, there: Collection[Served], group: asyncio.TaskGroup) -> None:
         """Follow what the API server serves; returns once all of it has been read. Raises ApiError."""

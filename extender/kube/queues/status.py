@@ -164,7 +164,7 @@ class QueueWriter:
         self._clock = clock
         self.places: Mapping[GroupKey, int] = {}
         """The place of each of the first waiting workloads in its ClusterQueue, from 1, as last reported."""
-        self._told: tuple[Core, int] | None = None
+        self._last_reported: tuple[Core, int] | None = None
         """The core whose reports were written last, and their version."""
         self._failing: dict[str, tuple[int, float]] = {}
         """Objects whose write failed, by UID: how often in a row, and when to try again."""
@@ -179,20 +179,20 @@ class QueueWriter:
         """Write every status that differs from its report. A failed write is repeated in a later round."""
         core = self._core()
         if core is None:
-            self._told = None
+            self._last_reported = None
             self._written.clear()
             return
-        if self._told == (core, core.queue_version):
+        if self._last_reported == (core, core.queue_version):
             return
         objects = [followed for followed in self._known() if not isinstance(followed.object, UNREPORTED)]
-        if self._told is not None and self._told[0] is not core:
+        if self._last_reported is not None and self._last_reported[0] is not core:
             self._written.clear()
-        told = core, core.queue_version
+        reported = core, core.queue_version
         reports = core.queue_reports(self._clock()) if objects else {}
         self.places = _places(reports)
         self._written = {uid: self._written[uid] for _, uid, _ in objects if uid in self._written}
         if await self._write_all(objects, reports):
-            self._told = told
+            self._last_reported = reported
 
     async def _write_all(
         self, objects: Iterable[FollowedQueue], reports: Mapping[tuple[str, str, str], QueueReport]

@@ -116,8 +116,8 @@ def _conditions(report: WorkloadReport, former: dict[str, Condition]) -> Iterato
 
 def _with(now: Iterable[Condition], former: dict[str, Condition], instant: str) -> Iterator[Condition]:
     """The new conditions, and the former ones that they do not replace."""
-    told = {one["type"]: since(one, list(former.values()), instant) for one in now}
-    yield from (former | told).values()
+    fresh = {one["type"]: since(one, list(former.values()), instant) for one in now}
+    yield from (former | fresh).values()
 
 
 def _named(podsets: tuple[PodSetReport, ...]) -> Iterator[tuple[str, PodSetReport]]:
