@@ -38,7 +38,7 @@ class OwnerKind:
     ``order``: the order in which it makes the pods of a gang.
     ``numbers``: the first index of its pods, and how many there are.
     ``templates``: the template of the first pod, and that of the others.
-    ``told``: the pods state the size of their gang themselves.
+    ``states_size``: the pods state the size of their gang themselves.
     ``restarts``: when one pod goes, the controller remakes the whole gang.
     ``groups``: how many gangs one object makes.
     ``claims``: the path of its volume claim templates, of which its StatefulSets make one claim for each pod.
@@ -50,7 +50,7 @@ class OwnerKind:
     order: Callable[[Object], Order]
     numbers: Callable[[Object], tuple[int, int]]
     templates: Callable[[Object], tuple[Object, Object]]
-    told: bool = False
+    states_size: bool = False
     restarts: Callable[[Object], bool] = lambda _: False
     groups: Callable[[Object], int] = lambda _: 1
     claims: str = ""
@@ -107,7 +107,7 @@ def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
         podset = None
         if count and kind.order(obj) is not Order.TOGETHER:
             podset = _podset(kind, obj, meta, key, made_by, minimum, reader)
-        stated = None if kind.told and said is None else minimum
+        stated = None if kind.states_size and said is None else minimum
         ends = bool(meta.deletion_timestamp) or not count or not kind.groups(obj)
         return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj), ends=ends, queue=queue)
     except UnreadableJobError as error:
@@ -217,7 +217,7 @@ OWNER_KINDS = (
         _startup,
         _group,
         _leader_and_workers,
-        told=True,
+        states_size=True,
         restarts=_restarts_groups,
         groups=lambda obj: _replicas(obj)[1],
         claims="spec.leaderWorkerTemplate.volumeClaimTemplates",

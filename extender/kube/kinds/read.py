@@ -175,11 +175,11 @@ class Reader:
         queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
         unread = next(unread_booleans(meta), "")
         # A job that is neither suspended nor names a queue gives no sign that it is to be admitted.
-        told = suspended or bool(queue) or "true" in meta.said(GANG) or kind.shown_in is not None
+        asks_admission = suspended or bool(queue) or "true" in meta.said(GANG) or kind.shown_in is not None
         return Job(
             podsets=declared.podsets,
             owner=owner,
-            managed=managed and told and kind.is_left_to_us(obj),
+            managed=managed and asks_admission and kind.is_left_to_us(obj),
             suspended=suspended,
             stopped=kind.is_stopped(obj),
             finished=finished,
