@@ -26,7 +26,7 @@ from extender.kube.queues.protection import NodeKeeper
 from extender.kube.queues.status import QueueWriter
 from extender.kube.queues.workloads import WorkloadWriter
 from extender.observe.sight import Sight
-from extender.observe.topology import told, topology
+from extender.observe.topology import levels_line, topology
 from extender.runtime import garbage
 from extender.runtime.election import LeaderElection, Leadership
 from extender.runtime.runner import Api, Runner
@@ -111,7 +111,7 @@ class Replica:
             if self._capacity is not None:
                 group.create_task(self._capacity.run())
             garbage.collect_rarely()
-            self._tell_what_was_read()
+            self._log_reading()
             if not election.enabled:
                 return self._runner.act()
             self._runner.standing_by = True
@@ -162,9 +162,9 @@ class Replica:
         for follower in self._followers:
             follower.repeat()
 
-    def _tell_what_was_read(self) -> None:
+    def _log_reading(self) -> None:
         state = self._runner.core.state
         log.info("read %d nodes, %d pods, %d gangs", len(state.claims.nodes), len(state.pods), len(state.workloads))
         levels = topology(state.claims.snapshot(), configured=bool(state.claims.configured))
         torn = any(level.contradictions for level in levels.levels)
-        log.log(logging.WARNING if torn else logging.INFO, told(levels))
+        log.log(logging.WARNING if torn else logging.INFO, levels_line(levels))

@@ -41,10 +41,10 @@ def in_order(level: Level) -> list[int]:
     return sorted(range(len(level.names)), key=lambda code: natural(level.names[code]))
 
 
-def told(view: TopologyView) -> str:
+def levels_line(view: TopologyView) -> str:
     """The levels in a line for the log: ``clique (nvidia.com/gpu.clique): 14 domains of 16 to 18 nodes; ...``."""
     source = "configured" if view.configured else "detected"
-    return f"topology levels, {source}, nearest first: " + "; ".join(map(_told, view.levels))
+    return f"topology levels, {source}, nearest first: " + "; ".join(map(_level_line, view.levels))
 
 
 def _level(levels: Sequence[Level], at: int) -> LevelView:
@@ -59,7 +59,7 @@ def _level(levels: Sequence[Level], at: int) -> LevelView:
     return LevelView(name=level.name, key=level.key, domains=domains, outside=outside, contradictions=torn)
 
 
-def _told(level: LevelView) -> str:
+def _level_line(level: LevelView) -> str:
     sizes = [domain.nodes for domain in level.domains]
     text = f"{level.name} ({level.key}): {len(sizes)} domains"
     if sizes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.ledger.claims import Claims
-from extender.observe.topology import told, topology
+from extender.observe.topology import levels_line, topology
 from policies.model import CLIQUE, Node
 from policies.model.levels import levels_from
 from tests.builders import cluster, node
@@ -59,7 +59,7 @@ def test_a_value_in_two_farther_domains_is_two_domains_and_said_to_be_a_contradi
     assert [domains(found, name)["rack"] for name in "pqrs"] == ["r1 in w1", "r1 in w2", "r1", "r2"]
     view = topology(found.snapshot(), configured=True)
     assert view.levels[0].contradictions == ["r1"]
-    assert "CONTRADICTION: r1" in told(view)
+    assert "CONTRADICTION: r1" in levels_line(view)
     found.set_node(replace(found.nodes["p"], labels={"rack": "r1", "row": "w2"}))
     assert [domains(found, name)["rack"] for name in "pqrs"] == ["r1", "r1", "r1", "r2"]
 
@@ -77,7 +77,7 @@ def test_the_page_shows_levels_domains_and_nodes() -> None:
     assert [(one.name, one.nodes, one.inside) for one in rack.domains] == [("r1", 2, "w1")]
     assert rack.outside == 1
     assert [(one.name, one.nodes, one.inside) for one in row.domains] == [("w1", 2, None), ("w2", 1, None)]
-    assert told(view) == (
+    assert levels_line(view) == (
         "topology levels, configured, nearest first: rack (rack): 1 domains of 2 nodes, 1 nodes in none; "
         "row (row): 2 domains of 1 to 2 nodes"
     )
