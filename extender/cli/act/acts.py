@@ -275,7 +275,7 @@ def _eviction(pod: Pod) -> Write:
     return Write(f"pod/{pod.name}", f"is evicted from {pod.node}", "POST", path, body)
 
 
-def told(act: Act, target: Target, failed: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
+def outcome(act: Act, target: Target, failed: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
     """Return the same for programs, with what failed."""
     changes = [
         {"object": one.what, "says": one.says, **({"failed": failed[one.what]} if one.what in failed else {})}

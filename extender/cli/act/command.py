@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from extender.cli.act.acts import Act, carry_out, evict, hold, requeue, resume, summary, told
+from extender.cli.act.acts import Act, carry_out, evict, hold, outcome, requeue, resume, summary
 from extender.cli.act.target import ActError, Target, check_queue, find
 from extender.cli.inspection import completion
 from extender.cli.inspection.commands import Home, Workload, show
@@ -145,7 +145,7 @@ def _act(plan: Plan, typed: str, way: _Way, *, yes: bool) -> None:
         registry = Registry(own_kinds(load(way.config).job_kinds))
         target, act, failed = asyncio.run(_run(plan, typed, way, registry, yes=yes))
     show(
-        told(act, target, failed, dry_run=way.dry_run),
+        outcome(act, target, failed, dry_run=way.dry_run),
         way.output,
         lambda out: _lines(act, target, failed, out, dry_run=way.dry_run),
     )
