@@ -54,7 +54,7 @@ class GuardedQueue:
             raise PolicyError(self, _said(error)) from error
         texts = _texts(tuple(map(type, key))) if isinstance(key, tuple) else None
         if texts is None or not _are_finite(compress(key, map(not_, texts))):
-            detail = f"order() is to return a tuple of numbers and strings, not {_shown(key)}"
+            detail = f"order() is to return a tuple of numbers and strings, not {_excerpt(key)}"
             raise PolicyError(self, detail)
         return tuple(chain.from_iterable(zip(texts, key, strict=True)))
 
@@ -79,7 +79,7 @@ class GuardedTopology:
             except _RAISED as error:
                 raise PolicyError(self, _said(error)) from error
             if not isinstance(choice, tuple) or not all(_is_domain(domain, most) for domain in choice):
-                detail = f"domains() is to yield tuples of Domain with rows of the snapshot, not {_shown(choice)}"
+                detail = f"domains() is to yield tuples of Domain with rows of the snapshot, not {_excerpt(choice)}"
                 raise PolicyError(self, detail)
             pauses = 0 if choice else pauses + 1
             if pauses > _PAUSES:
@@ -104,7 +104,7 @@ class GuardedScore:
             or kind not in "iuf"
             or (kind == "f" and not np.isfinite(scores).all())
         ):
-            detail = f"score() is to return a number for each of {len(rows)} nodes, or none, not {_shown(scores)}"
+            detail = f"score() is to return a number for each of {len(rows)} nodes, or none, not {_excerpt(scores)}"
             raise PolicyError(self, detail)
         return scores.astype(np.int64, copy=False)
 
@@ -138,10 +138,10 @@ def _is_domain(domain: object, most: int) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    return f"it raised {_shown(error)}"
+    return f"it raised {_excerpt(error)}"
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     """The value in at most 200 printable characters, whatever it is."""
     try:
         text = repr(value)

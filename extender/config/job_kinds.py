@@ -36,13 +36,13 @@ def _like(pattern: str, what: str) -> Callable[[str], str]:
 
     def checked(text: str) -> str:
         if not known.fullmatch(text):
-            raise ValueError(f"{_shown(text)} is not {what}")
+            raise ValueError(f"{_excerpt(text)} is not {what}")
         return text
 
     return checked
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 100 else f"{text[:96]}..."
 
@@ -54,7 +54,7 @@ def _count(value: Any) -> int | str:
     if isinstance(value, str):
         return _is_path(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_PODS:
-        raise ValueError(f"{_shown(value)} is neither a path nor a whole number from 1 to {MOST_PODS:,}")
+        raise ValueError(f"{_excerpt(value)} is neither a path nor a whole number from 1 to {MOST_PODS:,}")
     return value
 
 

@@ -82,10 +82,10 @@ def _said(error: ErrorDetails) -> str:
         wanted = f"{', '.join(others)} or {last}"
     elif str(error["loc"][-1]).endswith("_s") and wanted in (_NUMBER, _WHOLE):
         wanted += " of seconds, without a unit"
-    return f"it should be {wanted}, and is {_shown(error['input'])}"
+    return f"it should be {wanted}, and is {_excerpt(error['input'])}"
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     text = (
         {True: "true", False: "false"}[value] if isinstance(value, bool) else "null" if value is None else repr(value)
     )
