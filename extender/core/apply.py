@@ -44,9 +44,9 @@ from extender.core.gate.binding import Bindings, UnknownBinding
 from extender.core.gate.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Repeats, Steering
-from extender.core.jobs.coming import Enqueues, Owners
-from extender.core.jobs.elastic import let_in
+from extender.core.jobs.elastic import ungated_pod
 from extender.core.jobs.jobs import Jobs
+from extender.core.jobs.makers import Enqueues, Owners
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims
 from extender.core.ledger.cliques import Cliques
@@ -155,7 +155,7 @@ class Apply:
                 self._store.mark_dirty(workload)
             return
         self._store.groups[group.key, group.dialect] = group
-        self._enqueues.see(group, now)
+        self._enqueues.record(group, now)
         if (workload := self._meant_by(group)) is None:
             return
         another, started = _is_another(workload, group), workload.members.started
@@ -302,7 +302,7 @@ class Apply:
         """Update pods whose requests for devices may have changed, and revoke promises where devices or volumes
         went."""
         for node in self._volumes.offers.take_shrunk():
-            self._revocations.give_way(node, now, "has fewer volumes")
+            self._revocations.revoke_newest(node, now, "has fewer volumes")
         if not self._devices.has_news:
             return
         for uid in (stale := self._devices.take_stale()):
@@ -310,7 +310,7 @@ class Apply:
         self._device_users.ask_again(stale, self._devices)
         self._device_users.wake_for_grown(self._devices)
         for node in self._devices.offers.take_shrunk():
-            self._revocations.give_way(node, now, "has lost devices")
+            self._revocations.revoke_newest(node, now, "has lost devices")
 
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:
@@ -510,7 +510,7 @@ class PodFacts:
     def _revoke_taken_room(self, change: PodChange) -> None:
         """Revoke promises on the pod's node whose room it has taken."""
         if change.pod.node and (change.old is None or change.old.node != change.pod.node):
-            self._revocations.give_way(change.pod.node, change.now)
+            self._revocations.revoke_newest(change.pod.node, change.now)
 
     def _bind_unseen(self, change: PodChange) -> None:
         """Handle the bind call that came before the watch has shown the pod."""
@@ -560,7 +560,7 @@ class MemberFacts:
             self._revocations.recheck(workload, member)
         if not pod.node:
             self._nomination_seen(workload, member, old, now)
-        self._steering.shown(workload, member)
+        self._steering.watch_updated(workload, member)
 
     def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
         """Give the pod the node that its slot is planned for.
@@ -579,9 +579,9 @@ class MemberFacts:
         roomy = workload.job is not None or self._claims.fits(node, member.pod.requests)
         if member.state is MemberState.WAITING and not member.pod.node and same and open_to_it and roomy:
             self._steering.await_uptake(workload, now)
-            self._steering.lead(workload, member, node, turn)
-            self._jobs.came(workload, now)
-            self._enqueues.came(workload, now)
+            self._steering.promise(workload, member, node, turn)
+            self._jobs.slot_filled(workload, now)
+            self._enqueues.slot_filled(workload, now)
 
     def _nomination_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
@@ -591,7 +591,7 @@ class MemberFacts:
         if old is not None and old.nominated_node and not pod.nominated_node:
             workload.members.expect_clearing(member, clears=False)
         if old is not None and refused_unawares(member, old, self._claims.tenants):
-            self._steering.tell(workload, member)
+            self._steering.steer(workload, member)
 
 
 def _take_up_release(workload: Workload, member: Member, now: float) -> None:
@@ -621,21 +621,21 @@ class SteeringAnswers:
 
     def ungated(self, event: Ungated, now: float) -> None:
         self._handle(event, self._steering.ungated(event, now), "ungated", now)
-        if (pod := let_in(self._store, event)) is not None:
+        if (pod := ungated_pod(self._store, event)) is not None:
             self._pods_seen.record(pod, now)
         elif event.detail and (pod := self._store.pods.get(event.uid)) is not None:
-            self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
+            self._repeats.repeat_later(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
 
     def _handle(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
         """Handle an outcome. ``failed``: the workload that cannot be steered any further without this write."""
         if failed is not None and failed.releasing:
-            self._steering.failed(failed, failed.members[event.uid])
+            self._steering.write_failed(failed, failed.members[event.uid])
         elif failed is not None and failed.admitted:
             # A revocation would suspend the whole job because of one write.
             pod = failed.members[event.uid].pod
             named, node = (pod.uid, pod.namespace, pod.name), None if isinstance(event, Ungated) else event.node
             again = Ungate(*named, failed.key) if node is None else Nominate(*named, node, group=failed.key)
-            self._repeats.put(again, now)
+            self._repeats.repeat_later(again, now)
         elif failed is not None:
             why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
             self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)

@@ -50,9 +50,9 @@ from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Repeats, Steering, SteeringMode
 from extender.core.jobs.acts import JobActs
-from extender.core.jobs.coming import Coming, Enqueues, Owners
 from extender.core.jobs.elastic import CapacityAsk, Elastic, Unplanned
 from extender.core.jobs.jobs import JobNaming, Jobs
+from extender.core.jobs.makers import Enqueues, Owners, PodMakers
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.pending import Time
@@ -62,9 +62,9 @@ from extender.core.lifecycle import Lifecycle, Recovery
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates
 from extender.core.preemption.kube_preemption import KubePreemption
-from extender.core.preemption.outlook import Foresight, Outlook
 from extender.core.preemption.preempt import Preempting
-from extender.core.preemption.reservations import GivingWay, Reservations
+from extender.core.preemption.preview import PreemptionPreview, Preview
+from extender.core.preemption.reservations import Reservations, VictimEviction
 from extender.core.preemption.search import VictimSearch
 from extender.core.queue.demands import Demands
 from extender.core.queue.endings import Endings
@@ -129,19 +129,19 @@ class Engine:
         )
         owners = make(Owners, steering=steers)
         self._enqueues = enqueues = make(Enqueues, expected=expected, advising=advising)
-        coming = Coming(expected, owners, enqueues)
+        makers = PodMakers(expected, owners, enqueues)
         self._repeats = repeats = make(
             Repeats,
             steering=steers,
-            lets_go=lambda key, uid: advising or elastic.lets_go(key, uid),
+            lets_go=lambda key, uid: advising or elastic.ungates_unplanned(key, uid),
             frees=lambda effect, now: self._allocations.wants(effect, now),
         )
         allocations = make(Allocations, repeats=repeats, advising=advising)
         self._allocations: Allocations = allocations
         # Preemption.
-        giving_way = make(GivingWay, candidates=candidates, revocations=revocations)
+        victim_eviction = make(VictimEviction, candidates=candidates, revocations=revocations)
         self._reservations = reservations = make(
-            Reservations, reporter=reporter, candidates=candidates, giving_way=giving_way, repeats=repeats
+            Reservations, reporter=reporter, candidates=candidates, victim_eviction=victim_eviction, repeats=repeats
         )
         self._single_pods = single_pods = make(Singles)
         self._kube_preemption = kube_preemption = make(
@@ -149,7 +149,7 @@ class Engine:
             candidates=candidates,
             single_pods=single_pods,
             reservations=reservations,
-            giving_way=giving_way,
+            victim_eviction=victim_eviction,
         )
         # The cycle.
         statements, demands = make(Statements), make(Demands, problems=problems)
@@ -157,7 +157,7 @@ class Engine:
         plans = make(QuotaPlans, facts=facts, planner=planner, demands=demands)
         searches = {"candidates": candidates, "statements": statements, "planner": planner, "demands": demands}
         victims, preview = make(VictimSearch, **searches), make(VictimSearch, **searches, tells=True)
-        self._foresight = make(Foresight, victims=preview)
+        self._foresight = make(PreemptionPreview, victims=preview)
         admission = make(QueueAdmission, planner=planner, plans=plans, policies=policies)
         endings = make(Endings, statements=statements, planner=planner, demands=demands)
         self._backfilling = backfilling = make(
@@ -191,7 +191,7 @@ class Engine:
             bindings=bindings,
             refusals=refusals,
             jobs=jobs,
-            coming=coming,
+            makers=makers,
             allocations=allocations,
         )
         hints = make(Hints)
@@ -390,7 +390,7 @@ class Engine:
         state = self.state
         return workload_report(state.limits, state.process, state.workloads, state.quotas, state.expectations, key)
 
-    def outlook(self, workload: Workload, now: float) -> Outlook | None:
+    def outlook(self, workload: Workload, now: float) -> Preview | None:
         """The victims that are or would be evicted for it. A question, not an event."""
         return self._foresight.of(workload, now)
 

@@ -26,8 +26,8 @@ from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
 from extender.core.gate.stamps import recover_release, was_whole
 from extender.core.gate.steering import Steering
-from extender.core.jobs.coming import Coming
 from extender.core.jobs.jobs import Jobs
+from extender.core.jobs.makers import PodMakers
 from extender.core.ledger.claims import Claim, Claims, ClaimState, SlotOf
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.expected import ExpectedPods, uncreated
@@ -74,7 +74,7 @@ class Lifecycle:
     _bindings: Bindings
     _refusals: Refusals
     _jobs: Jobs
-    _coming: Coming
+    _makers: PodMakers
     _allocations: Allocations
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class Lifecycle:
         members = workload.members
         if self._process.synced:
             self._jobs.settle(workload, now)
-            self._coming.settle(workload, now)
+            self._makers.settle(workload, now)
             if _has_begun(workload):
                 self._continue_start(workload, now)
             else:
@@ -95,7 +95,7 @@ class Lifecycle:
             if workload.reserved:
                 self._revocations.drop_kept(workload)
             if members.steps[Step.LATER]:
-                self._steering.lead_next(workload, now)
+                self._steering.steer_next_round(workload, now)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
         workload.status.follow(workload.status_by_facts, now)
@@ -103,7 +103,7 @@ class Lifecycle:
         if self._books.enter(workload):
             self._set_timer(workload, now)
         else:
-            self._coming.leave(workload.key)
+            self._makers.forget(workload.key)
         self._allocations.settle(workload)
 
     def _continue_start(self, workload: Workload, now: float) -> None:
@@ -208,7 +208,7 @@ class Lifecycle:
             workload.sweep_at or inf,
         ]
         at += workload.job.deadlines(self._limits.node_loss_s, now) if workload.job is not None else ()
-        at += self._coming.deadlines(workload, now)
+        at += self._makers.deadlines(workload, now)
         if members.placed:
             awaited = awaits_uptake(workload)
             if not awaited:
@@ -302,7 +302,7 @@ class Lifecycle:
             if was_whole(self._store.pods, self._moved_pods, workload, release.name):
                 return self._complete(workload, now)  # by the quorum of its beginning, as after a restart
             self._reporter.reached(workload, Milestone.BROKEN, now)
-            self._revocations.take_back_unlike_bound(workload, now)
+            self._revocations.revoke_unlike_bound(workload, now)
             workload.bump_version()  # it is to be completed now, whatever happens to its queue
         elif release.partial_count == count and (workload.starting or workload.members.slots.lacking):
             return  # that was reported; a later report is about its replacements

@@ -11,7 +11,7 @@ from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import Cluster, running
 from tests.core.script import Script
-from tests.core.test_outlook import outlook
+from tests.core.test_preview import outlook
 
 WEB = (("app", "web"),)
 

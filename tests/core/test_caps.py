@@ -90,7 +90,7 @@ def test_members_that_do_not_reach_bind_in_time_one_by_one_are_tried_at_once_aga
         script.bind(pod, expires_s=8)
     script.advance(3)
     assert "only 4 of 8 members reached bind" in script.answers[call]
-    assert all(script.gang("train").members[pod.uid].step is Step.LED for pod in pods)
+    assert all(script.gang("train").members[pod.uid].step is Step.STEERED for pod in pods)
     script.run(pods)
     assert len(script.bound(pods)) == 8
 

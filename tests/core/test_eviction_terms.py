@@ -13,7 +13,7 @@ from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import ON, Cluster
 from tests.core.test_hints import hinted
-from tests.core.test_outlook import outlook
+from tests.core.test_preview import outlook
 
 
 def started(script: Cluster, name: str, *terms: EvictionTerms) -> list[Pod]:

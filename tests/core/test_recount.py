@@ -20,7 +20,7 @@ SPOILT: dict[str, Callable[[Members], object]] = {
     "bound is kept": lambda them: them.bound.update(them.live),
     "declared is kept": lambda them: them.declared.combinations.clear(),
     "declared_by_waiting is kept": lambda them: them.declared_by_waiting.combinations.clear(),
-    "steps is kept": lambda them: them.steps.update({Step.LED: 9}),
+    "steps is kept": lambda them: them.steps.update({Step.STEERED: 9}),
     "placed is kept": lambda them: them.placed.popitem(),
     "holds is kept": lambda them: them.holds.take(next(iter(them.holds))),
 }

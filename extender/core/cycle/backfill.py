@@ -118,7 +118,7 @@ class Backfilling:
         """
         if event.reservation is None:
             if event.detail:
-                self._repeats.put(Reserve(event.key, event.pod, event.job, None, backfill=True), now)
+                self._repeats.repeat_later(Reserve(event.key, event.pod, event.job, None, backfill=True), now)
         elif event.key not in self._backfills.of:
             self._outbox.append(Reserve(event.key, event.pod, event.job, None, backfill=True))
 

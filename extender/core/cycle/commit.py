@@ -134,7 +134,7 @@ class Commit:
         goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
-                self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
+                self._steering.promise(workload, member, node, turns.get(pod.identity, 0))
             else:
                 self._room.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
         if members.placed or members.slots.planned:  # in advisory mode nothing is promised

@@ -33,8 +33,8 @@ from extender.core.effects import Milestone
 from extender.core.explain.facts import Facts
 from extender.core.explain.telling import Reporter
 from extender.core.gate.allocations import Allocations
-from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
+from extender.core.jobs.makers import fills_up
 from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
@@ -534,7 +534,7 @@ class Cycle:
             return False
         if self._admission.refused(workload, demand.shape, self._shortfalls) is None:
             return False
-        if self._preempting.wants(workload, demand.shape):
+        if self._preempting.may_have_victims(workload, demand.shape):
             return False
         self._pending.dequeue(workload.key)
         self._park(workload)

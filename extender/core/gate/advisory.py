@@ -70,6 +70,6 @@ class Advisory:
         self._changes.room_taken = True
         self._claims.assume(pod, event.node)
         # Room that is promised for a Binding with unknown outcome: kube-scheduler does not count on it any more.
-        self._revocations.give_way(event.node, now)
+        self._revocations.revoke_newest(event.node, now)
         self._room.drop_displaced(event.node)
         self._outbox.post(pod, binding, event.expires, marks)

@@ -103,7 +103,7 @@ class Allocations:
                 why = f"ResourceClaim {effect.name} keeps the devices of a start that failed: {event.detail}"
                 if all(why != text for _, text in workload.reason_state.story):
                     workload.reason_state.note(now, why)
-        self._repeats.put(effect, now)
+        self._repeats.repeat_later(effect, now)
 
     def wants(self, effect: Deallocate, now: float) -> bool:
         """Whether the claim still keeps devices without using them."""

@@ -97,7 +97,7 @@ class Bindings:
             return self._outbox.answer(event.call, "the gang has no placement with this pod on this node any more")
         self._outbox.answer_hold(workload, member, "superseded by a newer bind request")
         if member.step is Step.LATER:
-            workload.members.step(member, Step.LED)  # kube-scheduler let it in before its round
+            workload.members.step(member, Step.STEERED)  # kube-scheduler let it in before its round
         workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
         self._binds.hold(event.call, pod.uid)
         self._store.mark_dirty(workload)

@@ -94,7 +94,7 @@ class Refusals:
                 workload.release.wait_for(None)
             if workload.has_quorum(Stage.ARRIVED):
                 # The gang starts without this member, so other workloads may have its room.
-                self._revocations.take_back(workload, member, now)
+                self._revocations.revoke_member(workload, member, now)
             else:
                 self._revocations.lose(workload, member, now)
         self._remember(workload, caps, now)

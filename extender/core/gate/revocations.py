@@ -30,7 +30,7 @@ from policies.steps import finish
 from policies.words import without_devices
 
 
-def take_job_back(workload: Workload, why: str) -> None:
+def revoke_job_plan(workload: Workload, why: str) -> None:
     """Drop the plan of the workload's job. The job's template carries the plan, so it is suspended to be planned again.
 
     A running job goes on if it needs none of the pods that lose their nodes: those are planned one by one. A job that
@@ -58,7 +58,7 @@ def end_start(workload: Workload, why: str) -> None:
     if job is not None and job.plan is None and not job.seen.suspended:
         job.decide_stop(why)
     else:
-        take_job_back(workload, why)
+        revoke_job_plan(workload, why)
 
 
 def needs(workload: Workload, slot: SlotKey) -> bool:
@@ -96,7 +96,7 @@ class Revocations:
         ``penalty``: the workload pauses before it is tried again. ``noted``: its history has the reason already.
         """
         members = workload.members
-        take_job_back(workload, why)
+        revoke_job_plan(workload, why)
         if members.placed or members.holds:
             # The write that clears a nomination may fail, Muster's as well as kube-scheduler's: check it later.
             self._steering.sweep_later(workload, now)
@@ -138,7 +138,7 @@ class Revocations:
         others = (*members.binding.values(), *members.unknown.values())
         started = members.started or any(one is not member for one in others)
         claim = self._claims.get(member.uid) if member.placed else None
-        self.take_back(workload, member, now)
+        self.revoke_member(workload, member, now)
         self._keep_promised(workload, member.pod, claim, now)
         if claim is not None and started and not (workload.release.complete or workload.admitted or workload.paused):
             self._room.reserve(workload, member.pod, claim, now + self._limits.partial_s)
@@ -190,13 +190,13 @@ class Revocations:
             else:
                 self._room.reserve_devices(workload, slot, claim)
 
-    def take_back(self, workload: Workload, member: Member, now: float) -> None:
+    def revoke_member(self, workload: Workload, member: Member, now: float) -> None:
         """Revoke the promise to one member. Its room is free for any workload."""
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)
         self._room.unassume(workload, member)
 
-    def take_back_unlike_bound(self, workload: Workload, now: float) -> None:
+    def revoke_unlike_bound(self, workload: Workload, now: float) -> None:
         """Revoke promises in a broken start whose flavors differ from those of its bound members.
 
         A gang is completed with the flavors of its bound members.
@@ -205,7 +205,7 @@ class Revocations:
             for member in map(workload.members.__getitem__, self._quotas.unlike_bound(workload)):
                 if not _is_on_its_way(member, now):
                     self._outbox.answer_hold(workload, member, "its gang is completed with the flavors of those bound")
-                    self.take_back(workload, member, now)
+                    self.revoke_member(workload, member, now)
 
     def leave_namespace(self, workload: Workload, now: float) -> bool:
         """Revoke every promise of a workload whose namespace is being deleted. Returns whether it is.
@@ -230,7 +230,7 @@ class Revocations:
             self._room.assume_slot(workload, slot, "")
         for one in promised:
             self._outbox.answer_hold(workload, one, text_of(why))
-            self.take_back(workload, one, now)
+            self.revoke_member(workload, one, now)
         return True
 
     def evict_bound(self, workload: Workload, why: str) -> None:
@@ -253,7 +253,7 @@ class Revocations:
             why = "members were deleted, or more are asked for: too few have a node to start"
             self.revoke(workload, why, now, Cause.MEMBER_LOST)
 
-    def give_way(
+    def revoke_newest(
         self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
     ) -> None:
         """Revoke the newest promises on a node whose room was taken by another pod, or that has less than before."""
@@ -280,7 +280,7 @@ class Revocations:
         if plan is None or member is None or member.pod.identity in plan:
             return self.revoke(workload, why, now, cause)
         self._outbox.answer_hold(workload, member, why)
-        self.take_back(workload, member, now)
+        self.revoke_member(workload, member, now)
 
     def check(self, node: str, now: float, *, relabelled: bool = False) -> None:
         """Revoke promises on a changed node that no longer hold.
@@ -304,7 +304,7 @@ class Revocations:
             else:
                 why = f"node {node} {self._claims.why_closed(node, selection)}"
                 self._revoke_for(workload, owner, why, now, Cause.NODE_CHANGED)
-        self.give_way(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
+        self.revoke_newest(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
 
     def recheck(self, workload: Workload, member: Member) -> None:
         """Check a member's promise after its node selection changed: the pin of a revoked plan was written late."""

@@ -66,7 +66,7 @@ class SteeringMode(StrEnum):
 _UNPINNED = (SteeringMode.AUTO, SteeringMode.NOMINATE)
 
 
-class Ways:
+class SteeringRules:
     """The means for each pod in this mode."""
 
     def __init__(self, claims: Claims, mode: SteeringMode) -> None:
@@ -142,14 +142,14 @@ class Steering:
         self._room = room
         self._outbox = outbox
         self._claims = claims
-        self._ways = Ways(claims, mode)
+        self._rules = SteeringRules(claims, mode)
 
     @property
     def carrier(self) -> Carrier:
         """The component that carries a plan out."""
         return Carrier.ADVISED if self._advises else Carrier.KUBE_SCHEDULER
 
-    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
+    def promise(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
         """Promise a node to a member and steer it there: at once, or in a later round (``turn``).
 
         In advisory mode only remember the node. Members that already have one keep it, for the comparison.
@@ -157,19 +157,19 @@ class Steering:
         pod = member.pod
         if self._advises:
             workload.advise(member.uid, node)
-            return self.shown(workload, member)
+            return self.watch_updated(workload, member)
         self._room.assume(workload, member, node)
         if not turn:
             if workload.job is not None and workload.job.steers(pod):
-                return workload.members.step(member, Step.LED, "")
-            return self.tell(workload, member)
+                return workload.members.step(member, Step.STEERED, "")
+            return self.steer(workload, member)
         workload.members.step(member, Step.LATER, "", turn)
         if pod.nominated_node:
             # A nomination that is left from an earlier plan would block the members of earlier rounds.
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
         return None
 
-    def lead_next(self, workload: Workload, now: float) -> None:
+    def steer_next_round(self, workload: Workload, now: float) -> None:
         """Steer the members of the next round, if all members of earlier rounds are at bind."""
         members = workload.members
         ahead = len(members.placed) - members.steps[Step.LATER]
@@ -182,12 +182,12 @@ class Steering:
             return  # a changed node is checked when the release has ended
         members.holds.wait_from(now)
         for member in told:
-            self.tell(workload, member)
+            self.steer(workload, member)
 
-    def tell(self, workload: Workload, member: Member) -> None:
+    def steer(self, workload: Workload, member: Member) -> None:
         """Steer a member to its node: nominate it, and wake it if plugins have refused it; or only ungate it."""
         pod, node = member.pod, member.node
-        if self._ways.need_no_nomination(workload, pod, node):
+        if self._rules.need_no_nomination(workload, pod, node):
             workload.members.step(member, Step.READY, "")
             return
         workload.members.step(member, Step.NOMINATING, node)
@@ -212,11 +212,11 @@ class Steering:
         if event.detail and (member.clears or not shown):
             return workload
         # The time to take it up starts now, however long the write was queued.
-        workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
-        self._told(workload, now)
+        workload.members.step(member, Step.STEERED if not gated else Step.READY if shown else Step.WRITTEN)
+        self._restart_deadlines(workload, now)
         return None
 
-    def shown(self, workload: Workload, member: Member) -> None:
+    def watch_updated(self, workload: Workload, member: Member) -> None:
         """Handle what the watch shows of a member's nomination or of the stamp that its release is complete.
 
         Gates wait for the nomination to show. The API server begins the next write to the pod from its watch cache, and
@@ -232,7 +232,7 @@ class Steering:
         if member.step is Step.WRITTEN and member.pod.nominated_node == member.nominated:
             workload.members.step(member, Step.READY)
             if not workload.members.steps[Step.WRITTEN]:
-                self._go_on(workload)
+                self._settle_if_written(workload)
         if member.step is Step.CONFIRMING and member.uid in workload.members.confirmed:
             workload.members.step(member, Step.NONE)
 
@@ -247,19 +247,19 @@ class Steering:
         workload, member = found
         if self._advises:
             # A failed ungating is repeated when the pod is next seen or planned.
-            workload.members.step(member, Step.NONE if event.detail else Step.LED)
+            workload.members.step(member, Step.NONE if event.detail else Step.STEERED)
             return None
         if event.detail and GANG_GATE in member.pod.gates:
             return workload
-        workload.members.step(member, Step.LED)
-        self._told(workload, now)
+        workload.members.step(member, Step.STEERED)
+        self._restart_deadlines(workload, now)
         return None
 
-    def _told(self, workload: Workload, now: float) -> None:
+    def _restart_deadlines(self, workload: Workload, now: float) -> None:
         """Restart the deadlines of the plan and of held members, since kube-scheduler has new facts now."""
         self.await_uptake(workload, now)
         workload.members.holds.wait_from(now)
-        self._go_on(workload)
+        self._settle_if_written(workload)
 
     def await_uptake(self, workload: Workload, now: float) -> None:
         """Set the deadline for kube-scheduler to take up the plan.
@@ -281,31 +281,31 @@ class Steering:
         awaited = workload.storage_deadline
         self._await_storage(workload, now)
         if workload.storage_deadline != awaited:
-            self._told(workload, now)
+            self._restart_deadlines(workload, now)
 
     def _await_storage(self, workload: Workload, now: float) -> None:
         placed = (one.pod for one in workload.members.placed.values() if not one.pod.node)
         providing = self._volumes.users and any(map(self._volumes.is_providing, placed))
         workload.await_storage(now + PROVISION_S if providing else 0.0, now)
 
-    def _go_on(self, workload: Workload) -> None:
+    def _settle_if_written(self, workload: Workload) -> None:
         """Have the workload settled if no write of its members is under way."""
         if not carrying_out(workload):
             self._store.mark_dirty(workload)
 
-    def failed(self, workload: Workload, member: Member) -> None:
+    def write_failed(self, workload: Workload, member: Member) -> None:
         """Record a failed write during a release, when no promise can be revoked."""
         taken_up = member.state is not MemberState.ASSUMED
         # If it is taken up, kube-scheduler did not need the write.
-        workload.members.step(member, Step.LED if taken_up else Step.FAILED)
+        workload.members.step(member, Step.STEERED if taken_up else Step.FAILED)
         self._store.mark_dirty(workload)
 
-    def again(self, workload: Workload, member: Member) -> None:
+    def repeat_write(self, workload: Workload, member: Member) -> None:
         """Repeat the write that a member is steered by."""
         if self._advises:
             return
         if member.step is Step.NOMINATING:
-            self.tell(workload, member)
+            self.steer(workload, member)
         else:
             workload.members.step(member, Step.READY)
             self._store.mark_dirty(workload)
@@ -320,9 +320,9 @@ class Steering:
                 continue
             pod = member.pod
             if GANG_GATE not in pod.gates:
-                members.step(member, Step.LED)
+                members.step(member, Step.STEERED)
                 continue
-            pin = self._ways.pin(workload, pod, member.node)
+            pin = self._rules.pin(workload, pod, member.node)
             members.step(member, Step.UNGATING)
             self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
 
@@ -434,7 +434,7 @@ class _Later:
 class Repeats:
     """Failed writes that no workload waits for, and when to ask for each again.
 
-    ``lets_go``: whether this pod is still to lose its gate although it has no node.
+    ``ungates_unplanned``: whether this pod is still to lose its gate although it has no node.
     ``frees``: whether this claim is still to be deallocated.
     """
 
@@ -455,16 +455,16 @@ class Repeats:
         self._backfills = backfills
         self._namespaces = namespaces
         self._steering = steering
-        self._lets_go = lets_go
+        self._ungates_unplanned = lets_go
         self._frees = frees
         self._later: dict[tuple[type, object], _Later] = {}
         self._first = inf
         """When the first write is due, or earlier."""
 
     def unwritten(self, event: Unwritten, now: float) -> None:
-        self.put(event.effect, now)
+        self.repeat_later(event.effect, now)
 
-    def put(self, effect: Repeatable, now: float) -> None:
+    def repeat_later(self, effect: Repeatable, now: float) -> None:
         """Record that this write failed."""
         about: object
         match effect:
@@ -502,7 +502,7 @@ class Repeats:
             return frees
         found = self._store.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
         if found is not None and found[0].admitted and found[1].step in (Step.NOMINATING, Step.UNGATING):
-            self._steering.again(*found)
+            self._steering.repeat_write(*found)
             return True
         if (wanted := self._wanted(effect)) is not None:
             self._outbox.append(wanted)
@@ -528,7 +528,9 @@ class Repeats:
                 wanted = found is not None and found[1].step is Step.CONFIRMING and not confirmed
             case Ungate():
                 gated = GANG_GATE in pod.gates and (found is None or found[1].step is Step.NONE)
-                wanted = gated and (bool(pod.native_group) if found is None else self._lets_go(found[0].key, pod.uid))
+                wanted = gated and (
+                    bool(pod.native_group) if found is None else self._ungates_unplanned(found[0].key, pod.uid)
+                )
         return effect if wanted else None
 
     def _left_over(self, effect: Reserve) -> Reserve | None:

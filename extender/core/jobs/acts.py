@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender.core.effects import CleanJob, StartJob, SuspendJob
-from extender.core.jobs.start import to_come
+from extender.core.jobs.start import podsets_to_create
 from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Outbox, Process, Store
@@ -79,7 +79,7 @@ def _started(
     awaits_s: float = 0.0,
 ) -> StartJob:
     """The write of a start: the plan, and the flavors of the podsets with what their pods tolerate."""
-    job, flavoring, first_wave = record.seen, workload.flavoring, to_come(workload, record.seen).first_wave
+    job, flavoring, first_wave = record.seen, workload.flavoring, podsets_to_create(workload, record.seen).first_wave
     flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
     tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
     if let_go is not None:

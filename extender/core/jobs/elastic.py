@@ -39,8 +39,8 @@ from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.instants import pause_s
 from extender.core.jobs.acts import JobActs
-from extender.core.jobs.start import starts_now, to_come
-from extender.core.jobs.upkeep import REMOVED, misled
+from extender.core.jobs.start import podsets_to_create, starts_now
+from extender.core.jobs.upkeep import REMOVED, has_pods_of_lost_plan
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.pending import Config, Own, Pending
@@ -73,7 +73,7 @@ from policies.words import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPods:
+class RequestedPods:
     """Pods of one podset that nodes are asked for.
 
     ``labels``, ``tolerations``: what the pods select and tolerate, by their flavor and by additions of the API server.
@@ -93,19 +93,19 @@ class CapacityAsk:
 
     key: GroupKey
     job: Controller
-    pods: tuple[AskedPods, ...]
+    pods: tuple[RequestedPods, ...]
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class NodeRequest:
     """A request for nodes that is under way.
 
     ``attempt``: counts from 1.
     ``until``: the deadline for the nodes; 0 for a job that is started without a plan, which carries its deadline.
     ``ask``: the request of a job; None without one.
     ``granted``: whether the nodes are being made, or exist.
-    ``shown``: UIDs of pods of a gang that were ungated without a plan.
+    ``exposed_pods``: UIDs of pods of a gang that were ungated without a plan.
     """
 
     attempt: int
@@ -116,7 +116,7 @@ class Asking:
     until: float
     ask: CapacityAsk | None
     granted: bool = False
-    shown: frozenset[str] = frozenset()
+    exposed_pods: frozenset[str] = frozenset()
 
     @property
     def cause(self) -> AwaitingNodes:
@@ -127,7 +127,7 @@ class Asking:
         return AwaitingNodes(self.queue, self.flavors, len(self.pods), Call.REQUESTED)
 
 
-def asked_pods(demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> tuple[AskedPods, ...]:
+def requested_pods(demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> tuple[RequestedPods, ...]:
     """The podsets of a job's demand, as pods that nodes are asked for."""
     found = []
     pods = {pod.series: pod for pod in demand.pods}
@@ -135,7 +135,7 @@ def asked_pods(demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> tuple[Ask
         one, selection = made.get(name), pods[name].selection
         labels = dict(selection.node_selector) | dict(one.labels if one else ())
         tolerations = dict.fromkeys((*selection.tolerations, *(one.tolerations if one else ())))
-        found.append(AskedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
+        found.append(RequestedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
     return tuple(found)
 
 
@@ -146,7 +146,7 @@ _IN_WAVES = (
 )
 
 
-def let_go(outbox: Outbox, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
+def ungate_unplanned(outbox: Outbox, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
     """Ungate those of these pods that have Muster's gate and are not among ``shown``, which were ungated before.
 
     Returns the UIDs of both.
@@ -157,7 +157,7 @@ def let_go(outbox: Outbox, workload: Workload, pods: Sequence[Pod], shown: froze
     return shown.union(pod.uid for pod in pods)
 
 
-def let_in(store: Store, event: Ungated) -> Pod | None:
+def ungated_pod(store: Store, event: Ungated) -> Pod | None:
     """A pod of a job that was started without a plan, as it is after its gate came off; None for any other event.
 
     The watch may show that late. Until then the pod must not be ungated once more, with a pin to the nodes of its plan.
@@ -193,16 +193,16 @@ def lacking(
     flavors: Mapping[str, ResourceFlavor],
     *,
     of_job: bool,
-    to_come: bool,
+    not_created: bool,
 ) -> str:
     """The text that says what these pods lack for an autoscaler to make nodes of their flavors; empty if nothing.
 
-    ``to_come``: they get what their flavors bring when they are created.
+    ``not_created``: they get what their flavors bring when they are created.
     """
     for pod in pods:
         if (given := made.get(podset_key(pod, of_job=of_job))) is None:
             continue
-        labels, more = (given.labels, given.tolerations) if to_come else ((), ())
+        labels, more = (given.labels, given.tolerations) if not_created else ((), ())
         for name in dict.fromkeys(given.flavors.values()):
             if not _asks_for(pod.selection, labels, more, flavor := flavors[name]):
                 asked = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
@@ -286,7 +286,7 @@ class Elastic:
     def __post_init__(self) -> None:
         self._served: bool | None = None
         """Whether the cluster serves ProvisioningRequests; None while that is unknown."""
-        self._asking: dict[GroupKey, Asking] = {}
+        self._asking: dict[GroupKey, NodeRequest] = {}
         self._denied: dict[GroupKey, _Denied] = {}
         self._aside: dict[GroupKey, None] = {}
         """Workloads that would ask, and are looked at again when another request ends."""
@@ -306,11 +306,13 @@ class Elastic:
         """The requests for nodes that are under way."""
         return tuple(one.ask for one in self._asking.values() if one.ask is not None)
 
-    def lets_go(self, key: GroupKey, uid: str) -> bool:
+    def ungates_unplanned(self, key: GroupKey, uid: str) -> bool:
         """Whether this pod is to be tried without a plan, so that an autoscaler sees it."""
         asking, workload = self._asking.get(key), self._store.workloads.get(key)
         record = None if workload is None else workload.job
-        return (asking is not None and uid in asking.shown) or (record is not None and uid in record.exposed_pods)
+        return (asking is not None and uid in asking.exposed_pods) or (
+            record is not None and uid in record.exposed_pods
+        )
 
     def pending(self, workload: Workload, shape: Shape) -> AwaitingNodes | None:
         """The cause of a workload that asks for nodes; None if it asks for none. A changed shape has to ask again."""
@@ -408,7 +410,7 @@ class Elastic:
         denied = self._denied.get(key)
         attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
         if workload.job is not None and self._served:
-            ask = CapacityAsk(key, workload.job.seen.owner, asked_pods(demand, made), attempt)
+            ask = CapacityAsk(key, workload.job.seen.owner, requested_pods(demand, made), attempt)
         usage: dict[tuple[str, str], int] = {}
         for one in asked.podsets(demand.pods):
             for resource, flavor in found.flavors[one.name].items():
@@ -420,7 +422,7 @@ class Elastic:
         lets_go = workload.job is not None and ask is None
         # The answer to its start may be late although the start was written. Until then its quota stays reserved.
         ends = 0.0 if lets_go else until
-        asking = self._asking[key] = Asking(attempt, demand.pods, shape, queue, names, ends, ask)
+        asking = self._asking[key] = NodeRequest(attempt, demand.pods, shape, queue, names, ends, ask)
         workload.reason_state.note(now, f"asks for nodes, attempt {attempt}")
         if workload.job is None:
             self._show(workload, asking)
@@ -429,21 +431,21 @@ class Elastic:
             self._acts.start_without_nodes(workload, workload.job, made, awaits, now)
         return asking.cause
 
-    def _show(self, workload: Workload, asking: Asking) -> None:
+    def _show(self, workload: Workload, asking: NodeRequest) -> None:
         pods = [] if workload.current_demand is None else _there(workload, workload.current_demand)
-        shown = let_go(self._outbox, workload, pods, asking.shown)
-        self._asking[workload.key] = replace(asking, shown=shown)
+        shown = ungate_unplanned(self._outbox, workload, pods, asking.exposed_pods)
+        self._asking[workload.key] = replace(asking, exposed_pods=shown)
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> str:
         """The reason why the workload may not ask; empty if it may."""
         flavors = self._quotas.queues.picture.flavors
         if workload.job is None:
-            return lacking(_there(workload, demand), made, flavors, of_job=False, to_come=False)
+            return lacking(_there(workload, demand), made, flavors, of_job=False, not_created=False)
         if self._served is not False:
             return ""
         pods = [workload.members.pod_for(pod.identity) for pod in demand.pods]
         return unseen(pods, made, self._limits.elastic.flavors) or lacking(
-            pods, made, flavors, of_job=True, to_come=True
+            pods, made, flavors, of_job=True, not_created=True
         )
 
     def _may(self, workload: Workload) -> bool:
@@ -459,7 +461,7 @@ class Elastic:
             return False
         return key not in self._preemptions.under_way and key in self._pending.keys
 
-    def _goes_on(self, workload: Workload, asking: Asking) -> bool:
+    def _goes_on(self, workload: Workload, asking: NodeRequest) -> bool:
         """Whether it still lacks its nodes, and its queue and flavors still exist."""
         quotas = self._quotas
         if asking.ask is None and workload.job is not None:
@@ -468,16 +470,18 @@ class Elastic:
         there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
         return there and self._may(workload)
 
-    def _deny(self, key: GroupKey, asking: Asking, detail: str, now: float) -> None:
+    def _deny(self, key: GroupKey, asking: NodeRequest, detail: str, now: float) -> None:
         """End a request without nodes: its quota is freed, and it is repeated after a pause that grows."""
         self._end(key)
-        what = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
+        what = self.record_failure(key, asking.attempt, asking.flavors, detail, now)
         if (workload := self._store.workloads.get(key)) is not None:
             why = NoRoom(what)
             workload.reason_state.note(now, text_of(why))
             self._reporter.explain(workload, why, now)
 
-    def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> AskedInVain:
+    def record_failure(
+        self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float
+    ) -> AskedInVain:
         """Record that a request failed, and pause. Returns the facts to report."""
         pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         what = AskedInVain(tuple(flavors), detail, round(pause))
@@ -572,7 +576,7 @@ class Unplanned:
         if record.seen.let_go is not None:
             return self._await_nodes(workload, record, record.seen.let_go, now)
         self._expected.expect(workload, None)
-        if misled(workload, record.seen):
+        if has_pods_of_lost_plan(workload, record.seen):
             return REMOVED
         if not (record.seen.running or workload.members.bound):
             return _UNPLANNED
@@ -593,7 +597,7 @@ class Unplanned:
         return _nodes_of(workload) if starts_now(self._process, workload, record) else {}
 
     def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
-        self._expected.expect(workload, to_come(workload, record.seen))
+        self._expected.expect(workload, podsets_to_create(workload, record.seen))
         if workload.has_promised_quorum or not self._process.recovered:
             return ""
         if (why := self._quotas.route(workload).why) is not None:
@@ -611,7 +615,7 @@ class Unplanned:
             return ""
         detail = unlike or self._late(workload, record)
         flavors = record.seen.flavor_names
-        return text_of(NoRoom(self._elastic.in_vain(workload.key, said.attempt, flavors, detail, now)))
+        return text_of(NoRoom(self._elastic.record_failure(workload.key, said.attempt, flavors, detail, now)))
 
     def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
         """Why its pods would not get nodes of its flavors, although their template selects them.
@@ -621,7 +625,7 @@ class Unplanned:
         began = said.until - self._limits.elastic.within_s - 1.0
         pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.exposed_pods)
         flavors = self._quotas.queues.picture.flavors
-        why = lacking(pods, workload.flavoring, flavors, of_job=True, to_come=False)
+        why = lacking(pods, workload.flavoring, flavors, of_job=True, not_created=False)
         return (
             why and f"{why}, and got none: is the component job-admission installed as this version of Muster has it?"
         )
@@ -638,7 +642,7 @@ class Unplanned:
         """Ungate the pods as soon as enough exist to start: no nodes should be made for only some of them."""
         if self._there(workload) < (workload.min_member or 0):
             return
-        record.expose(let_go(self._outbox, workload, workload.live, record.exposed_pods))
+        record.expose(ungate_unplanned(self._outbox, workload, workload.live, record.exposed_pods))
 
     @staticmethod
     def _there(workload: Workload) -> int:

@@ -24,7 +24,7 @@ from extender.core.gate.revocations import Revocations
 from extender.core.instants import pause_s
 from extender.core.jobs.acts import JobActs
 from extender.core.jobs.elastic import Elastic, Unplanned
-from extender.core.jobs.start import hindrance, starts_now, to_come
+from extender.core.jobs.start import podsets_to_create, starts_now, why_not_plannable
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
@@ -194,7 +194,7 @@ class Jobs:
         if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
             return
         self._store.mark_dirty(workload)
-        if event.outcome is Outcome.UNSENT and record.take_write_back():
+        if event.outcome is Outcome.UNSENT and record.revoke_write():
             workload.bump_version()  # its nodes may have been revoked meanwhile: then it waits like any other
             self.upkeep.still_holds(workload, record, now)
             return
@@ -209,7 +209,7 @@ class Jobs:
         workload.reason_state.note(now, f"could not {what} its job: {event.detail}")
         if (
             record.seen.suspended
-            and (hindered := hindrance(self._claims, self._namespaces, workload, record)) is not None
+            and (hindered := why_not_plannable(self._claims, self._namespaces, workload, record)) is not None
         ):
             self._reporter.explain(workload, hindered, now)
         elif record.stop:
@@ -219,7 +219,7 @@ class Jobs:
             why = f"its job could not be started: {event.detail}"
             self._revocations.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
 
-    def came(self, workload: Workload, now: float) -> None:
+    def slot_filled(self, workload: Workload, now: float) -> None:
         """Record that a pod has filled a slot, which gives the missing ones more time."""
         if workload.job is not None:
             self._creation.count_created(now)
@@ -380,7 +380,7 @@ class Jobs:
         self._creation.forget(workload.key)
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
-        job, why = record.seen, hindrance(self._claims, self._namespaces, workload, record)
+        job, why = record.seen, why_not_plannable(self._claims, self._namespaces, workload, record)
         self._room.unreserve_all(workload)  # no pod is replaced
         if foreign_pods(workload, job):
             self.naming.share(workload.key, now)
@@ -396,7 +396,7 @@ class Jobs:
             why_not_yet = Rests(record.stopped_for)
             rests = Refused(why_not_yet) if workload.retries.resting else Forgotten(why_not_yet)
             self._reporter.explain(workload, rests, now, noted=True)
-        podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
+        podsets, planned = podsets_to_create(workload, job), bool(workload.members.slots.planned)
         recovered = self._process.recovered
         keeps = self._trials.why_unplannable(workload.key, podsets, now, planned=planned, recovered=recovered)
         if keeps is not None:
@@ -468,7 +468,7 @@ class Jobs:
         ended = (one.pod.identity for one in workload.members if one.pod.phase == "Succeeded")
         record.ran = job.closed > 0 or not nodes.keys().isdisjoint(ended) or not job.done.isdisjoint(nodes)
         planned = Counter(slot[0] for slot in nodes)
-        short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
+        short = podsets_to_create(workload, job).short(lambda one: planned[one.prefix], together=False)
         if short is not None and not workload.members.bound:
             record.decide_stop("the plan that is written on its job is not one for its podsets")
         for node in dict.fromkeys(pod.node for pod in workload.bound if pod.node):

@@ -10,7 +10,7 @@ from extender.core.workload.workload import Workload
 from policies.model import Job, Node, Pod, PodSets
 
 
-def hindrance(
+def why_not_plannable(
     claims: Claims, namespaces: Namespaces, workload: Workload, record: JobRecord
 ) -> Stopping | NamespaceTerminating | NameTaken | Held | InvalidJob | None:
     """Why the job cannot be planned yet; None if it waits for nodes alone."""
@@ -68,7 +68,7 @@ def starts_now(process: Process, workload: Workload, record: JobRecord) -> bool:
     return workload.has_promised_quorum and (record.start_due or has_nodes)
 
 
-def to_come(workload: Workload, job: Job) -> PodSets:
+def podsets_to_create(workload: Workload, job: Job) -> PodSets:
     """The podsets that the job will make when it starts, without slots that have ended well if it resumes."""
     if not job.resumes:
         return job.podsets

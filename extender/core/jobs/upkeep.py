@@ -76,7 +76,7 @@ class Upkeep:
                     or (needed and not self._makes_room(workload, node))
                 )
             ):
-                self._seat(workload, slot, pod, node, now)
+                self._promise(workload, slot, pod, node, now)
             elif admitted and self._makes_room(workload, node):
                 continue
             elif not needed or record.over or record.closed:
@@ -111,7 +111,7 @@ class Upkeep:
             self._room.assume_slot(workload, other, "")
         for one in self._standing(workload, other):
             self._outbox.answer_hold(workload, one, f"another pod was bound to {pod.node}")
-            self._revocations.take_back(workload, one, now)
+            self._revocations.revoke_member(workload, one, now)
 
     @staticmethod
     def _standing(workload: Workload, slot: SlotKey) -> list[Member]:
@@ -144,13 +144,13 @@ class Upkeep:
         pods = (member.pod for member in members)
         return any(pod.phase == "Succeeded" and f"{pod.owner}{pod.series}" == prefix for pod in pods)
 
-    def _seat(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
+    def _promise(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
         member = workload.members.get(pod.uid)  # None for the template of a slot without a pod
         if member is None:
             self._room.assume_slot(workload, slot, node)
         else:
             self._steering.await_uptake(workload, now)
-            self._steering.lead(workload, member, node)
+            self._steering.promise(workload, member, node)
 
     def still_holds(self, workload: Workload, record: JobRecord, now: float) -> bool:
         """Recheck a delayed plan before starting the job. Returns False, and revokes it, if it does not hold any more.
@@ -188,7 +188,7 @@ class Upkeep:
         if not record.ran or record.closed or _runs(workload, record.seen):
             return ""
         # This happens after a restart, when the plan and the dropped slots are unknown.
-        if record.seen.plan is None and misled(workload, record.seen):
+        if record.seen.plan is None and has_pods_of_lost_plan(workload, record.seen):
             return REMOVED
         return _LET_GO if record.falls_short else ""
 
@@ -224,7 +224,7 @@ class Upkeep:
         )
 
 
-def misled(workload: Workload, job: Job) -> bool:
+def has_pods_of_lost_plan(workload: Workload, job: Job) -> bool:
     """Whether all of its pods wait, and were made for a plan of Muster that is lost: with its nodes and minMember."""
     return job.marked and job.uid in workload.members.declared.owners and not _runs(workload, job)
 

@@ -113,18 +113,18 @@ class Candidates:
             if concerns(pod.priority, "") and self.is_evictable_alone(pod):
                 yield self._alone(pod, wall, related=related), named_alone(pod)
 
-    def kept(self, wall: float) -> Iterator[Candidate]:
+    def protected(self, wall: float) -> Iterator[Candidate]:
         """Whole workloads with room that no preemptor may evict, each with the reason."""
         going = self._preemptions.pods
         for workload in self._workloads.values():
-            if workload.members.bound and (why := self.keeps(workload)):
+            if workload.members.bound and (why := self.why_protected(workload)):
                 yield replace(self._whole(workload, wall, going, related=False), protected=why)
 
     def is_evictable(self, workload: Workload) -> bool:
         """Whether it runs as a whole by Muster's Bindings, no write is under way, and it is in no eviction."""
-        return not self.keeps(workload)
+        return not self.why_protected(workload)
 
-    def keeps(self, workload: Workload) -> str:
+    def why_protected(self, workload: Workload) -> str:
         """Why no preemptor may evict the workload; empty if one may."""
         members, job = workload.members, workload.job
         preemptions = self._preemptions

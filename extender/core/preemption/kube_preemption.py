@@ -20,7 +20,7 @@ from extender.core.ledger.preemptions import MOST, Preemption, Preemptions, key_
 from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, evicted, named, named_alone, surplus_of
-from extender.core.preemption.reservations import GivingWay, Reservations
+from extender.core.preemption.reservations import Reservations, VictimEviction
 from extender.core.queue.line import Singles
 from extender.core.workload.workload import Workload
 from policies.model import UNCONSTRAINED, GroupKey, Pod, Requests, Reservation, Victim
@@ -71,7 +71,7 @@ class KubePreemption:
         candidates: Candidates,
         single_pods: Singles,
         reservations: Reservations,
-        giving_way: GivingWay,
+        victim_eviction: VictimEviction,
     ) -> None:
         self._schedulers = schedulers
         self._limits = limits
@@ -85,7 +85,7 @@ class KubePreemption:
         self._candidates = candidates
         self._single_pods = single_pods
         self._reservations = reservations
-        self._giving_way = giving_way
+        self._victim_eviction = victim_eviction
         self._later: dict[str, tuple[Victims, float]] = {}
         """Calls for pods that may evict gangs at another time: by UID, the victims offered and the time of the call."""
         self._look_at = inf
@@ -307,7 +307,7 @@ class KubePreemption:
         nodes, workload = {node}, self._store.workloads.get(victim.key)
         if workload is not None and not workload.has_bound_quorum:
             nodes |= {member.pod.node for member in workload.members if member.pod.node}
-        return self._giving_way.may(victim, below, nodes)
+        return self._victim_eviction.may_evict(victim, below, nodes)
 
     def _may_be_on(self, uid: str, node: str) -> bool:
         """Whether the pod may be on that node: kube-scheduler places a pod before the watch shows its node."""

@@ -41,7 +41,7 @@ from policies.model.queues import Evicts
 from policies.preemption.victims import Choice
 from policies.steps import Steps
 
-_Asks = tuple[Shape, str, float]
+_SearchKey = tuple[Shape, str, float]
 """Cache key of a victim search: shape, ClusterQueue, and creation time if the queue may evict newer workloads."""
 _Stamp = tuple[tuple[int, ...], tuple[GroupKey, ...]]
 """The versions of everything that a victim search depends on, and the preemptions that were under way."""
@@ -108,7 +108,7 @@ class Preempting:
         self._victims = victims
         self._reservations = reservations
         self._mode = limits.preemption
-        self._vain: dict[_Asks, Beside | None] = {}
+        self._failed_searches: dict[_SearchKey, Beside | None] = {}
         """Failed searches, by cache key, as of the search version ``_as_of``."""
         self._as_of = -1
         self._postponed: dict[GroupKey, tuple[_Stamp, Found]] = {}
@@ -150,7 +150,7 @@ class Preempting:
         by_rules = any(map(evicts, self._quotas.queues.picture.queues.values()))
         return -math.inf if by_rules else self._preemptions.lowest
 
-    def wants(self, workload: Workload, shape: Shape) -> bool:
+    def may_have_victims(self, workload: Workload, shape: Shape) -> bool:
         """Whether the workload may have victims, as far as is known."""
         if self._mode is Preempts.OFF:
             return False
@@ -160,7 +160,7 @@ class Preempting:
             return False
         if workload.key in preemptions.under_way or preemptions.failed_for(workload.key, shape):
             return False
-        return self._as_of != preemptions.search_version or self._asks(workload, shape) not in self._vain
+        return self._as_of != preemptions.search_version or self._key(workload, shape) not in self._failed_searches
 
     def is_ready(self, key: GroupKey) -> bool:
         """Whether the victims of the workload have gone."""
@@ -184,7 +184,7 @@ class Preempting:
             return Later()
         if found.lowest is not None:
             self._preemptions.set_lowest(found.lowest)
-        said = self._conclude(workload, self._asks(workload, shape), found, now)
+        said = self._conclude(workload, self._key(workload, shape), found, now)
         return said if isinstance(said, Evict) else why if said is None else with_facts(why, said)
 
     def _without_search(
@@ -201,10 +201,10 @@ class Preempting:
         if workload.job is not None and (doubt := self._creation_doubt(workload)):
             return with_facts(why, doubt)
         if self._as_of != self._preemptions.search_version:
-            self._vain, self._as_of = {}, self._preemptions.search_version
-        asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
-        if asks in self._vain or busy or not self.wants(workload, shape):
-            return why if (known := self._vain.get(asks)) is None else with_facts(why, known)
+            self._failed_searches, self._as_of = {}, self._preemptions.search_version
+        asks, busy = self._key(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
+        if asks in self._failed_searches or busy or not self.may_have_victims(workload, shape):
+            return why if (known := self._failed_searches.get(asks)) is None else with_facts(why, known)
         return None
 
     def _creation_doubt(self, workload: Workload) -> Uncreated | None:
@@ -232,20 +232,20 @@ class Preempting:
         counts = demand.version, self._preemptions.search_version, self._claims.changes, self._quotas.version
         return counts, tuple(self._preemptions.under_way)
 
-    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | Beside | None:
+    def _conclude(self, workload: Workload, asks: _SearchKey, found: Found, now: float) -> Evict | Beside | None:
         """Cache the result. Returns the eviction, or else why there is none; None if there is nothing to add."""
         chosen = found.chosen
         if not isinstance(chosen, Choice):
-            self._vain[asks] = None if chosen is None else NoVictims(chosen.beside or chosen.text)
+            self._failed_searches[asks] = None if chosen is None else NoVictims(chosen.beside or chosen.text)
             self._ripe_at = min(self._ripe_at, found.ripe_at + self._process.wall_offset)
         elif not chosen.victims or (self._mode is Preempts.ON and len(self._preemptions.under_way) >= MOST):
             return None
         elif self._mode is Preempts.ON:
             return self._spares(workload, now) or Evict(found, chosen)
         else:
-            self._vain[asks] = WouldEvict(tuple(found.victims))
+            self._failed_searches[asks] = WouldEvict(tuple(found.victims))
             self._reporter.reached(workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
-        return self._vain[asks]
+        return self._failed_searches[asks]
 
     def _spares(self, workload: Workload, now: float) -> Untried | None:
         """Why no victim is evicted yet for a job without pods, which the API server might refuse."""
@@ -254,7 +254,7 @@ class Preempting:
             return None
         return self._trials.why_untried(workload.key, job.seen.podsets, now)
 
-    def _asks(self, workload: Workload, shape: Shape) -> _Asks:
+    def _key(self, workload: Workload, shape: Shape) -> _SearchKey:
         """The cache key of a search. Age counts only in a queue that may evict newer workloads of the same priority."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None:

@@ -43,7 +43,7 @@ from policies.words import without_devices
 
 
 @dataclass(eq=False)
-class GivingWay:
+class VictimEviction:
     """Evicts victims. An eviction is not a failure: a suspended job returns to its queue with the age that it has."""
 
     _store: Store
@@ -56,7 +56,9 @@ class GivingWay:
     _candidates: Candidates
     _revocations: Revocations
 
-    def may(self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None) -> bool:
+    def may_evict(
+        self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None
+    ) -> bool:
         """Whether a victim in a written reservation may still be evicted, after a restart.
 
         It has to be the chosen one, of a lower priority, and to have room on one of these nodes. Or it uses quota that
@@ -102,16 +104,16 @@ class GivingWay:
         owners += [SlotOf(victim.key, slot) for slot in workload.members.slots.planned]
         return any(claims.get(owner) is not None for owner in owners)
 
-    def tell(self, victim: Victim, preemptor: GroupKey, why: str, now: float) -> None:
+    def evict(self, victim: Victim, preemptor: GroupKey, why: str, now: float) -> None:
         """Evict the victim, or evict it again if that was asked before."""
         if victim.pod:
             for pod in self._candidates.going(victim):
-                if pod.live and not self.needs(victim):
+                if pod.live and not self.why_needed(victim):
                     self._revocations.evict(pod, why)
         elif (workload := self._store.workloads.get(victim.key)) is not None:
-            self._tell_whole(workload, preemptor, why, now)
+            self._evict_whole(workload, preemptor, why, now)
 
-    def needs(self, victim: Victim) -> str:
+    def why_needed(self, victim: Victim) -> str:
         """Why a surplus victim may not be evicted alone any more; empty if it may, or is no surplus."""
         pod = self._store.pods.get(victim.pod)
         workload = None if pod is None else self._store.workload_of(pod)
@@ -121,14 +123,14 @@ class GivingWay:
             return ""
         return f"{victim.mention} is no surplus any more: its gang has too few members without it"
 
-    def spare(self, victim: Victim, preemptor: GroupKey) -> None:
+    def cancel(self, victim: Victim, preemptor: GroupKey) -> None:
         """Cancel the eviction for that workload: a job that was not suspended yet runs on."""
         workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
             workload.job.withdraw_stop(preemptor)
             self._pending.wake(Own(workload.key, recompute=True))
 
-    def _tell_whole(self, workload: Workload, preemptor: GroupKey, why: str, now: float) -> None:
+    def _evict_whole(self, workload: Workload, preemptor: GroupKey, why: str, now: float) -> None:
         job = workload.job
         self._pending.wake(Own(workload.key, recompute=True))
         if job is not None:
@@ -203,7 +205,7 @@ class Reservations:
     _blocked_singles: BlockedSinglePods
     _reporter: Reporter
     _candidates: Candidates
-    _giving_way: GivingWay
+    _victim_eviction: VictimEviction
     _repeats: Repeats
 
     def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Preempting:
@@ -243,7 +245,7 @@ class Reservations:
         """
         if event.reservation is None:
             if event.detail:
-                self._repeats.put(Reserve(event.key, event.pod, event.job, None), now)
+                self._repeats.repeat_later(Reserve(event.key, event.pod, event.job, None), now)
             return
         preemption = self._preemptions.under_way.get(event.key)
         if preemption is None:
@@ -253,7 +255,7 @@ class Reservations:
         elif event.detail:
             self._give_up(event.key, preemption, Unwritten(event.detail), now)
         elif not preemption.evicted:
-            self._tell_first(event.key, preemption, now)
+            self._evict_first(event.key, preemption, now)
 
     def follow(self, now: float) -> None:
         """Keep freed room for its preemptors, and end preemptions that are late or no longer needed."""
@@ -268,12 +270,12 @@ class Reservations:
                 self._end(key)
                 continue
             if moved:
-                self._see_off(key, preemption)
+                self._take_note(key, preemption)
                 self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
             if now >= preemption.until:
                 self._give_up(key, preemption, self._late(preemption), now)
             elif preemption.left and now >= preemption.evict_at:
-                self._tell(key, preemption, now)
+                self._evict(key, preemption, now)
         preemptions.keep()
 
     def _go_on(self, key: GroupKey, uid: str) -> None:
@@ -335,7 +337,7 @@ class Reservations:
         Victims are evicted again unless room is free.
         """
         self._keep(key, preemption)
-        self._see_off(key, preemption)
+        self._take_note(key, preemption)
         self._preemptions.evict_later(key, now)
 
     def write(self, key: GroupKey, written_on: str, reservation: Reservation | None) -> None:
@@ -357,11 +359,11 @@ class Reservations:
             return None
         rooms = tuple((node, without_devices(requests)) for node, requests in reservation.rooms)
         nodes = {node for node, _ in rooms}
-        may, priority = self._giving_way.may, workload.priority
+        may, priority = self._victim_eviction.may_evict, workload.priority
         victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
         found = Reservation(rooms, victims, reservation.until)
         why = {
-            one: preempted_by(self._pods, self._quotas, workload, one, self._giving_way.rule(one, workload))
+            one: preempted_by(self._pods, self._quotas, workload, one, self._victim_eviction.rule(one, workload))
             for one in victims
         }
         usage = told_by_rooms(self._claims, self._quotas, workload.key, rooms)
@@ -372,7 +374,7 @@ class Reservations:
         self._preemptions.begin(key, preemption)
         self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
 
-    def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+    def _evict(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         preemptions = self._preemptions
         for victim in () if preemption.evicted else preemption.left:
             workload = None if victim.pod else self._workloads.get(victim.key)
@@ -380,19 +382,19 @@ class Reservations:
             preemptions.evictions.note(victim, job, now - self._process.wall_offset)
         preemptions.mark_evicted(key, now)
         for victim in list(preemption.left):
-            self._giving_way.tell(victim, key, preemption.why[victim], now)
+            self._victim_eviction.evict(victim, key, preemption.why[victim], now)
 
-    def _tell_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+    def _evict_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         """Evict the victims, if their surplus and the PodDisruptionBudgets still allow all of them."""
         pods = [pod for victim in preemption.left for pod in self._candidates.going(victim)]
-        needed = next(filter(None, map(self._giving_way.needs, preemption.left)), "")
+        needed = next(filter(None, map(self._victim_eviction.why_needed, preemption.left)), "")
         if why := needed or self._budgets.forbids(pods, self._budgets.left):
             return self._give_up(key, preemption, Protected(why), now)
-        return self._tell(key, preemption, now)
+        return self._evict(key, preemption, now)
 
-    def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
+    def _take_note(self, key: GroupKey, preemption: Preemption) -> None:
         """Take note of victims that have gone. When all have, the preemptor is planned."""
-        for victim in [one for one in preemption.left if not self._giving_way.has_room(one)]:
+        for victim in [one for one in preemption.left if not self._victim_eviction.has_room(one)]:
             self._preemptions.gone(key, victim)
             self._pending.wake(Own(victim.key))
         if not preemption.left and not preemption.ready:
@@ -411,7 +413,7 @@ class Reservations:
         for node in preemption.rooms:
             self._room.free(room_of(key, node))
         for victim in preemption.left:
-            self._giving_way.spare(victim, key)
+            self._victim_eviction.cancel(victim, key)
             self._pending.wake(Own(victim.key))
         self.write(key, preemption.written_on, None)
         return preemption

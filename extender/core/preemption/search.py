@@ -173,7 +173,7 @@ class VictimSearch:
         wall, shape, priority = now - self._process.wall_offset, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
         some = list(self._candidates.find(concerns, wall, related=shape.related))
-        others = self._candidates.kept(wall) if self._tells else ()
+        others = self._candidates.protected(wall) if self._tells else ()
         request = Request(
             str(workload.key),
             option.pods,

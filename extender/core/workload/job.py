@@ -140,7 +140,7 @@ class JobRecord:
         """Whether the job, as shown now, asks for other pods than before, or names another queue."""
         return _asked(self.seen) != _asked(job)
 
-    def see(self, job: Job) -> None:
+    def update(self, job: Job) -> None:
         """Record the job as the watch shows it."""
         taken_in = self.seen.bare != job.bare
         if self.awaits_nodes and not taken_in and self.asks_otherwise(job):
@@ -180,7 +180,7 @@ class JobRecord:
         """Record that the write is under way no longer: it was shown, was refused, or is given up."""
         self.writing, self.written, self.until = None, False, 0.0
 
-    def take_write_back(self) -> bool:
+    def revoke_write(self) -> bool:
         """Revoke a write that was never sent. A start becomes due again, with the nodes that it is planned for.
 
         Returns False if the caller has to do more: the plan of the start is gone, or the job was unsuspended since.

@@ -88,7 +88,7 @@ class Step(Enum):
     """The removal of the gate is on its way."""
     FAILED = "failed"
     """A write failed while other members were bound: it is handled when the release has ended."""
-    LED = "led"
+    STEERED = "led"
     """Everything is written."""
     CONFIRMING = "confirming"
     """The member is bound, and the write that confirms its release on it is on its way."""

@@ -625,7 +625,7 @@ class Workload:
             if job is not None:
                 self.reason_state.forget_reports()
         else:
-            self.job.see(job)
+            self.job.update(job)
         if self.job is not None:
             self.job.set_name_conflict(taken)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from extender.core.answers import CapacityAnswered
 from extender.core.events import CapacityServed, Event
-from extender.core.jobs.elastic import AskedPods, CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk, RequestedPods
 from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.keys import IN_VAIN
@@ -255,7 +255,7 @@ class CapacityKeeper:
         kept, asked = kept_of(meta_of(kind.name, obj)), {one.podset: one for one in ask.pods}
         found: list[tuple[Object, int]] = []
         for template in templates_of(kind, obj):
-            counts: dict[tuple[Any, ...], tuple[AskedPods, int]] = {}
+            counts: dict[tuple[Any, ...], tuple[RequestedPods, int]] = {}
             for one in (asked[name] for name in template.series if name in asked):
                 sort = one.labels, one.tolerations, one.requests
                 counts[sort] = one, counts.get(sort, (one, 0))[1] + one.count
@@ -266,7 +266,7 @@ class CapacityKeeper:
         return found
 
 
-def _as_created(pod: Object, asked: AskedPods) -> Object:
+def _as_created(pod: Object, asked: RequestedPods) -> Object:
     """The template of pods with that flavor. Containers that a controller adds get the name and image that the API
     server demands."""
     spec = dict(pod.get("spec") or {})

@@ -12,7 +12,7 @@ from extender.api.texts import with_texts
 from extender.core.causes import NoRoom, Partial
 from extender.core.explain.reasons import NO_EXPECTATION, expectation_text
 from extender.core.ledger.state import State
-from extender.core.preemption.outlook import Outlook
+from extender.core.preemption.preview import Preview
 from extender.core.queue.planner import Statements
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
@@ -27,7 +27,7 @@ from policies.words import devices, listed, many, natural
 _SHOWN = 64
 
 
-def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
+def explain(state: State, gang: Workload, now: float, outlook: Preview | None = None) -> Explanation:
     """Explain the gang as of ``now``, with all names: some 50 ms of work for one that waits among 5,000 nodes.
 
     ``outlook``: what preemption does for it, if anything.
@@ -41,7 +41,7 @@ def explain_marked(state: State, gang: Workload, now: float, outlook: Outlook | 
         return _explain(state, gang, statement, now, outlook)
 
 
-def _explain(state: State, gang: Workload, statement: Statement, now: float, outlook: Outlook | None) -> Explanation:
+def _explain(state: State, gang: Workload, statement: Statement, now: float, outlook: Preview | None) -> Explanation:
     questions = inquiries(state, gang, statement) if isinstance(waits_for(gang), NoRoom | Partial) else []
     question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))

@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.answers import CapacityAnswered
 from extender.core.events import CapacityServed, Event
-from extender.core.jobs.elastic import AskedPods, CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk, RequestedPods
 from extender.kube.api.connection import ApiError
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues import capacity
@@ -21,7 +21,7 @@ from policies.model import Controller, GroupKey, InVain, Toleration
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 
 KEY = GroupKey("team", "job-train")
-SPOT = AskedPods("", 4, (("pool", "spot"),), (Toleration("spot", "Exists", "", "NoSchedule"),))
+SPOT = RequestedPods("", 4, (("pool", "spot"),), (Toleration("spot", "Exists", "", "NoSchedule"),))
 ASK = CapacityAsk(KEY, Controller("batch/v1", "Job", "train", "uid-1"), (SPOT,), 1)
 REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/team/provisioningrequests"
 TEMPLATES = "/api/v1/namespaces/team/podtemplates"

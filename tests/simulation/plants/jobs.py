@@ -13,7 +13,7 @@ from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
-from extender.core.gate.revocations import take_job_back
+from extender.core.gate.revocations import revoke_job_plan
 from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.creation import Creation
@@ -229,7 +229,7 @@ def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lifecycle, "end_start", take_job_back)
+    patch.setattr(lifecycle, "end_start", revoke_job_plan)
 
 
 def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:

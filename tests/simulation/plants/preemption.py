@@ -113,7 +113,7 @@ def checkpoints_to_come_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
     """An unreadable checkpoint protects its workload from eviction."""
-    real = Candidates.keeps
+    real = Candidates.why_protected
 
     def keeps(self: Candidates, workload: Workload) -> str:
         said = [pod.hint for pod in workload.bound] + ([] if workload.job is None else [workload.job.seen.hint])

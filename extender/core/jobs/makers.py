@@ -58,7 +58,7 @@ class Enqueues:
         """The PodGroup of each job, by the job's UID, whether the job is known or not."""
         self._asked: dict[GroupKey, str] = {}
         """UIDs of the PodGroups that were asked to be enqueued, until the watch shows it."""
-        self._coming: dict[GroupKey, float] = {}
+        self._pod_deadlines: dict[GroupKey, float] = {}
         """The deadline for the next pod of each enqueued PodGroup."""
         self._failures: dict[GroupKey, int] = {}
         self._resting: dict[GroupKey, None] = {}
@@ -68,19 +68,19 @@ class Enqueues:
     def job_seen(self, event: GroupJobSeen, now: float) -> None:
         before, self.jobs[event.job.uid] = self.jobs.get(event.job.uid), event.job
         if before != event.job and (group := self._made_by(event.job.uid)) is not None:
-            self.see(group, now)
+            self.record(group, now)
 
     def job_gone(self, event: GroupJobGone, _now: float) -> None:
         if self.jobs.pop(event.uid, None) is not None:
             self._mark_dirty(event.key)
 
-    def see(self, group: PodGroup, now: float) -> None:
+    def record(self, group: PodGroup, now: float) -> None:
         """Handle a PodGroup that is new or has changed, or whose job has."""
         if group.job is None:
             return
         self._group_of[group.job.uid] = group.key
         if group.pending:
-            self._coming.pop(group.key, None)
+            self._pod_deadlines.pop(group.key, None)
         elif self._asked.get(group.key) == group.uid:
             self._await_pods(group.key, now)
         if not group.pending or self._asked.get(group.key) != group.uid:
@@ -93,7 +93,7 @@ class Enqueues:
         if self._job(group) is None:
             return
         if self._podsets(group) is not None:
-            if group.pending or group.key in self._coming:
+            if group.pending or group.key in self._pod_deadlines:
                 workload = self._store.workloads.get(group.key) or self._store.add(group.key)
                 if workload.group is None:
                     workload.follow(group)
@@ -118,12 +118,12 @@ class Enqueues:
         if group.job is not None:
             self._group_of.pop(group.job.uid, None)
             self._asked.pop(group.key, None)
-            self._coming.pop(group.key, None)
+            self._pod_deadlines.pop(group.key, None)
             self._resting.pop(group.key, None)
             self._failures.pop(group.key, None)
             self._creation.forget(group.key)
 
-    def to_come(self, workload: Workload, now: float) -> PodSets | None:
+    def expected_podsets(self, workload: Workload, now: float) -> PodSets | None:
         """The pods to expect; None once the gang has started, or its next pod is late.
 
         Also None while a pod of its job is relabelled into another gang, or pods of an earlier PodGroup of its name are
@@ -135,8 +135,8 @@ class Enqueues:
         if (group.job is not None and self._moved_pods.of(group.job.uid, group.key)) or _has_former(workload):
             return None
         started = workload.release.complete or workload.members.started
-        if not group.pending and (started or now >= self._coming.get(workload.key, now)):
-            if self._coming.pop(workload.key, None) is not None and not started:
+        if not group.pending and (started or now >= self._pod_deadlines.get(workload.key, now)):
+            if self._pod_deadlines.pop(workload.key, None) is not None and not started:
                 if workload.members.slots.planned:
                     in_full = not self._failed_creation.on_probation(workload.key.namespace)
                     self._expected.fail_creation(workload, now, in_full=in_full)
@@ -154,13 +154,13 @@ class Enqueues:
         whole = bool(slots.planned) and workload.has_promised_quorum and not workload.filling
         if group.pending and whole and self._process.recovered:
             self._ask(group)
-        awaited = group.key in self._asked or group.key in self._coming
+        awaited = group.key in self._asked or group.key in self._pod_deadlines
         doubtful = self._failed_creation.on_probation(workload.key.namespace)
         self._creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, may_never_come=doubtful)
 
-    def came(self, workload: Workload, now: float) -> None:
+    def slot_filled(self, workload: Workload, now: float) -> None:
         """Record that a pod has filled a slot, which gives the missing ones more time."""
-        if workload.key in self._coming:
+        if workload.key in self._pod_deadlines:
             self._creation.count_created(now)
             if not workload.members.slots.planned:
                 self._expected.cure_creation(workload)
@@ -168,7 +168,7 @@ class Enqueues:
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
         """The deadline for the next pod. After it the watch may still have to show that the PodGroup was enqueued."""
-        at = self._coming.get(workload.key, now)
+        at = self._pod_deadlines.get(workload.key, now)
         return [at] if at > now else []
 
     def ended(self, event: Enqueued, now: float) -> None:
@@ -191,7 +191,7 @@ class Enqueues:
             self._resting.pop(key, None)
             if group is not None and group.pending:
                 self._asked.pop(key, None)
-                self.see(group, now)
+                self.record(group, now)
             else:
                 self._failures.pop(key, None)
 
@@ -205,7 +205,9 @@ class Enqueues:
 
     def _await_pods(self, key: GroupKey, now: float) -> None:
         doubtful = self._failed_creation.on_probation(key.namespace)
-        self._coming[key] = now + self._creation.takes_s() + (PROBATION_S if doubtful else self._limits.creation_s)
+        self._pod_deadlines[key] = (
+            now + self._creation.takes_s() + (PROBATION_S if doubtful else self._limits.creation_s)
+        )
 
     def _job(self, group: PodGroup) -> GroupJob | None:
         """The job that makes the group's pods; None if it has none, or is being deleted."""
@@ -292,7 +294,7 @@ class Owners:
         ref = ref._replace(min_member=size, problem=problem, restarts=owner.restarts, queue=owner.queue)
         return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
 
-    def move_up(self, workload: Workload, now: float) -> None:
+    def take_later_room(self, workload: Workload, now: float) -> None:
         """Give a waiting pod the node reserved for a later wave: the later pod is created only once this one runs."""
         slots, members = workload.members.slots, workload.members
         for slot in list(slots.lacking) if slots.planned else ():
@@ -304,7 +306,7 @@ class Owners:
                 node, turn = slots.planned[kept], slots.turns.get(kept, 0)
                 self._room.assume_slot(workload, kept, "")
                 self._steering.await_uptake(workload, now)
-                self._steering.lead(workload, member, node, turn)
+                self._steering.promise(workload, member, node, turn)
 
     def _kept_later(self, workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
         """The last planned slot of a later wave whose pod asks for the same, on a node that is open to ``pod``; else
@@ -320,7 +322,7 @@ class Owners:
         alike = (one for one in there if _amounts(workload.constrained(slots.templates[one])) == _amounts(asks))
         return max(alike, default=None)
 
-    def leave(self, key: GroupKey) -> None:
+    def forget(self, key: GroupKey) -> None:
         """Forget a gang that is gone."""
         if (owner := self._owner_of.pop(key, None)) is not None:
             del self._gangs[owner][key]
@@ -342,7 +344,7 @@ class Owners:
         owner = self.known.get(key) if key is not None else None
         return owner is not None and not owner.ends
 
-    def to_come(self, workload: Workload) -> PodSets | None:
+    def expected_podsets(self, workload: Workload) -> PodSets | None:
         """The pods to expect: while the gang has a pod, all that its owner makes in order."""
         key, newest = self._owner_of.get(workload.key), workload.members.newest
         owner = self.known.get(key) if key is not None else None
@@ -391,7 +393,7 @@ def _without(pod: Pod, problem: str) -> Pod:
 
 
 @dataclass(eq=False)
-class Coming:
+class PodMakers:
     """Sets the expected pods of a workload, from its owner or its PodGroup, whenever it is settled."""
 
     _expected: ExpectedPods
@@ -403,15 +405,15 @@ class Coming:
         if workload.job is not None:
             return
         workload.follow_owner(remakes=self._owners.remakes(workload))
-        podsets = self._owners.to_come(workload) or self._enqueues.to_come(workload, now)
+        podsets = self._owners.expected_podsets(workload) or self._enqueues.expected_podsets(workload, now)
         self._expected.expect(workload, podsets)
-        self._owners.move_up(workload, now)
+        self._owners.take_later_room(workload, now)
         self._enqueues.settle(workload, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
         """When the workload has to be looked at again."""
         return self._enqueues.deadlines(workload, now)
 
-    def leave(self, key: GroupKey) -> None:
+    def forget(self, key: GroupKey) -> None:
         """Forget a workload that is gone."""
-        self._owners.leave(key)
+        self._owners.forget(key)

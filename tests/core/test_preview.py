@@ -9,7 +9,7 @@ import pytest
 from extender.core.effects import Milestone
 from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits, Preempts
-from extender.core.preemption.outlook import Outlook
+from extender.core.preemption.preview import Preview
 from policies.model import Node, Pod
 from policies.model.mentions import full
 from policies.model.queues import Preemption
@@ -21,7 +21,7 @@ from tests.core.script import Script
 OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
 
 
-def outlook(script: Script, name: str) -> Outlook:
+def outlook(script: Script, name: str) -> Preview:
     """The preview for that waiting gang."""
     found = script.core.outlook(script.gang(name), script.now)
     assert found is not None
@@ -87,7 +87,7 @@ def test_it_says_why_nobody_may() -> None:
     running(polite, "low", 1)
     polite.see(gang("polite", 1, priority=20, preempts=False))
     said = "nobody would give way to it: the preemptionPolicy of its PriorityClass is Never"
-    assert outlook(polite, "polite") == Outlook(said)
+    assert outlook(polite, "polite") == Preview(said)
 
 
 def test_those_that_others_have_started_are_counted_among_those_that_stay() -> None:

@@ -26,7 +26,7 @@ _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Preview:
     """A preview, with the mentions in all texts marked (``policies.model.mentions``).
 
     ``text``: a sentence for people.
@@ -38,7 +38,7 @@ class Outlook:
 
 
 @dataclass(eq=False)
-class Foresight:
+class PreemptionPreview:
     """Makes previews. ``of`` takes as long as a victim search, and changes nothing."""
 
     _limits: Limits
@@ -48,32 +48,32 @@ class Foresight:
     _preemptions: Preemptions
     _victims: VictimSearch
 
-    def of(self, workload: Workload, now: float) -> Outlook | None:
+    def of(self, workload: Workload, now: float) -> Preview | None:
         """The preview for a workload; None if it lacks neither room nor quota."""
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
             told = ((victim.mention, preemption.why[victim]) for victim in preemption.reservation.victims)
-            return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
+            return Preview("others give way to it already, and it starts when they have gone", tuple(told))
         demand = workload.current_demand
         if not isinstance(workload.reason_state.cause, Lacks) or demand is None or demand.shape is None:
             return None
         if why := may_not_preempt(workload, demand):
-            return Outlook(f"nobody would give way to it: {why}")
+            return Preview(f"nobody would give way to it: {why}")
         try:
             found = finish(self._victims.find(workload, demand, demand.shape, now))
         except PolicyError as error:
-            return Outlook(f"it cannot be said who would give way to it: {error}")
+            return Preview(f"it cannot be said who would give way to it: {error}")
         return None if found is None else self._told(workload, demand.shape, found, now)
 
-    def _told(self, workload: Workload, shape: Shape, found: Found, now: float) -> Outlook | None:
+    def _told(self, workload: Workload, shape: Shape, found: Found, now: float) -> Preview | None:
         match found.chosen:
             case None:
                 queue = self._quotas.queue_of(workload.key)
                 named = "its queue" if queue is None else queue.title
                 if queue is not None and queue.open:
-                    return Outlook(f"nobody would give way to it: {named} gets no quota of others")
-                return Outlook(f"nobody would give way to it: spec.preemption of {named} lets nobody go for this quota")
+                    return Preview(f"nobody would give way to it: {named} gets no quota of others")
+                return Preview(f"nobody would give way to it: spec.preemption of {named} lets nobody go for this quota")
             case Refusal(why):
-                return Outlook(f"nobody would give way to it: {why}")
+                return Preview(f"nobody would give way to it: {why}")
             case Choice(victims=()):
                 return None
             case Choice(victims=victims, why=rules):
@@ -85,7 +85,7 @@ class Foresight:
                     (who.mention, preempted_by(self._pods, self._quotas, workload, who, rules[one.name]))
                     for who, one in pairs
                 )
-                return Outlook(
+                return Preview(
                     f"{self._when(workload, shape, names)}; {lost:.1f} device-hours would be lost", tuple(told)
                 )
 
