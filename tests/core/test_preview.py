@@ -25,7 +25,7 @@ def outlook(script: Script, name: str) -> Preview:
     """The preview for that waiting gang."""
     found = script.core.outlook(script.gang(name), script.now)
     assert found is not None
-    return Outlook(full(found.text), tuple((full(name), full(told)) for name, told in found.victims))
+    return Preview(full(found.text), tuple((full(name), full(told)) for name, told in found.victims))
 
 
 def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:

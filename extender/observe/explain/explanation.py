@@ -35,7 +35,7 @@ def explain(state: State, gang: Workload, now: float, outlook: Preview | None = 
     return with_texts(explain_marked(state, gang, now, outlook), lambda text: full(text, gang.key.namespace))
 
 
-def explain_marked(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
+def explain_marked(state: State, gang: Workload, now: float, outlook: Preview | None = None) -> Explanation:
     """Explain the gang as ``explain`` does, with the mentions in all texts still marked."""
     with state.make(Statements).of(gang) as statement:
         return _explain(state, gang, statement, now, outlook)
