@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException as AnyHTTPException
 
 from dashboard import pages
 from dashboard.access import Access
@@ -32,6 +33,7 @@ def app(cluster: Cluster, access: Access, feed: Feed | None = None) -> FastAPI:
         served.add_api_route(path, _well, include_in_schema=False, response_class=PlainTextResponse)
     served.include_router(_events(cluster))
     served.include_router(pages.router)
+    served.add_exception_handler(AnyHTTPException, pages.refused)
     return served
 
 
@@ -83,9 +85,9 @@ def _events(cluster: Cluster) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/events")
-    async def events(_: Viewer) -> StreamingResponse:
+    async def events(request: Request, _: Viewer) -> StreamingResponse:
         async def stream() -> AsyncIterator[str]:
-            version = cluster.version
+            version = _seen_by(request, cluster.version)
             yield f"retry: 2000\nid: {version}\nevent: hello\ndata: {version}\n\n"
             while True:
                 try:
@@ -99,3 +101,11 @@ def _events(cluster: Cluster) -> APIRouter:
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     return router
+
+
+def _seen_by(request: Request, newest: int) -> int:
+    """The version that the page shows: whatever is newer is told at once. A number of an earlier process is none."""
+    shown = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+    if not (shown.isascii() and shown.isdigit() and len(shown) < 16):
+        return newest
+    return int(shown) if int(shown) <= newest else 0

@@ -53,6 +53,11 @@ class Seen:
         return self._cluster.as_of
 
     @property
+    def version(self) -> int:
+        """Grows with every change of the cluster."""
+        return self._cluster.version
+
+    @property
     def stale_since(self) -> float | None:
         """Since when the extender is not connected; None while it is."""
         return self._cluster.stale_since

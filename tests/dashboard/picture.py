@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -18,16 +20,13 @@ from policies.model import GroupKey
 from tests.builders import GPU
 from tests.core.script import Script
 
-BEGAN = 1_796_000_000.0
-"""Seconds since 1970 at which the clock of a script has 0."""
-
 
 def update(script: Script, happenings: Iterable[Happening] = ()) -> Update:
     """Return everything that the extender would send now."""
     state, now = script.core.state, script.now
     return Update(
         number=0,
-        as_of=BEGAN + now,
+        as_of=time.time(),
         whole=True,
         gangs=[view(gang, now) for _, gang in sorted(state.workloads.items())],
         nodes=[node_view(script, name) for name in sorted(state.claims.nodes)],
@@ -41,7 +40,7 @@ def update(script: Script, happenings: Iterable[Happening] = ()) -> Update:
 def node_view(script: Script, name: str) -> NodeView:
     state = script.core.state
     node = state.claims.nodes[name]
-    amounts = {"used": 0, "promised": 0, "reserved": 0}
+    amounts = Counter[str]()
     there = []
     for owner, claim in state.claims.on(name):
         gpus = dict(claim.requests).get(GPU, 0)
@@ -57,15 +56,20 @@ def node_view(script: Script, name: str) -> NodeView:
         for key, same in groupby(there, lambda one: (one.namespace, one.name, one.promised))
     ]
     gpus = dict(node.allocatable).get(GPU, 0)
-    levels = {level.name: domain for level, (_, domain) in zip(state.claims.snapshot().levels, state.claims.domains(name))}
+    levels = {
+        level.name: domain
+        for level, (_, domain) in zip(state.claims.snapshot().levels, state.claims.domains(name), strict=True)
+    }
     return NodeView(
         name=name,
         domains=levels,
         open=node.ready and not node.unschedulable,
         gpus=gpus,
-        free=gpus - sum(amounts.values()),
+        free=gpus - amounts.total(),
         workloads=merged,
-        **amounts,
+        used=amounts["used"],
+        promised=amounts["promised"],
+        reserved=amounts["reserved"],
     )
 
 

@@ -44,7 +44,7 @@ class World(Backlog):
 
     def come(self, namespace: str, name: str, size: int, runs_s: float | None = None, **facts: Any) -> list[Pod]:
         """A gang comes, in the queue of its namespace."""
-        facts = {"gpus": 4, "queue": "default", "created": self.now} | facts
+        facts = dict[str, Any](gpus=4, queue="default", created=self.now) | facts
         made = gang(name, size, **facts)
         pods = [replace(pod, namespace=namespace, uid=f"{namespace}-{pod.uid}", run=RunTerms(runs_s)) for pod in made]
         self.see(pods)

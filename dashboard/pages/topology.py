@@ -1,0 +1,156 @@
+"""The map of the topology: domains as blocks, nodes as cells in the colour of their workload, and the room that a
+waiting gang lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request, Response
+
+from dashboard.asking import Viewer
+from dashboard.cluster import UnansweredError
+from dashboard.pages.colours import looks
+from dashboard.pages.drawing import Drawing, draw_need
+from dashboard.pages.rendering import Links, render
+from dashboard.views import Seen
+from extender.api.feed import NodeView
+from extender.api.models import Explanation, LevelView
+from policies.words import listed, natural
+
+router = APIRouter()
+_LEGEND = 40
+_WAITING = 200
+"""So many workloads are in the legend, and in the choice of waiting ones."""
+_MANY = 600
+_LARGE_CELL, _SMALL_CELL = 20, 10
+"""Cells are small where there are more nodes than that."""
+_NAMED = 2500
+"""Shapes have names and links where no more workloads than that are drawn, each counted once for a node."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A domain, its nodes by name, and the workloads on them in words."""
+
+    name: str
+    nodes: list[NodeView]
+    tenants: str
+
+    @property
+    def gpus(self) -> int:
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def free(self) -> int:
+        """Free GPUs of nodes that are open."""
+        return sum(node.free for node in self.nodes if node.open)
+
+
+@dataclass(frozen=True)
+class Area:
+    """A domain of the next level farther out, and the blocks in it."""
+
+    name: str
+    blocks: list[Block]
+
+
+@router.get("/map")
+async def topology_map(request: Request, seen: Viewer) -> Response:
+    """Return the page.
+
+    Parameters: ``level``, whose domains are the blocks, ``gang``, whose room is drawn, ``namespace``, whose workloads
+    are coloured, and ``text`` in the names of domains or their workloads.
+    """
+    asked = {name: request.query_params.get(name, "")[:400] for name in ("level", "gang", "namespace", "text")}
+    nodes, levels = seen.nodes(), seen.topology().levels
+    explanation, problem = await _explained(seen, asked["gang"])
+    level = _level(levels, asked["level"], explanation)
+    outer = _outer(levels, level)
+    look = looks(nodes, level, asked["namespace"])
+    chosen = (explanation.gang.namespace, explanation.gang.name) if explanation else None
+    areas = _areas(nodes, level, outer, asked["text"].lower().split())
+    drawn = [node for area in areas for block in area.blocks for node in block.nodes]
+    cell = _LARGE_CELL if len(drawn) <= _MANY else _SMALL_CELL
+    named = sum(len(node.workloads) for node in drawn) <= _NAMED
+    drawing = Drawing(look, cell, Links(request), chosen, named)
+    rooms = {room.name: room for room in explanation.domains} if explanation else {}
+    waiting = [gang for gang in seen.gangs() if gang.status == "PENDING" and gang.state == "NoRoom"]
+    return render(
+        request,
+        seen,
+        "map.html",
+        level=level,
+        outer=outer,
+        gang=asked["gang"],
+        namespace=asked["namespace"],
+        text=asked["text"],
+        levels=levels,
+        areas=areas,
+        draw=drawing.block,
+        draw_need=draw_need,
+        rooms=rooms,
+        named=named,
+        legend=sorted(look.values(), key=lambda one: (-one.gpus, one.key))[:_LEGEND],
+        legend_in_all=len(look),
+        namespaces=sorted({workload.namespace for node in nodes for workload in node.workloads}),
+        waiting=sorted(f"{gang.namespace}/{gang.name}" for gang in waiting)[:_WAITING],
+        explanation=explanation,
+        problem=problem,
+        best=explanation.domains[0].name if explanation and explanation.domains else "",
+        fits={room.name: f"{room.free} of {room.want}" for room in rooms.values()},
+        domains=[domain for domain in seen.domains() if domain.level == level],
+        every="5s",
+    )
+
+
+async def _explained(seen: Seen, gang: str) -> tuple[Explanation | None, str]:
+    """Return the explanation of the chosen gang, or why there is none."""
+    namespace, _, name = gang.partition("/")
+    if not name:
+        return None, ""
+    try:
+        explanation = await seen.explain(namespace, name)
+    except UnansweredError as error:
+        return None, f"The room for {gang} cannot be shown now: {error}."
+    return explanation, "" if explanation else f"There is no workload {gang}, or you may not see it."
+
+
+def _level(levels: Sequence[LevelView], asked: str, explanation: Explanation | None) -> str:
+    """The level whose domains are drawn: the one asked for, that of the chosen gang, or the nearest."""
+    of_gang = [level.name for level in levels if explanation is not None and level.key == explanation.level]
+    names = [level.name for level in levels]
+    return next((name for name in (asked, *of_gang, *names) if name in names), "")
+
+
+def _outer(levels: Sequence[LevelView], level: str) -> str:
+    """The next level farther out; empty where there is none."""
+    names = [one.name for one in levels]
+    return names[names.index(level) + 1] if level in names[:-1] else ""
+
+
+def _areas(nodes: Sequence[NodeView], level: str, outer: str, words: Sequence[str]) -> list[Area]:
+    """The blocks by the domain of the outer level that they are in, each with all of the words in one of its names."""
+    by_place: dict[tuple[str, str], list[NodeView]] = {}
+    for node in nodes:
+        by_place.setdefault((node.domains.get(outer, ""), node.domains.get(level, "")), []).append(node)
+    found: dict[str, list[Block]] = {}
+    for (area, name), inside in sorted(by_place.items(), key=_by_name):
+        block = Block(name, sorted(inside, key=lambda node: natural(node.name)), _tenants(inside))
+        if all(word in f"{area} {name} {block.tenants}".lower() for word in words):
+            found.setdefault(area, []).append(block)
+    return [Area(area, blocks) for area, blocks in found.items()]
+
+
+def _by_name(place: tuple[tuple[str, str], object]) -> tuple[object, ...]:
+    """As people count; what is in no domain comes last."""
+    (area, name), _ = place
+    return not area, natural(area), not name, natural(name)
+
+
+def _tenants(nodes: Iterable[NodeView]) -> str:
+    gpus: dict[str, int] = {}
+    for node in nodes:
+        for one in node.workloads:
+            gpus[f"{one.namespace}/{one.name}"] = gpus.get(f"{one.namespace}/{one.name}", 0) + one.gpus
+    return listed((f"{name} {much}" for name, much in sorted(gpus.items(), key=lambda one: (-one[1], one[0]))), 8)

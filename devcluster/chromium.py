@@ -1,0 +1,98 @@
+"""A Chromium for the tests of the dashboard: an installed one, else Debian's packages, unpacked into the user's cache.
+
+`python -m devcluster.chromium` gets it ready. Nothing is installed, so that no rights are needed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from devcluster.builds import cache_folder, is_program, locked
+from devcluster.errors import ClusterError
+from devcluster.progress import Progress, Terminal, silent
+
+NAMED_BY = "MUSTER_CHROMIUM"
+"""The environment variable that names a program to use."""
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
+_INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PACKAGES = ("chromium", "fonts-dejavu-core")
+_ADVICE = (
+    "The tests of the dashboard need Chromium, and there is none. Install it (on Debian and Ubuntu: apt install "
+    f"chromium), or name the program in {NAMED_BY}."
+)
+_FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>
+<dir>{root}/usr/share/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{root}/fontcache</cachedir>
+<include ignore_missing="yes">/etc/fonts/conf.d</include></fontconfig>
+"""
+_LAUNCHER = """#!/bin/sh
+export LD_LIBRARY_PATH={libraries} FONTCONFIG_FILE={root}/fonts.conf
+exec {root}/usr/lib/chromium/chromium "$@"
+"""
+
+
+def chromium(progress: Progress = silent) -> Path:
+    """Return the program. Downloads 120 MB the first time, if none is installed."""
+    if named := os.environ.get(NAMED_BY):
+        return Path(named)
+    if installed := next(filter(None, map(shutil.which, _INSTALLED)), None):
+        return Path(installed)
+    cache = cache_folder() / "chromium"
+    program = cache / "root" / "chromium"
+    if not is_program(program):
+        with locked(cache, progress):
+            if not is_program(program):
+                _unpack(cache, program, progress)
+    return program
+
+
+def _unpack(cache: Path, program: Path, progress: Progress) -> None:
+    """Download the packages and what they need beyond what is installed, and unpack them beside each other."""
+    with TemporaryDirectory(dir=cache, prefix=".unpacking-") as scratch:
+        lists, archives, root = Path(scratch, "lists"), Path(scratch, "cache"), Path(scratch, "root")
+        (lists / "partial").mkdir(parents=True)
+        (archives / "archives" / "partial").mkdir(parents=True)
+        own = [f"Dir::State::lists={lists}", f"Dir::Cache={archives}", "Debug::NoLocking=1", "APT::Sandbox::User=root"]
+        apt = ["apt-get", "-qq", *(word for option in own for word in ("-o", option))]
+        progress("reading the lists of Debian's packages")
+        _run([*apt, "update"])
+        progress("downloading Chromium from Debian's packages, 120 MB")
+        _run([*apt, "--yes", "--download-only", "--reinstall", "--no-install-recommends", "install", *_PACKAGES])
+        progress("unpacking Chromium")
+        for package in sorted((archives / "archives").glob("*.deb")):
+            _run(["dpkg-deb", "--extract", str(package), str(root)])
+        final = program.parent
+        folders = sorted({str(final / path.parent.relative_to(root)) for path in root.glob("usr/lib/*/**/*.so*")})
+        (root / "fonts.conf").write_text(_FONTS.format(root=final))
+        launcher = root / program.name
+        launcher.write_text(_LAUNCHER.format(root=final, libraries=":".join(folders)))
+        launcher.chmod(0o755)
+        os.replace(root, final)
+
+
+def _run(argv: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ClusterError(f"{_ADVICE}\n{argv[0]}: {error}") from None
+    if done.returncode != 0:
+        raise ClusterError(f"{_ADVICE}\n{' '.join(argv)}:\n{done.stderr.strip()}")
+
+
+def main() -> None:
+    """Get it ready, and print where it is."""
+    progress = Terminal()
+    try:
+        program = chromium(progress)
+    except ClusterError as error:
+        sys.exit(str(error))
+    finally:
+        progress.done()
+    print(program)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The pages without a browser: their size, their lists, what they escape, and that they load nothing from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from dashboard.app import app
+from dashboard.cluster import Cluster
+from dashboard.pages.colours import LOOKS, looks
+from dashboard.pages.meanings import REASONS
+from dashboard.pages.queues import grow
+from dashboard.pages.rendering import clauses, part_of, span
+from extender.api.feed import NodeView, NodeWorkload
+from extender.api.models import Explanation, QueueView
+from extender.core.explain.reasons import CODES
+from tests.dashboard.picture import People, shown, update
+from tests.dashboard.world import World, busy
+from tests.documents.meanings import FILE, made
+
+PAGES = (
+    "",
+    "overview",
+    "map",
+    "map?gang=team-a/pretrain-8b",
+    "queues",
+    "day",
+    "reasons",
+    "workloads/team-a/pretrain-8b",
+)
+HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202etxt.exe"
+LONG = "n" * 253
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    return asyncio.run(shown(busy()))
+
+
+def get(cluster: Cluster, path: str, person: str = "admin") -> httpx.Response:
+    """Ask as that person; as nobody in particular, without a token, if the name is empty."""
+
+    async def asked() -> httpx.Response:
+        transport = httpx.ASGITransport(app(cluster, People(admin="*", ann="team-a research", nobody="")))
+        headers = {"Authorization": f"Bearer {person}"} if person else {}
+        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard", headers=headers) as client:
+            return await client.get(path)
+
+    return asyncio.run(asked())
+
+
+def text_of(cluster: Cluster, path: str, person: str = "admin") -> str:
+    answer = get(cluster, path, person)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_and_loads_only_what_the_dashboard_serves(cluster: Cluster, page: str) -> None:
+    answer = get(cluster, f"/{page}")
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert re.findall(r"\sstyle=|<style|\son[a-z]+=|<script(?! (?:defer )?src=)|javascript:", answer.text) == []
+    assert re.findall(r"(?:src|href|action|hx-get)=\"(?:[a-z]+:|//|/)", answer.text) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_is_there(cluster: Cluster, page: str) -> None:
+    answer = get(cluster, f"/{page}")
+    named = re.findall(r'(?:src|href)="([^"]*static/[^"]*)"', answer.text)
+    assert len(named) == 5
+    for link in named:
+        assert get(cluster, str(answer.url.join(link))).status_code == 200
+
+
+def test_links_are_relative_so_that_a_proxy_can_serve_below_a_path(cluster: Cluster) -> None:
+    deep = text_of(cluster, "/workloads/team-a/pretrain-8b")
+    assert 'href="../../queues"' in deep
+    assert 'href="./queues"' in text_of(cluster, "/")
+
+
+def test_a_request_without_a_token_gets_a_page_that_says_so(cluster: Cluster) -> None:
+    answer = get(cluster, "/", person="")
+    assert answer.status_code == 401
+    assert "muster ui" in answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+    assert get(cluster, "/api/v1/gangs", person="").headers["content-type"] == "application/json"
+
+
+def test_the_list_is_filtered_and_counts_what_matches(cluster: Cluster) -> None:
+    page = text_of(cluster, "/?namespace=research&text=llm")
+    assert "No workload matches" in page
+    page = text_of(cluster, "/?namespace=research&text=moe+member")
+    assert "moe-ablation" in page
+    assert "rlhf-sweep-1" not in page
+    page = text_of(cluster, "/?reason=NoRoom")
+    assert page.count('role="rowheader"') == 2
+
+
+def test_the_workload_page_has_what_explain_says(cluster: Cluster) -> None:
+
+    async def explained() -> Explanation | None:
+        return await cluster.explain("team-a", "pretrain-8b")
+
+    explanation = asyncio.run(explained())
+    assert explanation is not None
+    assert explanation.remedies
+    page = text_of(cluster, "/workloads/team-a/pretrain-8b")
+    for remedy in explanation.remedies:
+        assert remedy in page
+    for clause in clauses(explanation.gang.message):
+        assert clause.replace("'", "&#39;") in page
+
+
+def test_the_list_helps_in_place(cluster: Cluster) -> None:
+    assert "put 1 node with room back in service" in text_of(cluster, "/help/team-a/pretrain-8b")
+    assert "create 1 more pod that names this gang" in text_of(cluster, "/help/team-b/distill")
+
+
+def test_the_map_draws_the_room_that_a_gang_lacks(cluster: Cluster) -> None:
+    page = text_of(cluster, "/map?gang=team-a/pretrain-8b")
+    assert "needs room for 18 members in one clique" in page
+    assert "where 17 fit and 1 lacks room" in page
+    assert page.count('class="need"') == 8
+
+
+def test_the_map_of_wider_domains(cluster: Cluster) -> None:
+    page = text_of(cluster, "/map?level=block")
+    assert page.count('class="block"') == 4
+
+
+@pytest.mark.parametrize("person", ["ann", "nobody"])
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_of_whoever_sees_less(cluster: Cluster, page: str, person: str) -> None:
+    answer = get(cluster, f"/{page}", person)
+    hidden = person == "nobody" and page.startswith("workloads/")
+    assert answer.status_code == (404 if hidden else 200)
+
+
+def test_hostile_names_and_texts_are_shown_as_text() -> None:
+    world = World(2)
+    made_of = update(world)
+    gang = update(busy()).gangs[0]
+    strange = gang.model_copy(
+        update={
+            "name": HOSTILE,
+            "message": HOSTILE,
+            "story": [(1.0, HOSTILE)],
+            "objects": [HOSTILE],
+            "status": "PENDING",
+        }
+    )
+    long = gang.model_copy(update={"name": LONG, "message": LONG * 4})
+    there = NodeWorkload(namespace=gang.namespace, name=HOSTILE, gpus=4)
+    node = NodeView(name=HOSTILE, domains={"clique": HOSTILE, "block": HOSTILE}, gpus=4, used=4, workloads=[there])
+    queue = QueueView(kind="ClusterQueue", namespace="", name=HOSTILE, parent="", reserving=0, admitted=0, pending=0,
+                      quotas=[], share=None, waiting=[], problems=[HOSTILE], warnings=[HOSTILE])  # fmt: skip
+    sent = made_of.model_copy(update={"gangs": [strange, long], "nodes": [node], "queues": [queue]})
+    cluster = Cluster()
+    asyncio.run(cluster.take(sent))
+    for page in ("", "overview", "map", "queues", f"?text={HOSTILE}", f"?namespace={HOSTILE}", f"map?gang=a/{HOSTILE}"):
+        answer = get(cluster, f"/{page}")
+        assert answer.status_code == 200
+        assert "<img" not in answer.text, page
+    answer = get(cluster, f"/workloads/{gang.namespace}/{HOSTILE}")
+    assert answer.status_code == 200
+    assert "<img" not in answer.text
+    assert "&lt;img src=x" in answer.text
+
+
+@pytest.fixture(scope="module")
+def large() -> Cluster:
+    """5,004 nodes, a third of them with four workloads each, and 2,000 gangs that wait."""
+    world = World(1)
+    [gang] = [one for one in update(busy()).gangs if one.name == "pretrain-8b"]
+    gangs = [gang.model_copy(update={"name": f"job-{number}"}) for number in range(2000)]
+    nodes = [_node(number) for number in range(5004)]
+    cluster = Cluster()
+    asyncio.run(cluster.take(update(world).model_copy(update={"gangs": gangs, "nodes": nodes})))
+    return cluster
+
+
+def _node(number: int) -> NodeView:
+    name = f"rack{number // 18}-{number % 18}"
+    domains = {"clique": f"rack-{number // 18}", "block": f"block-{number // 360}"}
+    shared = 4 if number % 3 == 0 else 1
+    there = [
+        NodeWorkload(namespace=f"team-{number % 7}", name=f"job-{(number * 7 + part) % 2000}", gpus=4 // shared)
+        for part in range(shared)
+    ]
+    return NodeView(name=name, domains=domains, gpus=4, used=4, workloads=there, open=number % 50 > 0)
+
+
+def test_the_map_of_5000_nodes_is_below_a_megabyte(large: Cluster) -> None:
+    page = text_of(large, "/map")
+    assert len(page.encode()) < 1_000_000
+    assert page.count('class="block"') == 278
+
+
+def test_a_list_of_2000_gangs_comes_in_parts(large: Cluster) -> None:
+    page = text_of(large, "/")
+    assert page.count('role="rowheader"') == 50
+    assert "1 to 50 of 2000" in page
+    assert "1951 to 2000 of 2000" in text_of(large, "/?part=40")
+    assert "1951 to 2000 of 2000" in text_of(large, "/?part=4000")
+    assert "1 to 50 of 2000" in text_of(large, "/?part=x")
+    assert len(page.encode()) < 200_000
+
+
+def test_every_reason_has_a_meaning() -> None:
+    assert {*CODES} == {*REASONS}
+    assert FILE.read_text() == made(), "docs/waiting.md changed: python -m tests.documents.meanings"
+
+
+def test_looks_differ_while_there_are_looks_left() -> None:
+    nodes = [
+        NodeView(
+            name=f"n-{number}",
+            domains={"clique": "a"},
+            workloads=[NodeWorkload(namespace="x", name=f"w-{number}", gpus=1)],
+        )
+        for number in range(LOOKS)
+    ]
+    drawn = looks(nodes, "clique")
+    assert len({look.number for look in drawn.values()}) == LOOKS
+    assert len({look.label for look in drawn.values()}) == LOOKS
+
+
+def test_cohorts_in_a_circle_are_drawn_beside_each_other() -> None:
+    def cohort(name: str, parent: str) -> QueueView:
+        return QueueView(kind="Cohort", namespace="", name=name, parent=parent, reserving=0, admitted=0, pending=0,
+                         quotas=[], share=None, waiting=[], problems=[], warnings=[])  # fmt: skip
+
+    trees = grow([cohort("a", "b"), cohort("b", "a"), cohort("c", "a"), cohort("d", "")])
+    assert sorted(branch.queue.name for branch in trees) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3_600, "1 h"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
+)
+def test_spans_in_words(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_clauses_of_a_message() -> None:
+    assert clauses("one; two (a; b); three") == ["one", "two (a; b)", "three"]
+
+
+def test_parts_of_nothing() -> None:
+    assert part_of([], 3, 50)[1].pages == 1
