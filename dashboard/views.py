@@ -62,11 +62,6 @@ class Seen:
         """Since when the extender is not connected; None while it is."""
         return self._cluster.stale_since
 
-    @property
-    def version(self) -> int:
-        """The version of the picture: it grows with every change."""
-        return self._cluster.version
-
     def gangs(self) -> list[GangView]:
         """Return the workloads that the person sees, by namespace and name."""
         return [self._gang(gang) for (space, _), gang in sorted(self._cluster.gangs.items()) if self.person.sees(space)]
