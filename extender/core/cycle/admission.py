@@ -218,17 +218,17 @@ class QueueAdmission:
             planning = self._plans.plan(workload, demand, shape, queue, shortfalls, line)
             return (yield from self._with_kept(workload, planning))
         if queue is not None or (broken and self._quotas.route(workload).why is not None):
-            found = yield from self._plan_least(workload, demand, shape)
+            outcome = yield from self._plan_least(workload, demand, shape)
         else:
-            found = yield from self._planner.plan(workload, demand, shape)
-        return found if isinstance(found, Plan | Changed) else Refused(Lack.ROOM, found, EVERYBODY)
+            outcome = yield from self._planner.plan(workload, demand, shape)
+        return outcome if isinstance(outcome, Plan | Changed) else Refused(Lack.ROOM, outcome, EVERYBODY)
 
     def _plan_least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Unplaced | Changed]:
         """Plan only the pods that have to start together: the first ones, or the first that find room when all are
         tried."""
-        found = yield from self._planner.plan(workload, *(yield from self._plans.least(workload, demand, shape)))
-        if isinstance(found, Plan | Changed) or len(demand.pods) <= shape.needed:
-            return found
+        outcome = yield from self._planner.plan(workload, *(yield from self._plans.least(workload, demand, shape)))
+        if isinstance(outcome, Plan | Changed) or len(demand.pods) <= shape.needed:
+            return outcome
         every = yield from self._planner.plan(workload, demand, shape)
         if not isinstance(every, Plan):
             return every
@@ -241,10 +241,10 @@ class QueueAdmission:
         """Run ``planning`` with the quota that the workload has without nodes: kept for it, or counted for its pods."""
         quotas = self._quotas
         kept = quotas.kept(workload.key)
-        found = yield from planning
-        if isinstance(found, Plan):
+        outcome = yield from planning
+        if isinstance(outcome, Plan):
             quotas.spend_own(workload.key)
-        return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found
+        return replace(outcome, waits_for=None) if isinstance(outcome, Refused) and kept else outcome
 
     def has_quota(self, workload: Workload, plan: Plan) -> bool:
         """Whether there is still quota for a plan that was read from nominations. A partly released gang needs none."""

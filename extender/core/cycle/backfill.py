@@ -87,7 +87,7 @@ class Backfilling:
         if not self._enabled:
             return
         tree = self._tree_of(workload.key)
-        rivals = [one.priority for one in self._backfills.of.values() if one.tree == tree]
+        rivals = [reservation.priority for reservation in self._backfills.of.values() if reservation.tree == tree]
         if len(rivals) < self._limits.reservations or min(rivals) < workload.priority:
             self._due = min(self._due, max(self._old_enough(workload), self._reviewed_at + _REVIEW_S))
 
@@ -97,7 +97,7 @@ class Backfilling:
             return
         self._due, self._reviewed_at, self._searches = inf, now, _SEARCHES
         invalid = self._backfills.invalid
-        for key in [key for key, one in self._backfills.of.items() if one.start_by <= now or key in invalid]:
+        for key in [key for key, held in self._backfills.of.items() if held.start_by <= now or key in invalid]:
             invalid.pop(key, None)
             if key in self._backfills and self._waits(key):
                 yield from self._renew(self._store.workloads[key], now)
@@ -137,7 +137,7 @@ class Backfilling:
         backfills.keep(now)
         for key in backfills.take_grown():
             self._pending.wake(Own(key))
-        soonest = min((backfills.next_end, *(one.start_by for one in backfills.of.values())))
+        soonest = min((backfills.next_end, *(reservation.start_by for reservation in backfills.of.values())))
         self._due = min(self._due, now if backfills.invalid else soonest)
 
     def restore(self, now: float) -> None:
@@ -150,7 +150,7 @@ class Backfilling:
             workload = self._store.workloads[key]
             for written_on, reservation in written_on_it(workload, "backfill"):
                 tree = self._tree_of(key)
-                there = sum(one.tree == tree for one in self._backfills.of.values())
+                there = sum(other.tree == tree for other in self._backfills.of.values())
                 may = self._enabled and key not in self._backfills.of and there < self._limits.reservations
                 if may and asks_for(workload, reservation):
                     start_by = reservation.until + self._process.wall_offset if reservation.until else inf
@@ -169,13 +169,13 @@ class Backfilling:
             return with_facts(outcome, self._backfills.fact_of(own))
         if not isinstance(outcome, NoRoom):
             return outcome  # without quota no room is of use
-        others = (self._backfills.fact_for_others(key, one) for key, one in self._backfills.closed_to(workload))
+        others = (self._backfills.fact_for_others(key, held) for key, held in self._backfills.closed_to(workload))
         return with_facts(outcome, *others)
 
     def _review_tree(self, tree: str, waiting: list[Workload], now: float) -> Steps[None]:
         """Give the first of the waiting workloads reservations, as many as the tree may have."""
         backfills = self._backfills
-        free = self._limits.reservations - sum(one.tree == tree for one in backfills.of.values())
+        free = self._limits.reservations - sum(reservation.tree == tree for reservation in backfills.of.values())
         for workload in (yield from self._in_order(waiting)):
             if workload.key in backfills.of:
                 continue
@@ -200,25 +200,25 @@ class Backfilling:
         """Sort the workloads by the queue policy, and equal ones by when they came."""
         turns, numbers = self._admission.turns, self._pending.keys
         try:
-            return (yield from ordered(waiting, lambda one: (turns.of(one), numbers.get(one.key, 0))))
+            return (yield from ordered(waiting, lambda workload: (turns.of(workload), numbers.get(workload.key, 0))))
         except PolicyError:
             return []  # the turn of the workload reports the error
 
     def _rival(self, tree: str, priority: int) -> GroupKey | None:
         """The workload of the tree whose reservation has the lowest priority, if that is lower than this one; else
         None."""
-        of_tree = [(one.priority, key) for key, one in self._backfills.of.items() if one.tree == tree]
-        lowest, key = min(of_tree, key=lambda one: one[0])
+        of_tree = [(held.priority, key) for key, held in self._backfills.of.items() if held.tree == tree]
+        lowest, key = min(of_tree, key=lambda pair: pair[0])
         return key if lowest < priority else None
 
     def _reserve(self, workload: Workload, tree: str, now: float) -> Steps[bool]:
         """Reserve the earliest room for the workload. Returns whether there is any."""
-        found = yield from self._opening(workload, now)
-        if found is None or not self._waits(workload.key):
+        opening = yield from self._opening(workload, now)
+        if opening is None or not self._waits(workload.key):
             return False
         first = None if workload.job is not None else workload.members.first
         written_on = "" if first is None else first.uid
-        reservation = Backfill(found.rooms, found.start_by, now, tree, workload.priority, found.after, written_on)
+        reservation = Backfill(opening.rooms, opening.start_by, now, tree, workload.priority, opening.after, written_on)
         if reservation.drains and not self._may_drain(workload.key, reservation):
             return False
         is_first = not self._backfills.used
@@ -235,14 +235,14 @@ class Backfilling:
         """Renew a reservation whose start was delayed by running workloads. Nodes that are free earlier replace its
         nodes."""
         before = self._backfills.of[workload.key]
-        found = yield from self._opening(workload, now)
+        opening = yield from self._opening(workload, now)
         if self._backfills.of.get(workload.key) is not before or not self._waits(workload.key):
             return
         self._end(workload.key, now)
-        if found is None:
+        if opening is None:
             return
         after = replace(
-            before, rooms=found.rooms, start_by=found.start_by, priority=workload.priority, after=found.after
+            before, rooms=opening.rooms, start_by=opening.start_by, priority=workload.priority, after=opening.after
         )
         if after.drains and not self._may_drain(workload.key, after):
             return
@@ -273,15 +273,15 @@ class Backfilling:
 
     def _may_drain(self, key: GroupKey, reservation: Backfill) -> bool:
         """Whether nodes may be drained for the workload, besides the nodes that are drained already."""
-        drained = [one for other, one in self._backfills.of.items() if one.drains and other != key]
+        drained = [holder for other, holder in self._backfills.of.items() if holder.drains and other != key]
         if not drained:
             return True
-        if any(one.tree == reservation.tree for one in drained):
+        if any(holder.tree == reservation.tree for holder in drained):
             return False
         view = self._claims.snapshot()
         asked = {name for wanted in reservation.rooms.values() for name in kinds(tuple(wanted.items()))}
         return all(
-            sum(one.amount(name) for one in (*drained, reservation))
+            sum(holder.amount(name) for holder in (*drained, reservation))
             <= self._limits.drain_share * view.allocatable[view.resources[name]].sum()
             for name in asked
             if name in view.resources

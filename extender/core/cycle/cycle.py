@@ -404,16 +404,16 @@ class Cycle:
         """Return a plan that can be committed now, or why there is none. A shortfall is cached for the shape."""
         self._changes.has_affinity_waiters |= shape.related
         try:
-            found = yield from self._admission.plan(workload, demand, shape, self._shortfalls, line)
+            outcome = yield from self._admission.plan(workload, demand, shape, self._shortfalls, line)
         except PolicyError as error:
             return error
-        if not isinstance(found, Refused):
-            return found
+        if not isinstance(outcome, Refused):
+            return outcome
         workload.unadvise()
         # The shortfall of a workload with quota of its own does not apply to others of its shape.
-        scope = f"{found.scope}/{workload.key}" if self._quotas.has_own(workload.key) else found.scope
-        self._shortfalls.put(found.lack, shape, found.cause, scope, found.rests_on, found.waits_for)
-        return found.cause
+        scope = f"{outcome.scope}/{workload.key}" if self._quotas.has_own(workload.key) else outcome.scope
+        self._shortfalls.put(outcome.lack, shape, outcome.cause, scope, outcome.rests_on, outcome.waits_for)
+        return outcome.cause
 
     def _fallback(
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
@@ -507,15 +507,16 @@ class Cycle:
         """Return the line of these workloads, without those whose shortfall is known."""
         line = Line(self._admission.turns, self._admission.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
-            some = [one for key in keys[at : at + AT_ONCE] if (one := self._store.workloads.get(key)) is not None]
-            for workload in some:
+            known = (self._store.workloads.get(key) for key in keys[at : at + AT_ONCE])
+            workloads = [workload for workload in known if workload is not None]
+            for workload in workloads:
                 if not self._is_shut(workload):
                     queue = self._quotas.queue_of(workload.key)
                     if queue is not None and workload.current_demand is None and not workload.releasing:
                         yield from self._demands.ask(workload)
                     self._come(line, workload)
-            self._wasted_units += len(some)
-            yield LOOK * len(some)
+            self._wasted_units += len(workloads)
+            yield LOOK * len(workloads)
         return line
 
     def _come(self, line: Line, workload: Workload) -> None:
@@ -583,7 +584,8 @@ class Cycle:
     def _resume(self, workload: Workload) -> Steps[None]:
         """Take the nominations of the workload's members as its plan."""
         members = workload.members
-        if workload.releasing or not any(one.pod.nominated_node and not one.pod.node for one in members.live.values()):
+        pods = (member.pod for member in members.live.values())
+        if workload.releasing or not any(pod.nominated_node and not pod.node for pod in pods):
             return
         if workload.current_demand is None:
             yield from self._demands.ask(workload)

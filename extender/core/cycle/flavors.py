@@ -71,19 +71,19 @@ class QuotaPlans:
 
         ``line``: gets the workload again at a later turn if it only fits where it borrows from farther away.
         """
-        found = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
-        if not isinstance(found, Refused) or found.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
-            return found
+        outcome = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
+        if not isinstance(outcome, Refused) or outcome.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
+            return outcome
         # There is quota for some pods, and the first ones find no room: others may.
-        tried_as = dict.fromkeys(found.rests_on)
+        tried_as = dict.fromkeys(outcome.rests_on)
         made = workload.flavoring
         every = yield from self._try(workload, demand, demand.pods, shape, made, shortfalls, tried_as)
         if not isinstance(every, Plan):
-            return every if isinstance(every, Changed) else replace(found, rests_on=(*tried_as,))
+            return every if isinstance(every, Changed) else replace(outcome, rests_on=(*tried_as,))
         if len(every.nodes) == len(demand.pods):
-            return found
+            return outcome
         again = yield from self._plan(workload, demand.among(every.nodes), shape, queue, shortfalls, line)
-        return replace(found, rests_on=(*tried_as, *again.rests_on)) if isinstance(again, Refused) else again
+        return replace(outcome, rests_on=(*tried_as, *again.rests_on)) if isinstance(again, Refused) else again
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
@@ -99,26 +99,26 @@ class QuotaPlans:
         tried_as: dict[Shape, None] = {}
         pods = demand.pods
         with quotas.statement(workload.key):
-            found = choices.first(podsets)
+            assignment = choices.first(podsets)
         last: Unplaced | None = None
         kinds = dict[type[Unplaced], None]()
         for _ in range(_TRIES):
-            if found.fit is not Fit.FITS:
+            if assignment.fit is not Fit.FITS:
                 with quotas.statement(workload.key):
-                    pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
+                    pods, assignment = _fewer(demand.pods, must, lambda fewer: choices.first(asked.podsets(fewer)))
             yield _ASSIGN
-            if found.fit is not Fit.FITS:
+            if assignment.fit is not Fit.FITS:
                 break
-            if tried_as and line.postpone(workload, found.usage, found.level):
+            if tried_as and line.postpone(workload, assignment.usage, assignment.level):
                 return Changed()
-            made = asked.flavorings(found)
+            made = asked.flavorings(assignment)
             tried = yield from self._try(workload, demand, pods, shape, made, shortfalls, tried_as)
             if isinstance(tried, Plan | Changed):
-                return tried if self._is_there(workload, queue, asked, tried, found) else Changed()
+                return tried if self._is_there(workload, queue, asked, tried, assignment) else Changed()
             last = tried
             kinds[type(tried)] = None
             with quotas.statement(workload.key):
-                found = choices.after(found, asked.podsets(pods), tried)
+                assignment = choices.after(assignment, asked.podsets(pods), tried)
         lack = Lack.QUOTA if last is None else Lack.ROOM
         least, promised = asked.podsets(must), later is not None
         held = workload.job is not None and closed
@@ -178,21 +178,21 @@ class QuotaPlans:
         ready = self._preemptions.is_ready(workload.key) or workload.key in self._backfills
         if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
-        found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored, made), flavored)
-        if not isinstance(found, Plan | Changed):
-            shortfalls.put(Lack.ROOM, flavored, found)
-        return found
+        outcome = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored, made), flavored)
+        if not isinstance(outcome, Plan | Changed):
+            shortfalls.put(Lack.ROOM, flavored, outcome)
+        return outcome
 
     def _is_there(
-        self, workload: Workload, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, found: Assignment
+        self, workload: Workload, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, assignment: Assignment
     ) -> bool:
         """Whether the quota of the plan is still there: other workloads may have used it while the plan was made."""
         if isinstance(plan, Changed):
             return True
         usage: dict[tuple[str, str], int] = {}
-        for one in asked.podsets(plan.pods):
-            for resource, flavor in found.flavors[one.name].items():
-                usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
+        for podset in asked.podsets(plan.pods):
+            for resource, flavor in assignment.flavors[podset.name].items():
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + podset.requests.get(resource, 0)
         with self._quotas.statement(workload.key) as statement:
             return not statement.tree.lacks(queue.name, usage)
 
@@ -204,12 +204,12 @@ def _fewer(
     needed = {pod.uid for pod in must}
     others = [pod for pod in pods if pod.uid not in needed]
 
-    def some(count: int) -> tuple[Pod, ...]:
+    def chosen_with(count: int) -> tuple[Pod, ...]:
         chosen = needed.union(pod.uid for pod in others[:count])
         return tuple(pod for pod in pods if pod.uid in chosen)
 
-    count, best = most(len(others), lambda more: assign(some(more)))
-    return some(count), best
+    count, best = most(len(others), lambda more: assign(chosen_with(more)))
+    return chosen_with(count), best
 
 
 def awaited(
@@ -232,9 +232,9 @@ def awaited(
         return tuple(what for _, what in _of_flavors(picture, node, queue.groups[0], podsets[0], refused))
     for podset in podsets:
         for group in queue.groups:
-            found = [*_of_flavors(picture, node, group, podset, refused)]
-            if not any(there for there, _ in found) and any(podset.requests.get(name) for name in group.limited()):
-                return tuple(what for _, what in found)
+            by_flavor = [*_of_flavors(picture, node, group, podset, refused)]
+            if not any(there for there, _ in by_flavor) and any(podset.requests.get(name) for name in group.limited()):
+                return tuple(what for _, what in by_flavor)
     return None
 
 
@@ -255,8 +255,10 @@ def _of_flavors(
         flavor = picture.flavors.get(name)
         if flavor is None or (podset.name, name) in refused or not suits(flavor, podset.selection):
             continue
-        if not wanted or any(one not in quotas or much > node.potential((name, one)) for one, much in wanted.items()):
+        if not wanted or any(
+            what not in quotas or much > node.potential((name, what)) for what, much in wanted.items()
+        ):
             continue
-        short = [(one, much) for one, much in wanted.items() if much > node.left((name, one))]
+        short = [(resource, much) for resource, much in wanted.items() if much > node.left((name, resource))]
         resource, much = (short or [*wanted.items()])[0]
         yield not short, ((name, resource), much)

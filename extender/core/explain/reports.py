@@ -119,7 +119,7 @@ class QueueReports:
         return found
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
-        node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
+        node, problems = self._picture.tree.cohorts[cohort.name], self._picture.events[key_of(cohort)].problems
         warnings = _warnings_of(self._quotas, cohort)
         return {key_of(cohort): self._report(self._members(below), node, problems, warnings)}
 
@@ -187,7 +187,7 @@ def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
 
 
 def _warnings_of(quotas: Quotas, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
-    return quotas.queues.picture.said[key_of(thing)].warnings
+    return quotas.queues.picture.events[key_of(thing)].warnings
 
 
 Keys = tuple[str, ...]

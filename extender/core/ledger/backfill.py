@@ -116,8 +116,8 @@ class Backfills:
             return None
         self._moved |= dict.fromkeys(reservation.rooms)
         if not self.of:
-            self._claims.on_move = tuple(one for one in self._claims.on_move if one != self._moved_room)
-            self._claims.on_node = tuple(one for one in self._claims.on_node if one != self._node_changed)
+            self._claims.on_move = tuple(call for call in self._claims.on_move if call != self._moved_room)
+            self._claims.on_node = tuple(call for call in self._claims.on_node if call != self._node_changed)
             self._moved.clear()
             self._relied_on.clear()
         return reservation
@@ -185,7 +185,7 @@ class Backfills:
     def closed_to(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
         """The reservations whose room the workload may not use."""
         closed = self._closed_to(workload)
-        return [(key, one) for key, one in self.of.items() if not closed.isdisjoint(one.rooms)]
+        return [(key, reservation) for key, reservation in self.of.items() if not closed.isdisjoint(reservation.rooms)]
 
     def _closed_to(self, workload: Workload) -> AbstractSet[str]:
         return self._closed(workload.key, workload.priority, self._durations.of(workload), self.now)

@@ -35,22 +35,22 @@ class DisruptionBudgets:
                 return before is not None and (before.allowed < budget.allowed or before.selector != budget.selector)
             case BudgetGone(namespace, name):
                 there = self.seen.get(namespace, {})
-                found = there.pop(name, None) is not None
+                was_known = there.pop(name, None) is not None
                 if not there:
                     self.seen.pop(namespace, None)
-                return found
+                return was_known
 
     @property
     def left(self) -> Counter[str]:
         """How many more disruptions each budget allows, by its name."""
-        return Counter({_name(one): one.allowed for there in self.seen.values() for one in there.values()})
+        return Counter({_name(budget): budget.allowed for there in self.seen.values() for budget in there.values()})
 
     def counts(self, pods: Iterable[Pod]) -> Counts:
         """How many of the pods each budget counts. Pods that already terminate do not count."""
-        found = Counter[str]()
+        counted = Counter[str]()
         for names in self._of(pods):
-            found.update(names)
-        return tuple(sorted(found.items()))
+            counted.update(names)
+        return tuple(sorted(counted.items()))
 
     def bars(self, pods: Iterable[Pod]) -> str:
         """Why some of the pods are never evicted, or empty: the API server evicts no pod that is in several budgets."""
@@ -73,7 +73,7 @@ class DisruptionBudgets:
             about = pod.namespace, pod.labels
             if about not in known:
                 labels = dict(pod.labels)
-                known[about] = [_name(one) for one in there.values() if selects(one.selector, labels)]
+                known[about] = [_name(budget) for budget in there.values() if selects(budget.selector, labels)]
             yield known[about]
 
 

@@ -242,9 +242,9 @@ def _kinds(pods: Iterable[Pod]) -> list[Kind]:
     return list(dict.fromkeys((pod.namespace, pod.labels, pod.constraints.spread) for pod in pods))
 
 
-def _counts(some: Sequence[Kind], others: Sequence[Kind]) -> bool:
+def _counts(kinds: Sequence[Kind], others: Sequence[Kind]) -> bool:
     """Whether a spread of the first kinds counts any of the others."""
-    spreads = [(namespace, spread) for namespace, _, several in some for spread in several]
+    spreads = [(namespace, spread) for namespace, _, several in kinds for spread in several]
     return any(
         where == namespace and spread.counts(dict(labels))
         for namespace, spread in spreads
@@ -276,13 +276,13 @@ class Timers:
 
     def due(self, now: float) -> list[GroupKey]:
         """Take the workloads whose instant has come, at most 256 at a time."""
-        found: list[GroupKey] = []
-        while self._heap and self._heap[0][0] <= now and len(found) < _AT_ONCE:
+        keys: list[GroupKey] = []
+        while self._heap and self._heap[0][0] <= now and len(keys) < _AT_ONCE:
             at, key = heapq.heappop(self._heap)
             if self._next.get(key) == at:
                 del self._next[key]
-                found.append(key)
-        return found
+                keys.append(key)
+        return keys
 
     def first(self) -> float | None:
         """The earliest instant; None if there is none."""
@@ -304,10 +304,10 @@ class Turns:
         self._failed_creation = failed_creation
         self._policy = policy
 
-    def of(self, one: Workload | WaitingSingle) -> Turn:
-        if isinstance(one, WaitingSingle):
-            return 0, self._policy.order(one)
-        return put_off(self._failed_creation, one), self._policy.order(QueueView(one))
+    def of(self, waiting: Workload | WaitingSingle) -> Turn:
+        if isinstance(waiting, WaitingSingle):
+            return 0, self._policy.order(waiting)
+        return put_off(self._failed_creation, waiting), self._policy.order(QueueView(waiting))
 
     def within(self, workload: Workload, queue: ClusterQueue | None) -> Turn:
         """The place of a workload in its own queue, where its age may raise it."""
@@ -560,7 +560,8 @@ class Pending:
 
     def shapes(self, kind: type[RoomFor | QuotaFor]) -> list[tuple[WakeOn, Shape]]:
         """Return the causes of this kind that workloads of known shapes wait for, with the shapes."""
-        return [(one, one.shape) for one in self._parked[kind] if not isinstance(one, Time) and one.shape is not None]
+        causes = (cause for cause in self._parked[kind] if not isinstance(cause, Time))
+        return [(cause, cause.shape) for cause in causes if cause.shape is not None]
 
     def take_due(self) -> list[GroupKey]:
         """Return the workloads that the cycle considers, in the order in which they came."""

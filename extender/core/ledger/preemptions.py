@@ -38,8 +38,8 @@ class Evictions:
         """
         named = _named(victim, job)
         self.of[named] = (*self.of.get(named, ()), round(wall, 3))
-        recent = {one: _recent(instants, wall) for one, instants in self.of.items()}
-        self.of = {one: instants for one, instants in recent.items() if instants}
+        recent = {victim_key: _recent(instants, wall) for victim_key, instants in self.of.items()}
+        self.of = {victim_key: instants for victim_key, instants in recent.items() if instants}
 
     def recent(self, victim: Victim, job: Job | None, wall: float) -> tuple[float, ...]:
         """When the victim was evicted in the last hour, by this process or, as its job says, by an earlier one."""
@@ -48,7 +48,7 @@ class Evictions:
 
     def next_forgotten(self, wall: float) -> float:
         """The instant at which the next remembered eviction is an hour old."""
-        ends = (at + HOUR_S + _ROUNDED_S for some in self.of.values() for at in some)
+        ends = (at + HOUR_S + _ROUNDED_S for instants in self.of.values() for at in instants)
         return min((end for end in ends if end > wall), default=math.inf)
 
 
@@ -213,9 +213,9 @@ class Preemptions:
     def remember_failure(self, key: GroupKey, failure: FailedPreemption) -> None:
         """Remember a failed preemption, and drop remembered ones that do not hold any more."""
         self.failed = {
-            other: one
-            for other, one in self.failed.items()
-            if one.holds(one.shape, self.freed) or not (one.rests_until or one.pod)
+            other: known
+            for other, known in self.failed.items()
+            if known.holds(known.shape, self.freed) or not (known.rests_until or known.pod)
         }
         self.failed[key] = failure
 
@@ -226,11 +226,11 @@ class Preemptions:
         Rests that are over at ``now`` are left out.
         """
         still = {
-            key: one
-            for key, one in known.failed.items()
-            if known.failed_for(key, one.shape) is not None and one.rests_until > now
+            key: failure
+            for key, failure in known.failed.items()
+            if known.failed_for(key, failure.shape) is not None and failure.rests_until > now
         }
-        self.failed |= {key: replace(one, shape=None) for key, one in still.items()}
+        self.failed |= {key: replace(failure, shape=None) for key, failure in still.items()}
 
     def stop_resting(self, key: GroupKey) -> None:
         """Forget how often the workload's victims did not go."""
@@ -242,14 +242,15 @@ class Preemptions:
 
     def take_rested(self, now: float) -> list[tuple[GroupKey, str]]:
         """Return the workloads whose rest is over, each with the UID if it is a single pod."""
-        rested = [(key, one) for key, one in self.failed.items() if 0 < one.rests_until <= now]
-        for key, one in rested:
-            self.failed[key] = replace(one, rests_until=0.0)
-        return [(key, one.pod) for key, one in rested]
+        rested = [(key, failure) for key, failure in self.failed.items() if 0 < failure.rests_until <= now]
+        for key, failure in rested:
+            self.failed[key] = replace(failure, rests_until=0.0)
+        return [(key, failure.pod) for key, failure in rested]
 
     def next_rest(self) -> float | None:
         """The instant at which the first rest is over."""
-        return min((one.rests_until for one in self.failed.values() if 0 < one.rests_until < math.inf), default=None)
+        ends = (failure.rests_until for failure in self.failed.values())
+        return min((end for end in ends if 0 < end < math.inf), default=None)
 
     def failed_for(self, key: GroupKey, shape: object) -> FailedPreemption | None:
         """The failed preemption because of which no victim is evicted for the workload; None if victims may be."""
@@ -320,12 +321,13 @@ class Preemptions:
     @property
     def pods(self) -> set[str]:
         """The UIDs of victims that are single pods, or surplus pods of a gang, and are still there."""
-        return {victim.pod for one in self.under_way.values() for victim in one.left if victim.pod}
+        return {victim.pod for preemption in self.under_way.values() for victim in preemption.left if victim.pod}
 
     def preempting(self, priority: int, pods: Mapping[str, Pod]) -> list[tuple[Pod, str]]:
         """The single pods of at least that priority that preempt, each with a node kept for it. ``pods``: all pods by
         UID."""
-        alone = [(pods.get(one.written_on), one.rooms) for one in self.under_way.values() if one.alone]
+        single = [preemption for preemption in self.under_way.values() if preemption.alone]
+        alone = [(pods.get(preemption.written_on), preemption.rooms) for preemption in single]
         return [(pod, node) for pod, rooms in alone if pod is not None and pod.priority >= priority for node in rooms]
 
     def of_pod(self, pod: Pod) -> Preemption | None:

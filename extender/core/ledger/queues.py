@@ -67,7 +67,7 @@ class QueueSnapshot:
     """All queue objects, as one decision sees them; built again when some have changed.
 
     ``problems``: why a ClusterQueue admits nothing, by its name.
-    ``said``: the last event about each object, even if it was deleted since.
+    ``events``: the last event about each object, even if it was deleted since.
     ``in_force``: whether there are queues of Kueue, and of Volcano.
     """
 
@@ -77,7 +77,7 @@ class QueueSnapshot:
     cohorts: Mapping[str, Cohort] = field(default_factory=dict)
     tree: QuotaTree = field(default_factory=lambda: QuotaTree(()))
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    said: dict[ObjectKey, QueueSeen] = field(default_factory=dict)
+    events: dict[ObjectKey, QueueSeen] = field(default_factory=dict)
     in_force: tuple[bool, bool] = (False, False)
 
 
@@ -142,23 +142,23 @@ class Queues:
 
     def rebuild(self) -> QueueDiff:
         """Build the snapshot from all recorded objects. Returns what has changed."""
-        said = _drawn(self.seen, self.total)
-        things = [event.object for event in said.values()]
-        flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
-        queues = {one.name: one for one in things if isinstance(one, ClusterQueue)}
-        cohorts = {one.name: one for one in things if isinstance(one, Cohort)}
-        locals_ = {(one.namespace, one.name): one for one in things if isinstance(one, LocalQueue)}
+        events = _drawn(self.seen, self.total)
+        things = [event.object for event in events.values()]
+        flavors = {thing.name: thing for thing in things if isinstance(thing, ResourceFlavor)}
+        queues = {thing.name: thing for thing in things if isinstance(thing, ClusterQueue)}
+        cohorts = {thing.name: thing for thing in things if isinstance(thing, Cohort)}
+        locals_ = {(thing.namespace, thing.name): thing for thing in things if isinstance(thing, LocalQueue)}
         tree = QuotaTree(queues.values(), cohorts.values())
-        problems = {
-            name: found
-            for name, one in queues.items()
-            if (found := (*said[key_of(one)].problems, *self._of_flavors(one, flavors), *_above(one, tree, said)))
+        faults = {
+            name: (*events[key_of(queue)].problems, *self._of_flavors(queue, flavors), *_above(queue, tree, events))
+            for name, queue in queues.items()
         }
+        problems = {name: texts for name, texts in faults.items() if texts}
         of_volcano = FLAVOR.name in flavors
         in_force = bool(locals_) or any(not name.startswith(VOLCANO) for name in queues), of_volcano
         former = self.picture
-        self.picture = QueueSnapshot(queues, flavors, locals_, cohorts, tree, problems, said, in_force)
-        changed = [key for key in (former.said | said) if former.said.get(key) != said.get(key)]
+        self.picture = QueueSnapshot(queues, flavors, locals_, cohorts, tree, problems, events, in_force)
+        changed = [key for key in (former.events | events) if former.events.get(key) != events.get(key)]
         others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture, changed)
         self._routes.clear()
         self.stale = self._relabelled = False
@@ -173,9 +173,9 @@ class Queues:
         ``more``: amounts of nodes in addition to those there are.
         """
         total = dict(Counter(self.total) + Counter(more))
-        said = _drawn(self.seen | {key_of(one): QueueSeen(one) for one in things}, total)
-        queues = {one.name: one for event in said.values() if isinstance(one := event.object, ClusterQueue)}
-        cohorts = [one for event in said.values() if isinstance(one := event.object, Cohort)]
+        events = _drawn(self.seen | {key_of(thing): QueueSeen(thing) for thing in things}, total)
+        queues = {thing.name: thing for event in events.values() if isinstance(thing := event.object, ClusterQueue)}
+        cohorts = [thing for event in events.values() if isinstance(thing := event.object, Cohort)]
         tree = QuotaTree(queues.values(), cohorts)
         for name, node in self.picture.tree.queues.items():
             if name in tree.queues:
@@ -196,12 +196,14 @@ class Queues:
 
     def is_unclear(self, queue: ClusterQueue) -> bool:
         """Whether the ClusterQueue contradicts itself, so that its borrowing cannot be determined."""
-        return self.picture.said[key_of(queue)].unclear
+        return self.picture.events[key_of(queue)].unclear
 
     def _limited(self, route: Route, namespace: str, name: str) -> Route:
         local, queue = self.local(namespace, name), self.picture.queues.get(route.queue)
-        said = (local, f"LocalQueue {name}"), (queue, title_of(route.queue))
-        limits = [RunLimit(one.max_run_s, title) for one, title in said if one and one.max_run_s is not None]
+        titled = (local, f"LocalQueue {name}"), (queue, title_of(route.queue))
+        limits = [
+            RunLimit(holder.max_run_s, title) for holder, title in titled if holder and holder.max_run_s is not None
+        ]
         return replace(route, limit=min(limits)) if limits else route
 
     def _find(self, namespace: str, name: str) -> Route:
@@ -214,10 +216,10 @@ class Queues:
         if queue is None:
             return Route("", QueueMissing(Missing.CLUSTER, name, local.queue))
         where = f"ClusterQueue {queue.name}"
-        said_of_local = self.picture.said[key_of(local)].problems
-        for what, said in ((f"LocalQueue {name}", said_of_local), (where, self.picture.problems.get(queue.name))):
-            if said:
-                return Route(queue.name, QueueInactive(what, Unusable.BROKEN, said[0]))
+        local_faults = self.picture.events[key_of(local)].problems
+        for what, faults in ((f"LocalQueue {name}", local_faults), (where, self.picture.problems.get(queue.name))):
+            if faults:
+                return Route(queue.name, QueueInactive(what, Unusable.BROKEN, faults[0]))
         for what, stop in ((f"LocalQueue {name}", local.stop), (where, queue.stop)):
             if stop is not Stop.NONE:
                 drained = f"{what} is stopped (HoldAndDrain)" if stop is Stop.DRAIN else ""
@@ -232,8 +234,8 @@ class Queues:
             return Route("", QueueInactive(title, Unusable.PARENT))
         if queue is None:
             return Route("", QueueMissing(Missing.VOLCANO, title))
-        if said := self.picture.problems.get(name):
-            return Route(name, QueueInactive(title, Unusable.BROKEN, said[0]))
+        if faults := self.picture.problems.get(name):
+            return Route(name, QueueInactive(title, Unusable.BROKEN, faults[0]))
         return Route(name, None if queue.stop is Stop.NONE else QueueStopped(title))
 
     def _of_flavors(self, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[str]:
@@ -252,24 +254,24 @@ class Queues:
 
 def _drawn(seen: Mapping[ObjectKey, QueueSeen], total: Mapping[str, int]) -> dict[ObjectKey, QueueSeen]:
     """The events, with Volcano's Queues replaced by the ClusterQueues and Cohorts that stand for them."""
-    found = {key: event for key, event in seen.items() if not isinstance(event.object, VolcanoQueue)}
+    events = {key: event for key, event in seen.items() if not isinstance(event.object, VolcanoQueue)}
     queues = {event.object.name: event.object for event in seen.values() if isinstance(event.object, VolcanoQueue)}
     wrong = misplaced(queues.values())
-    for one in (FLAVOR, *from_volcano(queues.values(), total)) if queues else ():
-        name = one.name.removeprefix(VOLCANO)
+    for thing in (FLAVOR, *from_volcano(queues.values(), total)) if queues else ():
+        name = thing.name.removeprefix(VOLCANO)
         event, why = seen.get((VolcanoQueue.__name__, "", name)), (wrong[name],) if name in wrong else ()
         problems, warnings = ((), ()) if event is None else (event.problems, event.warnings)
-        found[key_of(one)] = QueueSeen(one, (*problems, *why), warnings)
-    return found
+        events[key_of(thing)] = QueueSeen(thing, (*problems, *why), warnings)
+    return events
 
 
-def _above(queue: ClusterQueue, tree: QuotaTree, said: Mapping[ObjectKey, QueueSeen]) -> tuple[str, ...]:
+def _above(queue: ClusterQueue, tree: QuotaTree, events: Mapping[ObjectKey, QueueSeen]) -> tuple[str, ...]:
     """Faults of the cohorts of the ClusterQueue."""
     if queue.name in tree.problems:
         return (tree.problems[queue.name],)
     above = [node.name for node in tree.queues[queue.name].path()][1:]
-    events = [(name, said.get((Cohort.__name__, "", name))) for name in above]
-    return tuple(f"{_cohort(name)}: {text}" for name, event in events if event for text in event.problems)
+    cohorts = [(name, events.get((Cohort.__name__, "", name))) for name in above]
+    return tuple(f"{_cohort(name)}: {text}" for name, event in cohorts if event for text in event.problems)
 
 
 def _cohort(name: str) -> str:
@@ -283,18 +285,18 @@ def _others(former: QueueSnapshot, now: QueueSnapshot, changed: Sequence[ObjectK
     )
     if len(queues) + len(cohorts) < len(changed) or former.tree.problems or now.tree.problems:
         return None
-    found = dict(queues)
+    others = dict(queues)
     for tree in (former.tree, now.tree):
         for name, node in tree.queues.items():
             if name in queues or (cohorts and any(at.is_cohort and at.name in cohorts for at in node.path())):
-                found |= dict.fromkeys(tree.below(tree.root_of(name)))
-    return found
+                others |= dict.fromkeys(tree.below(tree.root_of(name)))
+    return others
 
 
 def _only_amounts_differ(former: QueueSnapshot, now: QueueSnapshot, key: ObjectKey) -> bool:
     """Whether nothing but the amounts of the object has changed."""
-    one, other = former.said.get(key), now.said.get(key)
-    return one is not None and other is not None and _without_amounts(one) == _without_amounts(other)
+    before, after = former.events.get(key), now.events.get(key)
+    return before is not None and after is not None and _without_amounts(before) == _without_amounts(after)
 
 
 def _without_amounts(event: QueueSeen) -> QueueSeen:

@@ -81,18 +81,18 @@ class QuotaCounting:
         Other flavors follow from the node. If the node is gone, the flavors that were counted before stay.
         """
         picture, node = self._queues.picture, self._claims.nodes.get(claim.node)
-        told: Mapping[str, str] = {}
+        flavors: Mapping[str, str] = {}
         if workload.job is not None:
             known = workload.flavoring.get(part)
-            told = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part)) or {}
+            flavors = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part)) or {}
         if queue not in picture.queues:
-            return told or (former.flavors if former is not None else {})
-        told = offered(picture.queues[queue], told)
+            return flavors or (former.flavors if former is not None else {})
+        flavors = offered(picture.queues[queue], flavors)
         if node is None:
-            return told or (former.flavors if former is not None else {})
-        suiting = {one: name for one, name in told.items() if has_labels(node, picture.flavors.get(name))}
+            return flavors or (former.flavors if former is not None else {})
+        suiting = {resource: name for resource, name in flavors.items() if has_labels(node, picture.flavors.get(name))}
         # A node may lack its labels for a while only: then the flavors of the start count, so no quota is given back.
-        return {**told, **flavors_of_node(node, picture.queues[queue], picture.flavors), **suiting}
+        return {**flavors, **flavors_of_node(node, picture.queues[queue], picture.flavors), **suiting}
 
     def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PodSetKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
@@ -123,7 +123,7 @@ def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) ->
     job = workload.job
     if job is None or job.plan is not None or job.seen.suspended or job.seen.finished or job.stop:
         return {}
-    found: dict[Owner, Use] = {}
+    unseen: dict[Owner, Use] = {}
     for podset in job.seen.podsets.podsets:
         there = sum(use.part == podset.name for use in uses)
         done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
@@ -132,8 +132,8 @@ def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) ->
         if missing > 0:
             each = _amounts_of(podset.template.requests, flavors, podset.template.by_class)
             usage = {what: amount * missing for what, amount in each.items()}
-            found[Unseen(podset.name)] = Use(queue.name, podset.name, flavors, usage, unseen=True)
-    return found
+            unseen[Unseen(podset.name)] = Use(queue.name, podset.name, flavors, usage, unseen=True)
+    return unseen
 
 
 def _amounts_of(requests: Requests, flavors: Mapping[str, str], by_class: Requests) -> Usage:
@@ -347,13 +347,13 @@ class QuotaUses:
             self._known.clear()
         tree = self._queues.picture.tree
         root = tree.root_of(queue)
-        if (found := self._known.get((root, what))) is None:
-            found = self._known[root, what] = {}
+        if (users := self._known.get((root, what))) is None:
+            users = self._known[root, what] = {}
             for name in tree.below(root):
                 for key in self._members.of(name):
                     if amount := sum(use.usage.get(what, 0) for use in self.of(key).values()):
-                        found[key] = amount
-        return found
+                        users[key] = amount
+        return users
 
     def take_freed(self) -> list[str]:
         """Return the roots of the trees in which quota was given back since the last call."""
@@ -654,7 +654,7 @@ class Quotas:
 
     def _left_by(self, workload: Workload) -> str:
         """The queue that the last pods name, which terminate on their nodes after a restart; empty if none does."""
-        held = (one.pod.named_queue for one in workload.members if self._claims.get(one.uid))
+        held = (member.pod.named_queue for member in workload.members if self._claims.get(member.uid))
         return next(filter(None, held), "")
 
     def forget(self, key: GroupKey) -> None:
@@ -666,9 +666,9 @@ class Quotas:
     def restore(self, workload: Workload) -> None:
         """Take over the flavors of a job's start from its annotations after a restart, as far as its queue offers
         them."""
-        if workload.job is not None and (said := workload.job.seen.flavors):
+        if workload.job is not None and (named := workload.job.seen.flavors):
             known, queue = self.queues.picture.flavors, self.queue_of(workload.key)
-            had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in said.items()}
+            had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in named.items()}
             workload.set_flavors({name: of_job(known, chosen) for name, chosen in had.items()})
 
     def as_bound(self, workload: Workload) -> dict[PodSetKey, Flavoring]:
@@ -680,35 +680,37 @@ class Quotas:
         queue = self.queue_of(workload.key)
         if queue is None:
             return {}
-        told = self._flavors_of_bound(workload)
+        of_bound = self._flavors_of_bound(workload)
         slots, known = workload.members.slots, self.queues.picture.flavors
         lacking = {podset_key(pod, of_job=False): pod for pod in map(workload.members.pod_for, slots.lacking)}
-        found = {
-            part: next((one for one in told.get(stated(pod.requests), ()) if suit(known, one, pod.selection)), None)
+        flavors = {
+            part: next(
+                (held for held in of_bound.get(stated(pod.requests), ()) if suit(known, held, pod.selection)), None
+            )
             for part, pod in lacking.items()
         }
-        return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}
+        return {part: of_gang(queue, known, chosen) for part, chosen in flavors.items() if chosen is not None}
 
     def unlike_bound(self, workload: Workload) -> list[str]:
         """The members (by UID) with a promised node whose flavors differ from those of bound pods with equal
         requests."""
-        told, uses = self._flavors_of_bound(workload), self.uses.of(workload.key)
+        of_bound, uses = self._flavors_of_bound(workload), self.uses.of(workload.key)
         placed = ((uid, uses.get(uid)) for uid in workload.members.placed)
         return [
             uid
             for uid, use in placed
-            if use is not None and (counted := _counted(use)) and counted not in told.get(use.part, [counted])
+            if use is not None and (counted := _counted(use)) and counted not in of_bound.get(use.part, [counted])
         ]
 
     def _flavors_of_bound(self, workload: Workload) -> dict[PodSetKey, list[Mapping[str, str]]]:
         uses = self.uses.of(workload.key)
-        told: dict[PodSetKey, list[Mapping[str, str]]] = {}
+        by_podset: dict[PodSetKey, list[Mapping[str, str]]] = {}
         for pod in sorted(workload.bound, key=attrgetter("rank")):
             if (use := uses.get(pod.uid)) is not None and (counted := _counted(use)):
-                some = told.setdefault(use.part, [])
-                if counted not in some:
-                    some.append(counted)
-        return told
+                known = by_podset.setdefault(use.part, [])
+                if counted not in known:
+                    known.append(counted)
+        return by_podset
 
     def keep(self, key: GroupKey, usage: Usage) -> None:
         """Keep quota of its queue for the workload before it has nodes; an empty ``usage`` ends that. No change of its
@@ -866,9 +868,9 @@ class Quotas:
 
 def _is_leaving(workload: Workload) -> bool:
     """Whether the last pods of the workload terminate, or the PodGroup that may have named its queue is gone."""
-    said = workload.members.declared
-    grouped = any(dialect is not None and dialect.has_objects for dialect in said.dialects)
-    return not said.combinations or (workload.group is None and grouped)
+    declared = workload.members.declared
+    grouped = any(dialect is not None and dialect.has_objects for dialect in declared.dialects)
+    return not declared.combinations or (workload.group is None and grouped)
 
 
 def _is_volcanos(workload: Workload) -> bool:

@@ -76,7 +76,7 @@ def queue_inactive(state: State, gang: Workload) -> str:
     queue = queues.picture.queues[local.queue]
     if queue.name in queues.picture.problems:
         return _missing_of(state, queue) or f"correct {queue.title} as the message says; muster queues shows it"
-    if any(one.problems for key, one in queues.picture.said.items() if key[1:] == (namespace, name)):
+    if any(one.problems for key, one in queues.picture.events.items() if key[1:] == (namespace, name)):
         return f"correct LocalQueue {name} as the message says"
     return (
         f"give namespace {namespace} labels that the namespaceSelector of {queue.title} selects, or widen that selector"

@@ -66,7 +66,7 @@ def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
     queues.rebuild()
     found: dict[ObjectKey, list[str]] = {}
     for key, event in queues.seen.items():
-        one, name = queues.picture.said.get(key, event), key[2]
+        one, name = queues.picture.events.get(key, event), key[2]
         problems = queues.picture.problems.get(name, ()) if isinstance(one.object, ClusterQueue) else ()
         title = f"{TITLES.get(key[0], key[0])} {'/'.join(filter(None, key[1:]))}"
         found[key] = [f"{title} cannot be used: {text}" for text in dict.fromkeys((*one.problems, *problems))]
