@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -39,6 +39,16 @@ class Totals:
     waiting: Counter[str] = field(default_factory=Counter)
 
 
+class Brief(NamedTuple):
+    """A workload without its texts and members, which take long to make of thousands. ``for_s``: as of GangView."""
+
+    namespace: str
+    name: str
+    status: str
+    state: str
+    for_s: float
+
+
 class Seen:
     """The cluster as that person may see it now. Seconds count back from ``now`` (seconds since 1970)."""
 
@@ -65,6 +75,20 @@ class Seen:
     def gangs(self) -> list[GangView]:
         """Return the workloads that the person sees, by namespace and name."""
         return [self._gang(gang) for (space, _), gang in sorted(self._cluster.gangs.items()) if self.person.sees(space)]
+
+    def briefs(self) -> list[Brief]:
+        """Return what the workloads that the person sees are counted and sorted by, by namespace and name."""
+        age_s = self.now - self._cluster.views_as_of
+        return [
+            Brief(gang.namespace, gang.name, gang.status, gang.state, _older(gang.for_s, age_s))
+            for (space, _), gang in sorted(self._cluster.gangs.items())
+            if self.person.sees(space)
+        ]
+
+    def message(self, namespace: str, name: str) -> str:
+        """Return why the workload is where it is; empty where ``gang`` is None."""
+        gang = self._cluster.gangs.get((namespace, name))
+        return self._text(gang.message, namespace) if gang is not None and self.person.sees(namespace) else ""
 
     def gang(self, namespace: str, name: str) -> GangView | None:
         """Return one workload; None where there is none, and where the person may not see it."""

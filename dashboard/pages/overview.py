@@ -7,7 +7,6 @@ from collections import Counter
 from fastapi import APIRouter, Request, Response
 
 from dashboard.asking import Viewer
-from dashboard.pages.meanings import REASONS
 from dashboard.pages.queues import bars
 from dashboard.pages.rendering import phase, render
 from dashboard.views import Seen
@@ -31,7 +30,6 @@ async def overview(request: Request, seen: Viewer) -> Response:
         totals=totals,
         phases=_phases(totals.statuses),
         waiting=totals.waiting.most_common(),
-        meanings=REASONS,
         queues=[(queue, bars(queue)) for queue in sorted(queues, key=_fullest)[:_QUEUES]],
         queues_in_all=len(queues),
         domains=sorted(nearest, key=lambda domain: (-domain.free_gpus, domain.name))[:_DOMAINS],

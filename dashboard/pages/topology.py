@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from fastapi import APIRouter, Request, Response
 
@@ -75,7 +76,7 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
     named = sum(len(node.workloads) for node in drawn) <= _NAMED
     drawing = Drawing(look, cell, Links(request), chosen, named)
     rooms = {room.name: room for room in explanation.domains} if explanation else {}
-    waiting = [gang for gang in seen.gangs() if gang.status == "PENDING" and gang.state == "NoRoom"]
+    waiting = [brief for brief in seen.briefs() if brief.status == "PENDING" and brief.state == "NoRoom"]
     return render(
         request,
         seen,
@@ -91,10 +92,10 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
         draw_need=draw_need,
         rooms=rooms,
         named=named,
-        legend=sorted(look.values(), key=lambda one: (-one.gpus, one.key))[:_LEGEND],
+        legend=nsmallest(_LEGEND, look.values(), key=lambda one: (-one.gpus, one.key)),
         legend_in_all=len(look),
         namespaces=sorted({workload.namespace for node in nodes for workload in node.workloads}),
-        waiting=sorted(f"{gang.namespace}/{gang.name}" for gang in waiting)[:_WAITING],
+        waiting=sorted(f"{brief.namespace}/{brief.name}" for brief in waiting)[:_WAITING],
         explanation=explanation,
         problem=problem,
         best=explanation.domains[0].name if explanation and explanation.domains else "",

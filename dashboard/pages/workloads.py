@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from dashboard.asking import Viewer
 from dashboard.pages.meanings import REASONS
 from dashboard.pages.rendering import PHASES, part_of, phase, render
+from dashboard.views import Brief, Seen
 from extender.api.models import GangView
 from policies.words import many
 
@@ -22,12 +24,19 @@ _ORDER = {name: at for at, name in enumerate(PHASES)}
 async def workloads(request: Request, seen: Viewer) -> Response:
     """Return the list, filtered by the parameters ``namespace``, ``text``, ``phase`` and ``reason``."""
     asked = {name: request.query_params.get(name, "")[:200] for name in ("namespace", "text", "phase", "reason")}
-    every = seen.gangs()
-    chosen = [gang for gang in every if _matches(gang, asked)]
-    counts = Counter(phase(gang.status) for gang in chosen)
+    every, words = seen.briefs(), asked["text"].lower().split()
+    chosen = [
+        brief
+        for brief in every
+        if asked["namespace"] in ("", brief.namespace)
+        and asked["reason"] in ("", brief.state)
+        and _has(words, brief, seen)
+    ]
+    counts = Counter(phase(brief.status) for brief in chosen)
     counts[""] = len(chosen)
-    listed = sorted((gang for gang in chosen if asked["phase"] in ("", phase(gang.status))), key=_urgency)
-    gangs, part = part_of(listed, number_of(request), _SIZE)
+    listed = sorted((brief for brief in chosen if asked["phase"] in ("", phase(brief.status))), key=_urgency)
+    briefs, part = part_of(listed, number_of(request), _SIZE)
+    gangs = [gang for brief in briefs if (gang := seen.gang(brief.namespace, brief.name)) is not None]
     return render(
         request,
         seen,
@@ -37,7 +46,7 @@ async def workloads(request: Request, seen: Viewer) -> Response:
         counts=counts,
         total=len(every),
         summary=_summary(every),
-        namespaces=sorted({gang.namespace for gang in every} | ({asked["namespace"]} - {""})),
+        namespaces=sorted({brief.namespace for brief in every} | ({asked["namespace"]} - {""})),
         namespace=asked["namespace"],
         text=asked["text"],
         phase=asked["phase"],
@@ -59,22 +68,22 @@ def number_of(request: Request) -> int:
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 1
 
 
-def _matches(gang: GangView, asked: dict[str, str]) -> bool:
-    """Whether it is in the namespace, has the reason, and has every word of the text in its name or its reason."""
-    if asked["namespace"] not in ("", gang.namespace) or asked["reason"] not in ("", gang.state):
-        return False
-    texts = f"{gang.namespace}/{gang.name} {gang.state} {gang.status} {gang.message} {' '.join(gang.objects)}".lower()
-    return all(word in texts for word in asked["text"].lower().split())
+def _has(words: Sequence[str], brief: Brief, seen: Seen) -> bool:
+    """Whether it has every word in its name or its reason. Its message is looked at only where that matters."""
+    named = f"{brief.namespace}/{brief.name} {brief.state} {brief.status}".lower()
+    left = [word for word in words if word not in named]
+    message = seen.message(brief.namespace, brief.name).lower() if left else ""
+    return all(word in message for word in left)
 
 
-def _urgency(gang: GangView) -> tuple[object, ...]:
+def _urgency(brief: Brief) -> tuple[object, ...]:
     """Those that wait first, and of these the one that has waited longest."""
-    return _ORDER[phase(gang.status)], -gang.for_s, gang.namespace, gang.name
+    return _ORDER[phase(brief.status)], -brief.for_s, brief.namespace, brief.name
 
 
-def _summary(gangs: list[GangView]) -> str:
-    counts = Counter(phase(gang.status) for gang in gangs)
+def _summary(briefs: Sequence[Brief]) -> str:
+    counts = Counter(phase(brief.status) for brief in briefs)
     waiting, running = counts["waiting"], counts["running"]
     if not waiting:
         return f"None of your workloads waits. {many(running, 'workload')} {'runs' if running == 1 else 'run'}."
-    return f"{waiting} of your {many(len(gangs), 'workload')} {'waits' if waiting == 1 else 'wait'}, {running} run."
+    return f"{waiting} of your {many(len(briefs), 'workload')} {'waits' if waiting == 1 else 'wait'}, {running} run."
