@@ -188,11 +188,20 @@ def _pod_changes(patch: dict[str, Any], made: Mapping[str, str]) -> Iterator[tup
     """Yield what a patch of the Deployment adds: the template, the text before it, and the text."""
     path = "templates/base/deployment.yaml"
     template = patch["spec"]["template"]
-    (checksum,) = re.findall(r"^ +checksum/config: .*\n", made[path], re.MULTILINE)
-    yield path, checksum, _indented(template["metadata"]["annotations"], 8)
+    if "metadata" in template:
+        (checksum,) = re.findall(r"^ +checksum/config: .*\n", made[path], re.MULTILINE)
+        yield path, checksum, _indented(template["metadata"]["annotations"], 8)
     (container,) = template["spec"]["containers"]
-    added = {key: value for key, value in container.items() if key != "name"}
-    yield path, f"            - --config=/etc/{container['name']}/{container['name']}.yaml\n", _indented(added, 10)
+    name = container.pop("name")
+    # Lists that the base has get more entries; all else is new.
+    if mounts := container.pop("volumeMounts", None):
+        place = (
+            f"            - name: {name}-config\n              mountPath: /etc/{name}\n              readOnly: true\n"
+        )
+        yield path, place, _indented(mounts, 12)
+    if volumes := template["spec"].get("volumes"):
+        yield path, "      volumes:\n", _indented(volumes, 8)
+    yield path, f"            - --config=/etc/{name}/{name}.yaml\n", _indented(container, 10)
 
 
 def _match_conditions(patch: dict[str, Any], made: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

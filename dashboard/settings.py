@@ -12,11 +12,10 @@ from extender.config.mistakes import mistakes
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.settings import SettingsError
 from extender.config.tls_files import TlsFiles
-from extender.config.values import File
+from extender.config.values import DASHBOARD_AUDIENCE, File
 
 PREFIX = "MUSTER_DASHBOARD_"
 PORT = 10292
-AUDIENCE = "muster-dashboard"
 
 
 class Settings(BaseSettings):
@@ -36,7 +35,7 @@ class Settings(BaseSettings):
         min_length=1,
         description="The user that brings the updates: the ServiceAccount of Muster's pods.",
     )
-    audience: str = Field(AUDIENCE, min_length=1, description="The audience that tokens of that user have.")
+    audience: str = Field(DASHBOARD_AUDIENCE, min_length=1, description="The audience that tokens of that user have.")
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
 

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -13,6 +13,7 @@ import typer
 from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.controllers import CATALOGUE, start_controller
+from devcluster.dashboard import RunningDashboard, make_viewer
 from devcluster.errors import ClusterError
 from devcluster.helm import build_helm
 from devcluster.installed import InstalledMuster
@@ -147,7 +148,7 @@ def _run(
         installed = None
         if settings is not None:
             progress("starting Muster")
-            exports.append(f"export MUSTER_URL={start_muster_with(cluster, settings).url}")
+            exports += _start_muster(cluster, settings)
         if helm is not None:
             installed = InstalledMuster(cluster)
             exports.append(f"export MUSTER_URL={installed.url}")
@@ -160,6 +161,15 @@ def _run(
             _report(cluster.processes, installed)
         except KeyboardInterrupt:
             typer.echo("stopping", err=True)
+
+
+def _start_muster(cluster: Cluster, settings: Settings) -> Iterator[str]:
+    """Start Muster and its dashboard. Yields lines for a shell."""
+    running = start_muster_with(cluster, settings, ["dashboard"])
+    yield f"export MUSTER_URL={running.url}"
+    dashboard = RunningDashboard(cluster)
+    running.restart_extender(dashboard.settings)
+    yield f"# the dashboard, at {dashboard.url}: muster ui --url {dashboard.url} --account {make_viewer(cluster)}"
 
 
 def _add_nodes(cluster: Cluster, nodes: int, gpus: int, clique: int, platform: str) -> None:

@@ -148,7 +148,7 @@ class RunningMuster:
             ],
             hostname=self._hostname,
         )
-        _wait_until_ready(self.extender, f"{self.url}/readyz")
+        wait_until_ready(self.extender, f"{self.url}/readyz")
 
     def _start_scheduler(self) -> None:
         self.scheduler = self._cluster.start_scheduler(
@@ -213,7 +213,7 @@ def start_release(
     shipped_config = yaml.safe_load((release.manifests / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
     chosen = {**shipped_settings(release), **(settings or {})}
-    deployment = next(one for one in shipped if one["kind"] == "Deployment")
+    deployment = next(one for one in shipped if (one["kind"], one["metadata"]["name"]) == ("Deployment", "muster"))
     flags = scheduler_flags(deployment["spec"]["template"]["spec"])
     return RunningMuster(
         cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server, program=release.program
@@ -238,14 +238,16 @@ def shipped_settings(release: Release = CURRENT) -> Tree:
     return shipped
 
 
-def start_muster_with(cluster: Cluster, settings: Settings) -> RunningMuster:
+def start_muster_with(cluster: Cluster, settings: Settings, more: Iterable[str] = ()) -> RunningMuster:
     """Start Muster as a user with these settings installs it.
 
     It gets the components that the settings need, and a profile of kube-scheduler for each name that it serves. A
-    Muster that only advises gates no pod and suspends no job.
+    Muster that only advises gates no pod and suspends no job. ``more``: further components to install.
     """
-    components = (["preemption"] if settings.preemption is not Preempts.OFF else []) + (
-        ["elastic"] if settings.elastic.flavors else []
+    components = (
+        [*more]
+        + (["preemption"] if settings.preemption is not Preempts.OFF else [])
+        + (["elastic"] if settings.elastic.flavors else [])
     )
     first, *others = settings.scheduler_names
     profiles = [{"schedulerName": name} for name in settings.scheduler_names]
@@ -413,7 +415,8 @@ def _ask_at(url: str, config: Tree, settings: Tree) -> Tree:
     return {**config, "extenders": entries}
 
 
-def _wait_until_ready(process: Process, url: str) -> None:
+def wait_until_ready(process: Process, url: str) -> None:
+    """Return when the page answers 200. Raises ClusterError."""
     deadline = time.monotonic() + PATIENCE_S
     with httpx.Client(trust_env=False, timeout=5.0) as client:
         while process.running and time.monotonic() < deadline:

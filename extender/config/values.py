@@ -22,6 +22,8 @@ def _bare_host(name: str) -> str:
 
 Text = Annotated[str, Field(min_length=1)]
 HostName = Annotated[str, AfterValidator(_bare_host)]
+DASHBOARD_AUDIENCE = "muster-dashboard"
+"""The audience of the tokens with which the extender connects to the dashboard."""
 File = Annotated[Path | None, BeforeValidator(lambda said: None if said == "" else said)]
 """A path; a variable that is set to nothing names no file."""
 

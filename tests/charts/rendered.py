@@ -59,7 +59,7 @@ def alike(given: Objects) -> Objects:
     """Return the objects without the differences that are meant.
 
     These are the labels of a release, the hash of a ConfigMap (in its name, or an annotation of the pods), and comments
-    in it. kustomize reorders containers, and doubles empty lines in expressions.
+    in it. kustomize reorders containers, their mounts and volumes, and doubles empty lines in expressions.
     """
     return {(one["kind"], one["metadata"].get("namespace", ""), _named(one)): _alike(one) for one in given.values()}
 
@@ -77,8 +77,11 @@ def _alike(one: Object) -> Object:
     if one["kind"] == "Deployment":
         template = one["spec"]["template"]
         template["metadata"] = _settled({"metadata": template["metadata"]})["metadata"]
-        template["spec"]["containers"].sort(key=lambda container: container["name"])
-        for volume in template["spec"]["volumes"]:
+        volumes = template["spec"].get("volumes", [])
+        mounts = [container.get("volumeMounts", []) for container in template["spec"]["containers"]]
+        for entries in (template["spec"]["containers"], volumes, *mounts):
+            entries.sort(key=lambda entry: entry["name"])
+        for volume in volumes:
             if "configMap" in volume:
                 volume["configMap"]["name"] = _named({"metadata": volume["configMap"]})
     if "AdmissionPolicy" in one["kind"]:

@@ -1,0 +1,57 @@
+"""The dashboard on a cluster as it ships: its own identity and rights, with only addresses and tokens replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from devcluster.cluster import Cluster
+from devcluster.muster import CURRENT, NAMESPACE, wait_until_ready
+from devcluster.process import Process
+from extender.config.values import DASHBOARD_AUDIENCE
+
+VIEWER = "dashboard-viewer"
+"""A ServiceAccount that may list all pods, for `muster ui --account`: the administrator has no token."""
+_TOKEN_S = 24 * 3600
+
+
+class RunningDashboard:
+    """The process, and what the extender has to be told of it (``settings``). Its rights have to be installed."""
+
+    def __init__(self, cluster: Cluster, port: int = 0) -> None:
+        self._cluster = cluster
+        self._port = port or cluster.free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-dashboard")
+        self.process = self.start()
+
+    def start(self) -> Process:
+        """Start it, also once more after it was killed."""
+        self.process = self._cluster.start(
+            "muster-dashboard",
+            [CURRENT.program, "dashboard", f"--kubeconfig={self._identity}", f"--port={self._port}"],
+        )
+        wait_until_ready(self.process, f"{self.url}/readyz")
+        return self.process
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings with which the extender connects."""
+        return {"dashboard_url": self.url, "dashboard_token_file": str(token_for(self._cluster))}
+
+
+def token_for(cluster: Cluster) -> Path:
+    """Write a token of Muster's pods for the dashboard into a file, as the kubelet does. Returns the file."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/muster-scheduler/token"
+    spec = {"audiences": [DASHBOARD_AUDIENCE], "expirationSeconds": _TOKEN_S}
+    file = cluster.directory / "dashboard-token"
+    file.write_text(cluster.api.create(path, {"spec": spec})["status"]["token"])
+    return file
+
+
+def make_viewer(cluster: Cluster) -> str:
+    """Make the ServiceAccount that sees everything. Returns its name for `muster ui --account`."""
+    cluster.kubectl("create", "serviceaccount", VIEWER, f"--namespace={NAMESPACE}")
+    binding = ["--clusterrole=view", f"--serviceaccount={NAMESPACE}:{VIEWER}"]
+    cluster.kubectl("create", "clusterrolebinding", VIEWER, *binding)
+    return f"{NAMESPACE}/{VIEWER}"
