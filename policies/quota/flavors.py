@@ -27,7 +27,7 @@ from policies.model.queues import (
     Usage,
 )
 from policies.placement.matching import admits
-from policies.quota.parts import FlavorRequest, PodSetRequest, flavor_requests, in_groups, wanted
+from policies.quota.parts import FlavorRequest, PodSetRequest, flavor_requests, in_groups, requests_for
 from policies.quota.tree import QuotaTree
 
 
@@ -246,7 +246,7 @@ class Flavors:
     ) -> Offer:
         """The worst offer over the resources of a part; if that can be had, also whether nodes have room."""
         worst = Offer(flavor.name, Fit.FITS)
-        for resource, amount in part.wanted.items():
+        for resource, amount in part.requests.items():
             what = flavor.name, resource
             if resource not in quotas:
                 text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
@@ -293,7 +293,7 @@ def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[FlavorRequest], 
             return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
         part.take(taken, offer.flavor)
         for podset in part.podsets:
-            if wanted(part.group, [podset]):
+            if requests_for(part.group, [podset]):
                 asked = (name for name in part.group.limited() if name in podset.requests)
                 chosen[podset.name] |= dict.fromkeys(asked, offer.flavor)
     return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)

@@ -34,20 +34,20 @@ class FlavorRequest(NamedTuple):
 
     podsets: Sequence[PodSetRequest]
     group: ResourceGroup
-    wanted: Mapping[str, int]
+    requests: Mapping[str, int]
 
     def take(self, taken: Counter[FlavorResource], flavor: str) -> None:
-        taken.update({(flavor, name): amount for name, amount in self.wanted.items()})
+        taken.update({(flavor, name): amount for name, amount in self.requests.items()})
 
 
 def flavor_requests(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[FlavorRequest]:
     """The parts of the podsets that request something, in the order in which they are served."""
     every = (
-        FlavorRequest(together, group, wanted(group, together))
+        FlavorRequest(together, group, requests_for(group, together))
         for together in in_groups(podsets)
         for group in queue.groups
     )
-    return [part for part in every if part.wanted]
+    return [part for part in every if part.requests]
 
 
 def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
@@ -58,7 +58,7 @@ def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
     return [*found.values()]
 
 
-def wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
+def requests_for(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
     """The sum of the podsets' requests for each resource that the group limits."""
     total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
     return {name: amount for name, amount in total.items() if amount}

@@ -114,7 +114,7 @@ class QuotaQuestion:
             for name, quotas in part.group.flavors:
                 if name in tried or self._unsuited(part, name):
                     continue
-                chosen = {podset.name: dict.fromkeys(part.wanted, name) for podset in part.podsets}
+                chosen = {podset.name: dict.fromkeys(part.requests, name) for podset in part.podsets}
                 made = self._asked.flavorings(Assignment(Fit.FITS, chosen))
                 with self._own(self._statement):
                     raised = [*self._raised(self._short_of(part, name, quotas, {}), never=False)]
@@ -177,7 +177,7 @@ class QuotaQuestion:
         """The shortages of that flavor besides what other parts have ``taken``."""
         node = self._picture.tree.queues[self._queue.name]
         found: list[Short] = []
-        for resource, much in part.wanted.items():
+        for resource, much in part.requests.items():
             what, limited = (flavor, resource), resource in quotas
             asked, left = much + taken.get(what, 0), node.left(what) if limited else 0
             if asked > left:
