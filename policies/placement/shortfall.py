@@ -245,11 +245,12 @@ def nearest_domain(role: Role, want: int, roles: Sequence[Role], snapshot: Snaps
             near += f"; room for {some} of {many(slices, 'slice')} in all"
         else:
             near += _TOGETHER
-    text = f"{_asked(role, want, at, snapshot)}: {near}{_unlabelled(role, level, snapshot)}{_contradictions(level)}"
+    required = _requirement(role, want, at, snapshot)
+    text = f"{required}: {near}{_unlabelled(role, level, snapshot)}{_contradictions(level)}"
     return NearestDomain(text, domain, kinds(role.requests))
 
 
-def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
+def _requirement(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
     rules = role.rules
     text = f"required {snapshot.levels[at].key} for {want} x {devices(role.requests)}"
     if rules.slice_size:

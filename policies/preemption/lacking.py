@@ -39,9 +39,9 @@ def lacking_on_nodes(
         roles = yield from roles_of(request.pods, request.caps, emptied, request.beside)
         if isinstance(roles, Unclear) or any(role.relations is not None for role in roles):
             return {one.name: wanted for one in candidates}
-        asked = _asked(roles, emptied)
+        full_demand = _full_demand(roles, emptied)
     snapshot = statement.snapshot
-    short = asked > np.maximum(snapshot.free, 0)
+    short = full_demand > np.maximum(snapshot.free, 0)
     yield 10 + len(snapshot.names) // 50
     known: dict[str, list[FlavorResource]] = {}
     for name, line in snapshot.resources.items():
@@ -52,11 +52,11 @@ def lacking_on_nodes(
     return {name: tuple(dict.fromkeys(some)) for name, some in known.items()}
 
 
-def _asked(roles: Sequence[Role], emptied: Snapshot) -> Amounts:
+def _full_demand(roles: Sequence[Role], emptied: Snapshot) -> Amounts:
     """The amount of each line on each node if each role had as many members there as it could."""
-    asked: NDArray[np.int64] = np.zeros_like(emptied.free)
+    full_demand: NDArray[np.int64] = np.zeros_like(emptied.free)
     for role in roles:
         here = np.minimum(role.room, role.count)
         for line, amount in emptied.demand(role.requests) or ():
-            asked[line] += amount * here
-    return asked
+            full_demand[line] += amount * here
+    return full_demand
