@@ -46,7 +46,7 @@ def eligible(selection: Selection, column: Callable[[Fact], Column], count: int)
     return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
 
 
-def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
+def selected(selection: Selection, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
     """The nodes that match the selector and the required affinity, whatever their taints."""
     everything = np.ones(count, dtype=np.bool_)
     return _wants(selection, everything, lambda fact, holds: column(fact).where(holds, count))

@@ -116,13 +116,13 @@ class Others:
     """The present pods, and the nodes in the terms of pods' demands.
 
     ``column(key)``: the code of each row's label value; -1 without the label.
-    ``wanted(selection)``: the nodes that match the selector and the required affinity, whatever their taints.
+    ``selected(selection)``: the nodes that match the selector and the required affinity, whatever their taints.
     ``fact(fact)``: the column of any fact of the nodes.
     """
 
     tenants: Tenants
     column: Callable[[str], Codes]
-    wanted: Callable[[Selection], Steps[Mask]]
+    selected: Callable[[Selection], Steps[Mask]]
     fact: Callable[[Fact], Column]
 
 

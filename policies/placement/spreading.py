@@ -127,7 +127,7 @@ def _counted(spread: Spread, keys: Iterable[str], pod: Pod, snapshot: Snapshot) 
         counted &= others.column(key) >= 0
         yield 1
     if spread.honors_affinity:
-        counted &= yield from others.wanted(pod.selection)
+        counted &= yield from others.selected(pod.selection)
     if spread.honors_taints:
         counted &= snapshot.eligible(
             replace(pod.selection, node_selector=(), affinity=None, volumes=(), flavors=(), devices=())

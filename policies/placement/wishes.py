@@ -138,7 +138,7 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wis
         return None
     nodes = np.zeros(len(snapshot.names), dtype=np.int64)
     for weight, term in asked.nodes:
-        nodes += weight * (yield from others.wanted(Selection(affinity=(term,))))
+        nodes += weight * (yield from others.selected(Selection(affinity=(term,))))
         yield _TERM
     company, apart = yield from _company(number, pods, snapshot)
     known, evenly = Known(), list[Evenly]()

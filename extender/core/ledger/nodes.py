@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from policies.model import Node, Requests, Selection
 from policies.model.levels import ALL, LevelKey, detected, united
 from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
-from policies.placement.matching import eligible, facts_of, wanted
+from policies.placement.matching import eligible, facts_of, selected
 from policies.placement.snapshot import Amounts, Level, Others, Rows, Snapshot
 from policies.placement.tenants import Tenants
 from policies.steps import Steps, finish
@@ -129,10 +129,10 @@ class Facts:
         if selection not in self._masks:
             yield from self._evaluate(selection)
 
-    def wanted(self, selection: Selection) -> Steps[Mask]:
+    def selected(self, selection: Selection) -> Steps[Mask]:
         """The nodes that match the node selector and the required affinity. No node may change meanwhile."""
         yield from self._columns_of(selection)
-        return (yield from wanted(selection, self.column, len(self.names)))
+        return (yield from selected(selection, self.column, len(self.names)))
 
     def codes(self, key: str) -> Codes:
         """The value of a label on each node, as a code; -1 where it has none."""
@@ -263,7 +263,7 @@ class Table:
         self._facts = Facts(levels)
         self._offered: dict[str, dict[str, Requests]] = {}
         """The amounts of counted devices and volumes that nodes offer beside what they list."""
-        self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
+        self._others = Others(self.tenants, self._facts.codes, self._facts.selected, self._facts.column)
         self._free_lent = self._facts_lent = False
         self._scratches: list[Scratch] = []
 
@@ -404,7 +404,7 @@ class Table:
         if self._facts_lent:
             self.allocatable = self.allocatable.copy()
             self._facts, self.resources = self._facts.copy(), dict(self.resources)
-            self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
+            self._others = Others(self.tenants, self._facts.codes, self._facts.selected, self._facts.column)
             self._facts_lent = False
 
     def _mark(self, row: int) -> None:

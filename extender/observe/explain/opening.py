@@ -99,7 +99,7 @@ def _if_sound(view: Snapshot, selection: Selection) -> Mask:
         return all(tolerates(selection.tolerations, taint) for taint in hard)
 
     count = len(view.names)
-    mask = view.others.fact(Sound()).where(Holds(admitted), count) & finish(view.others.wanted(selection))
+    mask = view.others.fact(Sound()).where(Holds(admitted), count) & finish(view.others.selected(selection))
     for terms in selection.held:
         mask = mask & finish(reaches(terms, view.others.fact, count))
     return mask
