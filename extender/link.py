@@ -1,7 +1,7 @@
-"""The connection to the dashboard: the extender opens it, sends what changes, and explains gangs when it is asked to.
+"""The connection to the dashboard: the extender opens it, sends changes, and explains gangs on request.
 
-The extender listens on no other port for it, and no browser shares its event loop. Views are made in slices between
-which kube-scheduler's calls are answered, and for at most a twentieth of the time.
+The extender listens on no other port for it, and no browser shares its event loop. Views are made for at most a
+twentieth of the time, in slices; between them kube-scheduler's calls are answered.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from policies.model import GroupKey
 log = logging.getLogger("muster")
 
 _SLICE_S = 0.001
-"""Views are made for so long before calls are let in."""
+"""How long views are made before calls are answered."""
 _SHARE = 0.05
-"""The part of the time that is spent on the dashboard at most, apart from the first picture of a connection."""
+"""The largest share of the time for the dashboard, apart from the first update of a connection."""
 _EVERY_S = 0.25
 _ALIVE_S = 10.0
-"""The other end is gone that does not answer a ping for so long."""
+"""Without an answer to a ping for this long the other end counts as gone."""
 _RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
 _LARGEST_QUESTION = 4096
 
@@ -40,7 +40,8 @@ _LARGEST_QUESTION = 4096
 class Link:
     """Keeps the dashboard at ``url`` up to date while this replica acts.
 
-    ``token``: a file with what proves who this is; read at each connection. ``authority``: the CA of an https URL.
+    ``token``: a file with this extender's bearer token; read at each connection.
+    ``authority``: the CA of an https URL.
     """
 
     def __init__(
@@ -58,12 +59,12 @@ class Link:
         self._told = ""
 
     def reached(self, effect: Reached) -> None:
-        """Note a milestone for the dashboard's history, while one is connected."""
+        """Record a milestone for the dashboard's history while one is connected."""
         if self._changes is not None:
             self._changes.reached(effect, self._wall())
 
     async def run(self) -> None:
-        """Connect, and connect again, until cancelled. No failure of the dashboard is one of Muster."""
+        """Connect again and again until cancelled. A failure of the dashboard never affects Muster."""
         pause_s = _RETRY_S
         while True:
             await self._runner.acting.wait()
@@ -85,7 +86,7 @@ class Link:
             log.warning("no connection to the dashboard at %s, which is tried again: %s", self._url, why)
 
     async def _connect(self) -> None:
-        """Serve one connection, until it ends or this core acts no more."""
+        """Serve one connection until it ends or this core no longer acts."""
         headers = {}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.read_text().strip()}"

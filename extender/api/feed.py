@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from extender.api.models import Explanation, GangView, QueueView, TopologyView
 
 FEED_PATH = "/feed"
-"""Where the dashboard awaits the extender, as a WebSocket."""
+"""The path of the dashboard's WebSocket for the extender."""
 
 
 class NodeWorkload(BaseModel):
@@ -68,7 +68,7 @@ class Update(BaseModel):
 
 
 class Question(BaseModel):
-    """The dashboard wants one gang explained."""
+    """A request of the dashboard for the explanation of one gang."""
 
     number: int
     namespace: str
@@ -76,7 +76,7 @@ class Question(BaseModel):
 
 
 class Answer(BaseModel):
-    """The explanation; None: there is no such gang."""
+    """The answer to a question, with the explanation; None: there is no such gang."""
 
     answers: int = Field(description="The number of the question: updates have no such field.")
     explanation: Explanation | None = None

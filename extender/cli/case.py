@@ -29,7 +29,7 @@ from policies.model.queues import Preemption
 
 _NEVER_S = math.inf
 _FORECAST_S = 3600.0
-"""Expected starts are worked out once in so much simulated time, if at all: each time costs as much as many starts."""
+"""The simulated time between two computations of expected starts, if any: one costs as much as many starts."""
 _GZIP = b"\x1f\x8b"
 
 

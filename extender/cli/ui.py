@@ -1,8 +1,8 @@
 """`muster ui`: shows the dashboard in a browser on this machine, with the rights of the kubeconfig's user.
 
-The command listens on loopback and passes requests on with the user's token. Other users of this machine, and pages of
-other sites, do not have the key that the printed address ends with. Whoever opens that address gets a cookie, which is
-worth nothing once the command has ended.
+The command listens on loopback and forwards requests with the user's token. The printed address ends with a key that
+other users of this machine, and pages of other sites, do not have. Its opening sets a cookie, which is worthless once
+the command has ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _THROUGH_PROXY = "X-Muster-Authorization"
 Token = Callable[[], Awaitable[str]]
 """Returns the Authorization header of the user."""
 Ask = Callable[[str, Mapping[str, str]], AbstractAsyncContextManager[aiohttp.ClientResponse]]
-"""Asks the dashboard: a path with its query, and headers."""
+"""Requests a path, with its query, from the dashboard, with headers."""
 
 
 def ui(
@@ -115,7 +115,7 @@ def _header(way: Way) -> str:
 
 
 async def _token(connection: Connection, account: Account | None) -> Token:
-    """Return how to get the token at any time. Raises ValueError where the login has none."""
+    """Return a function that returns the token at any time. Raises ValueError if the login has none."""
     if account is not None:
         return _Renewed(connection, account).get
     if await connection.authorization() is None:
@@ -149,7 +149,7 @@ class _Renewed:
 
 @asynccontextmanager
 async def _asking(way: Way, connection: Connection) -> AsyncIterator[Ask]:
-    """How the dashboard is asked while the block lasts: at its URL, else by the API server's proxy to its Service."""
+    """Yield a way to request the dashboard: at its URL, else by the API server's proxy to its Service."""
     limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
     if way.url is None:
         service = _service(way)
@@ -174,8 +174,8 @@ class _Status(msgspec.Struct):
 class Window:
     """The application on this machine.
 
-    ``header``: where the dashboard looks for the token. ``prefix``: what the API server's proxy puts before the paths
-    in pages and redirects.
+    ``header``: the header in which the dashboard looks for the token.
+    ``prefix``: the API server's proxy puts it before the paths in pages and redirects.
     """
 
     def __init__(self, ask: Ask, token: Token, *, header: str, prefix: str) -> None:
@@ -189,18 +189,19 @@ class Window:
         return f"http://127.0.0.1:{port}/?{_KEY}={self._key}"
 
     def application(self) -> web.Application:
-        """Return the application: it answers GET alone."""
+        """Return the application, which answers only GET."""
         served = web.Application()
         served.router.add_get("/{path:.*}", self._answer)
         return served
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        # A page of another site can lead its own name here (DNS rebinding), or have the browser ask this address.
+        # A page of another site can make its own name lead here (DNS rebinding), or let the browser request this
+        # address.
         foreign = request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
         if request.host not in self._hosts or foreign:
             return web.Response(status=403, text="not for other sites\n")
         if any(part in (".", "..") for part in unquote(request.raw_path.partition("?")[0]).split("/")):
-            # It would lead out of the dashboard's Service, to what else the user may read of the cluster.
+            # Such a path would leave the dashboard's Service and reach other things that the user may read.
             return web.Response(status=400, text="no such path\n")
         if (key := request.query.get(_KEY)) is not None and secrets.compare_digest(key.encode(), self._key.encode()):
             inside = web.Response(status=303, headers={"Location": request.path})
@@ -233,7 +234,7 @@ class Window:
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> str:
-    """Return why the API server does not lead to the dashboard; empty if the dashboard itself has answered."""
+    """Return why the API server does not reach the dashboard; empty if the dashboard itself has answered."""
     if not answer.headers.get("content-type", "").startswith("application/json"):
         return ""
     try:

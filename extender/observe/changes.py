@@ -1,8 +1,8 @@
-"""What has changed of a core since it was last told, as the dashboard's feed sends it (``extender.api.feed``).
+"""The changes of a core since the last update, for the dashboard's feed (``extender.api.feed``).
 
-Views are made of the workloads and nodes that something has happened to, one at a time, so that the caller can let
-kube-scheduler's calls in between. All others are made anew in turn, within a minute: a change that nothing told of is
-late, and not lost.
+Views are made of workloads and nodes that have changed, one at a time, so that the caller can let kube-scheduler's
+calls in between. All other views are made again in turn, within a minute: a change without a notice is late, and not
+lost.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from policies.model import GroupKey, Pod
 from policies.placement.snapshot import Snapshot
 
 ROUND_S = 60.0
-"""Within this time every view is made anew."""
+"""Every view is made again within this time."""
 QUEUES_S = 2.0
-"""Queues are looked at no more often: all of them are made together."""
+"""Queues are viewed no more often: all of them are made together."""
 LARGEST = 256 << 10
-"""Bytes of views in one update. More go into the next one."""
+"""The bytes of views in one update; further views go into the next one."""
 _USED, _PROMISED = (ClaimState.BOUND, ClaimState.TERMINATING), (ClaimState.ASSUMED,)
 
 
 class Changes:
     """Follows a core from its making until ``stop``.
 
-    ``now`` and ``wall``: this instant by the core's clock, and in seconds since 1970.
+    ``now``, ``wall``: this instant by the core's clock, and in seconds since 1970.
     """
 
     def __init__(self, core: Engine, now: float, wall: float) -> None:
@@ -46,12 +46,12 @@ class Changes:
         self._from, self._wall = now, wall
         self._number = 0
         self._open = False
-        """Whether the last update said that another one follows."""
+        """Whether the last update announced another one."""
         self._gangs: dict[GroupKey, None] = dict.fromkeys(core.state.workloads)
         self._nodes: dict[str, None] = dict.fromkeys(core.state.claims.nodes)
         self._relabelled, self._queues_at = True, -inf
         self._sent: dict[object, int] = {}
-        """Of each view that was sent, a hash of its bytes."""
+        """A hash of the bytes of each view that was sent."""
         self._happenings: list[Happening] = []
         self._turn_from = now
         self._turn: Iterator[Callable[[], None]] = iter(())
@@ -63,7 +63,7 @@ class Changes:
         claims.on_node = (*claims.on_node, self._node_changed)
 
     def stop(self) -> None:
-        """Follow the core no more."""
+        """Stop following the core."""
         store, claims = self.core.state.store, self.core.state.claims
         store.on_settle = tuple(one for one in store.on_settle if one != self._settled)
         store.on_put = tuple(one for one in store.on_put if one != self._recorded)
@@ -71,16 +71,16 @@ class Changes:
         claims.on_node = tuple(one for one in claims.on_node if one != self._node_changed)
 
     def reached(self, effect: Reached, wall: float) -> None:
-        """Note a start, or the evictions of a preemption, at ``wall``: the history counts them."""
+        """Record a start, or the evictions of a preemption, at ``wall``, for the history."""
         if effect.milestone is Milestone.STARTED:
             self._happenings.append(Happening(at=wall, kind="start", waited_s=effect.after_s))
         elif effect.milestone is Milestone.PREEMPTING:
             self._happenings += [Happening(at=wall, kind="eviction") for _ in effect.rules]
 
     def updates(self, now: float) -> Iterator[bytes]:
-        """Yield updates, each as JSON, with all changes until ``now``; and an empty text after each view that was made.
+        """Yield updates as JSON with all changes until ``now``, and an empty text after each view.
 
-        Changes that come in meanwhile are for the next call.
+        Changes that arrive in the meantime belong to the next call.
         """
         self._take_turns(now)
         gangs, self._gangs = self._gangs, {}
@@ -141,7 +141,7 @@ class Changes:
             yield "queues", self._if_new("queues", *made_queues, listed=True)
 
     def _if_new(self, key: object, *made: BaseModel, listed: bool = False) -> msgspec.Raw | None:
-        """Return the view as JSON; None if the one that was sent last is the same."""
+        """Return the view as JSON; None if it equals the last one that was sent."""
         text = b",".join(one.model_dump_json().encode() for one in made)
         if listed:
             text = b"[" + text + b"]"
@@ -151,7 +151,7 @@ class Changes:
         return msgspec.Raw(text)
 
     def _take_turns(self, now: float) -> None:
-        """Add as many of the views to be made as are due by now, so that each is made once in a round."""
+        """Add the views that are due by turn, so that each view is made once in a round."""
         passed_s, self._turn_from = now - self._turn_from, now
         known = len(self.core.state.workloads) + len(self.core.state.claims.nodes)
         for _ in range(ceil(known * min(1.0, passed_s / ROUND_S)) if passed_s > 0 else 0):
@@ -161,7 +161,7 @@ class Changes:
             add()
 
     def _round(self) -> Iterator[Callable[[], None]]:
-        """Go through everything that is known when the round begins."""
+        """Go through all workloads and nodes that are known when the round begins."""
         for key in list(self.core.state.workloads):
             yield lambda key=key: self._gangs.setdefault(key)  # type: ignore[misc]
         for name in list(self.core.state.claims.nodes):
@@ -171,7 +171,7 @@ class Changes:
         self._gangs[key] = None
 
     def _recorded(self, pod: Pod, _: Pod | None) -> None:
-        """Note the node of a pod: room that was promised is used once the pod is bound, and no room moves."""
+        """Mark the node of a pod: promised room is used once the pod is bound, without a move of the claim."""
         if pod.node:
             self._nodes[pod.node] = None
 
@@ -218,7 +218,7 @@ def node_view(state: State, snapshot: Snapshot, name: str) -> NodeView:
 
 
 def _holder(state: State, owner: Owner, claim: Claim) -> tuple[str, str] | None:
-    """Return the namespace and the name of whoever has that room."""
+    """Return the namespace and the name of the workload that has the room."""
     if (key := claim.workload or (owner.workload if isinstance(owner, SlotOf) else None)) is not None:
         return key.namespace, key.name
     pod = state.pods.get(owner) if isinstance(owner, str) else None

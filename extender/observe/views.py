@@ -17,7 +17,7 @@ from policies.words import natural
 
 
 def marked(text: str, _namespace: str) -> str:
-    """Leave the mentions in a text as they are, for somebody else to render (``policies.model.mentions``)."""
+    """Leave the mentions in a text as they are; the reader of the view renders them (``policies.model.mentions``)."""
     return text
 
 
