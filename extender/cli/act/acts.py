@@ -35,7 +35,11 @@ _ONLY_JOBS = (
 
 @dataclass(frozen=True)
 class Write:
-    """A request. ``what``: the object, as people name it; ``says``: the change, for people."""
+    """A request to the API server.
+
+    ``what``: the object, as people name it.
+    ``says``: the change, for people.
+    """
 
     what: str
     says: str
@@ -47,8 +51,12 @@ class Write:
 
 @dataclass
 class Act:
-    """All that one command does. ``then``: what follows. ``notes``: warnings for the user. ``stops``: something that
-    runs ends by it."""
+    """All writes of one command.
+
+    ``then``: what follows.
+    ``notes``: warnings for the user.
+    ``stops``: whether something that runs is stopped.
+    """
 
     writes: list[Write]
     then: str
@@ -80,7 +88,7 @@ def resume(target: Target) -> Act:
 
 
 def requeue(target: Target, queue: str | None, now: datetime) -> Act:
-    """Put the job back in the line: a job that runs is stopped. A hold ends, as do the pauses after failed attempts.
+    """Put the job back in the line; a running job is stopped. This ends a hold, and pauses after failed attempts.
 
     ``queue``: the LocalQueue in which it is to wait. Raises ActError.
     """
@@ -109,8 +117,10 @@ def requeue(target: Target, queue: str | None, now: datetime) -> Act:
 
 
 async def evict(target: Target, kube: Kube, registry: Registry, *, held: bool) -> Act:
-    """Take the room back that the workload has: a job is suspended as a whole, the pods of any other gang are evicted.
-    ``held``: it is not to start again by itself. Raises ActError."""
+    """Free the workload's room: a job is suspended as a whole, and the pods of any other gang are evicted.
+
+    ``held``: it must not start again by itself. Raises ActError.
+    """
     if target.job is not None:
         job = _job(target, "evicted")
         if job.suspended:
@@ -148,7 +158,7 @@ async def _evict_pods(target: Target, kube: Kube, registry: Registry) -> Act:
 
 
 async def _protected(pods: Sequence[Pod], kube: Kube) -> list[str]:
-    """Return the pods that may not go, each with the reason."""
+    """Return the pods that may not be evicted, each with the reason."""
     namespace, budgets = pods[0].namespace, DisruptionBudgets()
     try:
         async for page in kube.list_pages(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"):
@@ -172,8 +182,10 @@ async def _protected(pods: Sequence[Pod], kube: Kube) -> list[str]:
 
 
 async def carry_out(act: Act, kube: Kube, *, dry_run: bool) -> dict[str, str]:
-    """Make all writes; where there are several, each is tried by a dry run first. Returns what failed, by object.
-    Raises ActError if nothing was written."""
+    """Make all writes; several ones are tried by a dry run first. Returns what failed, by object.
+
+    Raises ActError if nothing was written.
+    """
     if dry_run or len(act.writes) > 1:
         failed = await _send(act.writes, kube, dry=True)
         if failed:
@@ -197,7 +209,7 @@ async def _send(writes: Sequence[Write], kube: Kube, *, dry: bool) -> dict[str, 
     room, failed = asyncio.Semaphore(_AT_ONCE), dict[str, str]()
 
     async def send(one: Write) -> None:
-        # The eviction of a pod reads this in its body only.
+        # An eviction has the dry run in its body only.
         options = {**one.body.get("deleteOptions", {}), "dryRun": ["All"]}
         body = {**one.body, "deleteOptions": options} if dry and one.method == "POST" else one.body
         async with room:
@@ -224,7 +236,7 @@ def _refusal(write: Write, error: ApiError) -> str:
 
 
 def _job(target: Target, done: str) -> JobFound:
-    """Raises ActError where there is no job, or one that has ended."""
+    """The job of the workload. Raises ActError if there is none, or if it has ended."""
     if target.job is None:
         raise ActError(_ONLY_JOBS.format(target.known, done))
     if target.job.ended:
@@ -276,7 +288,7 @@ def _eviction(pod: Pod) -> Write:
 
 
 def outcome(act: Act, target: Target, failed: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
-    """Return the same for programs, with what failed."""
+    """Return the act for programs, with its failures."""
     changes = [
         {"object": one.what, "says": one.says, **({"failed": failed[one.what]} if one.what in failed else {})}
         for one in act.writes

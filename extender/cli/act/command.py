@@ -33,7 +33,7 @@ Plan = Callable[["Found"], Awaitable[Act]]
 
 @dataclass(frozen=True)
 class Found:
-    """The workload, and what an act may have to look at besides."""
+    """The workload, and the means to read what else an act needs."""
 
     target: Target
     kube: Kube
@@ -42,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Way:
-    """The options that every act has: where the workload is, and how it is done and told."""
+    """The options of all acts: where the workload is, whether to write, and how to report."""
 
     namespace: str | None
     dry_run: bool
@@ -179,7 +179,7 @@ def _ask(act: Act) -> None:
 
 
 def _lines(act: Act, target: Target, failed: dict[str, str], out: Console, *, dry_run: bool) -> None:
-    """A line for each object, then what follows."""
+    """Print a line for each object, then what follows."""
     where, tried = target.known.namespace, " (dry run)" if dry_run else ""
     for one in act.writes:
         why = failed.get(one.what)

@@ -1,4 +1,4 @@
-"""Finds the workload that is meant in the objects of a namespace: the API server is asked, Muster is not needed."""
+"""Finds the workload of a typed name in the objects of a namespace. The API server is asked; no Muster has to run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ActError(Exception):
 
 @dataclass(frozen=True)
 class JobFound:
-    """A job as it is at the API server. ``gang``: the name of its gang."""
+    """A job as the API server has it. ``gang``: the name of its gang."""
 
     kind: Kind
     obj: Object
@@ -72,17 +72,17 @@ class Target:
 
 @dataclass
 class _There:
-    """The objects of one namespace. ``barred``: rights that lacked."""
+    """The objects of one namespace. ``barred``: missing rights."""
 
     jobs: list[JobFound] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
-    """Jobs that another object has made, or that Muster does not admit, each with why it is not acted on."""
+    """Jobs that cannot be acted on, with the reason: another object has made them, or Muster does not admit them."""
     pods: list[Pod] = field(default_factory=list)
     barred: list[str] = field(default_factory=list)
 
 
 def lacks(error: ApiError) -> str:
-    """Return which right is missing, as in ``patch jobs.batch in namespace team``; empty if the refusal has another
+    """Return the missing right, as in ``patch jobs.batch in namespace team``; empty if the refusal has another
     cause."""
     said = _CANNOT.search(error.message) if error.status == 403 else None
     if said is None:
@@ -128,7 +128,7 @@ def _known(namespace: str, there: _There) -> Iterator[Known]:
 
 
 async def check_queue(kube: Kube, namespace: str, queue: str) -> None:
-    """See that there is such a LocalQueue, as far as it may be read. Raises ActError."""
+    """Check that the LocalQueue exists, as far as it may be read. Raises ActError."""
     try:
         for version in VERSIONS:
             path = f"/apis/{QUEUE_GROUP}/{version}/namespaces/{namespace}/localqueues/{queue}"
@@ -142,7 +142,7 @@ async def check_queue(kube: Kube, namespace: str, queue: str) -> None:
 
 
 async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:
-    """Raises ApiError where there is no answer. What may not be read is noted."""
+    """Read the objects of a namespace; lists missing rights. Raises ApiError without an answer."""
     there, reader = _There(), Reader(registry=registry)
 
     async def look(path: str, take: Callable[[msgspec.Raw], None]) -> None:
@@ -185,13 +185,13 @@ def _take_job(there: _There, kind: Kind, obj: Object, reader: Reader, registry: 
             f"kubectl, or give it one of these (docs/jobs.md)"
         )
     else:
-        # What shows a job of another kind has its templates; the name of its gang is that of the job.
+        # An object that shows a job of another kind has its templates; the name of its gang is that of the job.
         gang = reader.read(kind, obj).key.name if kind.shown_in is None else f"{kind.name.lower()}-{meta.name}"
         there.jobs.append(JobFound(kind, obj, meta, gang))
 
 
 def decoded(answer: bytes, kind: type[ReadT]) -> ReadT:
-    """Return what is in an answer. Raises ActError."""
+    """Decode an answer. Raises ActError."""
     try:
         return msgspec.json.decode(answer, type=kind)
     except UNDECODABLE as error:

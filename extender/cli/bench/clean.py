@@ -1,4 +1,4 @@
-"""Removes what load tests of gangs have made: namespaces that carry their label and their name, and what is in them."""
+"""Removes the traces of load tests: namespaces with their label and name, and the objects in them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Leftover:
 
     @property
     def alive(self) -> str:
-        """Why its run may still go on; empty if it does not."""
+        """Explain why its run may still go on; empty if it does not."""
         host, process, start = (*self.owner.split("/"), "", "", "")[:3]
         if host != socket.gethostname():
             return f"it was made on {host or 'an unknown host'}, and its run may still go on there"
@@ -43,7 +43,11 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A namespace after its removal: how many objects of each kind went; why it was kept, if it was."""
+    """A namespace after its removal.
+
+    ``counts``: the number of removed objects of each kind.
+    ``kept``: why the namespace was kept, if it was.
+    """
 
     namespace: str
     counts: dict[str, int]
@@ -70,8 +74,11 @@ async def leftovers(kube: Kube) -> list[Leftover]:
 
 
 async def remove(kube: Kube, leftover: Leftover, timeout_s: float, note: Callable[[str], None]) -> Removed:
-    """Delete the namespace, and wait until it is gone. Where others have put something into it, it stays: then what the
-    run has made is deleted alone. Raises ApiError, and TimeoutError when nothing more has gone for ``timeout_s``."""
+    """Delete the namespace, and wait until it is gone.
+
+    If other clients have objects in it, it stays, and only the run's objects are deleted. Raises ApiError, and
+    TimeoutError if no more objects disappear for ``timeout_s`` seconds.
+    """
     namespace = leftover.namespace
     own: dict[str, int] = {}
     foreign: list[str] = []
@@ -100,7 +107,7 @@ async def remove(kube: Kube, leftover: Leftover, timeout_s: float, note: Callabl
 
 
 async def _is_left(kube: Kube, leftover: Leftover, *, whole: bool) -> bool:
-    """Whether the namespace is still there; if not the ``whole`` of it goes, whether anything of the run is."""
+    """Whether the namespace still exists; without ``whole``, whether objects of the run do."""
     if not whole:
         return await _count(kube, leftover) > 0
     left = await kube.find(f"{NAMESPACES}/{leftover.namespace}")
@@ -117,15 +124,15 @@ async def _delete_namespace(kube: Kube, leftover: Leftover) -> None:
 
 
 async def _count(kube: Kube, leftover: Leftover) -> int:
-    """How many objects of the run are left."""
+    """Count the objects of the run that are left."""
     own = f"{RUN}={leftover.run}"
     return sum([len(await _metas(kube, path.format(leftover.namespace), own)) for path in _KINDS.values()])
 
 
 async def _delete_all(kube: Kube, paths: list[str], leftover: Leftover) -> list[str]:
-    """Delete what the run has made there; returns the paths that have not answered in time, as for thousands of pods.
+    """Delete the run's objects; returns the paths without an answer in time, which happens with thousands of pods.
 
-    The namespace controller begins seconds later: until then pods would run on.
+    The namespace controller begins seconds later: until then the pods would run on.
     """
     again = []
     for path in paths:

@@ -16,7 +16,7 @@ from extender.cli.bench.measures import SHARES
 from extender.cli.terminal import console, grid, plain, stop_on
 
 _MATTERS = 0.05
-"""A quantile that has changed by less than this share is called the same, however sure the change is."""
+"""A quantile that differs by a smaller share counts as equal, however certain the difference is."""
 
 
 class CompareError(Exception):
@@ -43,7 +43,10 @@ class Row:
 
 
 def compare(before: Path, after: Path) -> NoReturn:
-    """Show the differences and end the command: 0 when nothing is worse, 1 when something is, 2 when no file helps."""
+    """Print the differences and end the command.
+
+    Exit code 0: nothing is worse. 1: something is. 2: the files cannot be compared.
+    """
     with stop_on(CompareError):
         first, second = _read(before), _read(after)
         if first["schema"] != second["schema"]:
@@ -83,7 +86,7 @@ def compare(before: Path, after: Path) -> NoReturn:
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Row]:
     """Compare each quantile that both runs have measured.
 
-    It has changed when the intervals that hold it do not overlap, and it differs by 5 %.
+    It has changed if the intervals that hold it do not overlap, and it differs by 5 % or more.
     """
     for metric, figures in before["latency_ms"].items():
         other = after["latency_ms"].get(metric)
@@ -96,7 +99,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Row]:
 
 
 def _known(value: float | None) -> float:
-    """JSON has null for what never came to an end."""
+    """The value, with infinity for the null that JSON has for events that never came."""
     return math.inf if value is None else value
 
 
@@ -111,13 +114,13 @@ def _verdict(values: list[float], bounds: list[list[float]]) -> str:
 
 
 def differing_settings(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The names of settings that are not the same in both runs."""
+    """The names of settings that differ between both runs."""
     names = dict.fromkeys((*before["settings"], *after["settings"]))
     return [name for name in names if before["settings"].get(name) != after["settings"].get(name)]
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Raises CompareError."""
+    """Read a file of results. Raises CompareError."""
     try:
         document = json.loads(path.read_bytes())
     except OSError as error:

@@ -22,7 +22,7 @@ PODS, QUANTILES = "podLatencyMeasurement", "podLatencyQuantilesMeasurement"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of a run's results; None is not written."""
+    """The files of a run's results; None: not written."""
 
     output: Path | None = None
     kube_burner: Path | None = None
@@ -31,9 +31,11 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """``tool``: as in "muster bench gangs". ``document``: the JSON. ``samples``: of each metric.
+    """The results of a run.
 
-    ``pods`` and ``quantiles``: kube-burner's documents, without what is the same for all of them.
+    ``tool``: as in "muster bench gangs".
+    ``document``: the JSON.
+    ``pods``, ``quantiles``: kube-burner's documents, without the fields that are equal in all of them.
     """
 
     tool: str
@@ -49,7 +51,7 @@ class Writer:
     """Checks before a run that its files can be written, and writes them after it."""
 
     def __init__(self, files: Files, job: str) -> None:
-        """``job``: the job's name in kube-burner's words, which is part of its files' names. Raises OutputError."""
+        """Check the files. ``job``: the job's name for kube-burner, a part of file names. Raises OutputError."""
         check_apart({"--output": files.output, "--junit": files.junit}, {})
         self._job = job
         self._json = None if files.output is None else Output(files.output)
@@ -70,7 +72,7 @@ class Writer:
         return any(one is not None and one.path == STANDARD_OUTPUT for one in (self._json, self._junit))
 
     def write(self, results: Results) -> None:
-        """Raises OutputError."""
+        """Write the files. Raises OutputError."""
         if self._json is not None:
             self._json.write(_json(results.document))
         if self._junit is not None:
@@ -108,7 +110,7 @@ def _whole(ms: float) -> int:
 
 
 def junit(tool: str, verdicts: Iterable[Verdict]) -> bytes:
-    """A test case for each threshold: broken is a failure, not measured an error."""
+    """Build a test case for each threshold: broken is a failure, not measured is an error."""
     cases = list(verdicts)
     counts = {"failures": sum(one.broken is True for one in cases), "errors": sum(one.broken is None for one in cases)}
     numbers = {"tests": str(len(cases))} | {name: str(count) for name, count in counts.items()}
@@ -123,7 +125,7 @@ def junit(tool: str, verdicts: Iterable[Verdict]) -> bytes:
 
 
 def table(samples: Mapping[str, Sample]) -> Grid:
-    """A line for each metric, in ms."""
+    """Build a table with a line for each metric, in ms."""
     heads = ("ms", "#count", "#missing", *(f"#p{share}" for share in SHARES), "#max")
     return grid(heads, [_line(name, sample) for name, sample in samples.items()])
 
@@ -134,19 +136,19 @@ def _line(name: str, sample: Sample) -> tuple[str, ...]:
 
 
 def shown(ms: float) -> str:
-    """A latency in a table: "never" for what has not come to an end."""
+    """Format a latency for a table: "never" for an event that never came."""
     return "-" if math.isnan(ms) else "never" if math.isinf(ms) else f"{ms:.4g}" if ms < 1000 else f"{ms:.0f}"
 
 
 def show_verdicts(verdicts: Iterable[Verdict], *, stderr: bool = False) -> None:
-    """A line for each threshold, with a tick or a cross."""
+    """Print a line for each threshold, with a tick or a cross."""
     terminal = console(stderr=stderr)
     for one in verdicts:
         terminal.print(plain(str(one), {True: "red", False: "green", None: "yellow"}[one.broken]))
 
 
 def exit_code(verdicts: Sequence[Verdict], errors: int) -> int:
-    """2 when a threshold could not be measured, else 1 when one is broken or there were errors, else 0."""
+    """The exit code: 2 if a threshold was not measured, else 1 if one is broken or there were errors, else 0."""
     if any(one.broken is None for one in verdicts):
         return 2
     return 1 if errors or any(one.broken for one in verdicts) else 0

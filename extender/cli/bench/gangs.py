@@ -139,7 +139,7 @@ def _labels(selector: str) -> dict[str, str]:
 
 
 def _check(muster: Muster) -> None:
-    """Raises RunError when this Muster decides nothing now."""
+    """Check that this Muster decides. Raises RunError."""
     if (problem := muster.ready()) is not None:
         raise RunError(f"{muster.where} is not ready: {problem}")
     if doubt := muster.doubt():
@@ -172,7 +172,7 @@ async def _run(
 
 
 def _ask(questions: list[str], *, yes: bool) -> None:
-    """Ask on a terminal. Raises RunError where there is none."""
+    """Ask on a terminal. Raises RunError without one."""
     for question in questions:
         typer.secho(question, err=True, fg="yellow")
     if not questions or yes:
@@ -183,7 +183,7 @@ def _ask(questions: list[str], *, yes: bool) -> None:
 
 
 def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoReturn:
-    """Remove what earlier runs have left; ends the command."""
+    """Remove what earlier runs have left, and end the command."""
 
     async def work() -> bool:
         kube = await Kube.connect(kubeconfig, context)
@@ -216,7 +216,7 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
 
 @contextmanager
 def _progress(pods: int) -> Iterator[Told]:
-    """A bar on a terminal, else a line every few seconds, on the error output."""
+    """Show a bar on a terminal, else a line every few seconds, on the error output."""
     terminal = Console(stderr=True)
     columns: Any = (
         TextColumn("{task.description}"),
@@ -268,7 +268,7 @@ def _show(
 
 
 def notes(outcome: Outcome, measured: Measured, clock: ServerClock | None) -> list[str]:
-    """Sentences without which the figures would mislead."""
+    """Notes without which the figures would mislead."""
     told = []
     bound = [pod for pod in outcome.table.pods.values() if pod.bound is not None]
     if by_watch := sum(1 for pod in bound if clock is None or pod.scheduled is None):

@@ -1,7 +1,7 @@
-"""When each pod of a load test got how far: by this client's requests, by a watch, and by what the cluster writes.
+"""The instants of a load test's pods: from this client's requests, from a watch, and from what the cluster writes.
 
-Two instants are not of this client's clock. ``released`` is what Muster has stamped on the Binding, and ``scheduled``
-is kube-scheduler's Event. Both run in one pod: their clock is one, and ``ServerClock`` says how far it is off.
+Two instants are not of this client's clock. ``released`` is Muster's stamp on the Binding, and ``scheduled`` is
+kube-scheduler's Event. Both run in one pod, so they have the same clock.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ METRICS = (*STAGES, "bind", *(f"gang.{stage}" for stage in STAGES))
 
 @dataclass(slots=True)
 class Instants:
-    """A pod's, in seconds of ``Clock``; None: not seen. ``released`` and ``scheduled``: by Muster's clock.
+    """The instants of a pod, in seconds of ``Clock``; None: not seen. ``released``, ``scheduled``: by Muster's clock.
 
-    ``bound``: when the watch has shown it. ``gated``: the watch has shown its gate.
+    ``bound``: when the watch has shown it.
+    ``gated``: the watch has shown its gate.
     ``gone``: another client has deleted the pod, or it has failed, before it was bound.
     """
 
@@ -64,12 +65,12 @@ class GangInstants:
     started: float | None = None
     failed: str = ""
     over: bool = False
-    """The run has deleted it."""
+    """Whether the run has deleted it."""
     members: list[Instants] = field(default_factory=list)
 
 
 class Clock:
-    """Seconds of a clock that is never set, which begin at the epoch."""
+    """A clock that is never set, in seconds since the epoch."""
 
     def __init__(self) -> None:
         self._epoch = time.time() - time.perf_counter()
@@ -119,20 +120,20 @@ class Table:
         self.changed = asyncio.Event()
 
     def expect(self, gang: str, due: float) -> None:
-        """Note when a gang is due, before anything of it is created."""
+        """Record when a gang is due, before any object of it is created."""
         self.gangs[gang] = GangInstants(due)
 
     def created(self, name: str, gang: str) -> None:
-        """The API server has taken the pod just now."""
+        """Record that the API server has accepted the pod just now."""
         self._pod(name, gang).created = self.clock.now()
 
     def fail(self, gang: str, why: str) -> None:
-        """A part of the gang could not be created: it can never be whole."""
+        """Record that a part of the gang could not be created, so that it can never be complete."""
         self.gangs[gang].failed = why
         self.changed.set()
 
     def forget(self, gang: str) -> None:
-        """Leave a gang out of everything, from now on."""
+        """Leave a gang out of all figures from now on."""
         for name in [name for name, pod in self.pods.items() if pod.gang == gang]:
             del self.pods[name]
         del self.gangs[gang]
@@ -197,7 +198,7 @@ class Table:
 
 
 class _Receiver:
-    """Passes on what is seen, and what is lost."""
+    """Passes on objects that are seen, and objects that are lost."""
 
     def __init__(self, see: Callable[[_Seen], None], lose: Callable[[_Seen], None]) -> None:
         self._see, self._lose = see, lose
@@ -246,7 +247,7 @@ class ServerClock:
 
     @classmethod
     def of(cls, pods: Iterable[Instants]) -> ServerClock | None:
-        """None where no release is known, or where a clock was set in the middle of the run."""
+        """Compare the clocks; None if no release is known, or if a clock was set during the run."""
         known = [(pod, pod.released, pod.bound) for pod in pods if pod.released is not None and pod.bound is not None]
         if not known:
             return None
@@ -256,13 +257,13 @@ class ServerClock:
 
     @property
     def correction(self) -> float:
-        """Seconds to take from the instants of that clock: nothing unless it is known to differ."""
+        """Seconds to subtract from the instants of Muster's clock; 0 unless the clocks are known to differ."""
         return self.least if self.least > 0 else self.most if self.most < 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """In ms from the intended time, by stage; None: not reached, or not to be seen. For a pod and for a gang."""
+    """Latencies of a pod or a gang, in ms from the intended time, by stage; None: not reached, or not visible."""
 
     created: float | None
     planned: float | None
@@ -297,11 +298,11 @@ class Measured:
         return Latencies(*(None if at is None else (at - pod.due) * 1000 for at in instants))
 
     def _by_server(self, at: float | None) -> float | None:
-        """The instant by this client's clock."""
+        """Convert an instant of Muster's clock to this client's clock."""
         return None if at is None or not self._is_known else at - self._correction
 
     def _of_gang(self, members: list[Latencies]) -> Latencies:
-        """When the last of its members had got so far."""
+        """The latencies of a gang: when its last member reached each stage."""
         complete = len(members) == self._table.course.size
         stages: list[float | None] = []
         for stage in STAGES:
@@ -353,7 +354,7 @@ class Measured:
 
 
 def _sample(stage: str, all_of_them: Iterable[Latencies], count: int, alike: int) -> Sample:
-    """The latencies of a stage. A pod that is bound and was not seen there is left out: the stage cannot be seen."""
+    """The latencies of a stage. Pods that are bound and were not seen there are left out: the stage is not visible."""
     known = list(all_of_them)
     latencies = [latency for one in known if (latency := getattr(one, stage)) is not None]
     unseen = sum(1 for one in known if getattr(one, stage) is None and one.bound is not None)

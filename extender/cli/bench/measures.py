@@ -18,8 +18,9 @@ _SURE = 1.96
 class Sample:
     """Latencies in ms, in ascending order.
 
-    ``missing``: how many have not come to an end. They count as slower than all others, so that what never ends cannot
-    make a quantile look better. ``alike``: how many of them share one fate, as the pods of a gang do.
+    ``missing``: the number of events that never came. They count as slower than all others, so that they cannot improve
+    a quantile.
+    ``alike``: how many of them share one fate, as the pods of a gang do.
     """
 
     latencies_ms: tuple[float, ...]
@@ -33,16 +34,16 @@ class Sample:
 
     @property
     def count(self) -> int:
-        """How many there are, the missing ones included."""
+        """The number of events, including the missing ones."""
         return len(self.latencies_ms) + self.missing
 
     def quantile(self, percent: float) -> float:
-        """The nearest rank, in ms; infinity where that has not come to an end, NaN of nothing."""
+        """The nearest rank, in ms; infinity if that event never came, NaN without events."""
         return self._at(math.ceil(percent / 100 * self.count))
 
     def between(self, percent: float) -> tuple[float, float]:
-        """Bounds of the quantile, in ms: by ranks alone, whatever the latencies look like. With too few of them
-        the upper bound is infinity."""
+        """Bounds of the quantile, in ms, by ranks alone, for any distribution. With too few events the upper one is
+        infinity."""
         if not self.count:
             return math.nan, math.nan
         share = percent / 100
@@ -53,7 +54,7 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """The mean of the latencies that have come to an end; NaN of nothing."""
+        """The mean of the known latencies; NaN without any."""
         return sum(self.latencies_ms) / len(self.latencies_ms) if self.latencies_ms else math.nan
 
     def _at(self, rank: int) -> float:
@@ -63,7 +64,8 @@ class Sample:
         return self.latencies_ms[at] if at < len(self.latencies_ms) else math.inf
 
     def figures(self) -> dict[str, Any]:
-        """Write the sample for a file: ms with two decimals; null is what never came to an end, or is not known."""
+        """Write the sample for a file: ms with two decimals; null for events that never came, and for unknown
+        values."""
         told: dict[str, Any] = {"count": self.count, "missing": self.missing}
         told |= {"min": written(self.quantile(0)), "avg": written(self.mean)}
         told |= {f"p{share}": written(self.quantile(share)) for share in SHARES} | {"max": written(self.quantile(100))}
@@ -71,7 +73,7 @@ class Sample:
 
 
 def written(value: float) -> float | None:
-    """Two decimals; None for infinity and NaN, which JSON does not have."""
+    """Round to two decimals; None for infinity and NaN, which JSON does not have."""
     return round(value, 2) if math.isfinite(value) else None
 
 
@@ -95,8 +97,10 @@ _EXAMPLE = "write it like p99(bind) > 2s, max(bind) >= 500ms, errors > 0 or erro
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """``text``: as the user wrote it. ``quantity``: p99 for example, of ``metric``; errors and error_rate have none.
+    """A limit that the user has set.
 
+    ``text``: as the user wrote it.
+    ``quantity``: for example p99 of ``metric``; errors and error_rate have no metric.
     ``limit``: in ms, or a number of errors, or percent.
     """
 
@@ -108,7 +112,7 @@ class Threshold:
 
     @classmethod
     def read(cls, text: str, metrics: Iterable[str]) -> Threshold:
-        """Raises ThresholdError."""
+        """Parse a threshold. Raises ThresholdError."""
         said = _WRITTEN.fullmatch(text)
         if said is None:
             raise ThresholdError(f"{text!r} is no threshold: {_EXAMPLE}")
@@ -127,7 +131,7 @@ class Threshold:
         return cls(text.strip(), said["quantity"], metric, said["comparison"], limit * _MS[unit])
 
     def judge(self, samples: Mapping[str, Sample], errors: int, count: int) -> Verdict:
-        """``count``: how many there were in all, with and without an error."""
+        """Compare the threshold with a run. ``count``: all events, with and without an error."""
         value = self._value(samples, errors, count)
         broken = None if math.isnan(value) else _COMPARISONS[self.comparison](value, self.limit)
         return Verdict(self, value, broken)
@@ -151,7 +155,11 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``value``: in the unit of the limit. ``broken``: None where it could not be measured."""
+    """The result of a threshold.
+
+    ``value``: in the unit of the limit.
+    ``broken``: None if it could not be measured.
+    """
 
     threshold: Threshold
     value: float
@@ -186,6 +194,6 @@ class Verdict:
 
 
 def read_thresholds(texts: Iterable[str], metrics: Iterable[str]) -> list[Threshold]:
-    """Raises ThresholdError."""
+    """Parse thresholds. Raises ThresholdError."""
     known = list(metrics)
     return [Threshold.read(text, known) for text in texts]

@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A pod of the load test, and where it may go."""
+    """The shape of a load test's pods."""
 
     scheduler: str
     image: str
@@ -70,8 +70,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """``gangs`` of ``size`` pods. All pods of a gang are due at once, so ``rate`` pods a second are, in the mean.
+    """``gangs`` of ``size`` pods at a constant rate.
 
+    ``rate``: pods a second on average, since all pods of a gang are due at once.
     ``lifetime_s``: how long a gang lives after its last member was bound; None: until the end of the run.
     """
 
@@ -90,24 +91,24 @@ class Course:
 
     @property
     def pods(self) -> int:
-        """All pods but those of the gang that is not timed."""
+        """The number of all pods, without those of the gang that is not timed."""
         return self.gangs * self.size
 
     @property
     def seconds(self) -> float:
-        """From the first gang until the last one is due."""
+        """The time from the first gang until the last one is due."""
         return (self.gangs - 1) * self.size / self.rate
 
     def due_s(self, number: int) -> float:
-        """When that gang is due, counted from the first one."""
+        """When that gang is due, in seconds after the first one."""
         return number * self.size / self.rate
 
     def names(self) -> list[str]:
-        """The gangs in the order in which they are due."""
+        """The names of the gangs in the order in which they are due."""
         return [f"gang-{number}" for number in range(self.gangs)]
 
     def namespace_object(self) -> Object:
-        """The namespace, with what `--clean` finds it by."""
+        """The namespace, with the marks by which `--clean` finds it."""
         owner = {OWNER: f"{socket.gethostname()}/{os.getpid()}/{started(os.getpid())}"}
         return {"metadata": {"name": self.namespace, "labels": {RUN: self.run}, "annotations": owner}}
 
@@ -159,9 +160,9 @@ class Course:
 
 
 def started(process: int) -> str:
-    """When the process was started, as the kernel counts; empty if it has ended. Ids of processes are used again.
+    """When the process was started, as the kernel counts; empty if it has ended. Process ids are used again.
 
-    Where there is no /proc, all processes that live have started at the same time.
+    Without /proc, all living processes count as started at the same time.
     """
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

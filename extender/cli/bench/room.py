@@ -26,12 +26,17 @@ _PODS, _PODS_OF_NODES = 200, 10
 _SHARE = 0.5
 """The share of the free places that a load test takes without a question."""
 _UNDER_WAY_S = 2.0
-"""How long a pod is taken to be there before its lifetime begins."""
+"""How long a pod is assumed to exist before its lifetime begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """``nodes``: how many the pods may use. ``places``: pods that fit on them now. ``of_cluster``: all nodes."""
+    """The room for a load test.
+
+    ``nodes``: how many nodes the pods may use.
+    ``places``: the pods that fit on these now.
+    ``of_cluster``: the number of all nodes.
+    """
 
     nodes: int
     places: int
@@ -79,7 +84,7 @@ def _add(used: dict[str, Counter[str]], pod: PodObject) -> None:
 
 
 def beyond(course: Course, room: Room) -> Iterator[str]:
-    """Yield a sentence for each limit that a user should agree to go beyond."""
+    """Yield a sentence for each safe limit that the load test exceeds."""
     at_once = course.pods
     if course.lifetime_s is not None:
         at_once = min(at_once, round(course.rate * (course.lifetime_s + _UNDER_WAY_S)) + course.size)

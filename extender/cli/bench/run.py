@@ -26,9 +26,9 @@ from extender.kube.reports import CONTROLLER
 
 _WARM_UP_S = 30.0
 _EVENTS_S = 5.0
-"""How long an Event on a Binding is awaited after the one before it."""
+"""How long the next Event on a Binding is awaited after the last one."""
 _ACCOUNT_S = 10.0
-"""How long the default ServiceAccount of a new namespace may take: before it is there, pods are refused."""
+"""How long the default ServiceAccount of a new namespace may take; until then pods are refused."""
 _LOOK_EVERY_S = 0.5
 REMOVAL_S = 120.0
 
@@ -39,8 +39,12 @@ class RunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. ``note``: what is done now. ``say``: what is to be read afterwards, too. ``count``: pods that
-    were created and bound so far."""
+    """Shows the progress of a run.
+
+    ``note``: shows what is being done now.
+    ``say``: prints a lasting line.
+    ``count``: shows how many pods were created and bound so far.
+    """
 
     note: Callable[[str], None]
     say: Callable[[str], None]
@@ -49,7 +53,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``errors``: pods that were not bound, by reason. ``seconds``: from the first gang until the end."""
+    """The end of a run.
+
+    ``seconds``: from the first gang until the end.
+    ``errors``: pods that were not bound, by reason.
+    """
 
     table: Table
     began: float
@@ -60,9 +68,10 @@ class Outcome:
 async def carry_out(
     kube: Kube, muster: Muster, course: Course, timeout_s: float, progress: Progress, *, until_ready: bool
 ) -> Outcome:
-    """Run the course, and remove what it has made. ``timeout_s``: what a gang is given from when it was due.
+    """Run the course, and remove all its objects. Raises RunError and ApiError.
 
-    ``until_ready``: pods are awaited until they are ready, too. Raises RunError, and ApiError.
+    ``timeout_s``: how long a gang may take from when it was due.
+    ``until_ready``: also wait until pods are ready.
     """
     _stop_on_sigterm()
     clock = Clock()
@@ -83,7 +92,7 @@ async def carry_out(
 
 
 async def _to_the_end(removing: asyncio.Task[None]) -> None:
-    """Await the removal, also when Ctrl-C is pressed meanwhile; when it is pressed once more, asyncio ends it."""
+    """Wait for the removal, even after Ctrl-C; a second Ctrl-C ends it through asyncio."""
     try:
         await asyncio.shield(removing)
     except asyncio.CancelledError:
@@ -92,7 +101,7 @@ async def _to_the_end(removing: asyncio.Task[None]) -> None:
 
 
 async def _clean_up(kube: Kube, leftover: Leftover, progress: Progress) -> None:
-    """Remove the namespace. If that fails, say so: the figures are as good as before."""
+    """Remove the namespace. A failure is only reported: the figures are as good as before."""
     try:
         progress.say(str(await remove(kube, leftover, REMOVAL_S, progress.note)))
     except (ApiError, TimeoutError) as error:
@@ -101,7 +110,7 @@ async def _clean_up(kube: Kube, leftover: Leftover, progress: Progress) -> None:
 
 
 def _stop_on_sigterm() -> None:
-    """SIGTERM cleans up as Ctrl-C does."""
+    """Let SIGTERM clean up as Ctrl-C does."""
     task = asyncio.current_task()
     if task is not None:
         with contextlib.suppress(NotImplementedError):
@@ -109,7 +118,7 @@ def _stop_on_sigterm() -> None:
 
 
 async def _make_namespace(kube: Kube, course: Course) -> Leftover:
-    """Make the namespace. Where no answer says whether it was made, remove it and raise the error."""
+    """Make the namespace. If no answer says whether it was made, remove it and raise the error."""
     try:
         answer = await kube.call("POST", NAMESPACES, body=course.namespace_object(), accept=METADATA_ONLY)
     except (asyncio.CancelledError, UnreachableError):
@@ -123,7 +132,7 @@ async def _make_namespace(kube: Kube, course: Course) -> Leftover:
 
 @asynccontextmanager
 async def _following(kube: Kube, table: Table) -> AsyncIterator[None]:
-    """While the block lasts, the table follows the namespace."""
+    """Keep the table up to date for the duration of the block."""
     watch = asyncio.create_task(table.follow(kube))
     try:
         yield
