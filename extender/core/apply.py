@@ -171,7 +171,7 @@ class Apply:
         """The workload that the PodGroup belongs to; None if there is none."""
         if (workload := self._store.workloads.get(group.key)) is None:
             return None
-        meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
+        meant = _followed(workload, group) or any(means(member.pod, group) for member in workload.members)
         return workload if meant else None
 
     def follow_successors(self, now: float) -> None:
@@ -236,11 +236,15 @@ class Apply:
         if self._namespaces.changes(event):
             self._jobs.namespace_changed(event.name, now)
         if self._namespaces.note(event):
-            for workload in [one for key, one in self._store.workloads.items() if key.namespace == event.name]:
+            for workload in [
+                workload for key, workload in self._store.workloads.items() if key.namespace == event.name
+            ]:
                 self._pending.wake(Own(workload.key, recompute=True))
         if isinstance(event, NamespaceGone):
             self._failed_creation.namespace_gone(event.name)
-        changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.nominated_tenants)]
+        changed = [
+            tenants.describe(event.name, labels) for tenants in (self._claims.tenants, self._singles.nominated_tenants)
+        ]
         if any(changed) and self._changes.has_affinity_waiters:
             # Workloads that wait may have affinity to other pods now, be kept away by others, or be so no longer.
             self._pending.wake(Nodes())

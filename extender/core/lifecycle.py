@@ -130,7 +130,9 @@ class Lifecycle:
         """Recover from the stamps of its members after a restart: it has started as a whole, or its start broke off."""
         self._jobs.adopt(workload, now)
         recover_release(self._process, self._store.pods, self._moved_pods, workload, now)
-        for pod in sorted((one.pod for one in workload.members if one.pod.terminal), key=lambda pod: -pod.created):
+        for pod in sorted(
+            (member.pod for member in workload.members if member.pod.terminal), key=lambda pod: -pod.created
+        ):
             if pod.node:  # the pods that are left show what ended before
                 claim = Claim(pod.node, pod.requests, ClaimState.BOUND, workload.key)
                 self._revocations.keep_room(workload, pod, claim, now)
@@ -452,8 +454,8 @@ class Recovery:
         self._process.recovered = True
         self._changes.take()
         # Of jobs that cannot all have been started, the last in order was not: it is judged first.
-        jobs = [(key, one) for key, one in self._workloads.items() if one.job is not None]
-        for key, workload in sorted(jobs, key=lambda one: (one[1].priority, -one[1].created)):
+        jobs = [(key, workload) for key, workload in self._workloads.items() if workload.job is not None]
+        for key, workload in sorted(jobs, key=lambda job: (job[1].priority, -job[1].created)):
             job = workload.job
             if self._workloads.get(key) is not workload or job is None:
                 continue

@@ -65,17 +65,17 @@ class Commit:
             workload.job.withdraw_start()  # so that a partly committed plan does not start the job
         self._starting.begin(workload.key, plan.pods)
         for at in range(0, len(seats), _AT_ONCE):
-            some = seats[at : at + _AT_ONCE]
+            step = seats[at : at + _AT_ONCE]
             if at:
                 self._books.enter(workload)
                 as_of, version = self._claims.changes, workload.version
                 # With the second hundred the cost of checking the whole plan is counted.
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
                 changed = (as_of, version) != (self._claims.changes, workload.version)
-                if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
+                if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, step, holds)):
                     self._end(workload)
                     return self._give_up(workload, now)
-            self._fill(workload, some, plan.turns, now)
+            self._fill(workload, step, plan.turns, now)
         self._end(workload)
         if not workload.has_bound_quorum:
             self._reporter.reached(workload, Milestone.PLANNED, now)

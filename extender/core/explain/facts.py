@@ -112,9 +112,9 @@ class Facts:
     ) -> Iterator[causes.FlavorRefused | causes.FlavorShort]:
         """Yield the shortages of one group; nothing where a flavor has all that the podsets ask for."""
         total: dict[str, int] = {}
-        for one in podsets:
+        for podset in podsets:
             for name in group.limited():
-                total[name] = total.get(name, 0) + one.requests.get(name, 0)
+                total[name] = total.get(name, 0) + podset.requests.get(name, 0)
         found: list[causes.FlavorRefused | causes.FlavorShort] = []
         for name, limits in group.flavors:
             flavor = self._quotas.queues.picture.flavors.get(name)
@@ -152,7 +152,7 @@ class Facts:
     def _used(self, workload: Workload, queue: ClusterQueue, short: causes.FlavorShort) -> causes.FlavorShort:
         """Add the workloads that use most of the quota, which comes free when they end, and the workload's own use."""
         what, own = short.what, self._quotas.uses.of(workload.key)
-        users = sorted(self._quotas.uses.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
+        users = sorted(self._quotas.uses.users(what, queue.name).items(), key=lambda use: (-use[1], use[0]))
         others = [(key, much) for key, much in users if key != workload.key]
         pods = leaving_pods(self._pods, self._claims, self._quotas, workload)
         of_leaving = sum(own[pod.uid].usage.get(what, 0) for pod, _ in pods)
@@ -235,7 +235,7 @@ def not_suspended(record: JobRecord) -> causes.Stopping:
 
 def _is_led(pod: Pod) -> bool:
     """Whether the pod's affinity names nodes."""
-    return any(one.key == "metadata.name" for term in pod.selection.affinity or () for one in term)
+    return any(requirement.key == "metadata.name" for term in pod.selection.affinity or () for requirement in term)
 
 
 _MOST_HOLDERS = 5

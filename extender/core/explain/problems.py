@@ -28,7 +28,7 @@ def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) 
     return [
         pod
         for pod in workload.members.unplaced()
-        if (named := nodes_named(pod.selection)) and pod.uid in pods and not any(one in nodes for one in named)
+        if (named := nodes_named(pod.selection)) and pod.uid in pods and not any(node in nodes for node in named)
     ]
 
 
@@ -117,12 +117,16 @@ def _contradiction(
     return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
 
 
-def _other_queue(workload: Workload, said: str) -> causes.Contradiction | None:
+def _other_queue(workload: Workload, of_pods: str) -> causes.Contradiction | None:
     """Why a workload waits whose pods and PodGroup name two Queues of Volcano. A LocalQueue would take precedence."""
     of_group = workload.group.queue if workload.group is not None else ""
-    if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
+    if (
+        of_pods == of_group
+        or workload.job is not None
+        or not (of_pods.startswith(VOLCANO) and of_group.startswith(VOLCANO))
+    ):
         return None
-    return causes.Contradiction(causes.TwoQueues(title_of(said), title_of(of_group)))
+    return causes.Contradiction(causes.TwoQueues(title_of(of_pods), title_of(of_group)))
 
 
 def _topologies(workload: Workload, owner: str) -> causes.Contradiction | None:
@@ -133,7 +137,7 @@ def _topologies(workload: Workload, owner: str) -> causes.Contradiction | None:
         if pod.node:
             continue
         wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
-    different = next((said for said in wishes.values() if len(said) > 1), None)
+    different = next((topologies for topologies in wishes.values() if len(topologies) > 1), None)
     return None if different is None else _disagreement("topologies for one role", different)
 
 
@@ -170,13 +174,13 @@ def _not_in_queue(
 
 def _too_long(workload: Workload, quotas: Quotas) -> causes.RunTooLong | None:
     """Why a workload waits that would run for longer than its queue allows. Started ones go on."""
-    limit, said = quotas.route(workload).limit, workload.run_terms
+    limit, terms = quotas.route(workload).limit, workload.run_terms
     if limit is None or workload.release.complete or workload.members.started:
         return None
-    if said.expected_s is not None and said.expected_s > limit.seconds:
-        return causes.RunTooLong(limit.queue, limit.seconds, said.expected_s, deadline=False)
-    if said.deadline_s is not None and said.deadline_s > limit.seconds:
-        return causes.RunTooLong(limit.queue, limit.seconds, said.deadline_s, deadline=True)
+    if terms.expected_s is not None and terms.expected_s > limit.seconds:
+        return causes.RunTooLong(limit.queue, limit.seconds, terms.expected_s, deadline=False)
+    if terms.deadline_s is not None and terms.deadline_s > limit.seconds:
+        return causes.RunTooLong(limit.queue, limit.seconds, terms.deadline_s, deadline=True)
     return None
 
 
@@ -227,7 +231,7 @@ def _not_made_yet(workload: Workload) -> list[Pod]:
     """Return the templates with device claims, of a job that has not been started."""
     if workload.podsets is None or workload.job is None or workload.admitted:
         return []
-    return [one.template for one in workload.podsets.podsets if one.template.device_claims]
+    return [podset.template for podset in workload.podsets.podsets if podset.template.device_claims]
 
 
 def _gated(workload: Workload, owner: str) -> causes.Gated | None:
@@ -258,7 +262,7 @@ def too_few(workload: Workload) -> causes.MembersMissing | None:
 def of_earlier(workload: Workload) -> int:
     """How many pods name the gang and are not members: an earlier PodGroup of its name has bound them."""
     members = workload.members
-    return 0 if len(members) == len(members.live) else sum(not members.is_ours(one.pod) for one in members)
+    return 0 if len(members) == len(members.live) else sum(not members.is_ours(member.pod) for member in members)
 
 
 def _in_order(workload: Workload) -> str:

@@ -98,13 +98,13 @@ class QueueReports:
 
     def _of_queue(self, queue: ClusterQueue) -> Reports:
         """Report the ClusterQueue and the LocalQueues that point to it."""
-        quotas, some = self._quotas, self._members([queue.name])
+        quotas, workloads = self._quotas, self._members([queue.name])
         by_local: dict[tuple[str, str], list[Workload]] = {}
-        for one in some:
-            by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
+        for workload in workloads:
+            by_local.setdefault((workload.key.namespace, quotas.local_of(workload.key)), []).append(workload)
         problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
-        warnings = self._running_on(queue, some)
-        report = self._report(some, quotas.node_of(queue.name), problems, warnings)
+        warnings = self._running_on(queue, workloads)
+        report = self._report(workloads, quotas.node_of(queue.name), problems, warnings)
         return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
 
     def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
@@ -125,16 +125,18 @@ class QueueReports:
 
     def _members(self, queues: Sequence[str]) -> list[Workload]:
         members, workloads = self._quotas.members, self._workloads
-        return [one for queue in queues for key in members.of(queue) if (one := workloads.get(key)) is not None]
+        return [
+            workload for queue in queues for key in members.of(queue) if (workload := workloads.get(key)) is not None
+        ]
 
     def _report(
-        self, some: Iterable[Workload], node: QuotaNode | None, problems: tuple[str, ...], warnings: tuple[str, ...]
+        self, members: Iterable[Workload], node: QuotaNode | None, problems: tuple[str, ...], warnings: tuple[str, ...]
     ) -> QueueReport:
         """Report these workloads. ``node``: their quota; None for a LocalQueue."""
         used: Counter[FlavorResource] = Counter()
         reserving = admitted = 0
         waiting: list[Workload] = []
-        for workload in some:
+        for workload in members:
             if uses := self._quotas.uses.of(workload.key):
                 reserving += 1
                 admitted += workload.release.complete or workload.has_bound_quorum
@@ -159,10 +161,14 @@ class QueueReports:
         except PolicyError:
             return *before, True, (), workload.key
 
-    def _running_on(self, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
+    def _running_on(self, queue: ClusterQueue, members: Iterable[Workload]) -> tuple[str, ...]:
         """Return the warnings of the queue. Gangs that run in a drained queue give one: only jobs can be stopped."""
         quotas = self._quotas
-        running = sum(one.job is None and one.key in quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
+        running = (
+            sum(workload.job is None and workload.key in quotas.uses for workload in members)
+            if queue.stop is Stop.DRAIN
+            else 0
+        )
         text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
         forgotten = queue.by_past_usage and not self._limits.past_usage.half_life_s
         faulty = faulty_levels(self._claims, quotas, queue)
@@ -285,7 +291,7 @@ def workload_report(
     queue, reserved = quotas.queue_of(key), key in quotas.uses
     expected = expectations.stated.get(key)
     text = "" if expected is None else expectation_text(expected, process.wall_offset)
-    now, told = workload.reason_state.cause, workload.reason_state.last_report.cause
+    now, reported = workload.reason_state.cause, workload.reason_state.last_report.cause
     return WorkloadReport(
         key,
         job.seen.owner,
@@ -296,7 +302,7 @@ def workload_report(
         reserved,
         reserved and not job.seen.suspended and not job.awaits_nodes,
         job.seen.finished,
-        _for_readers(limits, key, reason_of(told if told is not None and type(told) is type(now) else now)),
+        _for_readers(limits, key, reason_of(reported if reported is not None and type(reported) is type(now) else now)),
         for_namespace(text, key.namespace, limits),
     )
 
@@ -311,12 +317,12 @@ def _podsets(quotas: Quotas, workload: Workload, podsets: tuple[PodSet, ...]) ->
     used: dict[object, Counter[str]] = {}
     for use in quotas.uses.of(workload.key).values():
         flavors.setdefault(use.part, {}).update(use.flavors)
-        some = used.setdefault(use.part, Counter())
+        amounts = used.setdefault(use.part, Counter())
         for (_, resource), amount in use.usage.items():
-            some[resource] += amount
-    for one in podsets:
-        name = one.title if one.name else ""
-        asked = one.template.requests
+            amounts[resource] += amount
+    for podset in podsets:
+        name = podset.title if podset.name else ""
+        asked = podset.template.requests
         yield PodSetReport(
-            name, one.size, one.least, asked, flavors.get(one.name, {}), dict(used.get(one.name, Counter()))
+            name, podset.size, podset.least, asked, flavors.get(podset.name, {}), dict(used.get(podset.name, Counter()))
         )

@@ -61,14 +61,16 @@ class Reporter:
         if workload.job is not None:
             # Users look at the job, and an Event costs the API server half as much as a Binding.
             member, owner = None, workload.job.seen.owner
-        said = reason_of(telling.cause)
+        reason = reason_of(telling.cause)
         if (expected := self._expectations.of.get(workload.key)) is not None:
-            said = said._replace(message=f"{said.message}; {expectation_text(expected, self._process.wall_offset)}")
+            reason = reason._replace(
+                message=f"{reason.message}; {expectation_text(expected, self._process.wall_offset)}"
+            )
         counts = len(members.live), len(members.bound)
         if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
-            report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)
+            report = Report(workload.key, group.uid, member, *reason, *counts, owner, group.dialect, group.pending)
         else:
-            report = Report(workload.key, None, member, *said, *counts, owner)
+            report = Report(workload.key, None, member, *reason, *counts, owner)
         self._outbox.append(report)
 
     def report_failed(self, event: ReportFailed, _now: float) -> None:

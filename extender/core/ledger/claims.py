@@ -132,7 +132,9 @@ class Claims:
         if fresh := self._table.take_fresh():
             for claim in self._claims.values():
                 if claim.node != new:
-                    self._take(claim._replace(requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)
+                    self._take(
+                        claim._replace(requests=tuple(request for request in claim.requests if request[0] in fresh)), 1
+                    )
 
     def declare(self, topologies: tuple[tuple[str, ...], ...]) -> bool:
         self.changes += (new := self._table.declare(topologies))

@@ -189,7 +189,7 @@ class Trials:
     def namespace_changed(self, namespace: str, now: float) -> None:
         """Repeat the trials of the namespace: admission may depend on its labels. A refusal is valid until the next
         answer."""
-        there = [shape for shape, one in self._known.items() if one.namespace == namespace]
+        there = [shape for shape, trial in self._known.items() if trial.namespace == namespace]
         if there and now >= self._quiet_until:
             self._quiet_until = now + _TAKEN_UP_S
             self._next = max(self._next, self._quiet_until)
@@ -211,7 +211,7 @@ class Trials:
     ) -> Iterator[tuple[str, _Trial]]:
         if not self._enabled or now < self._unavailable_until:
             return
-        for shape in dict.fromkeys(one.shape for one in podsets.podsets if one.shape and one.size):
+        for shape in dict.fromkeys(podset.shape for podset in podsets.podsets if podset.shape and podset.size):
             trial = self._known.get(shape) or self._begin(shape, key.namespace, now if recovered else now - _WAIT_S)
             yield shape, trial
 
@@ -248,7 +248,7 @@ class Trials:
         template."""
         self._unavailable_until, self._answers = now + _AGAIN_S, False
         waiting = dict.fromkeys(key for trial in self._known.values() for key in trial.wanted)
-        self._known = {shape: one for shape, one in self._known.items() if one.verdict is Verdict.PASSED}
+        self._known = {shape: trial for shape, trial in self._known.items() if trial.verdict is Verdict.PASSED}
         self._urgent.clear()
         self._line.clear()
         self._ends.clear()
@@ -467,7 +467,7 @@ class FailedCreation:
         before = self._of.get(namespace)
         if before is None:
             return False
-        still = tuple(one for one in before.priorities if one > priority)
+        still = tuple(other for other in before.priorities if other > priority)
         self._of[namespace] = after = _Failure(before.until, cured=True, priorities=still)
         return after != before
 
@@ -496,7 +496,7 @@ class FailedCreation:
     def may_evict(self, namespace: str, priority: int) -> bool:
         """Whether victims may be evicted for a job of the namespace that has no pods yet."""
         failure = self._of.get(namespace)
-        return failure is None or all(priority < one for one in failure.priorities)
+        return failure is None or all(priority < other for other in failure.priorities)
 
     def on_probation(self, namespace: str) -> bool:
         """Whether the jobs of the namespace hold room for less long while others wait."""
@@ -504,7 +504,7 @@ class FailedCreation:
 
     def lapse(self, now: float) -> Iterator[str]:
         """Forget namespaces whose time is over. Yields those whose jobs are less restricted from now on."""
-        for namespace, failure in [one for one in self._of.items() if now >= one[1].until]:
+        for namespace, failure in [item for item in self._of.items() if now >= item[1].until]:
             del self._of[namespace]
             if not failure.cured or failure.priorities:
                 yield namespace

@@ -244,7 +244,7 @@ class Devices:
             if not self.has_devices(before.owner):
                 self._lingering.pop(before.owner, None)
         self._refresh()
-        owners = {one.owner: None for one in (before, claim) if one is not None}
+        owners = {changed.owner: None for changed in (before, claim) if changed is not None}
         return list({**self._using.get(key, {}), **owners})
 
     def _note_domain(self, event: ComputeDomainSeen | ComputeDomainGone | ComputeDomainsListed) -> list[str]:
@@ -260,7 +260,7 @@ class Devices:
 
     def _pods_of(self, domain: ComputeDomain) -> list[str]:
         """The pods that name a template of the domain, by UID."""
-        keys = {key: None for key, one in self.templates.items() if one.spec.domain == domain.uid}
+        keys = {key: None for key, template in self.templates.items() if template.spec.domain == domain.uid}
         keys[domain.namespace, domain.template] = None
         return list(dict.fromkeys(uid for key in keys for uid in self._using.get(key, ())))
 
@@ -330,7 +330,9 @@ class Devices:
 
     def allocated(self) -> set[DeviceKey]:
         """The devices that are allocated to claims."""
-        return {key for one in self.claims.values() if one.allocation is not None for key in one.allocation.devices}
+        return {
+            key for claim in self.claims.values() if claim.allocation is not None for key in claim.allocation.devices
+        }
 
     def counted(self) -> Iterator[tuple[str, Match, str]]:
         """Yield each kind of device that is counted: its text, the requirements, and the name of the amount.
@@ -391,7 +393,11 @@ class Devices:
     def _held_alone(self, pod: Pod) -> Iterator[DeviceKey]:
         """Yield the devices on the pod's node that it has in claims which no other pod names."""
         named = [self.claims.get((pod.namespace, use.claim)) for use in pod.device_claims if use.claim]
-        alone = [one for one in named if one is not None and len(self._using.get((one.namespace, one.name), ())) == 1]
+        alone = [
+            claim
+            for claim in named
+            if claim is not None and len(self._using.get((claim.namespace, claim.name), ())) == 1
+        ]
         for claim in (*alone, *map(self.claims.__getitem__, self._made_for.get(pod.uid, ()))):
             for key in claim.allocation.devices if claim.allocation is not None else ():
                 if (known := self.inventory.known.get(key)) is not None and known.reach.node == pod.node:
@@ -421,7 +427,7 @@ class Devices:
     def _note_daemon(self, pod: Pod) -> None:
         """Remember the requests of a domain's daemon: nodes keep room for one."""
         specs = [self._found(pod, use)[0] for use in pod.device_claims]
-        asked = tuple(one for one in pod.requests if "/" not in one[0])
+        asked = tuple(request for request in pod.requests if "/" not in request[0])
         if asked != self._daemon and any(spec is not None and spec.daemon for spec in specs):
             self._daemon = asked
             self.inventory.all_dirty = True
@@ -484,13 +490,17 @@ class Devices:
                 continue
             requests, _ = self._counted(spec)
             self._asks |= {
-                one.kind: name for request in requests for one, name in request if one.kind not in self._asks
+                ask.kind: name for request in requests for ask, name in request if ask.kind not in self._asks
             }
-            if use.claim and any(self.inventory.belongs_to_one_node(one.match) for some in requests for one, _ in some):
+            if use.claim and any(
+                self.inventory.belongs_to_one_node(ask.match) for alternatives in requests for ask, _ in alternatives
+            ):
                 topology = topology._replace(required=HOSTNAME, slice_size=None)
             total.update(self._amounts_of(requests, (pod.namespace, use.claim) if use.claim else None))
         selection = pod.selection
-        places = {one.nodes for one in allocations if one is not None and one.nodes is not None}
+        places = {
+            allocation.nodes for allocation in allocations if allocation is not None and allocation.nodes is not None
+        }
         if domain and DAEMON_CLASS in self.classes.seen:
             places.add(open_to(domain))
         if selection.devices != (sorted_places := tuple(sorted(places))):
@@ -525,18 +535,22 @@ class Devices:
                 continue
             for request in spec.requests:
                 most = Counter[str]()
-                for one in request.alternatives:
-                    names = one.device_class, f"{IMPLICIT}{one.device_class}", self.classes.seen.get(one.device_class)
-                    most |= {name: one.count or 1 for name in names if name and not one.admin}
+                for alternative in request.alternatives:
+                    names = (
+                        alternative.device_class,
+                        f"{IMPLICIT}{alternative.device_class}",
+                        self.classes.seen.get(alternative.device_class),
+                    )
+                    most |= {name: alternative.count or 1 for name in names if name and not alternative.admin}
                 total.update(most)
         return total
 
     def _amounts_of(self, requests: Sequence[Alternatives], shared: ObjectKey | None) -> Counter[str]:
         """Return the amounts that the requests of a claim ask for. ``shared``: the claim, if other pods may name it."""
         total = Counter[str]()
-        for some in requests if shared is None else ():
-            if len(some) == 1:
-                total.update(dict(self._of(some[0][0])))
+        for alternatives in requests if shared is None else ():
+            if len(alternatives) == 1:
+                total.update(dict(self._of(alternatives[0][0])))
         for bundle, name in _bundles_of(requests, shared):
             total.update(dict(self._bundle(bundle, name)))
         return total
@@ -570,9 +584,9 @@ class Devices:
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
         """Return the templates of a job with the amounts that they ask for."""
-        if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
+        if not any(self.concerns(pod) for podset in podsets.podsets for pod in podset.templates):
             return podsets
-        return PodSets(podsets.key, tuple(one.mapped(self.resolved) for one in podsets.podsets))
+        return PodSets(podsets.key, tuple(podset.mapped(self.resolved) for podset in podsets.podsets))
 
     def missing(self, pod: Pod) -> ResourceClaims | None:
         """Name an object that has to exist before the pod can be planned; None if all exist.
@@ -592,7 +606,9 @@ class Devices:
                 if (none := self.domains.missing(spec.domain, pod.namespace, named_by, pod.name)) is not None:
                     return none
             for request in spec.requests:
-                for name in dict.fromkeys(one.device_class for one in request.alternatives if one.device_class):
+                for name in dict.fromkeys(
+                    alternative.device_class for alternative in request.alternatives if alternative.device_class
+                ):
                     if name not in self.classes.seen:
                         return ResourceClaims("DeviceClass", name, pod.name)
         return None
@@ -605,7 +621,9 @@ class Devices:
             if spec is not None and allocation is None:
                 requests, rest = self._counted(spec)
                 left |= dict.fromkeys(rest)
-                if any(self.inventory.has_partitions(ask.match) for some in requests for ask, _ in some):
+                if any(
+                    self.inventory.has_partitions(ask.match) for alternatives in requests for ask, _ in alternatives
+                ):
                     left[_PARTITIONS] = None
         return list(left)
 
@@ -615,11 +633,12 @@ class Devices:
         for use in pod.device_claims:
             spec, _ = self._found(pod, use)
             for request in spec.requests if spec is not None else ():
-                for one in request.alternatives:
-                    rule = self.inventory.rule_of(self._requirement(one))
+                for alternative in request.alternatives:
+                    rule = self.inventory.rule_of(self._requirement(alternative))
                     if rule is not None and rule.failed is not None:
                         error, device = rule.failed
-                        failed[f"a selector of {one.device_class} fails on device {device.device}: {error}"] = None
+                        name = alternative.device_class
+                        failed[f"a selector of {name} fails on device {device.device}: {error}"] = None
         return list(failed)
 
     def remarks(self, pod: Pod) -> str:
@@ -647,15 +666,15 @@ class Devices:
         counted, rest = list[Alternatives](), list(spec.constraints)
         for request in spec.requests:
             alternatives = request.alternatives
-            alike = len({(one.count, one.admin) for one in alternatives}) == 1
-            groups = [alternatives] if alike else [(one,) for one in alternatives]
+            alike = len({(alternative.count, alternative.admin) for alternative in alternatives}) == 1
+            groups = [alternatives] if alike else [(alternative,) for alternative in alternatives]
             found = [(group, *self._match(group)) for group in groups]
             asks = [
                 (Ask(match, group[0].count, group[0].admin), " or ".join(dict.fromkeys(map(_name_of, group))))
                 for group, match, _ in found
             ]
             uncounted = next((why for *_, why in found if why), "")
-            if not uncounted and len(self._asks) >= MOST_ASKS and any(one.kind not in self._asks for one, _ in asks):
+            if not uncounted and len(self._asks) >= MOST_ASKS and any(ask.kind not in self._asks for ask, _ in asks):
                 uncounted = _TOO_MANY
             if uncounted:
                 self._refused |= uncounted == _TOO_MANY
@@ -667,10 +686,10 @@ class Devices:
     def _match(self, alternatives: Sequence[DeviceRequest]) -> tuple[int, str]:
         """The requirements, any of which suffices, as bits; or 0 and why they cannot be counted."""
         match = 0
-        for one in alternatives:
-            if one.uncounted:
-                return 0, one.uncounted
-            number = self._require(self._requirement(one))
+        for alternative in alternatives:
+            if alternative.uncounted:
+                return 0, alternative.uncounted
+            number = self._require(self._requirement(alternative))
             if number is None:
                 return 0, _TOO_MANY
             if unread := self.inventory.rules[number].unread:
@@ -700,12 +719,12 @@ class Devices:
         by_nodes = {name for node in self._room.nodes.values() for name, much in node.allocatable if much}
         before, self._resources = self._resources, {}
         for name in before:
-            classes = [DeviceRequest(one) for one in self.classes.classes_of(name)]
+            classes = [DeviceRequest(device_class) for device_class in self.classes.classes_of(name)]
             match, uncounted = self._match(classes) if name not in by_nodes else (0, "")
             counted = bool(match) and not uncounted
             self._resources[name] = Ask(match) if counted else None
             if counted:
-                self._asks.setdefault(Ask(match), listed(one.device_class for one in classes))
+                self._asks.setdefault(Ask(match), listed(request.device_class for request in classes))
         if before != self._resources:
             # Nodes offer the resource itself, too, even if its devices are counted already.
             self.restated = self.inventory.all_dirty = True
@@ -728,9 +747,9 @@ class Devices:
                 if spec is not None and allocation is None:
                     requests, _ = self._counted(spec)
                     shared = (pod.namespace, use.claim) if use.claim else None
-                    asks |= {one.kind: None for some in requests for one, _ in some}
+                    asks |= {ask.kind: None for alternatives in requests for ask, _ in alternatives}
                     bundles |= {bundle: None for bundle, _ in _bundles_of(requests, shared)}
-        rules = reduce(or_, (one.match for one in asks), 0).bit_count()
+        rules = reduce(or_, (ask.match for ask in asks), 0).bit_count()
         if max(len(asks), len(bundles), rules) <= MOST_ASKS // 2:
             self._asks = {ask: name for ask, name in self._asks.items() if ask in asks}
             self._bundles = {bundle: name for bundle, name in self._bundles.items() if bundle in bundles}
@@ -769,9 +788,9 @@ class Devices:
         dirty = tuple(self._room.nodes if self.inventory.all_dirty else self.inventory.dirty)
         self.inventory.all_dirty = False
         self.inventory.dirty.clear()
-        for some in batched(dirty):
-            self._offer(some)
-            yield 1 + len(some) // _NODES
+        for nodes in batched(dirty):
+            self._offer(nodes)
+            yield 1 + len(nodes) // _NODES
 
     def _refresh(self) -> None:
         """Have the nodes of changed devices offer what they have now."""
@@ -803,7 +822,7 @@ class Devices:
         """Count what a node offers. Allocated devices are in use, unless they are counted as the room of their pods."""
         shared = (devices for terms, devices in self.inventory.shared.items() if reached(node, terms))
         devices = self.inventory.on(
-            chain(self.inventory.on_node(node.name).values(), *(some.values() for some in shared))
+            chain(self.inventory.on_node(node.name).values(), *(there.values() for there in shared))
         )
         if not devices:
             return ()
@@ -892,12 +911,14 @@ def _unresolved(pod: Pod, known: _Seen) -> Pod:
 def _bundles_of(requests: Sequence[Alternatives], shared: ObjectKey | None) -> Iterator[tuple[Bundle, str]]:
     """Yield the bundles of a claim, which no line counts, with their texts."""
     if shared is not None and requests:
-        together = tuple(islice(product(*([one for one, _ in some] for some in requests)), _MOST_ALTERNATIVES))
+        together = tuple(
+            islice(product(*([ask for ask, _ in alternatives] for alternatives in requests)), _MOST_ALTERNATIVES)
+        )
         yield Bundle(together, "/".join(shared)), f"claim {shared[1]}"
-    for some in requests if shared is None else ():
-        if len(some) > 1:
-            name = " or ".join(f"{'all' if one.count is None else one.count} of {of}" for one, of in some)
-            yield Bundle(tuple((one,) for one, _ in some)), name
+    for alternatives in requests if shared is None else ():
+        if len(alternatives) > 1:
+            name = " or ".join(f"{'all' if ask.count is None else ask.count} of {of}" for ask, of in alternatives)
+            yield Bundle(tuple((ask,) for ask, _ in alternatives)), name
 
 
 def _of_domains(allocation: Allocation) -> Counter[DeviceKey]:
@@ -924,7 +945,7 @@ def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str
     names: dict[Line, str] = {}
     for line in lines_of(asks, seen):
         parts = {name: ask.match for ask, name in asks.items() if not ask.match & ~line.match}
-        exact = [name for name, match in parts.items() if all(one & match for one in seen if one & line.match)]
+        exact = [name for name, match in parts.items() if all(bits & match for bits in seen if bits & line.match)]
         kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
         text = f"{LINE}{kind}{_cut(min(exact, key=len) if exact else ' or '.join(parts))}"
         names[line] = distinct(text, names.values())

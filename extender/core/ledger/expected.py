@@ -75,7 +75,7 @@ class ExpectedPods:
         if record is None:
             return applied(podsets, known)
         if record.ran and workload.admitted:
-            own = {shape: one for shape, one in known.items() if one.source == record.source}
+            own = {shape: addition for shape, addition in known.items() if addition.source == record.source}
             known = {**record.additions, **own}
         record.learn(known)
         return applied(podsets, known)
@@ -101,8 +101,8 @@ class ExpectedPods:
             if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
                 newest[member.pod.identity[0]] = member.pod
         podsets = dict.fromkeys(slot[0] for slot in slots.templates if slot[0] not in slots.indexed)
-        counts = ((one, max(record.seen.closed, slots.closed(one, newest.get(one)))) for one in podsets)
-        return [slot for one, count in counts if count for slot in self._closed_of(workload, record, one, count)]
+        counts = ((podset, max(record.seen.closed, slots.closed(podset, newest.get(podset)))) for podset in podsets)
+        return [slot for podset, count in counts if count for slot in self._closed_of(workload, record, podset, count)]
 
     def _closed_of(self, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
         """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded.
@@ -187,10 +187,12 @@ class ExpectedPods:
             self.finish(workload)
         if not slots.surplus:
             return
-        for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
+        for podset in (podset for podset in record.seen.podsets.podsets if not podset.indexed):
             name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
-            live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
-            for member in [one for one in live if one.pod.identity not in slots.templates]:
+            live = [
+                member for member in workload.members.live.values() if (member.pod.owner, member.pod.series) == made_of
+            ]
+            for member in [member for member in live if member.pod.identity not in slots.templates]:
                 if (index := slots.vacant_slot(name, None, {})) is None:
                     break
                 slot = podset.slot(index)

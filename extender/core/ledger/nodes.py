@@ -116,7 +116,7 @@ class Facts:
         if self._levels is None:
             count = len(self.names)
             chosen = self._configured or self._detected(count)
-            self._levels = nested(chosen, [self.column(Label(one.key)) for one in chosen], count)
+            self._levels = nested(chosen, [self.column(Label(level.key)) for level in chosen], count)
         return self._levels
 
     def eligible(self, selection: Selection) -> Mask:
@@ -145,7 +145,7 @@ class Facts:
 
     def _detected(self, count: int) -> tuple[LevelKey, ...]:
         there = [[key for key in keys if self._labelled(key, count)] for keys in self._declared]
-        present = [one.key for one in ALL if self._labelled(one.key, count)]
+        present = [level.key for level in ALL if self._labelled(level.key, count)]
         return united(detected(present) if present or not any(there) else (), there)
 
     def _labelled(self, key: str, count: int) -> bool:
@@ -315,7 +315,7 @@ class Table:
         before = self.allocatable[:, row].copy()
         self.allocatable[:, row] = 0
         offered = tuple(chain.from_iterable(self._offered.get(node.name, {}).values()))
-        for name, amount in (*offered, *(one for one in node.allocatable if one[1])):
+        for name, amount in (*offered, *(request for request in node.allocatable if request[1])):
             self.allocatable[self.resources[name], row] = max(0, amount)
         for name, amount in offered:
             self.allocatable[self.resources[name], row] += min(0, amount)

@@ -182,7 +182,7 @@ class WaitingSingles:
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
         """Subtract what is kept for single pods on the node from ``room``. Returns the rest."""
-        waiting = {uid: one for uid, one in self.nominated.items() if one.nominated_node == node}
+        waiting = {uid: pod for uid, pod in self.nominated.items() if pod.nominated_node == node}
         for pod in (waiting | self._on.get(node, {})).values():
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
@@ -204,8 +204,8 @@ class WaitingSingles:
         if not (self.kept or self.nominated):
             return {}  # called for each gang, so the common case is fast
         ahead = self.before()
-        for one, node in self.nominated_before(gang):
-            ahead[one.uid, node] = Claim(node, one.requests, ClaimState.RESERVED)
+        for pod, node in self.nominated_before(gang):
+            ahead[pod.uid, node] = Claim(node, pod.requests, ClaimState.RESERVED)
         return ahead
 
     def nominated_before(self, gang: Workload) -> list[tuple[Pod, str]]:
@@ -213,8 +213,8 @@ class WaitingSingles:
         gang."""
         if not self.nominated:
             return []
-        waiting = (one for one in self.nominated.values() if one.priority >= gang.pods_priority)
-        return [(one, one.nominated_node) for one in waiting if one.nominated_node]
+        waiting = (pod for pod in self.nominated.values() if pod.priority >= gang.pods_priority)
+        return [(pod, pod.nominated_node) for pod in waiting if pod.nominated_node]
 
     def displaced(self, nodes: Iterable[str], claims: Claims) -> list[str]:
         """The pods, by UID, whose kept room no longer suffices after changes on these nodes.
@@ -222,11 +222,11 @@ class WaitingSingles:
         Either other pods use the room, or they keep the pod away. Pods earlier in the line keep theirs.
         """
         kept = [(pod, at) for at, pods in self._on.items() for pod in pods.values()]
-        kept.sort(key=lambda one: self._turns.get(one[0].uid, inf))
+        kept.sort(key=lambda room: self._turns.get(room[0].uid, inf))
         out: list[str] = []
         for number, (pod, at) in enumerate(kept):
             if concerned((pod,), claims.tenants):
-                behind = [one for one, _ in kept[number:]]
+                behind = [other for other, _ in kept[number:]]
                 out += [] if lets_in([(pod, at)], claims.snapshot(), behind) else [pod.uid]
         rooms = {node: claims.room(node) for node in nodes if node in self._on}
         for pod, at in kept if rooms else ():

@@ -150,9 +150,9 @@ class Volumes:
                 if counts:
                     self._counting[name] = None
                 known = self.classes.values() if counted != counts else ()
-                changed = [one.name for one in known if one.provisioner == name]
+                changed = [storage_class.name for storage_class in known if storage_class.provisioner == name]
         self._all_dirty |= bool(changed)
-        waiting = ((key, one.asks.storage_class) for key, one in self.claims.items() if not one.bound)
+        waiting = ((key, claim.asks.storage_class) for key, claim in self.claims.items() if not claim.bound)
         return [key for key, storage_class in waiting if storage_class in changed]
 
     def _claim_changed(self, key: ClaimKey, claim: ClaimSeen | None) -> list[ClaimKey]:
@@ -171,9 +171,9 @@ class Volumes:
         if before == volume:
             return []
         concerned: dict[ClaimKey, None] = {}
-        for one in (before, volume):
-            if one is not None and one.claim:
-                concerned[one.namespace, one.claim] = None
+        for version in (before, volume):
+            if version is not None and version.claim:
+                concerned[version.namespace, version.claim] = None
         if before is not None and before.claim:
             named = self._of_claim[before.namespace, before.claim]
             named.pop(name, None)
@@ -310,14 +310,14 @@ class Volumes:
         """The live pods of its gang that mount the claim, by UID, in the order in which they came."""
         group = pod.group_key
         mates = (self._pods[uid] for uid in self.users.get(key, ()) if group is not None or uid == pod.uid)
-        return [one.uid for one in mates if one.group_key == group and one.live]
+        return [mate.uid for mate in mates if mate.group_key == group and mate.live]
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
         """Return the templates of a job, limited in the same way.
 
         A pod differs from its template if claims of its own name exist, or if it is the first pod of a shared claim.
         """
-        if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
+        if not any(self.concerns(pod) for podset in podsets.podsets for pod in podset.templates):
             return podsets
         resolved_podsets = []
         for podset in podsets.podsets:
@@ -359,13 +359,13 @@ class Volumes:
     def is_providing(self, pod: Pod) -> bool:
         """Whether a volume is being made, or bound, for a node that kube-scheduler has chosen for the pod."""
         claims = (self.claims.get(key) for key in _claims_of(pod))
-        return any(one is not None and one.node and not one.bound for one in claims)
+        return any(claim is not None and claim.node and not claim.bound for claim in claims)
 
     def _has_to_itself(self, key: ClaimKey, pod: Pod) -> str:
         """The name of another pod that has a claim for one pod: a pod on a node, or of the same gang. Empty if there is
         none."""
         others = (self._pods[uid] for uid in self.users.get(key, ()) if uid != pod.uid)
-        holders = (one for one in others if not one.terminal and (one.node or _are_mates(one, pod)))
+        holders = (other for other in others if not other.terminal and (other.node or _are_mates(other, pod)))
         return next((holder.name for holder in holders), "")
 
     def remarks(self, pods: Sequence[Pod]) -> str:
@@ -492,19 +492,19 @@ class Volumes:
             self._all_dirty = False
             self._dirty = dict.fromkeys(self._room.nodes)
             self._near_capacities.count(self._room.nodes)
-            for some in batched(tuple(self._matches)):
-                for name in some:
+            for names in batched(tuple(self._matches)):
+                for name in names:
                     if name in self._matches:
                         self._put(self._matches, name, self._match_of(self.volumes[name]))
-                yield 1 + len(some) * len(self._asked) // _NODES
+                yield 1 + len(names) * len(self._asked) // _NODES
         dirty, self._dirty = tuple(self._dirty), {}
-        for some in batched(dirty):
-            for name in some:
+        for nodes in batched(dirty):
+            for name in nodes:
                 self._look_at(name)
-            yield 1 + len(some) // _NODES
-        for some in batched(tuple(self._room.nodes) if self._renew() else dirty):
-            self._offer(some)
-            yield 1 + len(some) // _NODES
+            yield 1 + len(nodes) // _NODES
+        for nodes in batched(tuple(self._room.nodes) if self._renew() else dirty):
+            self._offer(nodes)
+            yield 1 + len(nodes) // _NODES
 
     @property
     def has_refused(self) -> bool:
@@ -514,7 +514,7 @@ class Volumes:
     def forget_unasked(self, pods: Iterable[Pod]) -> None:
         """Make space for other claims, if at most half of the counted ones are needed. ``pods``: all pods."""
         held = [self._held(key, asks) for pod in pods for key, asks in self._uses(pod)]
-        asked = {one.waits_for: None for one in held if one.waits_for is not None and one.counted}
+        asked = {claim.waits_for: None for claim in held if claim.waits_for is not None and claim.counted}
         if len(asked) <= MOST_ASKED // 2:
             self._asked = asked
             self.restated = self._all_dirty = True
@@ -561,11 +561,11 @@ class Volumes:
             known = self.classes.get(asked.storage_class)
             if known is None or not known.provisions or (known.topologies and not reached(node, known.topologies)):
                 continue
-            near = (one for one in there if one.storage_class == known.name)
+            near = (capacity for capacity in there if capacity.storage_class == known.name)
             if (
                 known.provisioner not in self._counting
                 or not asked.size
-                or any(one.suffices(asked.size) for one in near)
+                or any(capacity.suffices(asked.size) for capacity in near)
             ):
                 match |= 1 << number
         return match
@@ -597,8 +597,8 @@ def _claims_of(pod: Pod) -> list[ClaimKey]:
     return [(pod.namespace, name) for name in pod.claims]
 
 
-def _are_mates(one: Pod, other: Pod) -> bool:
-    return one.live and one.group_key is not None and one.group_key == other.group_key
+def _are_mates(pod: Pod, other: Pod) -> bool:
+    return pod.live and pod.group_key is not None and pod.group_key == other.group_key
 
 
 def _stored(storage_class: str) -> str:
