@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from extender.api.models import (
     PREFIX,
     ComputeDomainView,
+    DefragView,
     DomainStock,
     Explanation,
     GangView,
@@ -30,6 +31,7 @@ from extender.runtime.runner import Runner
 from extender.runtime.verification import Check
 from extender.runtime.verifier import Result, Verifier
 from policies.model import Topology
+from policies.model.eviction import EvictionTerms
 from policies.model.levels import levels_from
 from policies.model.queues import Cohort
 from tests.builders import cluster, gang, node, single
@@ -46,6 +48,7 @@ READ: dict[str, TypeAdapter[Any]] = {
     f"{PREFIX}/gangs": TypeAdapter(list[GangView]),
     f"{PREFIX}/gangs/{{namespace}}/{{name}}": TypeAdapter(GangView),
     f"{PREFIX}/explain/{{namespace}}/{{name}}": TypeAdapter(Explanation),
+    f"{PREFIX}/defrag/{{namespace}}/{{name}}": TypeAdapter(DefragView),
     f"{PREFIX}/queues": TypeAdapter(list[QueueView]),
     f"{PREFIX}/domains": TypeAdapter(list[DomainStock]),
     f"{PREFIX}/compute-domains": TypeAdapter(list[ComputeDomainView]),
@@ -54,7 +57,7 @@ READ: dict[str, TypeAdapter[Any]] = {
 }
 """How the client reads each path."""
 _LISTS = ("/gangs", "/queues", "/domains", "/compute-domains", "/topology")
-_OF_ONE = ("/gangs", "/explain")
+_OF_ONE = ("/gangs", "/explain", "/defrag")
 _EVERY_S = 20.0
 _STEPS = 40
 Look = Callable[[Engine, float], None]
@@ -130,6 +133,16 @@ def by_hand() -> Iterator[Script]:
         yield Script(*nodes, node("s"), levels=levels)
     # A pod that would be evicted.
     yield Script(*cluster("a: 1x8"), single("dev", gpus=8, node="a-0"), *gang("wait", 1, priority=10))
+    # A gang that would start if another one moved.
+    movable = Script(*cluster("a: 2x8"))
+    terms = EvictionTerms(restartable=True)
+    for name, gpus in (("large", 6), ("small", 4)):
+        members = gang(name, 1, gpus=gpus, eviction=terms)
+        movable.see(members)
+        movable.run(members)
+    movable.see(gang("wait", 1, gpus=4))
+    movable.see(gang("big", 1))
+    yield movable
     # A bind request that waits for the other one.
     members = gang("half", 2)
     held = Script(*cluster("a: 2x8"), *members)

@@ -17,7 +17,10 @@ from tests.inspecting import asked
 from tests.listening import listening
 from tests.running import Extender, app_of, running
 
-PATHS = ("/gangs", "/gangs/ns/gang", "/explain/ns/gang", "/queues", "/domains", "/compute-domains", "/topology")
+PATHS = (
+    *("/gangs", "/gangs/ns/gang", "/explain/ns/gang", "/defrag/ns/gang"),
+    *("/queues", "/domains", "/compute-domains", "/topology"),
+)
 
 
 @pytest.fixture
@@ -43,6 +46,7 @@ async def test_the_paths_of_before_answer_the_same(extender: Extender, path: str
     [
         ("GET", "/gangs/ns/other", 404, NO_SUCH_GANG, "there is no gang ns/other"),
         ("GET", "/explain/a/b%2Fc", 404, NO_SUCH_GANG, "there is no gang a/b/c"),
+        ("GET", "/defrag/ns/other", 404, NO_SUCH_GANG, "there is no gang ns/other"),
         ("GET", "/nothing", 404, BY_STATUS, "openapi.json lists what there is"),
         ("POST", "/gangs", 405, BY_STATUS, "POST is not answered"),
     ],

@@ -48,7 +48,7 @@ def client(app: App) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("prefix", [PREFIX, ""])
-@pytest.mark.parametrize("page", ["gangs", "explain"])
+@pytest.mark.parametrize("page", ["gangs", "explain", "defrag"])
 def test_any_text_as_a_name_is_a_problem_at_most(client: httpx.Client, prefix: str, page: str) -> None:
     for text in (*filter(None, TEXTS), "x" * 20_000, "\ud800"):
         name = quote(text.encode(errors="surrogatepass"), safe="")
@@ -58,7 +58,7 @@ def test_any_text_as_a_name_is_a_problem_at_most(client: httpx.Client, prefix: s
             assert Problem.model_validate_json(answer.content).status == 404
 
 
-@pytest.mark.parametrize("path", ["/gangs", "/explain/team-a/job-train"])
+@pytest.mark.parametrize("path", ["/gangs", "/explain/team-a/job-train", "/defrag/team-a/job-train"])
 @pytest.mark.parametrize("prefix", [PREFIX, ""])
 def test_a_body_and_odd_headers_change_nothing(client: httpx.Client, prefix: str, path: str) -> None:
     headers = {"content-type": "application/json", "accept": "text/html", "range": "bytes=0-1", "x": "y" * 4_000}

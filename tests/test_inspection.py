@@ -18,7 +18,9 @@ from typer.testing import Result
 
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodSeen, Synced, Tick
+from policies.model.eviction import EvictionTerms
 from tests.builders import cluster, gang, single
+from tests.core.script import Script
 from tests.inspecting import asked, extender
 from tests.listening import listening
 from tests.running import app_of
@@ -82,6 +84,32 @@ def test_gangs_can_be_chosen(url: str) -> None:
     assert [row["name"] for row in waiting] == ["'x\\x1b[31m'", "wait"]
     assert json.loads(asked("gangs", "--state", "running", "--url", url, "-o", "json").output)[0]["name"] == "train"
     assert "no gangs found" in asked("gangs", "-n", "nowhere", "--url", url).output
+
+
+def test_moves_that_would_help_are_shown_in_their_order() -> None:
+    script = Script(*cluster("a: 2x8"))
+    for name, gpus in (("four", 4), ("three", 3), ("five", 5)):
+        pods = gang(name, 1, gpus=gpus, eviction=EvictionTerms(restartable=True))
+        script.see(pods)
+        script.run(pods)
+    script.see(gang("wait", 1, gpus=4))
+    script.advance(2)
+    with listening(app_of(script.core)) as url:
+        said = asked("defrag", "--dry-run", "default/wait", "--url", url)
+        read = asked("defrag", "--dry-run", "wait", "-n", "default", "--url", url, "-o", "json")
+        running = asked("defrag", "--dry-run", "default/four", "--url", url)
+        missing = asked("defrag", "--dry-run", "default/other", "--url", url)
+        careless = asked("defrag", "default/wait", "--url", url)
+    assert said.exit_code == 0, said.output
+    assert "default/wait starts after 1 move of 3 devices; nothing is moved now" in said.output
+    assert "three-0: a-0 -> a-1" in said.output
+    assert "Then default/wait starts: wait-0: a-0" in said.output
+    (move,) = json.loads(read.output)["moves"]
+    assert (move["workload"], move["devices"], move["checkpointed"]) == ("default/three", 3, False)
+    assert (running.exit_code, missing.exit_code, careless.exit_code) == (1, 2, 2)
+    assert "default/four: no moves would help: it is not waiting for room: see its reason" in running.output
+    assert "there is no gang, job or pod default/other" in missing.output
+    assert "add --dry-run" in careless.output
 
 
 def test_domains_show_what_is_left(url: str) -> None:

@@ -174,6 +174,45 @@ class Explanation(BaseModel):
     )
 
 
+class PodMove(BaseModel):
+    """A pod that would get a node, or another one."""
+
+    pod: str = Field(description="Name of the pod.", examples=["llm-3-0"])
+    before: str = Field(default="", description="Node that it has; empty if it waits.", examples=["node-7"])
+    after: str = Field(description="Node that it would get.", examples=["node-2"])
+
+
+class MoveView(BaseModel):
+    """A restartable workload that would have to move."""
+
+    workload: str = Field(description="The workload, as NAMESPACE/NAME.", examples=["team-a/job-llm-3"])
+    devices: int = Field(description="GPUs and other devices that it has.", examples=[16])
+    pods: list[PodMove] = Field(description="Its pods.")
+    lost_s: float = Field(
+        description="Seconds of work that it would repeat, since its last checkpoint or its start.", examples=[1800]
+    )
+    lost_device_hours: float = Field(description="The same, times its devices, in hours.", examples=[8.0])
+    checkpointed: bool = Field(
+        default=False, description="Whether it says when it last wrote a checkpoint: muster.dev/checkpointed-at."
+    )
+
+
+class DefragView(BaseModel):
+    """Which running workloads would have to move so that a waiting gang has room. Nothing is moved."""
+
+    namespace: str = Field(description="Namespace of the gang.", examples=["team-a"])
+    name: str = Field(description="Name of the gang; of a job, its kind and name.", examples=["job-train"])
+    why_not: str = Field(
+        default="",
+        description="Why no moves would help, in words; empty if some would.",
+        examples=["it has room now, and starts by itself"],
+    )
+    moves: list[MoveView] = Field(
+        default=[], description="The moves in their order: each goes to room that is free when its turn comes."
+    )
+    pods: list[PodMove] = Field(default=[], description="The pods of the gang, which starts after the moves.")
+
+
 class QuotaView(BaseModel):
     """Quota of one flavor and resource. Amounts of cpu are in millicores, of everything else in its base unit."""
 

@@ -22,6 +22,10 @@ _DEFERRED = {
         "List all topology domains with their nodes, devices and gangs.",
     ),
     "queues": ("extender.cli.inspection.commands:queues", "Show the queues, their quota and who waits in them."),
+    "defrag": (
+        "extender.cli.inspection.commands:defrag",
+        "Show which workloads would have to move for a waiting gang.",
+    ),
     "verify": (
         "extender.cli.inspection.verify:verify",
         "Compare what Muster knows with what a restart would know.",

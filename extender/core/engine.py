@@ -61,6 +61,7 @@ from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle, Recovery
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates
+from extender.core.preemption.defrag import Defragmentation, Moves, NoMoves
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.preemption.preempt import Preempting
 from extender.core.preemption.preview import PreemptionPreview, Preview
@@ -160,6 +161,9 @@ class Engine:
         self._foresight = make(PreemptionPreview, victims=preview)
         admission = make(QueueAdmission, planner=planner, plans=plans, policies=policies)
         endings = make(Endings, statements=statements, planner=planner, demands=demands)
+        self._defragmentation = make(
+            Defragmentation, candidates=candidates, statements=statements, planner=planner, endings=endings
+        )
         self._backfilling = backfilling = make(
             Backfilling, reporter=reporter, admission=admission, endings=endings, repeats=repeats
         )
@@ -393,6 +397,13 @@ class Engine:
     def outlook(self, workload: Workload, now: float) -> Preview | None:
         """The victims that are or would be evicted for it. A question, not an event."""
         return self._foresight.of(workload, now)
+
+    def moves_for(self, workload: Workload, now: float) -> Moves | NoMoves:
+        """Return the running workloads that would have to move for it, or why there are none. A question, not an event.
+
+        Only operators may read the names.
+        """
+        return self._defragmentation.of(workload, now)
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due; None while nothing is pending."""

@@ -18,6 +18,7 @@ from extender.api.models import (
     PROBLEM,
     VERSION,
     ComputeDomainView,
+    DefragView,
     DomainStock,
     Explanation,
     GangView,
@@ -28,6 +29,7 @@ from extender.api.models import (
 )
 from extender.core.workload.workload import Workload
 from extender.http.verbs import Receive, Scope, Send
+from extender.observe.defrag import defrag
 from extender.observe.explain.explanation import explain
 from extender.observe.queues import queues
 from extender.observe.topology import compute_domains, domains, topology
@@ -88,17 +90,21 @@ class Api(FastAPI):
 
 def api(runner: Runner, verifier: Verifier | None = None) -> Api:
     """The application. Its answers describe the moment of the request."""
-    app, routes = Api(), _routes(runner)
-    app.include_router(routes, prefix=PREFIX)
+    app, routes = Api(), (_gang_routes(runner), _cluster_routes(runner))
+    for some in routes:
+        app.include_router(some, prefix=PREFIX)
     app.include_router(_self_check(runner, verifier), prefix=PREFIX)
     # Paths from before the API had versions.
-    app.include_router(routes, include_in_schema=False)
+    for some in routes:
+        app.include_router(some, include_in_schema=False)
     return app
 
 
-def _routes(runner: Runner) -> APIRouter:
-    """The routes. Each function is a coroutine, because FastAPI calls plain ones in a thread, away from the core's
-    loop."""
+def _gang_routes(runner: Runner) -> APIRouter:
+    """The routes about gangs.
+
+    Each function is a coroutine, because FastAPI calls plain ones in a thread, away from the core's loop.
+    """
     router = APIRouter(responses=_REFUSED)
     unknown: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such gang."}}
 
@@ -125,6 +131,22 @@ def _routes(runner: Runner) -> APIRouter:
     async def explain_gang(namespace: Namespace, name: Name) -> Explanation:
         gang, core, now = workload(namespace, name), runner.core, runner.clock()
         return explain(core.state, gang, now, core.outlook(gang, now))
+
+    @router.get(
+        "/defrag/{namespace}/{name:path}",
+        summary="Show which restartable workloads would have to move so that a waiting gang has room",
+        responses=unknown,
+    )
+    async def defrag_gang(namespace: Namespace, name: Name) -> DefragView:
+        gang = workload(namespace, name)
+        return defrag(gang, runner.core.moves_for(gang, runner.clock()))
+
+    return router
+
+
+def _cluster_routes(runner: Runner) -> APIRouter:
+    """The routes about queues and nodes."""
+    router = APIRouter(responses=_REFUSED)
 
     @router.get("/queues", summary="List Cohorts, then ClusterQueues, then LocalQueues, by name")
     async def list_queues() -> list[QueueView]:

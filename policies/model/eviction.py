@@ -18,11 +18,13 @@ class EvictionTerms(NamedTuple):
     ``min_runtime_s``: how long it should run before it is evicted.
     ``checkpointed``: when it last wrote a checkpoint, in seconds since the epoch.
     ``when_incomplete``: whether the gang's pods are evicted if the gang stays incomplete.
+    ``restartable``: whether it may be stopped and started elsewhere.
     """
 
     min_runtime_s: float | None = None
     checkpointed: float | None = None
     when_incomplete: bool | None = None
+    restartable: bool | None = None
 
 
 NO_TERMS = EvictionTerms()
@@ -31,14 +33,18 @@ NO_TERMS = EvictionTerms()
 def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
     """The terms of a workload from those of its parts: the longest time and the last checkpoint.
 
-    ``when_incomplete`` is true only if all parts that state it agree.
+    ``when_incomplete`` and ``restartable`` are true only if all parts that state them agree.
     """
     said = [one for one in some if one is not NO_TERMS]
     least = [one.min_runtime_s for one in said if one.min_runtime_s is not None]
     saved = [one.checkpointed for one in said if one.checkpointed is not None]
     wanted = [one.when_incomplete for one in said if one.when_incomplete is not None]
     evicted = all(wanted) if wanted else None
-    return EvictionTerms(max(least, default=None), max(saved, default=None), evicted) if said else NO_TERMS
+    may_restart = [one.restartable for one in said if one.restartable is not None]
+    restartable = all(may_restart) if may_restart else None
+    if not said:
+        return NO_TERMS
+    return EvictionTerms(max(least, default=None), max(saved, default=None), evicted, restartable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ from extender.kube.keys import (
     WORKLOAD,
 )
 from extender.kube.reading.durations import AGEING, EXPECTED_DURATION, MAX_RUN
-from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
+from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME, RESTARTABLE
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING, RESERVED
@@ -103,6 +103,8 @@ SAID = {
     "annotation, also on the job.",
     EVICT_INCOMPLETE: "`true` or `false`: whether the pods of this gang are evicted when it has run with too few "
     "members for `incomplete_grace_s`; instead of the setting `evict_incomplete`. An annotation.",
+    RESTARTABLE: "`true` or `false`: whether the workload may be stopped and started on other nodes, because it goes "
+    "on from a checkpoint. `muster defrag` counts on it; nothing is stopped. An annotation, also on the job.",
     EXPECTED_DURATION: "How long the workload runs, as its author expects it: seconds, or `90m`, `1h30m`, `2d`. An "
     "annotation, also on the job and on a PodGroup.",
     ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
@@ -244,7 +246,7 @@ def api() -> dict[str, str]:
     """The models of the API with their fields: each that answers a path, followed by its inner ones."""
     shown: dict[str, type[BaseModel]] = {}
     lists = models.QueueView, models.DomainStock, models.ComputeDomainView, models.TopologyView
-    for model in (models.GangView, models.Explanation, *lists, models.VerifyView):
+    for model in (models.GangView, models.Explanation, models.DefragView, *lists, models.VerifyView):
         shown |= {one.__name__: one for one in _with_inner(model)}
     shown[models.Problem.__name__] = models.Problem
     return {"models": "\n".join(_model(model) for model in shown.values())}

@@ -10,7 +10,7 @@ from extender.kube.kinds.change import clean, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.reading.durations import HOW
-from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
+from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME, RESTARTABLE
 from extender.kube.reading.objects import PodObject
 from policies.model import EvictionTerms, Pod
 from policies.model.eviction import together
@@ -19,7 +19,7 @@ from tests.kube.kinds.jobs import stored
 
 
 def read(**annotations: str) -> Pod:
-    keys = {"least": MIN_RUNTIME, "saved": CHECKPOINTED, "evict": EVICT_INCOMPLETE}
+    keys = {"least": MIN_RUNTIME, "saved": CHECKPOINTED, "evict": EVICT_INCOMPLETE, "restart": RESTARTABLE}
     said = {keys[key]: text for key, text in annotations.items()}
     meta = {"name": "p", "namespace": "team", "uid": "u", "annotations": said}
     return pod_from(msgspec.convert({"metadata": meta}, PodObject))
@@ -61,6 +61,14 @@ def test_an_incomplete_gang_is_evicted_if_all_of_its_pods_want_that(text: str, *
     assert pod.eviction == EvictionTerms(when_incomplete=wanted)
     assert (pod.hint is None) is (wanted is not None)
     assert together([pod.eviction, EvictionTerms(when_incomplete=True)]).when_incomplete is (wanted is not False)
+
+
+@pytest.mark.parametrize(("text", "may"), [("true", True), ("false", False), ("yes", None), ("", None)])
+def test_a_workload_is_restartable_if_all_that_say_so_agree(text: str, *, may: bool | None) -> None:
+    pod = read(restart=text)
+    assert pod.eviction == EvictionTerms(restartable=may)
+    assert (pod.hint is None) is (may is not None)
+    assert together([pod.eviction, EvictionTerms(restartable=True)]).restartable is (may is not False)
 
 
 def test_all_that_cannot_be_read_is_told_at_once() -> None:

@@ -1,1 +1,1 @@
-"""The commands that look at a running Muster: `muster explain`, `gangs`, `domains`, `queues`."""
+"""The commands that look at a running Muster: `muster explain`, `gangs`, `domains`, `queues`, `defrag`."""

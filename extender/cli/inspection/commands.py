@@ -1,4 +1,4 @@
-"""`muster explain`, `gangs`, `domains` and `queues`: ask the running Muster and show its answer."""
+"""`muster explain`, `gangs`, `domains`, `queues` and `defrag`: ask the running Muster and show its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 
-from extender.api.models import ComputeDomainView, DomainStock, Explanation, GangView, QueueView
+from extender.api.models import ComputeDomainView, DefragView, DomainStock, Explanation, GangView, QueueView
 from extender.cli.inspection import completion, tables
 from extender.cli.inspection.kubeconfig import home
 from extender.cli.inspection.names import NameProblemError, chosen, known_of, readings
@@ -58,6 +58,29 @@ def explain(way: Way, gang: Workload, namespace: Home = None, output: ListAs = L
         told = _told(way, gang, namespace)
     name = f"{told.gang.namespace}/{told.gang.name}"
     show(told, output, lambda out: tables.show_explanation(told, out), [name])
+
+
+@reaching
+def defrag(
+    way: Way,
+    gang: Workload,
+    namespace: Home = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Needed: the moves are shown, and none is made.")] = False,
+    output: ListAs = ListOutput.TABLE,
+) -> None:
+    """Show which workloads would have to move for a waiting gang.
+
+    Only workloads with the annotation muster.dev/restartable: "true" are considered. Nothing is moved.
+    Exit code 0: they are listed. 1: no moves would help; the reason is shown. 2: the gang cannot be asked about.
+    """
+    if not dry_run:
+        stop("muster defrag shows moves and makes none: add --dry-run")
+    default = home(way.kubeconfig, way.context)
+    with stop_on(NameProblemError):
+        found: DefragView = _asked(way, lambda muster: _of_gang(gang, namespace, default, muster, muster.defrag))
+    show(found, output, lambda out: tables.show_defrag(found, out), [one.workload for one in found.moves])
+    if found.why_not:
+        raise typer.Exit(1)
 
 
 @reaching
@@ -188,27 +211,29 @@ def _state(said: str) -> str:
     return known[said.lower()]
 
 
-def _explained(muster: Muster, typed: str, namespace: str | None, default: str) -> Explanation:
-    """Return the answer for the gang of that name, else for the workload with that name.
+def _of_gang(
+    typed: str, namespace: str | None, default: str, muster: Muster, ask: Callable[[str, str], AnswerT]
+) -> AnswerT:
+    """Ask about the gang of that name, else about the workload with that name.
 
     Raises RefusedError, NameProblemError or UnreachableError.
     """
     way = readings(typed, namespace, default)[0]
     try:
         if not way.kind:
-            return muster.explanation(way.namespace, way.name)
+            return ask(way.namespace, way.name)
     except RefusedError as error:
         if error.status != 404:
             raise
     meant = chosen(typed, namespace, default, known_of(muster.gangs()))
-    return muster.explanation(meant.namespace, meant.name)
+    return ask(meant.namespace, meant.name)
 
 
 def _told(way: Way, typed: str, namespace: str | None) -> Explanation:
     """Return the answer of Muster, else that of the cluster's objects. Raises NameProblemError."""
     default = home(way.kubeconfig, way.context)
     try:
-        return _answer(way, lambda muster: _explained(muster, typed, namespace, default))
+        return _answer(way, lambda muster: _of_gang(typed, namespace, default, muster, muster.explanation))
     except (RefusedError, MisdirectedError) as error:
         stop(str(error))
     except UnreachableError as error:

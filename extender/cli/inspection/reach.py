@@ -27,6 +27,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from extender.api.models import (
     PREFIX,
     ComputeDomainView,
+    DefragView,
     DomainStock,
     Explanation,
     GangView,
@@ -131,6 +132,10 @@ class Muster:
     def explanation(self, namespace: str, name: str) -> Explanation:
         """Return why a gang waits or where it runs."""
         return self._get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", Explanation)
+
+    def defrag(self, namespace: str, name: str) -> DefragView:
+        """Return which workloads would have to move so that a waiting gang has room."""
+        return self._get(f"/defrag/{quote(namespace, safe='')}/{quote(name, safe='')}", DefragView)
 
     def queues(self) -> list[QueueView]:
         """Return all Cohorts, ClusterQueues and LocalQueues."""

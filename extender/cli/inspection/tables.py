@@ -8,9 +8,9 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from extender.api.models import ComputeDomainView, DomainStock, Explanation, GangView
+from extender.api.models import ComputeDomainView, DefragView, DomainStock, Explanation, GangView, PodMove
 from extender.cli.terminal import grid, plain
-from policies.words import listed
+from policies.words import listed, many
 
 _MEMBERS, _STORY, _DOMAINS = 32, 24, 24
 DOMAIN_LEGEND = (
@@ -85,6 +85,33 @@ def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
 def _instant(start: datetime) -> str:
     """Format an instant as reasons do: ``2026-11-21 14:20 UTC``."""
     return f"{start:%Y-%m-%d %H:%M} UTC"
+
+
+def show_defrag(found: DefragView, out: Console) -> None:
+    """The moves in their order, then where the gang starts."""
+    gang = f"{found.namespace}/{found.name}"
+    if found.why_not:
+        out.print(plain(f"{gang}: no moves would help: {found.why_not}"))
+        return
+    devices = sum(one.devices for one in found.moves)
+    hours = sum(one.lost_device_hours for one in found.moves)
+    out.print(plain(f"{gang} starts after {many(len(found.moves), 'move')} of {devices} devices; nothing is moved now"))
+    out.print(plain(f"{hours:.1f} device-hours of work would be repeated"))
+    rows = [
+        (f"{number}", one.workload, f"{one.devices}", span(one.lost_s), f"{one.lost_device_hours:.1f}",
+         "checkpoint" if one.checkpointed else "start", _moved(one.pods))
+        for number, one in enumerate(found.moves, 1)
+    ]  # fmt: skip
+    heads = ("#", "WORKLOAD", "#DEVICES", "#REPEATS", "#DEVICE-HOURS", "SINCE", "PODS")
+    out.print()
+    out.print(grid(heads, rows, below="PODS"))
+    out.print(plain(f"\nThen {gang} starts: {_moved(found.pods)}"))
+
+
+def _moved(pods: Sequence[PodMove]) -> str:
+    return ", ".join(
+        f"{one.pod}: {one.before} -> {one.after}" if one.before else f"{one.pod}: {one.after}" for one in pods
+    )
 
 
 def show_domains(domains: Sequence[DomainStock], of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:

@@ -120,6 +120,17 @@ class Candidates:
             if workload.members.bound and (why := self.why_protected(workload)):
                 yield replace(self._whole(workload, wall, going, related=False), protected=why)
 
+    def restartable(self, wall: float) -> Iterator[tuple[Workload, Candidate]]:
+        """The running workloads whose authors let them be restarted elsewhere, unless something protects them now."""
+        going = self._preemptions.pods
+        for workload in self._workloads.values():
+            terms = self.terms_of(workload)
+            if terms.restartable and self.is_evictable(workload):
+                candidate = self._whole(workload, wall, going, related=True)
+                began = wall if candidate.started is None else candidate.started
+                if not candidate.protected and began + (terms.min_runtime_s or 0.0) <= wall:
+                    yield workload, candidate
+
     def is_evictable(self, workload: Workload) -> bool:
         """Whether it runs as a whole by Muster's Bindings, no write is under way, and it is in no eviction."""
         return not self.why_protected(workload)

@@ -218,7 +218,7 @@ class Endings:
         self, workload: Workload, demand: Demand, shape: Shape, ordered: InOrder, count: int
     ) -> Steps[Plan | None]:
         """A plan for the workload after the first ``count`` have ended; None if there is none."""
-        for flavored in (yield from self._flavored(workload, demand, shape, ordered.keys[:count])):
+        for flavored in (yield from self.flavored(workload, demand, shape, ordered.keys[:count])):
             with self._statements.of(workload) as statement:
                 view = statement.snapshot
                 if view.free.shape != ordered.view.free.shape:
@@ -251,7 +251,7 @@ class Endings:
         of = self._backfills.of.items()
         return [(key, one) for key, one in of if key != workload.key and one.priority >= workload.priority]
 
-    def _flavored(
+    def flavored(
         self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[GroupKey | None]
     ) -> Steps[list[tuple[Demand, Shape]]]:
         """What the workload asks of nodes with each assignment of flavors that there is quota for by then.

@@ -164,7 +164,7 @@ class Forecast:
             if demand is None or demand.shape is None:
                 continue
             if (kind := known.get((demand.shape, one.queue))) is None:
-                roles = yield from _roles(demand.pods, demand.shape)
+                roles = yield from least_of_roles(demand.pods, demand.shape)
                 queue = self._quotas.queue_of(one.workload.key)
                 asked, podsets = None, list[PodSetRequest]()
                 if queue is not None:
@@ -211,7 +211,7 @@ def _place(one: _Waiting) -> tuple[Turn, int]:
     return one.place
 
 
-def _roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, int]]]:
+def least_of_roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, int]]]:
     """The first pod of each role, and how many of it start together. Of one role these are as few as have to."""
     if len(shape.roles) == 1:
         return [(pods[0], min(len(pods), shape.needed))]

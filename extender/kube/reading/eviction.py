@@ -1,5 +1,5 @@
-"""A job's or pod's terms of eviction: its least running time, its last checkpoint, and whether to evict an incomplete
-gang."""
+"""A job's or pod's terms of eviction: its least running time, its last checkpoint, whether to evict an incomplete gang,
+and whether it may be restarted elsewhere."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from policies.model.eviction import NO_TERMS, EvictionTerms
 MIN_RUNTIME = "muster.dev/min-runtime"
 CHECKPOINTED = "muster.dev/checkpointed-at"
 EVICT_INCOMPLETE = "muster.dev/evict-incomplete"
+RESTARTABLE = "muster.dev/restartable"
 EVICTED_AT = "muster.dev/evicted-at"
 """Written on a job by Muster: the instants of its evictions within the last hour, in RFC 3339."""
 _MOST_EVICTIONS = 64
-TERMS = (MIN_RUNTIME, CHECKPOINTED, EVICT_INCOMPLETE)
+TERMS = (MIN_RUNTIME, CHECKPOINTED, EVICT_INCOMPLETE, RESTARTABLE)
 _YES_OR_NO = {"true": True, "false": False}
 
 
@@ -27,8 +28,10 @@ def terms_of(meta: Meta) -> EvictionTerms:
     said = meta.annotations or {}
     if not any(key in said for key in TERMS):
         return NO_TERMS
-    evicted = _YES_OR_NO.get(said.get(EVICT_INCOMPLETE, ""))
-    return EvictionTerms(span_of(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), evicted)
+    evicted, restartable = (_YES_OR_NO.get(said.get(key, "")) for key in (EVICT_INCOMPLETE, RESTARTABLE))
+    return EvictionTerms(
+        span_of(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), evicted, restartable
+    )
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
@@ -38,8 +41,9 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
         yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: {HOW}"
     if CHECKPOINTED in said and instant_of(said[CHECKPOINTED]) is None:
         yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
-    if EVICT_INCOMPLETE in said and said[EVICT_INCOMPLETE] not in _YES_OR_NO:
-        yield f"{EVICT_INCOMPLETE} is {quoted(said[EVICT_INCOMPLETE])} and does not count: write true or false"
+    for key in (EVICT_INCOMPLETE, RESTARTABLE):
+        if key in said and said[key] not in _YES_OR_NO:
+            yield f"{key} is {quoted(said[key])} and does not count: write true or false"
 
 
 def evictions_of(meta: Meta) -> tuple[float, ...]:
