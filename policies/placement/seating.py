@@ -14,7 +14,7 @@ from policies.placement.relations import Relation, Relations, relations_of
 from policies.placement.snapshot import Amounts, Counts, Snapshot
 from policies.steps import Steps, finish
 
-_MANY_PODS = 127
+_MOST_COUNTED = 127
 """The most pods counted in a domain when the emptiest is searched. A pod has at most 16 constraints."""
 
 Seats = list[tuple[int, int]]
@@ -71,7 +71,7 @@ class _RoleState:
         """How many pods count in each node's domains; the fewest are filled first."""
         total: Counts | None = None
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
-            here = np.minimum(counts, _MANY_PODS)[even.codes]
+            here = np.minimum(counts, _MOST_COUNTED)[even.codes]
             total = here if total is None else total + here
         return total
 
