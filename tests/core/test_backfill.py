@@ -59,6 +59,38 @@ def test_without_durations_the_nodes_are_drained() -> None:
     assert all(map(script.planned, big))
 
 
+def test_a_node_that_comes_free_earlier_replaces_one_that_is_being_drained() -> None:
+    script = Backlog(*cluster("a: 3x8"))
+    first, second, third = (script.start(name, 1) for name in ("first", "second", "third"))
+    big = script.wait("big", 2)
+    script.advance(AFTER_S + 1)
+    reservation = script.reservation("big")
+    assert reservation is not None
+    assert set(reservation.rooms) == {*script.bound(first), *script.bound(second)}
+    small = script.wait("small", 1, 10)
+    script.end(third)
+    assert not script.planned(small[0])
+    script.end(first)
+    assert all(map(script.planned, big))
+    assert script.bound(second)
+
+
+def test_a_node_that_comes_free_early_brings_the_start_forward() -> None:
+    script = Backlog(*cluster("a: 3x8"))
+    script.start("first", 1, 40_000)
+    script.start("second", 1, 50_000)
+    third = script.start("third", 1, 90_000)
+    script.wait("big", 2)
+    script.advance(AFTER_S + 1)
+    before = script.reservation("big")
+    assert before is not None
+    script.end(third)
+    after = script.reservation("big")
+    assert after is not None
+    assert after.start_by < before.start_by
+    assert after.since == before.since
+
+
 def test_a_higher_priority_uses_reserved_room_and_gets_the_place() -> None:
     script = Backlog(*cluster("a: 2x8"))
     first = script.start("first", 1, 1000)

@@ -96,11 +96,6 @@ class Backfilling:
         if (due := self.due()) is None or now < due:
             return
         self._due, self._reviewed_at, self._searches = inf, now, _SEARCHES
-        invalid = self._backfills.invalid
-        for key in [key for key, held in self._backfills.of.items() if held.start_by <= now or key in invalid]:
-            invalid.pop(key, None)
-            if key in self._backfills and self._waits(key):
-                yield from self._renew(self._store.workloads[key], now)
         trees: dict[str, list[Workload]] = {}
         for count, key in enumerate(list(self._pending.keys), 1):
             if not count % AT_ONCE:
@@ -109,6 +104,21 @@ class Backfilling:
                 trees.setdefault(self._tree_of(key), []).append(workload)
         for tree, waiting in trees.items():
             yield from self._review_tree(tree, waiting, now)
+
+    def renew(self, now: float) -> Steps[None]:
+        """Choose the nodes of a reservation again if it was overrun or has lost a node, or if others may do earlier.
+
+        It comes before the turns of a cycle, as these would use the room that has come free.
+        """
+        if (due := self.due()) is None or now < due:
+            return
+        of, invalid, improvable = self._backfills.of, self._backfills.invalid, self._backfills.improvable
+        for key, reservation in list(of.items()):
+            stands = now < reservation.start_by and key not in invalid
+            if (not stands or key in improvable) and of.get(key) is reservation and self._waits(key):
+                invalid.pop(key, None)
+                improvable.pop(key, None)
+                yield from self._renew(self._store.workloads[key], now, stands=stands)
 
     def written(self, event: Reserved, now: float) -> None:
         """Handle the outcome of writing a reservation.
@@ -138,7 +148,7 @@ class Backfilling:
         for key in backfills.take_grown():
             self._pending.wake(Own(key))
         soonest = min((backfills.next_end, *(reservation.start_by for reservation in backfills.of.values())))
-        self._due = min(self._due, now if backfills.invalid else soonest)
+        self._due = min(self._due, now if backfills.invalid or backfills.improvable else soonest)
 
     def restore(self, now: float) -> None:
         """Take over the reservations that are written on waiting workloads, after a restart.
@@ -231,26 +241,30 @@ class Backfilling:
             self._pending.wake(Own(key, recompute=True))
         return True
 
-    def _renew(self, workload: Workload, now: float) -> Steps[None]:
-        """Renew a reservation whose start was delayed by running workloads. Nodes that are free earlier replace its
-        nodes."""
+    def _renew(self, workload: Workload, now: float, *, stands: bool) -> Steps[None]:
+        """Choose the nodes of a reservation again. If it ``stands`` as it is, no later start replaces it."""
         before = self._backfills.of[workload.key]
         opening = yield from self._opening(workload, now)
         if self._backfills.of.get(workload.key) is not before or not self._waits(workload.key):
             return
-        self._end(workload.key, now)
-        if opening is None:
+        after = None
+        if opening is not None:
+            after = replace(
+                before, rooms=opening.rooms, start_by=opening.start_by, priority=workload.priority, after=opening.after
+            )
+            if after.drains and not self._may_drain(workload.key, after):
+                after = None
+        if stands and (after is None or after.start_by > before.start_by or after.rooms == before.rooms):
             return
-        after = replace(
-            before, rooms=opening.rooms, start_by=opening.start_by, priority=workload.priority, after=opening.after
-        )
-        if after.drains and not self._may_drain(workload.key, after):
+        self._end(workload.key, now)
+        if after is None:
             return
         self._backfills.begin(workload.key, after, now)
         self._write(workload.key, before.written_on, after)
         self._pending.wake(Own(workload.key, recompute=True))
-        # A workload that would have ended too late for the former start may end in time now.
-        self._pending.wake(Nodes())
+        if after.start_by > before.start_by:
+            # A workload that would have ended too late for the former start may end in time now.
+            self._pending.wake(Nodes())
 
     def _opening(self, workload: Workload, now: float) -> Steps[Opening | None]:
         demand = workload.current_demand

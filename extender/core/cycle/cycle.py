@@ -258,6 +258,7 @@ class Cycle:
         if every or dropped or victims:
             self._pending.wake(EVERY_ROOM if every else ANY_ROOM)
             self._wake_for_victims(quota=victims)
+        yield from self._backfilling.renew(self._now)
         line = yield from self._whole_line()
         excess: Counter[str] = Counter()  # what the turns of each namespace have cost beyond plain ones
         while (workload := line.next()) is not None:

@@ -84,6 +84,8 @@ class Backfills:
         self._process = process
         self.invalid: dict[GroupKey, None] = {}
         """Reservations that have lost a node, or of which a node is closed."""
+        self.improvable: dict[GroupKey, None] = {}
+        """Reservations that may get their room earlier on another node, where some has come free."""
         self._pods = pods
         self._workloads = workloads
         self._claims = claims
@@ -112,6 +114,8 @@ class Backfills:
         """Forget the reservation of the workload and return it. The caller frees its claims."""
         for owner in self.rooms(key):
             self._idle_changes(self._kept_by(owner), (), now)
+        self.invalid.pop(key, None)
+        self.improvable.pop(key, None)
         if (reservation := self.of.pop(key, None)) is None:
             return None
         self._moved |= dict.fromkeys(reservation.rooms)
@@ -233,6 +237,8 @@ class Backfills:
                 for key, reservation in self.of.items():
                     if (wanted := reservation.rooms.get(node)) is not None:
                         self._keep(key, node, wanted, self.left_by(node, reservation.start_by, now), now)
+                    elif self._could_use(key, reservation, node):
+                        self.improvable[key] = None
 
     def _keep(self, key: GroupKey, node: str, wanted: Counter[str], used: Counter[str], now: float) -> None:
         owner = reserved_on(key, node)
@@ -249,6 +255,15 @@ class Backfills:
             self._claims.await_room(owner, node, kept)
         else:
             self._claims.release(owner)
+
+    def _could_use(self, key: GroupKey, reservation: Backfill, node: str) -> bool:
+        """Whether the node has room now that another node of the reservation still lacks."""
+        free = self._claims.room(node)
+        return any(
+            self._kept_by(reserved_on(key, other)) != tuple(sorted(wanted.items()))
+            for other, wanted in reservation.rooms.items()
+            if all(amount <= free.get(name, 0) for name, amount in wanted.items())
+        )
 
     def _kept_by(self, owner: SlotOf) -> Requests:
         claim = self._claims.get(owner)
