@@ -88,7 +88,7 @@ class Reservations:
             if before is not None and self._is_bound_to_stay(before, now) and _waits(key, api):
                 if effect.reservation is None:
                     yield f"{key} waits, and what is reserved for it until {before.until} is given up"
-                elif effect.reservation.rooms != before.reservation.rooms or effect.reservation.until > before.until:
+                elif not self._is_as_good(effect.reservation, before):
                     yield f"{key} has {before.reservation}, and is to have {effect.reservation}"
             if effect.reservation is not None:
                 until = effect.reservation.until or inf
@@ -127,6 +127,17 @@ class Reservations:
 
     def _is_bound_to_stay(self, said: _Said, now: float) -> bool:
         return self._terms.steady and not said.excused and said.until > now
+
+    @staticmethod
+    def _is_as_good(reservation: Reservation, before: _Said) -> bool:
+        """Whether what was said is kept.
+
+        Other nodes may replace those that were said if they bring the start forward. Where the start is not known, they
+        may replace them at any time: nobody knows which come free first.
+        """
+        if reservation.rooms == before.reservation.rooms:
+            return reservation.until <= before.until
+        return before.until == inf or 0 < reservation.until < before.until
 
     def _judge_order(self, planned: GroupKey, api: ApiServer) -> Iterator[str]:
         """In a StrictFIFO queue nothing passes a workload that waits for its reservation."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import inf
@@ -232,29 +232,37 @@ class Backfills:
         self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
         while self._moved:
             moved, self._moved = self._moved, {}
+            in_order = sorted(self.of.items(), key=lambda item: (item[1].start_by, item[0]))
             for node in moved:
                 self._relied_on.pop(node, None)
-                for key, reservation in self.of.items():
-                    if (wanted := reservation.rooms.get(node)) is not None:
-                        self._keep(key, node, wanted, self.left_by(node, reservation.start_by, now), now)
-                    elif self._could_use(key, reservation, node):
+                self._keep_node(node, [item for item in in_order if node in item[1].rooms], now)
+                for key, reservation in in_order:
+                    if node not in reservation.rooms and self._could_use(key, reservation, node):
                         self.improvable[key] = None
 
-    def _keep(self, key: GroupKey, node: str, wanted: Counter[str], used: Counter[str], now: float) -> None:
-        owner = reserved_on(key, node)
-        known, free = self._kept_by(owner), self._claims.room(node)
-        own = dict(known)
-        amounts = {name: min(much - used[name], free.get(name, 0) + own.get(name, 0)) for name, much in wanted.items()}
-        kept = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
-        if kept == known:
-            return
-        self._idle_changes(known, kept, now)
-        if any(amount > own.get(name, 0) for name, amount in kept):
-            self._grown[key] = None
-        if kept:
-            self._claims.await_room(owner, node, kept)
-        else:
-            self._claims.release(owner)
+    def _keep_node(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]], now: float) -> None:
+        """Divide the free room of a node, with what is kept there, among its reservations: the earliest start first."""
+        before = {key: self._kept_by(reserved_on(key, node)) for key, _ in in_order}
+        left = Counter(self._claims.room(node))
+        for kept in before.values():
+            left.update(dict(kept))
+        changed = dict[GroupKey, Requests]()
+        for key, reservation in in_order:
+            used = self.left_by(node, reservation.start_by, now)
+            amounts = {name: min(much - used[name], left[name]) for name, much in reservation.rooms[node].items()}
+            kept = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
+            left.subtract(dict(kept))
+            if kept != before[key]:
+                changed[key] = kept
+        for key in changed:
+            self._claims.release(reserved_on(key, node))
+        for key, kept in changed.items():
+            own = dict(before[key])
+            self._idle_changes(before[key], kept, now)
+            if any(amount > own.get(name, 0) for name, amount in kept):
+                self._grown[key] = None
+            if kept:
+                self._claims.await_room(reserved_on(key, node), node, kept)
 
     def _could_use(self, key: GroupKey, reservation: Backfill, node: str) -> bool:
         """Whether the node has room now that another node of the reservation still lacks."""
