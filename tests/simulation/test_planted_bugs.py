@@ -318,6 +318,13 @@ INSIDE = (
 """Little or nothing that Muster asks for tells of these: the core is looked into after every event."""
 
 
+def test_plants_patch_what_is_there() -> None:
+    """A plant that patches a name that is gone raises AttributeError: this takes no seed."""
+    for plant, _, _ in FOUND:
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch)
+
+
 @pytest.mark.parametrize(("plant", "remembered", "complaint"), FOUND, ids=[found[0].__name__ for found in FOUND])
 def test_a_planted_bug_is_found(plant: Plant, remembered: int, complaint: str) -> None:
     said: list[str] = []

@@ -197,4 +197,4 @@ def later_releases_are_not_confirmed(effect: Effect, core: Core) -> Iterable[Eff
 
 def what_could_not_be_written_is_not_asked_for_again(patch: pytest.MonkeyPatch) -> None:
     """The bug lasts until the next life begins."""
-    patch.setattr(Repeats, "put", lambda self, effect, now: None)
+    patch.setattr(Repeats, "repeat_later", lambda self, effect, now: None)

@@ -115,11 +115,11 @@ def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
     """An unreadable checkpoint protects its workload from eviction."""
     real = Candidates.why_protected
 
-    def keeps(self: Candidates, workload: Workload) -> str:
+    def why_protected(self: Candidates, workload: Workload) -> str:
         said = [pod.hint for pod in workload.bound] + ([] if workload.job is None else [workload.job.seen.hint])
         return real(self, workload) or next(filter(None, said), "")
 
-    patch.setattr(Candidates, "keeps", keeps)
+    patch.setattr(Candidates, "why_protected", why_protected)
 
 
 def evictions_not_counted(patch: pytest.MonkeyPatch) -> None:
