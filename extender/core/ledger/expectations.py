@@ -1,4 +1,4 @@
-"""Expected starts of waiting workloads: the last one of each, what objects say of it, and how good they were."""
+"""Expected starts of waiting workloads: the last one found, the one written on objects, and how accurate they were."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 
 UNSURE = 2.0
-"""By which factor a wait may be shorter or longer, as long as few starts tell how good expectations are."""
+"""The factor by which a wait may be shorter or longer, as long as too few starts were compared."""
 _REMEMBERED, _FEW = 100, 10
-"""Starts of one queue that tell how good its expectations are: at most, and before any of them counts."""
+"""Starts of a queue that are compared with their expectations: at most, and before the comparison counts."""
 _SURE = 1.05
-"""The least of such factors: ends are seen some seconds after they come."""
+"""The smallest factor: the watch shows ends some seconds after they come."""
 _MOVES_S, _MOVES_BY = 60.0, 0.1
-"""Objects say another start when it moves by more than so many seconds and this part of the wait, and that seldom."""
+"""The change from which a new start is written on objects: more than these seconds and this part of the wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Expectation:
 
     ``as_of``: when it was found.
     ``after``: the workload after whose end the start comes; None where that is unknown, or the end of a single pod.
-    ``rests_on``: how the duration of that workload is known, for people.
-    ``spread``: by which factor the wait from ``as_of`` on may be shorter or longer.
+    ``rests_on``: the source of that workload's duration, as a text.
+    ``spread``: the factor by which the wait from ``as_of`` on may be shorter or longer.
     """
 
     start: float
@@ -45,17 +45,17 @@ class Expectation:
 
     @property
     def latest(self) -> float:
-        """The end of that span."""
+        """The end of the span in which the start is likely."""
         return self.as_of + (self.start - self.as_of) * self.spread
 
 
 class Expectations:
     """Expected starts by workload.
 
-    ``of``: as found last.
-    ``stated``: what objects in the cluster say, which changes seldom.
-    ``unknown``: workloads that start after ends that nobody knows.
-    ``errors``: by ClusterQueue, the wait that came over the wait that was expected at first, of the last starts.
+    ``of``: the last ones found.
+    ``stated``: the ones on objects in the cluster, which change seldom.
+    ``unknown``: workloads that start after ends which are not known.
+    ``errors``: by ClusterQueue, for its last starts: the real wait divided by the first expected one.
     """
 
     def __init__(self, workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: Pending) -> None:
@@ -63,14 +63,14 @@ class Expectations:
         self._quotas = quotas
         self._pending = pending
         self._first: dict[GroupKey, Expectation] = {}
-        """The first expectation of each workload: the one that its start is compared with."""
+        """The first expectation of each workload, with which its start is compared."""
         self.of: dict[GroupKey, Expectation] = {}
         self.stated: dict[GroupKey, Expectation] = {}
         self.unknown: dict[GroupKey, None] = {}
         self.errors: dict[str, deque[float]] = {}
 
     def renew(self, found: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
-        """Take these in place of all that was found before."""
+        """Replace all earlier expectations by these."""
         keys = self._pending.keys
         self.of = {key: expected for key, expected in found.items() if key in keys}
         self.unknown = {key: None for key in unknown if key in keys}
@@ -79,7 +79,7 @@ class Expectations:
             self._first.setdefault(key, expected)
 
     def follow(self, now: float) -> None:
-        """Forget the expectations of workloads that wait no more, and learn from those that start."""
+        """Forget the expectations of workloads that wait no more, and learn from the ones that have started."""
         for key in self._pending.take_left():
             if key in self._pending.keys:
                 continue
@@ -103,7 +103,7 @@ class Expectations:
 
 
 def _stated(before: Expectation | None, now: Expectation) -> Expectation:
-    """Return what is said from now on, where ``before`` was said until now."""
+    """Return the expectation for objects, where ``before`` was written on them until now."""
     if before is None or now.as_of - before.as_of < _MOVES_S:
         return before or now
     moved = abs(now.start - before.start)
