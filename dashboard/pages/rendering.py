@@ -167,6 +167,7 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    auto_reload=False,
 )
 _TEMPLATES.filters |= {
     "clauses": clauses,

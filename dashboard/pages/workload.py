@@ -10,7 +10,7 @@ from dashboard.asking import Viewer
 from dashboard.cluster import UnansweredError
 from dashboard.pages.meanings import REASONS, STATUSES
 from dashboard.pages.rendering import part_of, phase, render
-from dashboard.pages.workloads import expected, number_of
+from dashboard.pages.workloads import number_of
 from dashboard.views import Seen
 from extender.api.models import Explanation, GangView
 
@@ -35,7 +35,6 @@ async def workload(request: Request, seen: Viewer, namespace: str, name: str) ->
         part=part,
         meaning=REASONS.get(gang.state, {}),
         statuses=STATUSES,
-        expected=expected(gang),
         steps=_steps(gang),
         story=list(reversed(gang.story)),
     )

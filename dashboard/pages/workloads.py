@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -12,7 +11,6 @@ from dashboard.asking import Viewer
 from dashboard.pages.meanings import REASONS
 from dashboard.pages.rendering import PHASES, part_of, phase, render
 from dashboard.views import Brief, Seen
-from extender.api.models import GangView
 from policies.words import many
 
 router = APIRouter()
@@ -52,14 +50,8 @@ async def workloads(request: Request, seen: Viewer) -> Response:
         phase=asked["phase"],
         code=asked["reason"],
         helps=REASONS,
-        expected=expected,
-        any_expected=any(expected(gang) for gang in gangs),
+        any_expected=any(gang.expected for gang in gangs),
     )
-
-
-def expected(gang: GangView) -> Any:
-    """When it is expected to start; None where that is unknown."""
-    return getattr(gang, "expected", None)
 
 
 def number_of(request: Request) -> int:

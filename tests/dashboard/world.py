@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,10 @@ from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor
 
 BLOCK = "example.com/block"
+_LASTS_S = 6_545.0
+"""About how long the morning of ``busy`` is: its end is now."""
 LEVELS = (LevelKey("clique", CLIQUE), LevelKey("block", BLOCK))
 NAMESPACES = ("team-a", "team-b", "research")
-HOSTILE = "<img src=x onerror=alert(1)>"
-"""No API object can have this name, but texts that people write can."""
 
 
 class World(Backlog):
@@ -27,8 +28,8 @@ class World(Backlog):
 
     def __init__(self, cliques: int = 8, namespaces: Sequence[str] = NAMESPACES, size: int = 18) -> None:
         nodes = [made for at in range(cliques) for made in _clique(at, size)]
-        limits = Limits(preemption=Preempts.ON, preemption_s=60.0, reserve_after_s=60.0)
-        super().__init__(*nodes, limits=limits, levels=LEVELS, checked=1_000_000)
+        limits = Limits(preemption=Preempts.ON, preemption_s=60.0, reserve_after_s=60.0, forecast_s=60.0)
+        super().__init__(*nodes, limits=limits, levels=LEVELS, checked=1_000_000, now=time.time() - _LASTS_S)
         self.gpus = cliques * size * 4
         self._queues(namespaces)
 
@@ -90,16 +91,4 @@ def busy() -> World:
     world.come("research", "scaling-law", 90, 7200.0)
     world.advance(400)
     world.come("team-a", "tokenizer", 2, 600.0)
-    return world
-
-
-def crowd(cliques: int = 278, gangs: int = 2000) -> World:
-    """5,000 nodes, and as many gangs, half of which wait."""
-    names = [f"team-{number:02}" for number in range(1, 21)]
-    world = World(cliques, names)
-    sizes = (1, 2, 4, 8, 18)
-    for number in range(gangs):
-        pods = world.come(names[number % len(names)], f"job-{number:04}", sizes[number % len(sizes)], 3600.0)
-        if all(world.planned(pod) for pod in pods):
-            world.run(pods)
     return world
