@@ -110,6 +110,18 @@ def test_nothing_passes_the_head_of_a_strict_queue() -> None:
     assert expected(script, "behind") == pytest.approx(3500 - 61, abs=10)
 
 
+def test_workloads_that_ask_for_the_same_quota_start_one_after_the_other() -> None:
+    script = Backlog(*cluster("-: 1x8"), limits=ON)
+    show(script, flavor("gpus"), cluster_queue(QUEUE, {"gpus": 8}))
+    for name, runs_s in (("first", 1000), ("second", 500), ("third", 500)):
+        pods = [replace(pod, run=RunTerms(runs_s), created=script.now) for pod in in_queue(name, 1, gpus=8)]
+        script.see(pods)
+        script.run(pods)
+    script.advance(61)
+    assert expected(script, "second") == pytest.approx(1000 - 61, abs=10)
+    assert expected(script, "third") == pytest.approx(1500 - 61, abs=10)
+
+
 def test_a_restart_expects_the_same() -> None:
     script = Backlog(*cluster("a: 2x8"), limits=ON)
     script.start("first", 2, 1000)

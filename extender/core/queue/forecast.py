@@ -20,11 +20,12 @@ from extender.core.ledger.claims import Claims
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.expectations import Expectation, Expectations
 from extender.core.ledger.pending import Pending, Turn, Turns
+from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.queue.endings import Endings, InOrder
-from extender.core.workload.shape import Shape, podset_key
+from extender.core.workload.shape import PodSetKey, Shape, podset_key
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.model import GroupKey, Pod, Selection
@@ -58,11 +59,13 @@ Roles = Sequence[tuple[Pod, int]]
 class _Kind:
     """What workloads of one shape and queue ask for: of nodes role by role, and of quota.
 
+    ``parts``: the podset of each role, as flavors are given to it.
     ``asked``: None without a queue.
     """
 
     shape: Shape
     roles: Roles
+    parts: Sequence[PodSetKey]
     queue: ClusterQueue | None
     asked: Asked | None
     podsets: Sequence[PodSetRequest]
@@ -154,7 +157,7 @@ class Forecast:
             first += (yield from ordered(some, _place))[:MOST_OF_TREE]
         return (yield from ordered(first, _place))
 
-    def _kinds(self, waiting: Sequence[_Waiting]) -> Steps[list[_Queued]]:
+    def _kinds(self, waiting: Sequence[_Waiting], picture: QueueSnapshot) -> Steps[list[_Queued]]:
         """The workloads with what they ask for. Those that have changed meanwhile are left out."""
         known: dict[tuple[Shape, str], _Kind] = {}
         found: list[_Queued] = []
@@ -165,13 +168,10 @@ class Forecast:
                 continue
             if (kind := known.get((demand.shape, one.queue))) is None:
                 roles = yield from least_of_roles(demand.pods, demand.shape)
-                queue = self._quotas.queue_of(one.workload.key)
-                asked, podsets = None, list[PodSetRequest]()
-                if queue is not None:
-                    yield len(demand.pods)
-                    asked = Asked(one.workload, demand.pods, queue, self._quotas.queues.picture)
-                    podsets = asked.podsets(demand.pods)
-                kind = known[demand.shape, one.queue] = _Kind(demand.shape, roles, queue, asked, podsets)
+                yield len(demand.pods)
+                if one.workload.current_demand is not demand:
+                    continue
+                kind = known[demand.shape, one.queue] = _kind(one, demand.pods, demand.shape, roles, picture)
             found.append((one, kind))
         return found
 
@@ -179,10 +179,11 @@ class Forecast:
         self, waiting: list[_Waiting], now: float
     ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
         """Return the expectations, and the workloads whose start rests on an end that nobody knows."""
-        left = yield from self._kinds(waiting)
+        picture = self._quotas.queues.picture
+        left = yield from self._kinds(waiting, picture)
         endings = yield from self._endings.in_order(None, now)
         yield _STEP
-        course = _Course(endings, self._quotas, self._backfills, self._claims)
+        course = _Course(endings, picture, self._quotas, self._backfills, self._claims)
         found: dict[GroupKey, Expectation] = {}
         for instant, last in course.instants(now):
             yield _STEP
@@ -207,6 +208,16 @@ class Forecast:
         return "" if duration is None else str(duration)
 
 
+def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, picture: QueueSnapshot) -> _Kind:
+    queue, workload = picture.queues.get(one.queue), one.workload
+    of_job, pod_for = workload.job is not None, workload.members.pod_for
+    parts = [podset_key(pod_for(pod.identity), of_job=of_job) for pod, _ in roles]
+    if queue is None:
+        return _Kind(shape, roles, parts, None, None, ())
+    asked = Asked(workload, pods, queue, picture)
+    return _Kind(shape, roles, parts, queue, asked, asked.podsets(pods))
+
+
 def _place(one: _Waiting) -> tuple[Turn, int]:
     return one.place
 
@@ -222,12 +233,15 @@ def least_of_roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, i
 class _Course:
     """The cluster in the play: what is free of nodes and quota at its present instant, and what ends later."""
 
-    def __init__(self, ordered: InOrder, quotas: Quotas, backfills: Backfills, claims: Claims) -> None:
+    def __init__(
+        self, ordered: InOrder, picture: QueueSnapshot, quotas: Quotas, backfills: Backfills, claims: Claims
+    ) -> None:
         self._view = view = ordered.view
         self._ordered = ordered
         self._quotas = quotas
         self._backfills = backfills
-        self._tree = quotas.queues.picture.tree.copy()
+        self._flavors = picture.flavors
+        self._tree = picture.tree.copy()
         free = _Free(view, view.free.copy())
         for key in backfills.of:
             for claim in filter(None, map(claims.get, backfills.rooms(key))):
@@ -353,15 +367,13 @@ class _Course:
         """The roles as they are held to nodes of the first flavors that there is quota of, and that quota."""
         if kind.queue is None or kind.asked is None or one.queue not in self._tree.queues:
             return None
-        choices: Choices[str] = Choices(self._tree, self._quotas.queues.picture.flavors, kind.queue, {})
+        choices: Choices[str] = Choices(self._tree, self._flavors, kind.queue, {})
         found = choices.first(kind.podsets)
         if found.fit is not Fit.FITS:
             return None
-        made, of_job = kind.asked.flavorings(found), one.workload.job is not None
-        pod_for = one.workload.members.pod_for
-        roles = []
-        for pod, count in kind.roles:
-            flavoring = made.get(podset_key(pod_for(pod.identity), of_job=of_job))
+        made, roles = kind.asked.flavorings(found), list[tuple[Pod, int]]()
+        for (pod, count), part in zip(kind.roles, kind.parts, strict=True):
+            flavoring = made.get(part)
             roles.append((pod if flavoring is None else flavoring.confined(pod), count))
         return roles, found.usage
 
