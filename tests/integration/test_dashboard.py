@@ -116,9 +116,9 @@ def test_one_of_the_two_waits_for_the_other_and_its_tenant_is_told_without_a_nam
     assert other not in told
 
 
-@pytest.mark.parametrize("token", ["", "no token at all", "a.b.c"])
+@pytest.mark.parametrize("token", ["no token at all", "a.b.c"])
 def test_a_token_that_the_cluster_does_not_know_opens_nothing(stage: Stage, token: str) -> None:
-    assert stage.get("/api/v1/gangs", token or " ").status_code == 401
+    assert stage.get("/api/v1/gangs", token).status_code == 401
     assert httpx.get(f"{stage.dashboard.url}/api/v1/gangs", trust_env=False).status_code == 401
 
 
