@@ -217,9 +217,10 @@ class Backfilling:
     def _rival(self, tree: str, priority: int) -> GroupKey | None:
         """The workload of the tree whose reservation has the lowest priority, if that is lower than this one; else
         None."""
-        of_tree = [(held.priority, key) for key, held in self._backfills.of.items() if held.tree == tree]
-        lowest, key = min(of_tree, key=lambda pair: pair[0])
-        return key if lowest < priority else None
+        # A reservation that was made earlier in this review may have ended between two slices: then there is none.
+        held = self._backfills.of.items()
+        lower = [(other.priority, key) for key, other in held if other.tree == tree and other.priority < priority]
+        return min(lower)[1] if lower else None
 
     def _reserve(self, workload: Workload, tree: str, now: float) -> Steps[bool]:
         """Reserve the earliest room for the workload. Returns whether there is any."""
