@@ -30,6 +30,7 @@ from extender.kube.kinds.registry import Registry
 from extender.kube.writer import KubeApi
 from extender.link import Link
 from extender.observe.metrics import Metrics
+from extender.observe.prometheus import Prometheus
 from extender.observe.sight import Sight
 from extender.replica import Replica
 from extender.runtime.election import Leadership
@@ -76,6 +77,13 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
     except CredentialsError as error:
         raise StartError(str(error)) from None
     sight = Sight()
+    prometheus = Prometheus(
+        settings.prometheus_url,
+        settings.prometheus_token_file,
+        settings.prometheus_ca_file,
+        below_percent=settings.idle_below_percent,
+        window_s=settings.idle_after_s,
+    )
     metrics = Metrics(
         lambda: runner.core.state,
         settings.allreduce_bandwidth_ratio,
@@ -83,6 +91,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         ages=sight.ages,
         queues=lambda: runner.core.queue_reports(runner.clock()),
         quarantine=lambda: runner.quarantine,
+        utilisation=lambda: (prometheus.utilisation, runner.clock()),
     )
 
     reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
@@ -117,6 +126,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         runner,
         metrics,
         verifier=verifier,
+        utilisation=lambda: prometheus.utilisation,
         sight=sight,
         bind_timeout_s=settings.bind_timeout_s,
         max_body=settings.max_body_mib * 1024 * 1024,
@@ -141,6 +151,8 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
             link = Link(runner, settings.dashboard_url, settings.dashboard_token_file, settings.dashboard_ca_file)
             runner.on_reached = (link.reached,)
             tasks.append(_essential(link.run(), runner))
+        if settings.prometheus_url:
+            tasks.append(asyncio.create_task(prometheus.run()))
         if credentials is not None:
             tasks.append(_essential(credentials.follow(), runner))
         try:

@@ -20,11 +20,13 @@ from extender.api.models import (
     GangView,
     QueueView,
     TopologyView,
+    UtilisationReport,
     VerifyView,
 )
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, QueueSeen, Synced
 from extender.core.limits import Limits
+from extender.observe.utilisation import UNASKED, Load, Loads, Measured, Utilisation
 from extender.observe.verified import verified
 from extender.runtime.compare import Difference, Kind
 from extender.runtime.runner import Runner
@@ -53,10 +55,11 @@ READ: dict[str, TypeAdapter[Any]] = {
     f"{PREFIX}/domains": TypeAdapter(list[DomainStock]),
     f"{PREFIX}/compute-domains": TypeAdapter(list[ComputeDomainView]),
     f"{PREFIX}/topology": TypeAdapter(TopologyView),
+    f"{PREFIX}/utilisation": TypeAdapter(UtilisationReport),
     f"{PREFIX}/verify": TypeAdapter(VerifyView),
 }
 """How the client reads each path."""
-_LISTS = ("/gangs", "/queues", "/domains", "/compute-domains", "/topology")
+_LISTS = ("/gangs", "/queues", "/domains", "/compute-domains", "/topology", "/utilisation")
 _OF_ONE = ("/gangs", "/explain", "/defrag")
 _EVERY_S = 20.0
 _STEPS = 40
@@ -71,13 +74,13 @@ class Answer:
     body: bytes
 
 
-def answers_of(core: Engine, now: float) -> list[Answer]:
+def answers_of(core: Engine, now: float, utilisation: Utilisation = UNASKED) -> list[Answer]:
     """Ask for every page, and for both pages of each gang."""
-    return asyncio.run(_ask(core, now))
+    return asyncio.run(_ask(core, now, utilisation))
 
 
-async def _ask(core: Engine, now: float) -> list[Answer]:
-    transport = httpx.ASGITransport(app_of(core, clock=lambda: now))
+async def _ask(core: Engine, now: float, utilisation: Utilisation) -> list[Answer]:
+    transport = httpx.ASGITransport(app_of(core, clock=lambda: now, utilisation=utilisation))
     async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1{PREFIX}") as client:
         asked = [(path, path) for path in _LISTS]
         for key in sorted(core.state.workloads):
@@ -177,6 +180,20 @@ def by_hand() -> Iterator[Script]:
     suspended = Script(*cluster("a: 1x8"))
     Controlled(suspended, replace(job(1), held=True))
     yield suspended
+
+
+def measured() -> list[Answer]:
+    """The answers while the use of GPUs is known: of a queue's idle job with MIG instances, and of its node."""
+    script = Script(*cluster("a: 1x8"), checked=10_000)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    Controlled(script, replace(job(1), queue="team")).run()
+    script.advance(2)
+    pod = next(pod for pod in script.core.state.pods.values() if pod.node)
+    names, load = ((pod.namespace, pod.name),), Load(2, 5.0)
+    loads = Loads((Measured(names, ("a-0",), "1g.10gb", load),), {names[0]: {"1g.10gb": load}})
+    known = Utilisation(on=True, below_percent=10.0, window_s=1, loads=loads, at=script.now - 1)
+    problem = Utilisation(on=True, problem="no answer")
+    return [one for each in (known, problem) for one in answers_of(script.core, script.now, each)]
 
 
 def self_checks() -> list[Answer]:

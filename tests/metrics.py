@@ -9,10 +9,13 @@ from prometheus_client.core import Metric
 
 from extender.core.effects import Cause, Milestone, Reached
 from extender.observe.metrics import Metrics
+from extender.observe.utilisation import Load, Loads, Utilisation
 from policies.model import GroupKey
 from tests.builders import cluster, gang
 from tests.core.devices import CLASS, gpus, request, template, with_template
 from tests.core.script import Script
+
+ASKED = Utilisation(on=True, loads=Loads(pods={("default", "train-0"): {"": Load(8, 4.0)}}))
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def used() -> Metrics:
     """The metrics of an extender to which everything has happened once."""
     running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
     script = Script(*cluster("a: 3x8", "b: 1x8"), *running, *gang("wait", 9))
-    metrics = Metrics(lambda: script.core.state, ages=lambda: {"pods": 1.0})
+    metrics = Metrics(lambda: script.core.state, ages=lambda: {"pods": 1.0}, utilisation=lambda: (ASKED, script.now))
     for event in (CLASS, *gpus("a-2", count=2), template(request())):
         script.feed(event)  # type: ignore[arg-type]
     script.see(with_template("claims", 1))

@@ -17,6 +17,7 @@ from extender.core.events import NodeSeen, PodsSeen, Synced
 from extender.http.hosts import Hosts
 from extender.http.server import App, create_app
 from extender.observe.metrics import Metrics
+from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.requests import OK, Asked, Response
 from extender.runtime.runner import Runner
 from policies.model import Dialect, GroupRef, Node, Pod
@@ -56,13 +57,25 @@ class Written:
 
 
 def app_of(
-    core: Engine, *, standing_by: bool = False, clock: Callable[[], float] = time.monotonic, name: str = "localhost"
+    core: Engine,
+    *,
+    standing_by: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+    name: str = "localhost",
+    utilisation: Utilisation = UNASKED,
 ) -> App:
     """Return the application around a core that the caller drives. ``name``: the host that it answers as."""
     runner = Runner(core, Written(), clock=clock)
     runner.standing_by = standing_by
     metrics = Metrics(lambda: core.state)
-    return create_app(runner, metrics, bind_timeout_s=30, max_body=1 << 20, hosts=Hosts((name,)))
+    return create_app(
+        runner,
+        metrics,
+        utilisation=lambda: utilisation,
+        bind_timeout_s=30,
+        max_body=1 << 20,
+        hosts=Hosts((name,)),
+    )
 
 
 class Extender:

@@ -43,6 +43,58 @@ class ExpectedStart(BaseModel):
     )
 
 
+class ProfileLoad(BaseModel):
+    """The utilisation of MIG instances of one profile."""
+
+    gpus: int = Field(description="Instances that have been measured.", examples=[2])
+    percent: float = Field(description="The mean of their utilisation.", examples=[54.2])
+
+
+class UtilisationView(BaseModel):
+    """How busy GPUs are, by DCGM exporter: the mean of the last time, as long as the setting `idle_after_s` says.
+
+    GPUs count that were measured for all of that time, by the same pod.
+    """
+
+    percent: float = Field(description="The mean over its GPUs.", examples=[3.1])
+    gpus: int = Field(description="GPUs, or MIG instances, that have been measured.", examples=[16])
+    idle_gpus: int = Field(
+        description="Of these, GPUs of gangs that leave them idle: all its members run and have been measured, and the "
+        "mean is below the setting `idle_below_percent`.",
+        examples=[16],
+    )
+    window_s: int = Field(description="How long that time is, in seconds.", examples=[1800])
+    mig: dict[str, ProfileLoad] = Field(
+        default={}, description="MIG instances, by profile.", examples=[{"1g.10gb": {"gpus": 2, "percent": 54.2}}]
+    )
+
+
+class NodeLoad(BaseModel):
+    """The utilisation of a node."""
+
+    node: str = Field(description="Name of the node.", examples=["node-1"])
+    utilisation: UtilisationView = Field(description="That of its GPUs, also of those that no pod has.")
+
+
+class UtilisationReport(BaseModel):
+    """Where utilisation is known from, and that of each node."""
+
+    on: bool = Field(description="Whether the setting prometheus_url names a Prometheus.", examples=[True])
+    problem: str = Field(
+        description="Why utilisation is not known; else empty. Not stable: do not parse it.",
+        examples=["no answer from http://prometheus:9090: ConnectError"],
+    )
+    ago_s: float | None = Field(
+        description="Seconds since the last measurements came; null before the first.", examples=[12.5]
+    )
+    window_s: int = Field(description="Seconds over which means are taken, the setting idle_after_s.", examples=[1800])
+    below_percent: float = Field(
+        description="The utilisation below which a gang is idle, the setting idle_below_percent.", examples=[10.0]
+    )
+    gpus: int = Field(description="GPUs, and MIG instances, that have been measured.", examples=[144])
+    nodes: list[NodeLoad] = Field(description="The nodes with such GPUs, by name.")
+
+
 class MemberView(BaseModel):
     """A pod of a gang."""
 
@@ -104,6 +156,9 @@ class GangView(BaseModel):
     )
     expected: ExpectedStart | None = Field(
         default=None, description="When it is expected to start; null unless it waits for room or quota, or if unknown."
+    )
+    utilisation: UtilisationView | None = Field(
+        default=None, description="How busy its GPUs are; null if that is not known, or not yet."
     )
 
 
@@ -262,6 +317,9 @@ class QueueView(BaseModel):
     )
     problems: list[str] = Field(description="Why it admits nothing.", examples=[["there is no ResourceFlavor h100"]])
     warnings: list[str] = Field(description="What is wrong with it besides.", examples=[[]])
+    utilisation: UtilisationView | None = Field(
+        default=None, description="Of a ClusterQueue, how busy the GPUs of its gangs are; null if that is not known."
+    )
 
 
 class DomainView(BaseModel):

@@ -279,6 +279,17 @@ class Settings(BaseSettings):
         description="Where a replica notes which objects its core has failed on, so that its next start leaves them "
         "out. Each replica needs a file of its own. docs/self-repair.md.",
     )
+    prometheus_url: str = Field(
+        "",
+        pattern=r"^(https?://[^\s/?#@]+(/[^\s?#@]*)?)?$",
+        description="The Prometheus that knows how busy GPUs are, by DCGM exporter. Empty: none. docs/utilisation.md.",
+    )
+    prometheus_token_file: File = Field(None, description="A bearer token for it. Read again each time it is asked.")
+    prometheus_ca_file: File = Field(None, description="With https: the authority of its certificate (PEM).")
+    idle_below_percent: float = Field(
+        10.0, ge=0, le=100, description="A gang is idle whose GPUs were used less than that, in the mean over:"
+    )
+    idle_after_s: int = Field(1800, ge=60, le=86_400, description="this time, in which all its members ran.")
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
 

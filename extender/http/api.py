@@ -5,6 +5,7 @@ docs/api.md describes it. Every failure is answered as a Problem.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from extender.api.models import (
     Problem,
     QueueView,
     TopologyView,
+    UtilisationReport,
     VerifyView,
 )
 from extender.core.workload.workload import Workload
@@ -33,6 +35,7 @@ from extender.observe.defrag import defrag
 from extender.observe.explain.explanation import explain
 from extender.observe.queues import queues
 from extender.observe.topology import compute_domains, domains, topology
+from extender.observe.utilisation import UNASKED, Utilisation
 from extender.observe.verified import UNCHECKED, verified
 from extender.observe.views import view
 from extender.runtime.runner import Runner
@@ -88,10 +91,14 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
-def api(runner: Runner, verifier: Verifier | None = None) -> Api:
+def api(
+    runner: Runner, verifier: Verifier | None = None, utilisation: Callable[[], Utilisation] = lambda: UNASKED
+) -> Api:
     """The application. Its answers describe the moment of the request."""
-    app, routes = Api(), (_gang_routes(runner), _cluster_routes(runner))
-    for some in routes:
+    gangs = _Gangs(runner, utilisation)
+    routes = _gang_routes(runner, gangs), _cluster_routes(runner, gangs)
+    app = Api()
+    for some in (*routes, _utilisation(runner, utilisation)):
         app.include_router(some, prefix=PREFIX)
     app.include_router(_self_check(runner, verifier), prefix=PREFIX)
     # Paths from before the API had versions.
@@ -100,7 +107,48 @@ def api(runner: Runner, verifier: Verifier | None = None) -> Api:
     return app
 
 
-def _gang_routes(runner: Runner) -> APIRouter:
+class _Gangs:
+    """The gangs as they are shown, with their utilisation."""
+
+    def __init__(self, runner: Runner, utilisation: Callable[[], Utilisation]) -> None:
+        self._runner, self._utilisation = runner, utilisation
+
+    def all(self) -> list[GangView]:
+        state, now = self._runner.core.state, self._runner.clock()
+        return [self._measured(view(state, gang, now), gang, now) for _, gang in sorted(state.workloads.items())]
+
+    def one(self, key: GroupKey) -> GangView:
+        """Raises NoSuchGangError."""
+        gang, now = self.of(key), self._runner.clock()
+        return self._measured(view(self._runner.core.state, gang, now), gang, now)
+
+    def explained(self, key: GroupKey) -> Explanation:
+        """Raises NoSuchGangError."""
+        gang, core, now = self.of(key), self._runner.core, self._runner.clock()
+        explanation = explain(core.state, gang, now, core.outlook(gang, now))
+        self._measured(explanation.gang, gang, now)
+        return explanation
+
+    def queues(self) -> list[QueueView]:
+        """The queues, with the utilisation of all their gangs."""
+        core, now = self._runner.core, self._runner.clock()
+        loads, shown = self._utilisation().by_queue(core.state, now), queues(core, now)
+        for queue in shown:
+            queue.utilisation = loads.get(queue.name) if queue.kind == "ClusterQueue" else None
+        return shown
+
+    def of(self, key: GroupKey) -> Workload:
+        """Raises NoSuchGangError."""
+        if (gang := self._runner.core.state.workloads.get(key)) is None:
+            raise NoSuchGangError(key)
+        return gang
+
+    def _measured(self, shown: GangView, gang: Workload, now: float) -> GangView:
+        shown.utilisation = self._utilisation().of_gang(self._runner.core.state, gang, now)
+        return shown
+
+
+def _gang_routes(runner: Runner, gangs: _Gangs) -> APIRouter:
     """The routes about gangs.
 
     Each function is a coroutine, because FastAPI calls plain ones in a thread, away from the core's loop.
@@ -108,20 +156,13 @@ def _gang_routes(runner: Runner) -> APIRouter:
     router = APIRouter(responses=_REFUSED)
     unknown: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such gang."}}
 
-    def workload(namespace: str, name: str) -> Workload:
-        key = GroupKey(namespace, name)
-        if (found := runner.core.state.workloads.get(key)) is None:
-            raise NoSuchGangError(key)
-        return found
-
     @router.get("/gangs", summary="List all gangs, by namespace and name")
     async def list_gangs() -> list[GangView]:
-        now = runner.clock()
-        return [view(runner.core.state, gang, now) for _, gang in sorted(runner.core.state.workloads.items())]
+        return gangs.all()
 
     @router.get("/gangs/{namespace}/{name:path}", summary="Show one gang", responses=unknown)
     async def get_gang(namespace: Namespace, name: Name) -> GangView:
-        return view(runner.core.state, workload(namespace, name), runner.clock())
+        return gangs.one(GroupKey(namespace, name))
 
     @router.get(
         "/explain/{namespace}/{name:path}",
@@ -129,8 +170,7 @@ def _gang_routes(runner: Runner) -> APIRouter:
         responses=unknown,
     )
     async def explain_gang(namespace: Namespace, name: Name) -> Explanation:
-        gang, core, now = workload(namespace, name), runner.core, runner.clock()
-        return explain(core.state, gang, now, core.outlook(gang, now))
+        return gangs.explained(GroupKey(namespace, name))
 
     @router.get(
         "/defrag/{namespace}/{name:path}",
@@ -138,19 +178,19 @@ def _gang_routes(runner: Runner) -> APIRouter:
         responses=unknown,
     )
     async def defrag_gang(namespace: Namespace, name: Name) -> DefragView:
-        gang = workload(namespace, name)
+        gang = gangs.of(GroupKey(namespace, name))
         return defrag(gang, runner.core.moves_for(gang, runner.clock()))
 
     return router
 
 
-def _cluster_routes(runner: Runner) -> APIRouter:
+def _cluster_routes(runner: Runner, gangs: _Gangs) -> APIRouter:
     """The routes about queues and nodes."""
     router = APIRouter(responses=_REFUSED)
 
     @router.get("/queues", summary="List Cohorts, then ClusterQueues, then LocalQueues, by name")
     async def list_queues() -> list[QueueView]:
-        return queues(runner.core, runner.clock())
+        return gangs.queues()
 
     @router.get("/domains", summary="List all topology domains, the nearest level first")
     async def list_domains() -> list[DomainStock]:
@@ -164,6 +204,17 @@ def _cluster_routes(runner: Runner) -> APIRouter:
     async def get_topology() -> TopologyView:
         ledger = runner.core.state.claims
         return topology(ledger.snapshot(), configured=bool(ledger.configured))
+
+    return router
+
+
+def _utilisation(runner: Runner, utilisation: Callable[[], Utilisation]) -> APIRouter:
+    """The route of the utilisation of nodes."""
+    router = APIRouter(responses=_REFUSED)
+
+    @router.get("/utilisation", summary="Show how busy the GPUs of each node are, and where that is known from")
+    async def get_utilisation() -> UtilisationReport:
+        return utilisation().report(runner.core.state, runner.clock())
 
     return router
 

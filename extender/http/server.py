@@ -13,6 +13,7 @@ from extender.http.verbs import Receive, Scope, Send, Verbs, refuse
 from extender.http.wire import MAX_CANDIDATES
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
+from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.runner import Runner
 from extender.runtime.verifier import Verifier
 
@@ -24,6 +25,7 @@ def create_app(
     metrics: Metrics,
     *,
     verifier: Verifier | None = None,
+    utilisation: Callable[[], Utilisation] = lambda: UNASKED,
     bind_timeout_s: float,
     max_body: int,
     max_candidates: int = MAX_CANDIDATES,
@@ -39,7 +41,7 @@ def create_app(
     """
     names = hosts or Hosts()
     verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
-    pages = _pages(runner, metrics, sight or Sight(), notice, verifier)
+    pages = _pages(runner, metrics, sight or Sight(), notice, api(runner, verifier, utilisation))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if (refusal := names.refusal(scope["headers"])) is not None:
@@ -50,11 +52,8 @@ def create_app(
     return app
 
 
-def _pages(
-    runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str], verifier: Verifier | None = None
-) -> FastAPI:
+def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str], pages: FastAPI) -> FastAPI:
     """All paths except the verbs. Probes and Prometheus read plain text, which is no part of the API."""
-    pages = api(runner, verifier)
     text = {
         "/healthz": partial(_healthz, runner),
         "/readyz": partial(_readyz, runner, sight, notice),

@@ -23,6 +23,7 @@ from extender.core.ledger.state import State
 from extender.core.workload.workload import Workload
 from extender.observe.quality import codes_of, gpu_kinds, gpus_of, quality
 from extender.observe.queues import Reports
+from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.compare import Kind
 from extender.runtime.driver import Observer
 from extender.runtime.quarantine import NOTHING_LEFT_OUT, Quarantine
@@ -72,6 +73,7 @@ class Metrics(Observer):
         now: Callable[[], float] = time.time,
         queues: Callable[[], Reports] = dict,
         quarantine: Callable[[], Quarantine] = lambda: NOTHING_LEFT_OUT,
+        utilisation: Callable[[], tuple[Utilisation, float]] = lambda: (UNASKED, 0.0),
     ) -> None:
         """Make the registry and its metrics.
 
@@ -81,6 +83,7 @@ class Metrics(Observer):
         ``now``: seconds since the epoch, as the pods' creation times.
         ``queues``: returns the report of each queue object.
         ``quarantine``: returns what the core has failed on.
+        ``utilisation``: returns how busy GPUs are, and the present instant.
         """
         self._registry = CollectorRegistry()
         seconds = self._histogram(
@@ -154,6 +157,7 @@ class Metrics(Observer):
         self._registry.register(Computed(lambda: comparison(state())))
         self._registry.register(Computed(lambda: reserved(state(), now())))
         self._registry.register(Computed(lambda: device_gauges(state())))
+        self._registry.register(Computed(lambda: utilisation_gauges(state(), *utilisation())))
         self._registry.register(Computed(lambda: queue_gauges(state(), queues())))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
@@ -504,6 +508,30 @@ def _domains_by_use(state: State) -> dict[str, int]:
             cliques[pod.compute_domain].add(node.labels.get(CLIQUE, ""))
     uses = Tally("divided" if len(some) > 1 else "together" if some else "idle" for some in cliques.values())
     return {use: uses[use] for use in ("idle", "together", "divided")}
+
+
+def utilisation_gauges(state: State, utilisation: Utilisation, now: float) -> Iterator[Metric]:
+    """Yield how busy the GPUs of gangs are; nothing where no Prometheus is asked."""
+    if not utilisation.on:
+        return
+    yield gauge(
+        "gpu_utilisation_known",
+        "1 while the Prometheus of prometheus_url says how busy GPUs are; only with that setting.",
+        not utilisation.problem,
+    )
+    queues = sorted(utilisation.by_queue(state, now).items())
+    yield gauges(
+        "gang_gpu_utilisation_ratio",
+        "Utilisation of the GPUs of gangs in a ClusterQueue, or in none, in the mean of the last idle_after_s, 0 to 1.",
+        "cluster_queue",
+        {name: view.percent / 100 for name, view in queues},
+    )
+    yield gauges(
+        "gang_idle_gpus",
+        "GPUs of gangs in a ClusterQueue, or in none, that have run and left them idle for all of that time.",
+        "cluster_queue",
+        {name: view.idle_gpus for name, view in queues},
+    )
 
 
 def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:

@@ -31,6 +31,7 @@ from extender.config.settings import Settings
 from extender.core.effects import Cause, Hint
 from extender.core.explain.reasons import CODES as REASONS
 from extender.core.workload.status import Status
+from extender.http.api import api
 from extender.http.server import _pages
 from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
 from extender.simulation.report.fairness import Fairness
@@ -226,7 +227,7 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
 def _paths() -> Iterator[str]:
     """The paths of the pages, and those of the verbs that the shipped kube-scheduler calls."""
     nobody: Any = None
-    pages = _pages(nobody, nobody, nobody, nobody)
+    pages = _pages(nobody, nobody, nobody, nobody, api(nobody))
     yield from (path for route in pages.routes if (path := getattr(route, "path", "")))
     for path in pages.openapi()["paths"]:
         yield path

@@ -246,7 +246,14 @@ def api() -> dict[str, str]:
     """The models of the API with their fields: each that answers a path, followed by its inner ones."""
     shown: dict[str, type[BaseModel]] = {}
     lists = models.QueueView, models.DomainStock, models.ComputeDomainView, models.TopologyView
-    for model in (models.GangView, models.Explanation, models.DefragView, *lists, models.VerifyView):
+    for model in (
+        models.GangView,
+        models.Explanation,
+        models.DefragView,
+        *lists,
+        models.UtilisationReport,
+        models.VerifyView,
+    ):
         shown |= {one.__name__: one for one in _with_inner(model)}
     shown[models.Problem.__name__] = models.Problem
     return {"models": "\n".join(_model(model) for model in shown.values())}

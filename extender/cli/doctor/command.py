@@ -18,6 +18,7 @@ from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, s
 from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url
 from extender.cli.inspection.reach import RefusedError, UnreachableError, Way, reach, way_of
+from extender.cli.inspection.tables import is_idle
 from extender.cli.terminal import plain, stop
 from policies.words import many
 
@@ -87,6 +88,10 @@ def _ask(way: Way, facts: Facts, *, told: bool) -> None:
             facts.muster, facts.left_out = muster.ready() or "", muster.left_out()
             with suppress(RefusedError):  # one of before the self-check has none
                 facts.drift = muster.verified(begin=False)
+            with suppress(RefusedError):
+                facts.utilisation = muster.utilisation()
+            if facts.utilisation is not None and facts.utilisation.on:
+                facts.idle = [gang for gang in muster.gangs() if is_idle(gang)]
             if facts.guessed:
                 facts.serves = muster.serves()
                 facts.guessed = not facts.serves

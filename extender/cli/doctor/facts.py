@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from extender.api.models import VerifyView
+from extender.api.models import GangView, UtilisationReport, VerifyView
 from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.leftovers import Leftovers
 from extender.cli.doctor.rights import Right
@@ -77,6 +77,8 @@ class Facts:
     ``muster``: the extender's answer about itself, "" when it is ready; None if it could not be asked.
     ``left_out``: the objects on which its core has failed.
     ``drift``: the result of the running Muster's last self-check, if it could be asked.
+    ``utilisation``: what the running Muster knows of the use of GPUs; None of one that is older.
+    ``idle``: gangs that leave their GPUs idle.
     ``serves``: the schedulerNames of the running Muster, if no Deployment names them.
     ``guessed``: no Deployment, file or running Muster names them.
     ``untaken``: Volcano Jobs that no scheduler has taken up, with their schedulerName.
@@ -111,6 +113,8 @@ class Facts:
     muster: str | None = None
     left_out: str = ""
     drift: VerifyView | None = None
+    utilisation: UtilisationReport | None = None
+    idle: list[GangView] = field(default_factory=list)
     serves: tuple[str, ...] = ()
     guessed: bool = False
     untaken: dict[str, str] = field(default_factory=dict)

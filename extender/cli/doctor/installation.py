@@ -11,6 +11,7 @@ from extender.cli.doctor import leftovers
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.cli.doctor.rights import DEVICE_RELEASE, EXTENDER
+from extender.cli.inspection.tables import use
 from extender.core.gate.advisory import Mode
 from extender.core.limits import Preempts
 from extender.kube.dialects import POD_GROUP
@@ -56,6 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         fix = "report it with its log; each is taken in again when it changes, or when the pod of Muster is replaced"
         yield warning("LeftOut", "muster", facts.left_out, fix)
     yield from _drift(facts)
+    yield from _use_of_gpus(facts)
     if facts.settings.mode is Mode.ADVISE:
         yield note("Advising", "mode", "advisory mode: gangs are not started together, only counted")
 
@@ -70,6 +72,17 @@ def _drift(facts: Facts) -> Iterator[Finding]:
         yield warning("Drift", "muster", what, "report it with the output of muster verify and Muster's log")
     elif found.problem and not facts.muster:
         yield note("NotVerified", "muster", f"its last self-check has no result: {found.problem}")
+
+
+def _use_of_gpus(facts: Facts) -> Iterator[Finding]:
+    """Report why the use of GPUs is not known, and which gangs leave theirs idle."""
+    if facts.utilisation is not None and facts.utilisation.problem:
+        fix = "see docs/utilisation.md"
+        yield warning("NoUtilisation", "prometheus_url", facts.utilisation.problem, fix)
+    for gang in facts.idle:
+        if gang.utilisation is not None:
+            fix = "ask its owner whether it is still needed"
+            yield note("IdleGang", f"{gang.namespace}/{gang.name}", use(gang.utilisation), fix)
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:

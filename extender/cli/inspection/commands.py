@@ -97,6 +97,7 @@ def gangs(
         str | None, typer.Option(help="Only gangs in this state, as in NoRoom.", autocompletion=completion.states)
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs of which some members wait.")] = False,
+    idle: Annotated[bool, typer.Option("--idle", help="Only gangs that leave their GPUs idle.")] = False,
     watch: Watch = False,
     output: ListAs = ListOutput.TABLE,
 ) -> None:
@@ -115,6 +116,7 @@ def gangs(
             if (namespace is None or one.namespace == namespace)
             and wanted in (None, one.state)
             and not (waiting and one.state in ("Running", "Ended") and not one.waiting)
+            and (not idle or tables.is_idle(one))
         ]
 
     def shown(told: Sequence[GangView]) -> None:

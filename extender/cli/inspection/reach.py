@@ -34,6 +34,7 @@ from extender.api.models import (
     Problem,
     QueueView,
     TopologyView,
+    UtilisationReport,
     VerifyView,
 )
 from extender.cli.inspection.kubeconfig import context_names
@@ -157,6 +158,10 @@ class Muster:
     def topology(self) -> TopologyView:
         """Return the levels of the topology."""
         return self._get("/topology", TopologyView)
+
+    def utilisation(self) -> UtilisationReport:
+        """Return how busy the GPUs of each node are, and where that is known from."""
+        return self._get("/utilisation", UtilisationReport)
 
     def verified(self, *, begin: bool) -> VerifyView:
         """Return what the last self-check found, and ``begin`` another one."""

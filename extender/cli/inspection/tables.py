@@ -8,7 +8,15 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from extender.api.models import ComputeDomainView, DefragView, DomainStock, Explanation, GangView, PodMove
+from extender.api.models import (
+    ComputeDomainView,
+    DefragView,
+    DomainStock,
+    Explanation,
+    GangView,
+    PodMove,
+    UtilisationView,
+)
 from extender.cli.terminal import grid, plain
 from policies.words import listed, many
 
@@ -33,6 +41,8 @@ def show_explanation(told: Explanation, out: Console) -> None:
     least = "unknown" if gang.min_member is None else gang.min_member
     counts = f"members: {gang.members}, of which {gang.bound} bound, {gang.held} held; at least: {least}"
     out.print(plain(told.to_be_made or counts))
+    if gang.utilisation is not None:
+        out.print(plain(use(gang.utilisation)))
     if told.asks:
         out.print(plain(f"asks for: {'; '.join(told.asks)}"))
     if told.places:
@@ -67,7 +77,7 @@ def _show_preemption(told: Explanation, out: Console) -> None:
 
 
 def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
-    """Print all gangs, one to a line. The expected start has a column if any gang has one."""
+    """Print all gangs, one to a line. The expected start and the use of GPUs have columns if known."""
     heads = ["NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE"]
     rows: list[list[str | Text]] = [
         [one.namespace, one.name, _state(one.state), f"{one.bound}", f"{one.held}", f"{one.members}",
@@ -78,8 +88,27 @@ def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
         heads.insert(-1, "STARTS")
         for row, one in zip(rows, gangs, strict=True):
             row.insert(-1, "" if one.expected is None else _instant(one.expected.start))
+    if any(one.utilisation is not None for one in gangs):
+        heads[-1:-1] = ["#GPU USE", "#IDLE GPUS"]
+        for row, one in zip(rows, gangs, strict=True):
+            known = one.utilisation
+            row[-1:-1] = ["", ""] if known is None else [f"{known.percent:.0f} %", f"{known.idle_gpus or ''}"]
     drop = ("HELD", "BOUND", "MIN", "FOR")
     out.print(grid(heads, rows, drop=drop, below="MESSAGE") if rows else "no gangs found")
+
+
+def is_idle(gang: GangView) -> bool:
+    """Return whether the gang leaves its GPUs idle."""
+    return gang.utilisation is not None and gang.utilisation.idle_gpus > 0
+
+
+def use(known: UtilisationView) -> str:
+    """Say how busy GPUs are: ``its 16 GPUs were used 3.1 % in the mean of the last 30m: idle``."""
+    profiles = "; ".join(f"{name}: {one.percent:g} % of {one.gpus}" for name, one in known.mig.items())
+    of_mig = f" ({profiles})" if profiles else ""
+    idle = ": idle" if known.idle_gpus else ""
+    count = many(known.gpus, "GPU")
+    return f"its {count} were used {known.percent:g} % in the mean of the last {span(known.window_s)}{of_mig}{idle}"
 
 
 def _instant(start: datetime) -> str:

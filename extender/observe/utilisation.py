@@ -1,0 +1,248 @@
+"""How busy the GPUs of gangs, queues and nodes are, as far as NVIDIA's DCGM exporter has measured it.
+
+A measurement counts once it covers the whole window, so a mean is never that of a shorter time. Whole GPUs are measured
+by ``DCGM_FI_DEV_GPU_UTIL``. That metric knows no MIG instances, which ``DCGM_FI_PROF_GR_ENGINE_ACTIVE`` measures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from extender.api.models import NodeLoad, ProfileLoad, UtilisationReport, UtilisationView
+from extender.core.ledger.state import State
+from extender.core.workload.status import Status
+from extender.core.workload.workload import Workload
+from policies.model import Pod
+
+_PODS = (("exported_namespace", "exported_pod"), ("namespace", "pod"))
+"""Labels of the pod that has the GPU. Prometheus renames the exporter's own, unless it is told to honor them."""
+_NODES = ("Hostname", "node")
+_PROFILE = "GPU_I_PROFILE"
+_LABELS = ", ".join((*(label for pair in _PODS for label in pair), *_NODES, _PROFILE))
+_VENDOR = "nvidia.com/"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A metric of DCGM exporter. ``full``: its value for a GPU that is always busy."""
+
+    metric: str
+    selector: str
+    full: int
+
+
+SOURCES = (
+    Source("DCGM_FI_DEV_GPU_UTIL", f'{{{_PROFILE}=""}}', 100),
+    Source("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "", 1),
+)
+"""The metrics, the preferred one of a whole GPU first."""
+
+
+class Vector(msgspec.Struct):
+    """A result of a query: labels, and pairs of an instant and a number as text."""
+
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """GPUs, or MIG instances, and the mean of their utilisation in percent."""
+
+    gpus: int
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is measured alike: the GPUs of a pod, or those of a node that no pod has.
+
+    ``pods``: by which labels name it, the likelier one first: its namespace and its name.
+    ``nodes``: what may be the name of its node.
+    """
+
+    pods: tuple[tuple[str, str], ...]
+    nodes: tuple[str, ...]
+    profile: str
+    load: Load
+
+
+ByProfile = Mapping[str, Load]
+"""By MIG profile, "" for whole GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The measurements of one instant. ``pods``: by namespace and name."""
+
+    all: tuple[Measured, ...] = ()
+    pods: Mapping[tuple[str, str], ByProfile] = field(default_factory=dict)
+
+
+def query(source: Source, aggregation: str, window_s: int) -> str:
+    """Return the query: the ``aggregation`` (avg, count) of the means of all GPUs that were measured all the time."""
+    metric = source.metric + source.selector
+    mean = f"avg_over_time({metric}[{window_s}s]) >= 0 <= {source.full}"
+    return f"{aggregation} by ({_LABELS}) ({mean} and {metric} and {metric} offset {window_s}s)"
+
+
+def loads(answers: Iterable[tuple[Source, Sequence[Vector], Sequence[Vector]]]) -> Loads:
+    """Make the loads of the results of each source: the means, and how many GPUs each is of."""
+    found: dict[tuple[tuple[str, str], ...], Measured] = {}
+    for source, means, counts in answers:
+        gpus = {_labels(one): one.value[1] for one in counts}
+        for one in means:
+            mean, count = _number(one.value[1]), _number(gpus.get(_labels(one), ""))
+            if mean is not None and count:
+                found.setdefault(_labels(one), _measured(one.metric, Load(int(count), 100 * mean / source.full)))
+    by_pod: defaultdict[tuple[str, str], defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
+    for measured in found.values():
+        if measured.pods:
+            by_pod[measured.pods[0]][measured.profile].append(measured.load)
+    pods = {pod: {name: _mean(some) for name, some in by.items()} for pod, by in by_pod.items()}
+    return Loads(tuple(found.values()), pods)
+
+
+def _labels(one: Vector) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(one.metric.items()))
+
+
+def _number(text: str) -> float | None:
+    """The number; None for what is none, like NaN."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _measured(labels: Mapping[str, str], load: Load) -> Measured:
+    named = ((labels.get(namespace, ""), labels.get(pod, "")) for namespace, pod in _PODS)
+    nodes = tuple(filter(None, (labels.get(label) for label in _NODES)))
+    return Measured(tuple(one for one in named if all(one)), nodes, labels.get(_PROFILE, ""), load)
+
+
+def _mean(some: Iterable[Load]) -> Load:
+    """The mean over all GPUs of these."""
+    every = tuple(some)
+    gpus = sum(one.gpus for one in every)
+    return Load(gpus, sum(one.gpus * one.percent for one in every) / gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """The loads of a gang's pods, or of a node. ``idle_gpus``: its GPUs, if it is a gang that leaves them idle."""
+
+    measured: tuple[ByProfile, ...]
+    idle_gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """What is known of the utilisation of GPUs, and from when on they count as idle.
+
+    ``on``: whether a Prometheus is asked at all.
+    ``below_percent``, ``window_s``: a gang is idle whose GPUs were used less than that, in the mean of that time.
+    ``problem``: why nothing is known; else empty.
+    ``at``: when it was measured, by the runner's clock; None before the first time.
+    """
+
+    on: bool = False
+    below_percent: float = 0.0
+    window_s: int = 0
+    loads: Loads = Loads()
+    problem: str = ""
+    at: float | None = None
+
+    def of_gang(self, state: State, gang: Workload, now: float) -> UtilisationView | None:
+        """The utilisation of a gang's GPUs. None if none of them has been measured for the whole window."""
+        return self._view([] if (usage := self._usage(state, gang, now)) is None else [usage])
+
+    def by_queue(self, state: State, now: float) -> dict[str, UtilisationView]:
+        """The utilisation of all gangs that are measured, by ClusterQueue, "" for none."""
+        usages: defaultdict[str, list[_Usage]] = defaultdict(list)
+        for key, gang in state.workloads.items():
+            if (usage := self._usage(state, gang, now)) is not None:
+                queue = state.quotas.queue_of(key)
+                usages["" if queue is None else queue.name].append(usage)
+        return {name: view for name, some in usages.items() if (view := self._view(some)) is not None}
+
+    def _usage(self, state: State, gang: Workload, now: float) -> _Usage | None:
+        if not self.loads.pods:
+            return None
+        pods = [pod for pod in gang.bound if _has_gpus(pod)]
+        since = now - state.process.wall_offset - self.window_s
+        # A younger pod may have the name of an older one.
+        known = (self.loads.pods.get((pod.namespace, pod.name)) for pod in pods if pod.created <= since)
+        measured = [by for by in known if by]
+        if not measured:
+            return None
+        every = _mean(load for by in measured for load in by.values())
+        runs = gang.status.value is Status.RUNNING and len(measured) == len(pods)
+        return _Usage(tuple(measured), every.gpus if runs and every.percent < self.below_percent else 0)
+
+    def of_nodes(self, state: State) -> Iterator[NodeLoad]:
+        """The utilisation of each node's GPUs, also of those that no pod has."""
+        places = {(pod.namespace, pod.name): pod.node for pod in state.pods.values() if pod.node}
+        by_node: defaultdict[str, defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
+        for one in self.loads.all:
+            # A container knows its node's name only if it is told so. The exporter's own pod is on the node, too.
+            names = (*one.nodes, *(places.get(pod) or "" for pod in one.pods))
+            if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
+                by_node[node][one.profile].append(one.load)
+        for node, by in sorted(by_node.items()):
+            usage = _Usage(({profile: _mean(some) for profile, some in by.items()},))
+            if (view := self._view([usage])) is not None:
+                yield NodeLoad(node=node, utilisation=view)
+
+    def _view(self, usages: Iterable[_Usage]) -> UtilisationView | None:
+        """The mean over the GPUs of all these; None without any."""
+        by_profile: defaultdict[str, list[Load]] = defaultdict(list)
+        idle = 0
+        for usage in usages:
+            idle += usage.idle_gpus
+            for by in usage.measured:
+                for profile, load in by.items():
+                    by_profile[profile].append(load)
+        if not by_profile:
+            return None
+        means = {profile: _mean(some) for profile, some in sorted(by_profile.items())}
+        every = _mean(means.values())
+        mig = {name: ProfileLoad(gpus=one.gpus, percent=round(one.percent, 1)) for name, one in means.items() if name}
+        return UtilisationView(
+            percent=round(every.percent, 1), gpus=every.gpus, idle_gpus=idle, window_s=self.window_s, mig=mig
+        )
+
+    def report(self, state: State, now: float) -> UtilisationReport:
+        """What is known, for people and programs."""
+        return UtilisationReport(
+            on=self.on,
+            problem=self.problem or self._unnamed(state),
+            ago_s=None if self.at is None else round(now - self.at, 3),
+            window_s=self.window_s,
+            below_percent=self.below_percent,
+            gpus=sum(one.load.gpus for one in self.loads.all),
+            nodes=list(self.of_nodes(state)),
+        )
+
+    def _unnamed(self, state: State) -> str:
+        """Why no measurement belongs to a pod of the cluster; empty if one does, or if nothing is measured."""
+        if not self.loads.all:
+            return ""
+        known = {(pod.namespace, pod.name) for pod in state.pods.values() if _has_gpus(pod)}
+        if not known or any(pod in known for pod in self.loads.pods):
+            return ""
+        return "no series names a pod with GPUs: DCGM exporter needs DCGM_EXPORTER_KUBERNETES=true"
+
+
+UNASKED = Utilisation()
+"""The utilisation where no Prometheus is asked."""
+
+
+def _has_gpus(pod: Pod) -> bool:
+    return bool(pod.device_claims) or any(name.startswith(_VENDOR) for name, _ in pod.requests)
