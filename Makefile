@@ -30,6 +30,7 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@$(BIN)/python -m devcluster.controllers --build-only
 	@# The pages of the dashboard are tested in a real browser: an installed Chromium, or Debian's packages in the cache.
 	@$(BIN)/python -m devcluster.chromium
+	@$(BIN)/python -m devcluster.prometheus
 	@# One test upgrades Kubernetes.
 	@$(BIN)/python -m devcluster --build-only --kubernetes 1.36
 	@# Three workers for two cores: an integration test waits for its control plane for much of its time.

@@ -5,13 +5,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from devcluster.builds import cache_folder, is_program, locked
+from devcluster.debian import unpack
 from devcluster.errors import ClusterError
 from devcluster.progress import Progress, Terminal, silent
 
@@ -52,18 +51,7 @@ def chromium(progress: Progress = silent) -> Path:
 def _unpack(cache: Path, program: Path, progress: Progress) -> None:
     """Download the packages and what they need beyond what is installed, and unpack them beside each other."""
     with TemporaryDirectory(dir=cache, prefix=".unpacking-") as scratch:
-        lists, archives, root = Path(scratch, "lists"), Path(scratch, "cache"), Path(scratch, "root")
-        (lists / "partial").mkdir(parents=True)
-        (archives / "archives" / "partial").mkdir(parents=True)
-        own = [f"Dir::State::lists={lists}", f"Dir::Cache={archives}", "Debug::NoLocking=1", "APT::Sandbox::User=root"]
-        apt = ["apt-get", "-qq", *(word for option in own for word in ("-o", option))]
-        progress("reading the lists of Debian's packages")
-        _run([*apt, "update"])
-        progress("downloading Chromium from Debian's packages, 120 MB")
-        _run([*apt, "--yes", "--download-only", "--reinstall", "--no-install-recommends", "install", *_PACKAGES])
-        progress("unpacking Chromium")
-        for package in sorted((archives / "archives").glob("*.deb")):
-            _run(["dpkg-deb", "--extract", str(package), str(root)])
+        root = unpack(_PACKAGES, Path(scratch), progress, what="Chromium, 120 MB,", advice=_ADVICE)
         final = program.parent
         folders = sorted({str(final / path.parent.relative_to(root)) for path in root.glob("usr/lib/*/**/*.so*")})
         (root / "fonts.conf").write_text(_FONTS.format(root=final))
@@ -71,15 +59,6 @@ def _unpack(cache: Path, program: Path, progress: Progress) -> None:
         launcher.write_text(_LAUNCHER.format(root=final, libraries=":".join(folders)))
         launcher.chmod(0o755)
         os.replace(root, final)
-
-
-def _run(argv: Sequence[str]) -> None:
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise ClusterError(f"{_ADVICE}\n{argv[0]}: {error}") from None
-    if done.returncode != 0:
-        raise ClusterError(f"{_ADVICE}\n{' '.join(argv)}:\n{done.stderr.strip()}")
 
 
 def main() -> None:
