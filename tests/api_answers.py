@@ -32,11 +32,12 @@ from extender.runtime.compare import Difference, Kind
 from extender.runtime.runner import Runner
 from extender.runtime.verification import Check
 from extender.runtime.verifier import Result, Verifier
-from policies.model import Topology
+from policies.model import Requirement, Selection, Topology
 from policies.model.eviction import EvictionTerms
 from policies.model.levels import levels_from
 from policies.model.queues import Cohort
 from tests.builders import cluster, gang, node, single
+from tests.core.backfilling import Backlog
 from tests.core.compute_domains import LABEL, allocated, domain, in_domain, racks, template
 from tests.core.jobs import Controlled, job
 from tests.core.queue_course import Course, carry_out
@@ -176,6 +177,27 @@ def by_hand() -> Iterator[Script]:
         split.feed(NodeSeen(replace(one, labels={**one.labels, LABEL: "uid-train"})))
     split.advance(1)
     yield split
+    # A gang that would start if others moved, one of which writes checkpoints.
+    scattered = Script(*cluster("-: 2x8"))
+    restartable = EvictionTerms(restartable=True)
+    for name, size, where, terms in (
+        ("large", 6, "n-0", restartable),
+        ("saved", 1, "n-1", restartable._replace(checkpointed=scattered.now)),
+        ("small", 1, "n-1", restartable),
+    ):
+        there = Selection(affinity=((Requirement("metadata.name", "In", (where,), is_field=True),),))
+        pods = gang(name, 1, gpus=size, eviction=terms, created=scattered.now, selection=there)
+        scattered.see(pods)
+        scattered.run(pods)
+    scattered.see(gang("train", 1, gpus=8))
+    scattered.advance(600)
+    yield scattered
+    # A gang that is expected to start when another one ends.
+    later = Backlog(*cluster("a: 1x8"), limits=Limits(forecast_s=60))
+    later.start("first", 1, 1000)
+    later.wait("next", 1, 100)
+    later.advance(61)
+    yield later
     # A job without pods.
     suspended = Script(*cluster("a: 1x8"))
     Controlled(suspended, replace(job(1), held=True))
