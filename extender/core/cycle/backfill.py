@@ -255,7 +255,7 @@ class Backfilling:
             )
             if after.drains and not self._may_drain(workload.key, after):
                 after = None
-        if stands and (after is None or after.start_by > before.start_by or after.rooms == before.rooms):
+        if stands and (after is None or not after.does_better_than(before)):
             return
         self._end(workload.key, now)
         if after is None:

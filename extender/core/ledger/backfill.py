@@ -50,6 +50,13 @@ class Backfill:
         """Whether the nodes are drained, because the ends of their claims are not known."""
         return self.start_by == inf
 
+    def does_better_than(self, other: Backfill) -> bool:
+        """Whether this reservation starts earlier.
+
+        Other drained nodes count as better: they may be free by chance.
+        """
+        return self.start_by < other.start_by or (self.drains and self.rooms != other.rooms)
+
     def amount(self, resource: str) -> int:
         """How much of the resource is reserved on all nodes together."""
         return sum(wanted[resource] for wanted in self.rooms.values())
