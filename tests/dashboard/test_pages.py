@@ -19,9 +19,10 @@ from extender.api.feed import NodeView, NodeWorkload
 from extender.api.models import QueueView
 from extender.core.explain.reasons import CODES
 from extender.observe.explain.explanation import explain
-from policies.model import GroupKey
+from policies.model import Topology
+from policies.model.topology import SILENT
 from tests.dashboard.picture import People, shown, update
-from tests.dashboard.world import World, busy
+from tests.dashboard.world import NAMESPACES, World, busy
 from tests.documents.meanings import FILE, made
 
 PAGES = (
@@ -110,13 +111,33 @@ def test_the_list_is_filtered_and_counts_what_matches(cluster: Cluster) -> None:
     assert page.count('role="rowheader"') == 2
 
 
-def test_the_workload_page_has_what_explain_says(world: World, cluster: Cluster) -> None:
-    state, gang = world.core.state, world.core.state.workloads[GroupKey("team-a", "pretrain-8b")]
-    explanation = explain(state, gang, world.now, world.core.outlook(gang, world.now))
-    assert explanation.remedies
-    page = unescape(text_of(cluster, "/workloads/team-a/pretrain-8b"))
-    for text in (*explanation.remedies, *clauses(explanation.gang.message), *explanation.asks):
-        assert text in page
+def test_the_workload_pages_have_what_explain_says() -> None:
+    """The reason, what would help and the expected start of more than fifty workloads, most of which wait."""
+    world = busy()
+    for number in range(48):
+        strict = Topology(required="clique") if number % 3 == 0 else SILENT
+        namespace, size = NAMESPACES[number % 3], 2 + 7 * number % 40
+        world.come(
+            namespace, f"more-{number}", size, 600.0 * (number % 5) or None, gpus=1 + number % 4, topology=strict
+        )
+    world.advance(120)
+    picture, state = asyncio.run(shown(world)), world.core.state
+    waiting = expected = 0
+    for key, gang in state.workloads.items():
+        explanation = explain(state, gang, world.now, world.core.outlook(gang, world.now))
+        page = unescape(text_of(picture, f"/workloads/{key.namespace}/{key.name}"))
+        view = explanation.gang
+        assert f">{view.state}<" in page
+        waiting += view.status == "PENDING"
+        for text in (*clauses(view.message), *explanation.asks, *(explanation.remedies if view.waiting else ())):
+            assert text in page, f"{key} has no {text!r}"
+        if view.expected is not None:
+            expected += 1
+            for at in (view.expected.start, view.expected.earliest, view.expected.latest):
+                assert f'datetime="{at:%Y-%m-%dT%H:%M:%SZ}"' in page, f"{key} is expected at {at}"
+            assert view.expected.rests_on in page
+    assert waiting >= 30
+    assert expected >= 10
 
 
 def test_the_page_names_no_workload_that_the_person_may_not_see(cluster: Cluster) -> None:
