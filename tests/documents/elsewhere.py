@@ -48,6 +48,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ".venv/bin/muster bench ": _BENCH,
         "kubectl -n kube-system exec ": "needs a container; what it runs is tested in tests/test_loadtest.py",
     },
+    "docs/dashboard.md": {
+        "helm upgrade ": _CHART,
+        "muster ui": "runs until it is stopped; tests/integration/test_dashboard.py starts it",
+        "curl ": "needs the Service in the cluster; tests/integration/test_dashboard.py asks the same",
+    },
+    "docs/defrag.md": {"muster defrag ": "needs jobs that may move; tests/test_inspection.py types it"},
     "docs/install.md": {
         "pipx install": "installs from the network; tests/test_package.py does the same with uv",
         "make wheel": "tests/test_package.py makes and installs one",
