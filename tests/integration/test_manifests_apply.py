@@ -33,7 +33,9 @@ def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
         ):
             assert f"{name} created" in applied
         built = yaml.safe_load_all(cluster.kubectl("kustomize", str(tmp_path)))
-        (deployment,) = [one for one in built if one["kind"] == "Deployment"]
+        deployments = {one["metadata"]["name"]: one for one in built if one["kind"] == "Deployment"}
+        assert sorted(deployments) == ["muster", "muster-dashboard"]
+        deployment = deployments["muster"]
         ports = [port["name"] for one in deployment["spec"]["template"]["spec"]["containers"] for port in one["ports"]]
         assert sorted(ports) == ["metrics", "muster-metrics"]
 
