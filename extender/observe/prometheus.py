@@ -34,7 +34,7 @@ class _Data(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct):
-    """What Prometheus answers: ``data``, or an ``error``."""
+    """An answer of Prometheus: ``data``, or an ``error``."""
 
     status: str = ""
     error: str = ""
@@ -148,7 +148,7 @@ class Prometheus:
 
 
 def _reason(body: bytes) -> str:
-    """What an answer with an error says."""
+    """The text of an answer with an error."""
     try:
         return msgspec.json.decode(body, type=_Answer).error[:200]
     except (msgspec.MsgspecError, ValueError):

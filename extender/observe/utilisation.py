@@ -20,7 +20,7 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod
 
 _PODS = (("exported_namespace", "exported_pod"), ("namespace", "pod"))
-"""Labels of the pod that has the GPU. Prometheus renames the exporter's own, unless it is told to honor them."""
+"""Labels of the pod that has the GPU. Prometheus renames the exporter's own, unless ``honor_labels`` is set."""
 _NODES = ("Hostname", "node")
 _PROFILE = "GPU_I_PROFILE"
 _LABELS = ", ".join((*(label for pair in _PODS for label in pair), *_NODES, _PROFILE))
@@ -60,7 +60,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is measured alike: the GPUs of a pod, or those of a node that no pod has.
+    """A measurement: of the GPUs of a pod, or of the GPUs of a node that no pod has.
 
     ``pods``: by which labels name it, the likelier one first: its namespace and its name.
     ``nodes``: what may be the name of its node.
@@ -73,7 +73,7 @@ class Measured:
 
 
 ByProfile = Mapping[str, Load]
-"""By MIG profile, "" for whole GPUs."""
+"""Loads by MIG profile; "" stands for whole GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Usage:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """What is known of the utilisation of GPUs, and from when on they count as idle.
+    """The known utilisation of GPUs, and the bounds below which they count as idle.
 
     ``on``: whether a Prometheus is asked at all.
     ``below_percent``, ``window_s``: a gang is idle whose GPUs were used less than that, in the mean of that time.

@@ -1,4 +1,4 @@
-"""Which running workloads would have to move so that a waiting one has room. That is only worked out: none is moved.
+"""The search for running workloads that would have to move so that a waiting one has room. It moves none.
 
 Only workloads whose authors declare them restartable are considered. A move stops one and starts it on other nodes,
 with the quota that it has. Domains are compared by the GPUs that have to move before the waiting workload fits into
@@ -79,7 +79,7 @@ class NoMoves:
 class _Movable:
     """A workload that may move.
 
-    ``pods``: as they would be planned anew.
+    ``pods``: as they would be planned again.
     ``gives``: what it has on each node, by row.
     """
 

@@ -1,7 +1,7 @@
 """When a workload that cannot start now would have room: after which of the running ones have ended.
 
-Running workloads are sorted by their expected ends, those whose end nobody knows last, the oldest first. The search
-finds the fewest of them, from the first on, after whose end the whole workload has quota and a plan.
+Running workloads are sorted by their expected ends. Workloads with an unknown end come last, the oldest first. The
+search finds the fewest of them, from the first on, after whose end the whole workload has quota and a plan.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CLAIMS = 64
 _SORTED = 64
 """Endings, or what they give back, that are put in order for one unit of ``policies.steps``."""
 _EVALUATE = 40
-"""What it costs to add up what running workloads give back, in units of ``policies.steps``."""
+"""The cost of adding up what running workloads give back, in units of ``policies.steps``."""
 
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
     """The ends of running workloads and of single pods in their order, on the nodes of a snapshot.
 
-    ``at``: the instants, by the core's clock; infinite where nobody knows.
+    ``at``: the instants, by the core's clock; infinite if unknown.
     ``keys``: the workloads; None for single pods.
     ``known``: how many ends come at an instant that is known; these are the first ones.
     """
@@ -58,7 +58,7 @@ class InOrder:
     _parts: NDArray[np.int64]
 
     def given_back(self, count: int, begin: int = 0) -> NDArray[np.int64]:
-        """By the first ``count`` of them, without those before ``begin``. Shape ``(resources, nodes)``."""
+        """The amounts given back by the ends from ``begin`` up to ``count``. Shape ``(resources, nodes)``."""
         lines, nodes = self.view.free.shape
         rows, places, amounts = self._parts[:, self._bounds[begin] : self._bounds[count]]
         given = np.zeros(lines * nodes, dtype=np.int64)
@@ -79,10 +79,10 @@ class _Ends:
         self._keys: list[GroupKey | None] = []
         self._kinds: dict[Requests, int] = {}
         self._of, self._rows, self._kind_of = array("q"), array("q"), array("q")
-        """By entry: the number of the end, the row of the node, and the kind of requests."""
+        """Of each entry the number of the end, the row of the node, and the kind of requests."""
 
     def end(self, at: float, began: float, key: GroupKey | None) -> int:
-        """Add an end, and return its number. ``began``: orders those whose instant nobody knows."""
+        """Add an end, and return its number. ``began``: orders the ends at unknown instants."""
         self._at.append(at)
         self._began.append(began)
         self._keys.append(key)
@@ -96,7 +96,7 @@ class _Ends:
             self._kind_of.append(self._kinds.setdefault(requests, len(self._kinds)))
 
     def in_order(self) -> Steps[InOrder]:
-        """By their instants, then by when they began, then by name."""
+        """Sort the ends by their instants, then by the begin of the run, then by name."""
         ranks = {key: rank for rank, key in enumerate(sorted(filter(None, self._keys)))}
         yield len(ranks)
         at, named = np.array(self._at), np.array([-1 if key is None else ranks[key] for key in self._keys])
@@ -143,7 +143,7 @@ class _Ends:
 class Opening:
     """Room for a workload once running ones have ended.
 
-    ``start_by``: the instant of the last end that has to come; infinite where nobody knows it.
+    ``start_by``: the instant of the last end that has to come; infinite if it is unknown.
     ``after``: the workload that ends then.
     """
 
@@ -222,7 +222,7 @@ class Endings:
             with self._statements.of(workload) as statement:
                 view = statement.snapshot
                 if view.free.shape != ordered.view.free.shape:
-                    return None  # nodes have come or gone meanwhile: the next review finds out anew
+                    return None  # nodes have come or gone meanwhile: the next review searches again
                 self._hold_reserved(statement, workload)
                 statement.add(np.arange(len(view.names)), ordered.given_back(count))
                 yield _EVALUATE
@@ -254,10 +254,10 @@ class Endings:
     def flavored(
         self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[GroupKey | None]
     ) -> Steps[list[tuple[Demand, Shape]]]:
-        """What the workload asks of nodes with each assignment of flavors that there is quota for by then.
+        """The workload's requests of nodes with each assignment of flavors that has quota once ``ended`` have ended.
 
-        Without a queue that is what it asks for anyway. Nodes of elastic flavors come when they are asked for, so
-        nothing is reserved of those.
+        Without a queue there is one: its plain request. Nodes of elastic flavors come on request, so none of them is
+        reserved.
         """
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return [(demand, shape)]

@@ -1,8 +1,8 @@
 """When each waiting workload is expected to start: the queue is played forward in time, on what is known now.
 
-Running workloads end when they are expected to, the ends of several are taken together, and each time those that wait
-start in their order, as far as they have quota and room. Where pods go is only counted, and not planned: affinity and
-spread between pods are left out. What rests on an end that nobody knows has no expectation.
+Running workloads end when they are expected to; several ends are taken as one instant. After each instant waiting
+workloads start in their order, as far as they have quota and room. Room for pods is only counted, and not planned:
+affinity and spread between pods are left out. A start that depends on an unknown end has no expectation.
 """
 
 from __future__ import annotations
@@ -40,24 +40,27 @@ from policies.steps import Steps, grouped, ordered
 MOST_OF_TREE = 200
 """Workloads of one queue tree for which a start is expected, the first in their order."""
 _STEPS = 32
-"""About so many times are ends of running workloads looked at: those in between count at the next one."""
+"""Instants at which running workloads end in the play. An end between two of them counts at the later one."""
 _MOST_STEPS = 3 * _STEPS
-"""As many as there are at most, with the ends of workloads that start in the play."""
+"""The most instants of a play, with the ends of workloads that start in it."""
 _AT_ONCE = 64
 _PODS = 8
 """Pods whose durations, and what they ask for, are looked at for one unit of ``policies.steps``."""
 _LOOK, _RECOUNT, _QUOTA, _COUNT, _STEP = 2, 20, 16, 30, 80
-"""The costs in units of ``policies.steps``: to consider a workload, to count what fits on the nodes that have changed,
-to look for quota, to count what fits on all nodes, and to add up what ends."""
+"""The costs in units of ``policies.steps``.
+
+In their order: to consider a workload; to count members on changed nodes; to look for quota; to count members on all
+nodes; to add up what ends.
+"""
 
 
 Roles = Sequence[tuple[Pod, int]]
-"""One pod of each role, and how many of it start together."""
+"""For each role one pod, and the number of its pods that start together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kind:
-    """What workloads of one shape and queue ask for: of nodes role by role, and of quota.
+    """The request of workloads of one shape and queue: of nodes, role by role, and of quota.
 
     ``parts``: the podset of each role, as flavors are given to it.
     ``asked``: None without a queue.
@@ -73,7 +76,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A workload that waits in the play. ``place``: it starts before those with a higher one."""
+    """A workload that waits in the play. ``place``: its place in the order; a lower one starts first."""
 
     workload: Workload
     place: tuple[Turn, int]
@@ -88,7 +91,7 @@ Taken = list[tuple[Sequence[tuple[int, int]], Rows, Counts]]
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What started in the play."""
+    """A workload that started in the play, with its room and quota."""
 
     key: GroupKey
     taken: Taken
@@ -134,7 +137,7 @@ class Forecast:
         self._expectations.renew(found, unknown)
 
     def _in_line(self) -> Steps[list[_Waiting]]:
-        """Those that lack room or quota, or wait behind such a one, in their order, of each tree the first."""
+        """The first workloads of each tree, in their order, that lack room or quota or wait behind one that does."""
         trees: dict[str, list[_Waiting]] = {}
         tree = self._quotas.queues.picture.tree
         for key, number in list(self._pending.keys.items()):
@@ -158,7 +161,7 @@ class Forecast:
         return (yield from ordered(first, _place))
 
     def _kinds(self, waiting: Sequence[_Waiting], picture: QueueSnapshot) -> Steps[list[_Queued]]:
-        """The workloads with what they ask for. Those that have changed meanwhile are left out."""
+        """The workloads with their requests. Workloads that have changed meanwhile are left out."""
         known: dict[tuple[Shape, str], _Kind] = {}
         found: list[_Queued] = []
         for one in waiting:
@@ -178,7 +181,7 @@ class Forecast:
     def _play(
         self, waiting: list[_Waiting], now: float
     ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
-        """Return the expectations, and the workloads whose start rests on an end that nobody knows."""
+        """Return the expectations, and the workloads whose start depends on an unknown end."""
         picture = self._quotas.queues.picture
         left = yield from self._kinds(waiting, picture)
         endings = yield from self._endings.in_order(None, now)
@@ -247,7 +250,7 @@ class _Course:
             for claim in filter(None, map(claims.get, backfills.rooms(key))):
                 free.change(self._room(claim.node, dict(claim.requests)), 1)
         self._all = self._unreserved = free
-        """What is free, and what of it is not reserved."""
+        """The free room, and the free room that is not reserved."""
         if backfills.of:
             self._unreserved = _Free(view, free.amounts.copy())
         for reservation in backfills.of.values():
@@ -259,14 +262,14 @@ class _Course:
         self.has_unknown_ends = ordered.known < len(ordered.keys)
 
     def instants(self, now: float) -> Iterator[tuple[float, GroupKey | None]]:
-        """The present, then each instant at which something has ended by then, with what ended last."""
+        """Yield the present, then each instant at which something ends, with the workload whose end comes last."""
         yield now, None
         known, at = self._ordered.known, self._ordered.at
         done = 0
         for _ in range(_MOST_STEPS):
             if done == known and not self._ends:
                 return
-            # Of those that run, and of those that started in the play, a part ends at a time: whatever comes sooner.
+            # A part of the running workloads ends at a time, or a part of what started in the play if that is sooner.
             until = min(known, done + 1 + known // _STEPS)
             instant = float(at[until - 1]) if until > done else inf
             if self._ends:
@@ -414,7 +417,7 @@ class _Fits:
 
 
 class _Free:
-    """What is free on each node in the play, and how many members of each role fit."""
+    """The free room of each node in the play, and how many members of each role fit there."""
 
     def __init__(self, view: Snapshot, amounts: Amounts) -> None:
         self.amounts = amounts
@@ -436,7 +439,7 @@ class _Free:
             self._changed.append(rows)
 
     def room(self, pod: Pod, count: int) -> Steps[tuple[Sequence[tuple[int, int]], Rows, Counts] | None]:
-        """The nodes for so many of such pods, and how many are on each; None where there is too little room."""
+        """The nodes for ``count`` pods like this one, with the number on each; None if there is too little room."""
         if (demand := self._view.demand(pod.requests)) is None:
             return None
         fits = yield from self._up_to_date(pod, demand)
