@@ -1,4 +1,4 @@
-"""Who asks, and what that person may see: the API server says both. Whatever it does not confirm is not shown.
+"""The person behind a request, and what that person may see: the API server says both, and nothing else is shown.
 
 A person sees the workloads of a namespace who may list pods there. Answers are kept for a minute, so a right that was
 taken away ends at most a minute later.
@@ -24,7 +24,7 @@ log = logging.getLogger("muster.dashboard")
 KEPT_S = 60.0
 MOST_PEOPLE = 1_000
 MOST_NAMESPACES = 5_000
-"""Of one person. Those beyond it, in the order of their names, are not shown."""
+"""The most namespaces of one person, in the order of their names. The others are not shown."""
 AT_ONCE = 32
 """Questions to the API server under way at the same time."""
 LONGEST_TOKEN = 16_384
@@ -99,7 +99,7 @@ class _Known:
 class Reviews:
     """Access by TokenReviews and SubjectAccessReviews.
 
-    ``audience``: what the extender's tokens are made for; a person's are those that the API server takes itself.
+    ``audience``: what the extender's tokens are made for; a person's tokens are made for the API server.
     ``extender``: the user name of the extender.
     """
 
@@ -107,7 +107,7 @@ class Reviews:
         self._ask, self._clock = ask, clock
         self._audience, self._extender = audience, extender
         self._known: OrderedDict[bytes, _Known | float] = OrderedDict()
-        """By the hash of a token; a number: it is unknown until then."""
+        """The person by the hash of the token; for an unknown token, until when that is taken for granted."""
         self._under_way = asyncio.Semaphore(AT_ONCE)
 
     async def person(self, token: str, namespaces: Iterable[str]) -> Person:

@@ -17,13 +17,13 @@ from dashboard.feed import Feed, router
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
 
 COALESCE_S = 1.0
-"""A browser is told of changes at most so often."""
+"""Seconds between two messages of changes to a browser, at least."""
 KEEPALIVE_S = 15.0
 """A proxy closes a stream that is silent for long."""
 
 
 def app(cluster: Cluster, access: Access, feed: Feed | None = None) -> FastAPI:
-    """Return the application. Whoever asks needs a token that ``access`` knows. ``feed``: where updates come in."""
+    """Return the application. Each request needs a token that ``access`` knows. ``feed``: where updates come in."""
     served = FastAPI(title="Muster dashboard", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     served.state.cluster, served.state.access = cluster, access
     served.include_router(_api(), prefix=PREFIX)
@@ -104,7 +104,10 @@ def _events(cluster: Cluster) -> APIRouter:
 
 
 def _seen_by(request: Request, newest: int) -> int:
-    """The version that the page shows: whatever is newer is told at once. A number of an earlier process is none."""
+    """The version that the page shows; anything newer is sent at once.
+
+    A number of an earlier process does not count.
+    """
     shown = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     if not (shown.isascii() and shown.isdigit() and len(shown) < 16):
         return newest

@@ -1,4 +1,4 @@
-"""What a request of a person gets: the cluster as that person may see it.
+"""The cluster as the person who sends a request may see it.
 
 @router.get("/")
 async def overview(seen: Viewer) -> Response: ...
@@ -28,7 +28,7 @@ def token_of(request: Request) -> str:
 
 
 async def seen(request: Request) -> Seen:
-    """Return what the person who asks may see. Raises HTTPException: 401, or 503 if nobody can say."""
+    """Return what the person who asks may see. Raises HTTPException: 401, or 503 if the API server does not answer."""
     cluster: Cluster = request.app.state.cluster
     access: Access = request.app.state.access
     try:

@@ -77,8 +77,9 @@ class History:
 
 
 class Cluster:
-    """What the extender has sent, with the mentions in all texts still marked. ``gangs`` by namespace and name.
+    """The picture that the extender has sent, with the mentions in all texts still marked.
 
+    ``gangs``: by namespace and name.
     ``as_of``: when the extender made the last update, in seconds since 1970; 0 before the first.
     ``views_as_of``: the instant of all views: seconds in them count back from there.
     ``stale_since``: when the extender was lost, None while it is connected.
@@ -125,7 +126,7 @@ class Cluster:
         return sorted(found - {""})
 
     async def take(self, update: Update) -> None:
-        """Take over what has changed, and wake whoever waits for changes."""
+        """Take over the changes, and wake all tasks that wait for changes."""
         if update.whole:
             self.gangs, self.nodes = {}, {}
         self.gangs |= {(gang.namespace, gang.name): gang for gang in update.gangs}

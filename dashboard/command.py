@@ -17,7 +17,7 @@ def dashboard(
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
 ) -> None:
-    """Run the dashboard until it is told to stop (SIGTERM or Ctrl-C)."""
+    """Run the dashboard until SIGTERM or Ctrl-C."""
     try:
         from dashboard.serve import run
     except ModuleNotFoundError as error:

@@ -37,7 +37,7 @@ class _Head(msgspec.Struct):
 
 
 class Feed:
-    """One extender at a time: a new connection, of the replica that leads now, takes the place of the one before."""
+    """The connection of the extender. A new one, of the replica that leads now, takes the place of the one before."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -118,7 +118,7 @@ class Feed:
             return
         if answer.failed:
             asked.set_exception(UnansweredError(answer.failed))
-            asked.exception()  # whoever asked may have gone by now
+            asked.exception()  # the task that asked may have ended
         else:
             asked.set_result(answer.explanation)
 
@@ -150,7 +150,7 @@ def joined(first: Update, then: Update) -> Update:
 
 
 def router(feed: Feed, admits: Admits) -> APIRouter:
-    """Return the place where the extender connects. Nobody else is let in."""
+    """Return the route that the extender connects to. It refuses all other clients."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.websocket(FEED_PATH)

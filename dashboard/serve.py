@@ -66,7 +66,7 @@ def _config(application: object, settings: Settings, credentials: Credentials | 
         ws_max_size=_LARGEST_UPDATE,
         ws_per_message_deflate=False,
         limit_concurrency=_MOST_CONNECTIONS,
-        # Streams of events last for ever: they are cut off.
+        # Streams of events never end by themselves: they are cut off.
         timeout_graceful_shutdown=1,
         access_log=False,
         log_config=None,

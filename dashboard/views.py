@@ -1,4 +1,4 @@
-"""What one person may see of the cluster: workloads of the person's namespaces whole, of others counts and shares.
+"""The part of the cluster that one person may see: workloads of own namespaces whole, of others counts and shares.
 
 Texts say which parts of them are names of workloads (``policies.model.mentions``); those of namespaces that the person
 does not see become counts. Lists of names lose the names of others, and keep their numbers beside them.
@@ -96,7 +96,7 @@ class Seen:
         return self._gang(gang) if gang is not None and self.person.sees(namespace) else None
 
     def queues(self) -> list[QueueView]:
-        """Return Cohorts, ClusterQueues, then the person's LocalQueues. Of those who wait: the person's own."""
+        """Return Cohorts, ClusterQueues, then the person's LocalQueues. Others' waiting workloads are left out."""
         return [
             queue.model_copy(
                 update={
@@ -167,7 +167,7 @@ class Seen:
 
 
 def aged(gang: GangView, age_s: float) -> GangView:
-    """Return the view as it is so many seconds later, if nothing has happened."""
+    """Return the view as it is ``age_s`` seconds later, if nothing has happened."""
     return gang.model_copy(
         update={
             "for_s": _older(gang.for_s, age_s),

@@ -1,4 +1,4 @@
-"""Which colour and pattern each workload has on the map.
+"""The colour and the pattern of each workload on the map.
 
 The seven colours are those of Okabe and Ito, which people with any colour vision tell apart. With four patterns they
 make 28 looks, and every look also has a label.

@@ -94,7 +94,7 @@ def _mean(one: Bin) -> float:
 
 
 def _picture(bins: Sequence[Bin], begins: float, value: Callable[[Bin], float], top: float, kind: str) -> Markup:
-    """One path of all bars: a bin is 10 wide, and the picture is stretched to the width that there is."""
+    """The bars as a single path: a bin is 10 wide, and the picture is stretched to the width of the page."""
     path, width = [], _BINS * 10
     for one in bins:
         at, height = round((one.at - begins) / BIN_S), round(_HEIGHT * value(one) / top) if top else 0

@@ -16,9 +16,9 @@ from extender.api.models import DomainRoom
 from policies.words import listed
 
 _SLOTS, _SLOT = 72, 11
-"""A strip of so many slots at most, and the size of one; more are drawn as parts of them."""
+"""The most slots of a strip, and the size of one. A larger gang is drawn to scale."""
 _LABELLED = 16
-"""Cells of that size have the letter of their workload."""
+"""The least size of a cell that shows the letter of its workload."""
 _TEXTS = {"none": "no GPUs", "other": "other workloads", "reserved": "reserved", "free": "free"}
 
 
@@ -45,7 +45,7 @@ class Shape:
 
     @property
     def title(self) -> str:
-        """What it is, and on which nodes."""
+        """The text of the shape: its GPUs, and their nodes."""
         gpus = f"{self.gpus} {'GPU' if self.gpus == 1 else 'GPUs'}"
         return f"{self.text}: {gpus} on {listed(self.nodes, 4)}"
 
@@ -135,7 +135,7 @@ class Drawing:
 
 
 def draw_need(room: DomainRoom) -> Markup:
-    """Return what the gang needs as a strip of slots: those that fit now, then those for which there is no room."""
+    """Return the slots of the gang as a strip: first the slots that fit now, then the slots that lack room."""
     slots = min(room.want, _SLOTS)
     fit = min(slots, math.floor(slots * room.free / room.want)) if room.want else 0
     columns = columns_of(slots)

@@ -1,4 +1,7 @@
-"""What reason codes and statuses mean, from docs/waiting.md: `python -m tests.documents.meanings` reads its tables."""
+"""The meanings of reason codes and statuses.
+
+They come from the tables of docs/waiting.md, by `python -m tests.documents.meanings`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,6 @@ from pathlib import Path
 
 _TABLES: dict[str, dict[str, dict[str, str]]] = json.loads((Path(__file__).parent / "meanings.json").read_text())
 REASONS = _TABLES["reasons"]
-"""By code: ``meaning``, and ``helps``, which says what helps."""
+"""The ``meaning`` of each code, and ``helps``: what helps."""
 STATUSES = _TABLES["statuses"]
-"""By status: ``meaning``."""
+"""The ``meaning`` of each status."""

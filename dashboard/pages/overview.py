@@ -14,12 +14,12 @@ from extender.api.models import DomainStock, QueueView
 
 router = APIRouter()
 _QUEUES, _DOMAINS = 12, 8
-"""So many are listed here; their own pages have all."""
+"""The most queues and domains in the lists; their own pages have all."""
 
 
 @router.get("/overview")
 async def overview(request: Request, seen: Viewer) -> Response:
-    """Return the page. Its counts are of all workloads, whoever they belong to."""
+    """Return the page. Its counts are of the workloads of all namespaces."""
     totals = seen.totals()
     queues = [queue for queue in seen.queues() if queue.kind == "ClusterQueue"]
     nearest = _nearest(seen)
@@ -52,6 +52,6 @@ def _nearest(seen: Seen) -> list[DomainStock]:
 
 
 def _fullest(queue: QueueView) -> tuple[object, ...]:
-    """Those in which most workloads wait first, then the fullest."""
+    """The order of queues: most waiting workloads first, then the fullest."""
     fullest = max((quota.used / quota.nominal for quota in queue.quotas if quota.nominal), default=0.0)
     return -queue.pending, -fullest, queue.name

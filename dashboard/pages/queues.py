@@ -16,7 +16,7 @@ router = APIRouter()
 _KINDS = {"Cohort": "Cohort", "ClusterQueue": "Cohort", "LocalQueue": "ClusterQueue"}
 """Kind -> the kind of its parent."""
 _SHOWN = 500
-"""So many queues are drawn at most."""
+"""The most queues that are drawn."""
 
 
 @dataclass
@@ -37,12 +37,12 @@ class Bar:
 
     @property
     def own(self) -> int:
-        """What is used of its own quota."""
+        """The used part of its own quota."""
         return self.quota.used - self.quota.borrowed
 
     @property
     def left(self) -> int:
-        """What of its own quota is neither used nor lent."""
+        """The part of its own quota that is neither used nor lent."""
         return max(0, self.quota.nominal - self.own - self.quota.lent)
 
 
@@ -59,7 +59,7 @@ async def queues(request: Request, seen: Viewer) -> Response:
 
 
 def bars(queue: QueueView) -> list[Bar]:
-    """Its quotas that limit something or are used: GPUs alone, where it has any of these."""
+    """The quotas that limit something or are used: of GPUs alone, if there are any of these."""
     known = [quota for quota in queue.quotas if quota.nominal or quota.used]
     gpus = [quota for quota in known if quota.resource.endswith("/gpu")]
     return [Bar(quota, max(quota.nominal, quota.used + quota.lent, 1)) for quota in gpus or known]
@@ -80,7 +80,7 @@ def grow(queues: Sequence[QueueView]) -> list[Branch]:
 
 
 def _scale(bar: Bar, above: Branch) -> int:
-    """What a LocalQueue uses is drawn on the scale of its ClusterQueue: it has no quota of its own."""
+    """The scale of a bar. A LocalQueue has no quota of its own: it is drawn on the scale of its ClusterQueue."""
     same = [
         one.scale
         for one in above.bars

@@ -1,4 +1,4 @@
-"""What each reason code and status means, and what helps: the texts of docs/waiting.md."""
+"""The page of reason codes and statuses: their meaning, and what helps, in the texts of docs/waiting.md."""
 
 from __future__ import annotations
 

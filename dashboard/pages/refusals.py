@@ -1,4 +1,4 @@
-"""What a browser is shown where there is no page: why, and what to do."""
+"""The page that a browser gets in place of one that it cannot have: why, and what to do."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PHASES = {
     "running": ("RUNNING",),
     "ending": ("STOPPING", "ENDED"),
 }
-"""What people ask for, and the statuses that belong to it."""
+"""The words that people filter by, and the statuses that belong to each."""
 _PHASE_OF = {status: phase for phase, statuses in PHASES.items() for status in statuses}
 
 
@@ -69,7 +69,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Part:
-    """One page of a long list. ``first`` and ``last`` count from 1."""
+    """A page of a long list. ``first`` and ``last`` count from 1."""
 
     number: int
     pages: int
@@ -114,7 +114,7 @@ def when(at: float, now: float) -> Markup:
 
 
 def lasting(at: float, now: float) -> Markup:
-    """As ``when``, without "ago": for what goes on since then."""
+    """Like ``when``, without "ago": for a state that has lasted since then."""
     moment = datetime.fromtimestamp(at, UTC)
     return Markup('<time data-lasting datetime="{}" title="since {}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%Y-%m-%d %H:%M:%S} UTC", span(now - at)

@@ -11,7 +11,7 @@ router = APIRouter()
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILES = {path.name: path.read_bytes() for path in sorted((Path(__file__).parent / "static").iterdir())}
 HASHES = {name: hashlib.sha256(content).hexdigest()[:12] for name, content in _FILES.items()}
-"""By name of the file. A link has it, so that a browser keeps a file until it changes."""
+"""The hash of each file, by its name. Links contain it, so that a browser keeps a file until it changes."""
 
 
 @router.get("/static/{name}")

@@ -22,7 +22,7 @@ from policies.words import listed, natural
 router = APIRouter()
 _LEGEND = 40
 _WAITING = 200
-"""So many workloads are in the legend, and in the choice of waiting ones."""
+"""The most workloads in the legend, and in the choice of waiting ones."""
 _MANY = 600
 _LARGE_CELL, _SMALL_CELL = 20, 10
 """Cells are small where there are more nodes than that."""
@@ -144,7 +144,7 @@ def _areas(nodes: Sequence[NodeView], level: str, outer: str, words: Sequence[st
 
 
 def _by_name(place: tuple[tuple[str, str], object]) -> tuple[object, ...]:
-    """As people count; what is in no domain comes last."""
+    """The order of names: numbers by their value; nodes in no domain come last."""
     (area, name), _ = place
     return not area, natural(area), not name, natural(name)
 

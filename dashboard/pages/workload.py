@@ -1,4 +1,4 @@
-"""One workload: why it is where it is, what would help, where there is room for it, its members and its story."""
+"""The page of one workload: its reason, what would help, the room for it, its members and its story."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _has(words: Sequence[str], brief: Brief, seen: Seen) -> bool:
 
 
 def _urgency(brief: Brief) -> tuple[object, ...]:
-    """Those that wait first, and of these the one that has waited longest."""
+    """The order of workloads: waiting ones first, the one that has waited longest at the top."""
     return _ORDER[phase(brief.status)], -brief.for_s, brief.namespace, brief.name
 
 

@@ -187,11 +187,11 @@ class Utilisation:
         return _Usage(tuple(measured), every.gpus if runs and every.percent < self.below_percent else 0)
 
     def of_nodes(self, state: State) -> Iterator[NodeLoad]:
-        """The utilisation of each node's GPUs, also of those that no pod has."""
+        """The utilisation of each node's GPUs, also of GPUs that no pod has."""
         places = {(pod.namespace, pod.name): pod.node for pod in state.pods.values() if pod.node}
         by_node: defaultdict[str, defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
         for one in self.loads.all:
-            # A container knows its node's name only if it is told so. The exporter's own pod is on the node, too.
+            # A container knows its node's name only if its pod template says so. The exporter's own pod is there, too.
             names = (*one.nodes, *(places.get(pod) or "" for pod in one.pods))
             if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
                 by_node[node][one.profile].append(one.load)
@@ -219,7 +219,7 @@ class Utilisation:
         )
 
     def report(self, state: State, now: float) -> UtilisationReport:
-        """What is known, for people and programs."""
+        """The report of all that is known, for people and programs."""
         return UtilisationReport(
             on=self.on,
             problem=self.problem or self._unnamed(state),

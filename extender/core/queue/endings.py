@@ -79,7 +79,7 @@ class _Ends:
         self._keys: list[GroupKey | None] = []
         self._kinds: dict[Requests, int] = {}
         self._of, self._rows, self._kind_of = array("q"), array("q"), array("q")
-        """Of each entry the number of the end, the row of the node, and the kind of requests."""
+        """The number of the end, the row of the node, and the kind of requests, of each entry."""
 
     def end(self, at: float, began: float, key: GroupKey | None) -> int:
         """Add an end, and return its number. ``began``: orders the ends at unknown instants."""

@@ -260,7 +260,7 @@ class Planner:
     def _in_rounds(
         self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot, first: int
     ) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
-        """Order the pods as kube-scheduler lets them in. Returns them, and the rounds of the pods that are steered later.
+        """Order the pods as kube-scheduler lets them in. Returns them, and the rounds of pods steered later.
 
         ``first``: the round of the first ones. Raises PolicyError if there is no such order.
         """
