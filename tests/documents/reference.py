@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -298,7 +299,7 @@ def _model(model: type[BaseModel]) -> str:
         for name, field in model.model_fields.items()
     ]  # fmt: skip
     heads = ("field", "value (default)", "what it is")
-    return f"### {model.__name__}\n\n{model.__doc__}\n\n{_table(*heads, rows=iter(rows))}\n"
+    return f"### {model.__name__}\n\n{inspect.getdoc(model)}\n\n{_table(*heads, rows=iter(rows))}\n"
 
 
 def _json_default(field: FieldInfo) -> str:

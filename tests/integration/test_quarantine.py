@@ -19,14 +19,14 @@ FRAGILE = """
 from extender.cli.entry import main
 from extender.core.apply import PodFacts
 
-see = PodFacts.see
+record = PodFacts.record
 
 def fails(self, pod, now):
     if ("odd", "true") in pod.labels:
         raise IndexError("index 8 is out of bounds")
-    see(self, pod, now)
+    record(self, pod, now)
 
-PodFacts.see = fails
+PodFacts.record = fails
 main()
 """
 
