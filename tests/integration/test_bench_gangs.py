@@ -189,8 +189,8 @@ def test_what_a_killed_run_leaves_is_removed_and_nothing_else(cluster: Cluster, 
     cluster.api.wait_for(f"{NAMESPACES}/muster-bench-shared/serviceaccounts/default", bool)
     pod = {"containers": [{"name": "main", "image": "none"}], "schedulerName": "nobody"}
     cluster.api.create(shared, {"metadata": {"name": "foreign"}, "spec": pod})
-    # For minutes: it is stopped before that, however slow the machine is.
-    going_on = tester.start("--gangs", "20", "--size", "4", "--rate", "0.1", "--yes")
+    # For 100 s: it is stopped before that.
+    going_on = tester.start("--gangs", "20", "--size", "4", "--rate", "0.2", "--yes")
     (alive,) = until_under_way(cluster, 2) - {left}
 
     cleaned = typed(tester, "muster bench gangs --clean")
