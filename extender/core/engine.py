@@ -70,7 +70,7 @@ from extender.core.preemption.search import VictimSearch
 from extender.core.queue.demands import Demands
 from extender.core.queue.endings import Endings
 from extender.core.queue.forecast import Forecast
-from extender.core.queue.line import Ahead, Singles
+from extender.core.queue.line import SinglePodReservations, Singles
 from extender.core.queue.planner import Planner, Statements
 from extender.core.workload.members import IllegalTransitionError
 from extender.core.workload.workload import Workload
@@ -173,7 +173,7 @@ class Engine:
             facts=facts,
             planner=planner,
             demands=demands,
-            ahead=make(Ahead, planner=planner),
+            single_reservations=make(SinglePodReservations, planner=planner),
             admission=admission,
             preempting=make(Preempting, reporter=reporter, victims=victims, reservations=reservations),
             commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),

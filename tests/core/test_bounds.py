@@ -102,12 +102,12 @@ def test_nominations_that_cannot_be_cleared_need_one_timer_for_the_gang() -> Non
 
 def test_binds_that_supersede_each_other_leave_nothing_behind() -> None:
     holds = Holds()
-    holds.put("first", Hold(0, "a-0", 0.0, 100.0))
+    holds.add("first", Hold(0, "a-0", 0.0, 100.0))
     for call in range(1, MANY):
-        holds.put("second", Hold(call, "a-1", float(call), 1000.0 + call))
+        holds.add("second", Hold(call, "a-1", float(call), 1000.0 + call))
     assert len(holds._ends) < 100
     assert holds.first_to_expire() == 100.0
-    holds.take("first")
+    holds.remove("first")
     assert holds.first_to_expire() == 1000.0 + MANY - 1
 
 

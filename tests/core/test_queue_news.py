@@ -41,7 +41,7 @@ class Forgetful(Engine):
 
 def _at_everybody(self: QueueAdmission, queue: str, shortfalls: Shortfalls) -> None:
     shortfalls.reopen(queue)
-    self.strict.begin_anew(queue)
+    self.strict.reset(queue)
 
 
 def script_of(limits: Limits, *, forgetful: bool = False) -> Script:

@@ -22,7 +22,7 @@ SPOILT: dict[str, Callable[[Members], object]] = {
     "declared_by_waiting is kept": lambda them: them.declared_by_waiting.combinations.clear(),
     "steps is kept": lambda them: them.steps.update({Step.STEERED: 9}),
     "placed is kept": lambda them: them.placed.popitem(),
-    "holds is kept": lambda them: them.holds.take(next(iter(them.holds))),
+    "holds is kept": lambda them: them.holds.remove(next(iter(them.holds))),
 }
 
 

@@ -27,7 +27,7 @@ def shape() -> Shape:
 
 def test_what_one_queue_lacks_says_nothing_about_another() -> None:
     known, asked = fresh(), shape()
-    known.put(Lack.ROOM, asked, NO_ROOM, scope="team-a")
+    known.cache(Lack.ROOM, asked, NO_ROOM, scope="team-a")
     assert known.get(asked, "team-a") is NO_ROOM
     assert known.get(asked, "team-b") is None
     assert known.get(asked) is None
@@ -35,14 +35,14 @@ def test_what_one_queue_lacks_says_nothing_about_another() -> None:
 
 def test_what_everybody_lacks_every_queue_lacks() -> None:
     known, asked = fresh(), shape()
-    known.put(Lack.ROOM, asked, NO_ROOM)
+    known.cache(Lack.ROOM, asked, NO_ROOM)
     assert known.get(asked, "team-a") is known.get(asked) is NO_ROOM
 
 
 def test_a_scope_is_dropped_by_itself() -> None:
     known, asked = fresh(), shape()
-    known.put(Lack.ROOM, asked, NO_ROOM)
-    known.put(Lack.ROOM, asked, OTHER, scope="team-a")
+    known.cache(Lack.ROOM, asked, NO_ROOM)
+    known.cache(Lack.ROOM, asked, OTHER, scope="team-a")
     known.drop(Lack.ROOM, asked)
     assert known.get(asked, "team-a") is OTHER
     assert known.get(asked, "team-b") is None
@@ -54,7 +54,7 @@ def test_a_scope_is_dropped_by_itself() -> None:
 def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
     known, asked, other = fresh(), shape(), shape()
     for one in (asked, other):
-        known.put(Lack.ROOM, one, NO_ROOM)
+        known.cache(Lack.ROOM, one, NO_ROOM)
     known.keep([asked])
     assert known.get(asked) is NO_ROOM
     assert known.get(other) is None
@@ -64,13 +64,13 @@ def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
 
 def test_what_rests_on_a_shape_that_may_have_room_is_dropped_with_it() -> None:
     known, asked, tried = fresh(), shape(), shape()
-    known.put(Lack.ROOM, tried, NO_ROOM)
-    known.put(Lack.ROOM, asked, OTHER, "team-a", [tried])
+    known.cache(Lack.ROOM, tried, NO_ROOM)
+    known.cache(Lack.ROOM, asked, OTHER, "team-a", [tried])
     known.keep([asked])
     assert known.get(tried) is NO_ROOM, "what asked for rests on it"
     known.drop(Lack.ROOM, tried)
     assert known.get(asked, "team-a") is None
-    known.put(Lack.ROOM, tried, NO_ROOM)
+    known.cache(Lack.ROOM, tried, NO_ROOM)
     known.keep([asked])
     assert known.get(tried) is None
 
@@ -81,7 +81,7 @@ GPUS = (("gpus", "nvidia.com/gpu"), 8)
 def test_what_was_given_back_and_others_have_nobody_who_waits_for_it_has() -> None:
     known, one, other, smaller = fresh(), shape(), shape(), shape()
     for asked, amount in ((one, 8), (other, 8), (smaller, 4)):
-        known.put(Lack.QUOTA, asked, NO_ROOM, "team-a", waits_for=((GPUS[0], amount),))
+        known.cache(Lack.QUOTA, asked, NO_ROOM, "team-a", waits_for=((GPUS[0], amount),))
     assert known.reopen("team-a", lambda _, amount: amount <= 4) == {smaller: ((GPUS[0], 4),)}
     assert known.reopen("team-a", lambda *_: True) == dict.fromkeys((one, other), (GPUS,)) | {smaller: ((GPUS[0], 4),)}
     assert not any(known.get(asked, "team-a") for asked in (one, other, smaller))
@@ -93,9 +93,9 @@ def test_what_was_given_back_and_others_have_nobody_who_waits_for_it_has() -> No
 
 def test_what_lacks_room_as_well_waits_for_more_than_quota() -> None:
     known, asked, other = fresh(), shape(), shape()
-    known.put(Lack.ROOM, asked, NO_ROOM, "team-a", waits_for=(GPUS,))
-    known.put(Lack.QUOTA, asked, OTHER, "team-a", waits_for=(GPUS,))
-    known.put(Lack.QUOTA, other, OTHER, "team-a")
+    known.cache(Lack.ROOM, asked, NO_ROOM, "team-a", waits_for=(GPUS,))
+    known.cache(Lack.QUOTA, asked, OTHER, "team-a", waits_for=(GPUS,))
+    known.cache(Lack.QUOTA, other, OTHER, "team-a")
     assert known.reopen("team-a", lambda *_: True) == {asked: None, other: None}
     assert known.get(asked, "team-a") is known.get(other, "team-a") is None
 
@@ -113,11 +113,11 @@ class Numbers:
 def test_the_line_says_who_is_next_while_others_come() -> None:
     line = Line(Turns(FailedCreation(), GuardedQueue(Numbers())), NO_QUEUES)
     for number, name in enumerate(("3", "b", "1", "a")):
-        line.come(Workload(key(name)), number)
+        line.add(Workload(key(name)), number)
     first = line.next()
     assert first is not None
     assert first.key.name == "1"
-    line.come(Workload(key("2")), 4)
+    line.add(Workload(key("2")), 4)
     named = [one.key.name for one in iter(line.next, None) if isinstance(one, Workload)]
     assert named == ["2", "3", "a", "b"]
 
@@ -125,6 +125,6 @@ def test_the_line_says_who_is_next_while_others_come() -> None:
 def test_a_broken_start_goes_first() -> None:
     line, broken = Line(Turns(FailedCreation(), GuardedQueue(Numbers())), NO_QUEUES), Workload(key("9"))
     broken.release.break_off(0.0, 1)
-    line.come(Workload(key("1")), 1)
-    line.come(broken, 2)
+    line.add(Workload(key("1")), 1)
+    line.add(broken, 2)
     assert line.next() is broken

@@ -104,15 +104,15 @@ class QueueAdmission:
             # One tree at a time, so that a workload that can start does not wait for the updates of all.
             for name in below(root := next(iter(self._outdated))):
                 if shortfalls.reopen(name):
-                    self.strict.begin_anew(name)
+                    self.strict.reset(name)
             del self._outdated[root]
         for name in quotas.past.take_reordered():
             if name in self.strict.first:
-                self.strict.begin_anew(name)
+                self.strict.reset(name)
         for of in (*quotas.members.take_changed_queues(), *map(quotas.members.queue_of, [*self._pending.due])):
             held_up = self.strict.first.get(of or "")
             if held_up and (held_up.first not in self._pending.keys or held_up.first in self._pending.due):
-                self.strict.begin_anew(held_up.queue)
+                self.strict.reset(held_up.queue)
 
     def lines(self, shortfalls: Shortfalls) -> QueueLines:
         """The lines of the queues for one cycle."""
@@ -259,7 +259,7 @@ class QueueAdmission:
         """Update shortfalls after a workload got quota without nodes: others of its queue may lack that quota."""
         if (name := self._quotas.members.queue_of(workload.key)) is not None:
             shortfalls.reopen(name)
-            self.strict.begin_anew(name)
+            self.strict.reset(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """The assignment by quota alone, including the quota that the workload has without nodes."""
@@ -298,7 +298,7 @@ class QueueAdmission:
                 self._pending.wake(Own(key))
         reopened = shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))
         if evicts or (held_up is not None and not self._known_of(held_up.first, queue, shortfalls)):
-            self.strict.begin_anew(queue)
+            self.strict.reset(queue)
         elif reopened:
             self._reopened(known, reopened)
 

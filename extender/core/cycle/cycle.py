@@ -63,7 +63,7 @@ from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
 from extender.core.queue.demands import Demands
 from extender.core.queue.forecast import Forecast
-from extender.core.queue.line import Ahead, Line, in_need
+from extender.core.queue.line import Line, SinglePodReservations, in_need
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Shortfalls
 from extender.core.workload.shape import Demand, Shape
@@ -118,7 +118,7 @@ class Cycle:
     _facts: Facts
     _planner: Planner
     _demands: Demands
-    _ahead: Ahead
+    _single_reservations: SinglePodReservations
     _admission: QueueAdmission
     _preempting: Preempting
     _commit: Commit
@@ -186,7 +186,7 @@ class Cycle:
     def tick(self, now: float) -> bool:
         """Go on, or begin a cycle that is due. Returns whether one has ended: single pods get the room that is left."""
         self._now = now
-        self._ahead.lapse(now)
+        self._single_reservations.lapse(now)
         if self._walk is None and self._due is not None and now >= self._due:
             self._due = None
             self._begin(now)
@@ -263,7 +263,7 @@ class Cycle:
         excess: Counter[str] = Counter()  # what the turns of each namespace have cost beyond plain ones
         while (workload := line.next()) is not None:
             if isinstance(workload, WaitingSingle):
-                yield from self._ahead.keep(workload.pod.uid, self._now)
+                yield from self._single_reservations.keep(workload.pod.uid, self._now)
             elif self._store.workloads.get(workload.key) is not workload or workload.key not in self._pending.keys:
                 yield LOOK
             elif excess[workload.key.namespace] > self._limits.excess_units:
@@ -315,10 +315,10 @@ class Cycle:
         """Return the line of the due workloads, of workloads that quota was given back for, and single pods."""
         line = yield from self._line(self._pending.take_due())
         for count, (queue, entries, waits_for) in enumerate(self._pending.take_invited(), 1):
-            line.take(queue, entries, waits_for)
+            line.add_all(queue, entries, waits_for)
             if not count % AT_ONCE:
                 yield LOOK * AT_ONCE
-        yield from self._ahead.join(line, self._now)
+        yield from self._single_reservations.add_to_line(line, self._now)
         return line
 
     def _turn(self, workload: Workload, line: Line) -> Steps[int]:
@@ -413,7 +413,7 @@ class Cycle:
         workload.unadvise()
         # The shortfall of a workload with quota of its own does not apply to others of its shape.
         scope = f"{outcome.scope}/{workload.key}" if self._quotas.has_own(workload.key) else outcome.scope
-        self._shortfalls.put(outcome.lack, shape, outcome.cause, scope, outcome.rests_on, outcome.waits_for)
+        self._shortfalls.cache(outcome.lack, shape, outcome.cause, scope, outcome.rests_on, outcome.waits_for)
         return outcome.cause
 
     def _fallback(
@@ -477,7 +477,7 @@ class Cycle:
         """Skip the workload, and with it those of its queue that wait for the same quota."""
         queue, demand = self._quotas.members.queue_of(workload.key), workload.current_demand
         if queue is not None and demand is not None and demand.shape is not None:
-            line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
+            line.drop_lacking(queue, self._shortfalls.waits_for(demand.shape, queue))
         yield LOOK
 
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
@@ -485,7 +485,7 @@ class Cycle:
 
         Workloads with a preemption under way, with quota of their own, or that go on after a restart get their turn.
         """
-        if (why := self._admission.strict.see(workload, self._now)) is None:
+        if (why := self._admission.strict.record_turn(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
             had_turn = other.key in self._preemptions.under_way or self._quotas.has_own(other.key) or other.resumes
@@ -525,7 +525,7 @@ class Cycle:
         if (number := self._pending.keys.get(workload.key)) is None:
             return
         try:
-            line.come(workload, number, self._quotas.members.queue_of(workload.key) or "")
+            line.add(workload, number, self._quotas.members.queue_of(workload.key) or "")
         except PolicyError as error:
             self._blame(workload, error, self._now)
 

@@ -15,7 +15,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.preemption.reclaim import end_preemptions
-from extender.core.queue.demands import Asked, Demands, must_of
+from extender.core.queue.demands import Demands, QuotaRequest, must_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
@@ -89,7 +89,7 @@ class QuotaPlans:
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
         picture, quotas = self._quotas.queues.picture, self._quotas
-        asked = Asked(workload, demand.pods, queue, picture)
+        asked = QuotaRequest(workload, demand.pods, queue, picture)
         podsets = asked.podsets(demand.pods)
         if names := uncovered(queue, podsets):
             return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
@@ -154,7 +154,7 @@ class QuotaPlans:
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """The assignment that the workload would get by quota alone."""
         picture = self._quotas.queues.picture
-        asked = Asked(workload, demand.pods, queue, picture)
+        asked = QuotaRequest(workload, demand.pods, queue, picture)
         choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, asked.closed())
         return choices.first(asked.podsets(demand.pods))
 
@@ -180,11 +180,11 @@ class QuotaPlans:
             return known
         outcome = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored, made), flavored)
         if not isinstance(outcome, Plan | Changed):
-            shortfalls.put(Lack.ROOM, flavored, outcome)
+            shortfalls.cache(Lack.ROOM, flavored, outcome)
         return outcome
 
     def _is_there(
-        self, workload: Workload, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, assignment: Assignment
+        self, workload: Workload, queue: ClusterQueue, asked: QuotaRequest, plan: Plan | Changed, assignment: Assignment
     ) -> bool:
         """Whether the quota of the plan is still there: other workloads may have used it while the plan was made."""
         if isinstance(plan, Changed):

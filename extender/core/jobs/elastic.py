@@ -48,7 +48,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
-from extender.core.queue.demands import Asked
+from extender.core.queue.demands import QuotaRequest
 from extender.core.workload.job import JobRecord
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape, podset_key
 from extender.core.workload.workload import Workload
@@ -264,7 +264,7 @@ class _Denied:
 class AskNodes:
     """An outcome of a turn: ask for nodes of the flavors of this assignment."""
 
-    asked: Asked
+    asked: QuotaRequest
     assignment: Assignment
 
 
@@ -338,7 +338,7 @@ class Elastic:
         denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:
             return with_facts(why, denied.what)
-        asked = Asked(workload, demand.pods, queue, self._quotas.queues.picture)
+        asked = QuotaRequest(workload, demand.pods, queue, self._quotas.queues.picture)
         found = self._choice(asked, demand, queue)
         if found is None:
             return why
@@ -389,7 +389,7 @@ class Elastic:
         ends = [one.until for one in self._asking.values()] + [one.until for one in self._denied.values()]
         return min(filter(None, ends), default=None)
 
-    def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
+    def _choice(self, asked: QuotaRequest, demand: Demand, queue: ClusterQueue) -> Assignment | None:
         """The first assignment with quota for all of its pods in which a flavor is elastic."""
         picture, podsets = self._quotas.queues.picture, asked.podsets(demand.pods)
         choices: Choices[NotThisFlavor | str] = Choices(picture.tree, picture.flavors, queue, asked.closed())

@@ -241,13 +241,13 @@ class Preempting:
         elif not chosen.victims or (self._mode is Preempts.ON and len(self._preemptions.under_way) >= MOST):
             return None
         elif self._mode is Preempts.ON:
-            return self._spares(workload, now) or Evict(found, chosen)
+            return self._untried(workload, now) or Evict(found, chosen)
         else:
             self._failed_searches[asks] = WouldEvict(tuple(found.victims))
             self._reporter.reached(workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._failed_searches[asks]
 
-    def _spares(self, workload: Workload, now: float) -> Untried | None:
+    def _untried(self, workload: Workload, now: float) -> Untried | None:
         """Why no victim is evicted yet for a job without pods, which the API server might refuse."""
         job = workload.job
         if job is None or not job.seen.suspended:

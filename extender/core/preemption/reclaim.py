@@ -14,7 +14,7 @@ from extender.core.ledger.preemptions import Preemption, Preemptions
 from extender.core.ledger.quotas import Quotas, Use
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import gang_of
-from extender.core.queue.demands import Asked, Demands, in_whole_slices
+from extender.core.queue.demands import Demands, QuotaRequest, in_whole_slices
 from extender.core.queue.line import requested
 from extender.core.workload.shape import Demand, Shape, flavors_of_node
 from extender.core.workload.workload import Workload
@@ -83,7 +83,7 @@ class Reclaiming:
         picture, self._fair = quotas.queues.picture, limits.fair_sharing
         self._tree = picture.tree
         self._requested = requested(workloads, quotas, pending) if queue.open else None
-        self._asked = Asked(workload, demand.pods, queue, picture)
+        self._asked = QuotaRequest(workload, demand.pods, queue, picture)
         self._choices: Choices[NotThisFlavor | str] = Choices(
             self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
         )

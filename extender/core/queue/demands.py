@@ -114,7 +114,7 @@ class _Part:
     group: str
 
 
-class Asked:
+class QuotaRequest:
     """The quota request of a workload: the requests of its pods without a node, part by part."""
 
     def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, picture: QueueSnapshot) -> None:

@@ -20,7 +20,7 @@ from extender.core.ledger.claims import Claims, ClaimState
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
-from extender.core.queue.demands import Asked, Demands
+from extender.core.queue.demands import Demands, QuotaRequest
 from extender.core.queue.planner import Plan, Planner, Statements
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
@@ -262,7 +262,7 @@ class Endings:
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return [(demand, shape)]
         picture = self._quotas.queues.picture
-        asked = Asked(workload, demand.pods, queue, picture)
+        asked = QuotaRequest(workload, demand.pods, queue, picture)
         podsets = asked.podsets(demand.pods)
         choices: Choices[str] = Choices(picture.tree, picture.flavors, queue, {})
         assignments: list[Assignment] = []

@@ -23,7 +23,7 @@ from extender.core.ledger.pending import Pending, Turn, Turns
 from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
-from extender.core.queue.demands import Asked
+from extender.core.queue.demands import QuotaRequest
 from extender.core.queue.endings import Endings, InOrder
 from extender.core.workload.shape import PodSetKey, Shape, podset_key
 from extender.core.workload.workload import Workload
@@ -70,7 +70,7 @@ class _Kind:
     roles: Roles
     parts: Sequence[PodSetKey]
     queue: ClusterQueue | None
-    asked: Asked | None
+    asked: QuotaRequest | None
     podsets: Sequence[PodSetRequest]
 
 
@@ -217,7 +217,7 @@ def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, pictur
     parts = [podset_key(pod_for(pod.identity), of_job=of_job) for pod, _ in roles]
     if queue is None:
         return _Kind(shape, roles, parts, None, None, ())
-    asked = Asked(workload, pods, queue, picture)
+    asked = QuotaRequest(workload, pods, queue, picture)
     return _Kind(shape, roles, parts, queue, asked, asked.podsets(pods))
 
 

@@ -57,24 +57,24 @@ class Line:
         self._came = 0
         self.gangs = 0
 
-    def come(self, workload: Workload, number: int, queue: str = "") -> None:
+    def add(self, workload: Workload, number: int, queue: str = "") -> None:
         """Add a workload, in its ClusterQueue if it has one. ``number``: unique, the lower the sooner.
 
         Raises PolicyError if the policy cannot say when its turn is.
         """
         if queue and workload.release.partial_since is None:
             place, turn = self._turns.both(workload, self._queues.object_of(queue))
-            self._queues.come(queue, (place, number, turn, workload))
+            self._queues.add(queue, (place, number, turn, workload))
         else:
             self._put(workload, whole=workload.release.partial_since is None)
         self.gangs += 1
 
-    def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
+    def add_all(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
         """Add workloads of one ClusterQueue. ``waits_for``: the quota that they lack, as far as is known."""
-        self._queues.take(queue, entries, waits_for)
+        self._queues.add_all(queue, entries, waits_for)
         self.gangs += len(entries)
 
-    def join(self, single: WaitingSingle) -> None:
+    def add_single(self, single: WaitingSingle) -> None:
         """Add a pod without a gang."""
         self._put(single, whole=True)
 
@@ -106,9 +106,9 @@ class Line:
             self.gangs -= 1
             yield workload
 
-    def leave(self, queue: str, waits_for: Amounts | None) -> None:
+    def drop_lacking(self, queue: str, waits_for: Amounts | None) -> None:
         """Remove all other workloads of that queue that wait for the same quota, which is not there."""
-        self.gangs -= self._queues.leave(queue, waits_for)
+        self.gangs -= self._queues.drop_lacking(queue, waits_for)
 
     def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
         self._came += 1
@@ -162,7 +162,7 @@ class QueueLines:
         """Queues whose first workload may have changed."""
         self._next: list[tuple[int, int, int, Turn, int, str]] = []
         self._came = 0
-        self._taken: tuple[_Queue, Entry, bool] | None = None
+        self._last_turn: tuple[_Queue, Entry, bool] | None = None
         """The last turn: its queue, its entry, and whether it had been pushed back."""
         self.postponed: dict[GroupKey, Head] = {}
         """Workloads that were pushed back, with the quota that they will use."""
@@ -171,13 +171,13 @@ class QueueLines:
         """The ClusterQueue of that name."""
         return self._quotas.queues.picture.queues[queue]
 
-    def come(self, queue: str, entry: Entry) -> None:
+    def add(self, queue: str, entry: Entry) -> None:
         """Add a workload to that ClusterQueue."""
         self._line_of(queue).push(entry, None)
 
-    def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
+    def add_all(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
         """Add workloads that lack the same quota to that ClusterQueue."""
-        self._line_of(queue).take(entries, waits_for)
+        self._line_of(queue).push_all(entries, waits_for)
 
     def first(self) -> Turn | None:
         """The turn of the next workload; None if no workload is left."""
@@ -191,7 +191,7 @@ class QueueLines:
             raise LookupError("nobody waits in a queue")
         entry = queue.line.first
         self._renewed[queue.name] = queue
-        self._taken = queue, entry, self.postponed.pop(entry[-1].key, None) is not None
+        self._last_turn = queue, entry, self.postponed.pop(entry[-1].key, None) is not None
         return queue.line.pop()
 
     def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
@@ -200,9 +200,9 @@ class QueueLines:
         It was next by the assignment that it would get by quota alone. It would really use ``usage`` and borrow from
         ``level``, since it evicts others, or its first flavors have no nodes. That usage decides when it is next.
         """
-        if self._taken is None or self._taken[1][-1] is not workload:
+        if self._last_turn is None or self._last_turn[1][-1] is not workload:
             return False
-        queue, entry, again = self._taken
+        queue, entry, again = self._last_turn
         by_share = self._rank_of is not None and not again
         is_it = (queue.head is not None and queue.head.usage == usage) if by_share else level <= queue.level
         if is_it or not any(one.line for one in self._queues.values() if one is not queue):
@@ -216,12 +216,12 @@ class QueueLines:
         if queue in self._queues:
             yield from self._queues[queue].line.drain()
 
-    def leave(self, queue: str, waits_for: Amounts | None) -> int:
+    def drop_lacking(self, queue: str, waits_for: Amounts | None) -> int:
         """Remove all other workloads of that queue that wait for the same quota. Returns how many."""
         if (known := self._queues.get(queue)) is None:
             return 0
         self._renewed[queue] = known
-        return known.line.leave(waits_for)
+        return known.line.drop_lacking(waits_for)
 
     def _line_of(self, queue: str) -> LocalTurns:
         """The line of a queue to add workloads to. Its first one may change by that."""
@@ -339,7 +339,7 @@ class LocalTurns:
         heapq.heappush(self._lines.setdefault(part, []), entry)
         self._chosen = None
 
-    def take(self, entries: Sequence[Entry], waits_for: Amounts) -> None:
+    def push_all(self, entries: Sequence[Entry], waits_for: Amounts) -> None:
         """Add workloads that lack the same quota."""
         if self._quotas is not None:
             for entry in entries:
@@ -364,7 +364,7 @@ class LocalTurns:
         self._chosen = None
         return workload
 
-    def leave(self, waits_for: Amounts | None) -> int:
+    def drop_lacking(self, waits_for: Amounts | None) -> int:
         """Remove the workloads that wait for that quota, if it is known. Returns how many."""
         self._chosen = None
         gone = [part for part in self._lines if part[-1] == waits_for is not None]
@@ -408,7 +408,7 @@ class StrictOrder:
     def __post_init__(self) -> None:
         self.first: dict[str, HeldUp] = {}
 
-    def see(self, workload: Workload, now: float) -> HeldUp | None:
+    def record_turn(self, workload: Workload, now: float) -> HeldUp | None:
         """Record that a workload had its turn. Returns the new order if it still waits and its queue is StrictFIFO."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None or queue.strategy is not Strategy.STRICT:
@@ -417,10 +417,10 @@ class StrictOrder:
         plannable = demand is None or demand.shape is not None
         if not plannable or workload.has_promised_quorum or now < workload.retries.not_before:
             if known is not None and known.first == workload.key:
-                self.begin_anew(queue.name)
+                self.reset(queue.name)
             return None
         if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
-            self._take_place_of(known, workload.key)
+            self._recheck_others(known, workload.key)
             known = self.first[queue.name] = HeldUp(queue.name, workload.key, QueueOrder(workload.key, queue.title))
         return known
 
@@ -443,13 +443,13 @@ class StrictOrder:
         had_turn = workload.resumes or workload.key in self._preemptions.under_way
         return None if had_turn else self.held_up(queue, workload)
 
-    def begin_anew(self, queue: str) -> None:
+    def reset(self, queue: str) -> None:
         """Forget which workload the others of a queue wait for. Each of them is looked at again."""
         self.first.pop(queue, None)
         for key in self._quotas.members.of(queue):
             self._pending.wake(Own(key))
 
-    def _take_place_of(self, before: HeldUp | None, key: GroupKey) -> None:
+    def _recheck_others(self, before: HeldUp | None, key: GroupKey) -> None:
         """Have all other workloads of the queue looked at, since each has to name the new first one."""
         for other in self._quotas.members.of(before.queue) if before is not None else ():
             if other != key:
@@ -550,7 +550,7 @@ class Singles:
             return False
         leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
         unpromised = not surely and claims.promised_nodes.get(node, {}).keys() <= leaving.keys()
-        return (unpromised or self._has_room(pod, node, leaving)) and not self._is_hindered(pod, node)
+        return (unpromised or self._has_room(pod, node, leaving)) and not self._is_blocked(pod, node)
 
     def _has_room(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
         claims = self._claims
@@ -560,7 +560,7 @@ class Singles:
                 room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}
         return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
 
-    def _is_hindered(self, pod: Pod, node: str) -> bool:
+    def _is_blocked(self, pod: Pod, node: str) -> bool:
         """Whether ports or anti-affinity of a pod that stays keep the pod away.
 
         Only this check sees promised members: kube-scheduler sees them once they are bound.
@@ -593,7 +593,7 @@ class Singles:
 
 
 @dataclass(eq=False)
-class Ahead:
+class SinglePodReservations:
     """Keeps room for single pods that come before a gang. kube-scheduler chooses their nodes and binds them.
 
     Room is kept for ``plan_s``, and longer while kube-scheduler takes earlier pods of its queue. A pod that has not
@@ -612,7 +612,7 @@ class Ahead:
         self._short: dict[Role, None] = {}
         """Roles that this walk has found no room for: none becomes free while it lasts."""
 
-    def join(self, line: Line, now: float) -> Steps[None]:
+    def add_to_line(self, line: Line, now: float) -> Steps[None]:
         """Add the single pods that there may be room for to the line. Without a gang in it they need no room kept."""
         self._short = {}
         self._singles.line_up()
@@ -626,12 +626,12 @@ class Ahead:
             for at in range(0, len(pods), AT_ONCE):
                 for pod in pods[at : at + AT_ONCE]:
                     if not self._singles.rests_at(pod.uid, now):
-                        self._join(line, pod)
+                        self._add_to_line(line, pod)
                 yield AT_ONCE
 
-    def _join(self, line: Line, pod: Pod) -> None:
+    def _add_to_line(self, line: Line, pod: Pod) -> None:
         try:
-            line.join(WaitingSingle(pod))
+            line.add_single(WaitingSingle(pod))
         except PolicyError as error:
             self._counts.blame(error.policy)
 
@@ -650,7 +650,7 @@ class Ahead:
             yield _LOOK
             return
         try:
-            node = yield from self._planner.seat(pod)
+            node = yield from self._planner.plan_single(pod)
         except PolicyError as error:
             self._counts.blame(error.policy)
             return

@@ -219,7 +219,7 @@ class Planner:
         together = [*((pod, nodes[pod.uid]) for pod in demand.pods if pod.uid in nodes), *later]
         return [] if accepted(together, before) else list(dict.fromkeys(node for _, node in later))
 
-    def seat(self, pod: Pod) -> Steps[str | None]:
+    def plan_single(self, pod: Pod) -> Steps[str | None]:
         """Find a node for a single pod beside the room of earlier pods; None if there is none.
 
         If kube-scheduler has nominated a node with room, it is that one, since kube-scheduler looks there first.

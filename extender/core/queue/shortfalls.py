@@ -53,7 +53,7 @@ class Shortfalls:
     def __init__(self, wake: Callable[[WakeCause], None]) -> None:
         self._wake = wake
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
-        self._doubted: dict[Scope, set[Amounts]] = {}
+        self._maybe_available: dict[Scope, set[Amounts]] = {}
         """Quota freed since the shortfall was cached: may suffice, unless a workload earlier in line takes it."""
         self._shapes: dict[Shape, int] = {}
         self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
@@ -80,7 +80,7 @@ class Shortfalls:
         found = self._known[lack].get(scope, _NOTHING).get(shape)
         return found is not None and any(name in ended for name in names_of(found.cause))
 
-    def put(
+    def cache(
         self,
         lack: Lack,
         shape: Shape,
@@ -97,7 +97,7 @@ class Shortfalls:
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
         some[shape] = Shortfall(cause, waits_for)
         if lack is Lack.QUOTA and waits_for is not None:
-            self._doubted.get(scope, set()).discard(waits_for)
+            self._maybe_available.get(scope, set()).discard(waits_for)
 
     def shapes(self, lack: Lack) -> Iterator[tuple[Scope, Shape]]:
         """The shapes that have that lack, with their scopes."""
@@ -117,7 +117,7 @@ class Shortfalls:
         With each shape comes the quota that it waits for, if it waits for nothing else. ``is_there``: whether quota is
         free; None: unknown, so all shortfalls of the queue are dropped.
         """
-        self._doubted.pop(scope, None)
+        self._maybe_available.pop(scope, None)
         reopened: dict[Shape, Amounts | None] = {}
         for lack in self._known:
             known = self._known[lack].get(scope, _NOTHING)
@@ -125,7 +125,7 @@ class Shortfalls:
             ends = {waits_for for waits_for in ends if _may_end(waits_for, is_there)}
             some = {shape: one.waits_for for shape, one in known.items() if one.waits_for in ends}
             if lack is Lack.QUOTA and is_there is not None:
-                self._doubted[scope] = {waits_for for waits_for in ends if waits_for is not None}
+                self._maybe_available[scope] = {waits_for for waits_for in ends if waits_for is not None}
                 reopened = some | reopened
                 some = {shape: None for shape, waits_for in some.items() if waits_for is None}
             reopened |= dict.fromkeys(some)
@@ -141,7 +141,7 @@ class Shortfalls:
         found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
         if found is None:
             return None
-        if (doubted := self._doubted.get(scope)) and found.waits_for in doubted:
+        if (doubted := self._maybe_available.get(scope)) and found.waits_for in doubted:
             if _may_end(found.waits_for, is_there):
                 return None
             doubted.discard(found.waits_for)
@@ -178,7 +178,7 @@ class Shortfalls:
     def _standing(self, lack: Lack, shape: Shape, scope: Scope) -> Shortfall | None:
         """The cached shortfall, unless freed quota makes it doubtful."""
         found = self._known[lack].get(scope, _NOTHING).get(shape)
-        if found is None or lack is not Lack.QUOTA or found.waits_for not in self._doubted.get(scope, ()):
+        if found is None or lack is not Lack.QUOTA or found.waits_for not in self._maybe_available.get(scope, ()):
             return found
         return None
 

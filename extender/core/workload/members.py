@@ -505,7 +505,7 @@ class Members:
         if member is None:
             return
         self._count(member, member.pod, None)
-        self.holds.take(uid)
+        self.holds.remove(uid)
         self.steps[member.step] -= 1
         for index in (self.placed, self.binding, self.unknown):
             index.pop(uid, None)
@@ -548,7 +548,7 @@ class Members:
     def hold(self, member: Member, hold: Hold) -> None:
         """Record that the member's bind request waits."""
         member.hold = hold
-        self.holds.put(member.uid, hold)
+        self.holds.add(member.uid, hold)
         if member.state is MemberState.ASSUMED:
             self.move(member, MemberState.HELD)
         else:
@@ -557,7 +557,7 @@ class Members:
     def end_hold(self, member: Member) -> Hold | None:
         """End the wait of the member's bind request. Returns the request; None without one."""
         hold, member.hold = member.hold, None
-        self.holds.take(member.uid)
+        self.holds.remove(member.uid)
         if member.state is MemberState.HELD:
             self.move(member, MemberState.ASSUMED)
         elif hold is not None:

@@ -109,7 +109,7 @@ class Holds(dict[str, Hold]):
         """A heap of (expires, call, UID). Entries of requests that ended are dropped when they come up."""
         self._told_at = 0.0
 
-    def put(self, uid: str, hold: Hold) -> None:
+    def add(self, uid: str, hold: Hold) -> None:
         self.pop(uid, None)
         self[uid] = hold
         if len(self._ends) > 2 * len(self) + 64:
@@ -118,7 +118,7 @@ class Holds(dict[str, Hold]):
         else:
             heapq.heappush(self._ends, (hold.expires, hold.call, uid))
 
-    def take(self, uid: str) -> None:
+    def remove(self, uid: str) -> None:
         """Remove the request of a pod, if it has one."""
         self.pop(uid, None)
         if not self:

@@ -13,7 +13,7 @@ from extender.core.explain.facts import leaving, leaving_pods
 from extender.core.explain.reasons import flavor_text, leaving_text
 from extender.core.ledger.quotas import Use
 from extender.core.ledger.state import State
-from extender.core.queue.demands import Asked, left_short
+from extender.core.queue.demands import QuotaRequest, left_short
 from extender.core.workload.shape import Flavoring, PodSetKey
 from extender.core.workload.workload import Workload
 from extender.observe.explain.remedy import Help, Remedy, all_of
@@ -60,7 +60,7 @@ class QuotaQuestion:
         self._gang = gang
         self._queue = queue
         self._picture = state.quotas.queues.picture
-        self._asked = Asked(gang, pods, queue, self._picture)
+        self._asked = QuotaRequest(gang, pods, queue, self._picture)
         self._closed = self._asked.closed()
         self._podsets = self._asked.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
         self._statement = Statement(tree=self._picture.tree, of_ledger=True)

@@ -217,4 +217,4 @@ def room_of_a_pod_kept_from_itself(patch: pytest.MonkeyPatch) -> None:
 
 def promised_members_keep_no_pod_away(patch: pytest.MonkeyPatch) -> None:
     """Evict for a single pod whose anti-affinity means a member that is promised a node, and is not bound."""
-    patch.setattr(Singles, "_is_hindered", lambda self, pod, node: False)
+    patch.setattr(Singles, "_is_blocked", lambda self, pod, node: False)

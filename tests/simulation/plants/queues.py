@@ -10,7 +10,7 @@ import pytest
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
 from extender.core.ledger import quotas
 from extender.core.ledger.quotas import PastUsage, Quotas, QuotaUses
-from extender.core.queue.demands import Asked
+from extender.core.queue.demands import QuotaRequest
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
 from extender.core.workload.shape import Shape
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, VolcanoQueue
@@ -37,7 +37,7 @@ def quota_that_is_given_back_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
     """A shortfall of one queue stops workloads of the same shape in others."""
-    get, put = Shortfalls.get, Shortfalls.put
+    get, put = Shortfalls.get, Shortfalls.cache
 
     def anybody(self: Shortfalls, shape: Shape, scope: Scope = "") -> object:
         return get(self, shape)
@@ -46,7 +46,7 @@ def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
         put(self, lack, shape, reason)
 
     patch.setattr(Shortfalls, "get", anybody)
-    patch.setattr(Shortfalls, "put", everybody)
+    patch.setattr(Shortfalls, "cache", everybody)
 
 
 def flavors_of_what_is_bound_not_read(patch: pytest.MonkeyPatch) -> None:
@@ -55,8 +55,8 @@ def flavors_of_what_is_bound_not_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def more_members_of_a_broken_start_get_any_flavor(patch: pytest.MonkeyPatch) -> None:
-    real = Asked.closed
-    patch.setattr(Asked, "closed", lambda self: real(self) if self._workload.job is not None else {})
+    real = QuotaRequest.closed
+    patch.setattr(QuotaRequest, "closed", lambda self: real(self) if self._workload.job is not None else {})
 
 
 @hears
