@@ -92,7 +92,7 @@ class Backfilling:
             self._due = min(self._due, max(self._old_enough(workload), self._reviewed_at + _REVIEW_S))
 
     def review(self, now: float) -> Steps[None]:
-        """Reserve room for workloads that have waited long enough, and renew reservations that were overrun."""
+        """Reserve room for workloads that have waited long enough."""
         if (due := self.due()) is None or now < due:
             return
         self._due, self._reviewed_at, self._searches = inf, now, _SEARCHES
