@@ -5,14 +5,12 @@
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from devcluster.builds import cache_folder, is_program, locked
-from devcluster.debian import unpack
-from devcluster.errors import ClusterError
-from devcluster.progress import Progress, Terminal, silent
+from devcluster.debian import get_ready, unpack
+from devcluster.progress import Progress, silent
 
 NAMED_BY = "MUSTER_CHROMIUM"
 """The environment variable that names a program to use."""
@@ -61,17 +59,5 @@ def _unpack(cache: Path, program: Path, progress: Progress) -> None:
         os.replace(root, final)
 
 
-def main() -> None:
-    """Get it ready, and print where it is."""
-    progress = Terminal()
-    try:
-        program = chromium(progress)
-    except ClusterError as error:
-        sys.exit(str(error))
-    finally:
-        progress.done()
-    print(program)  # noqa: T201
-
-
 if __name__ == "__main__":
-    main()
+    get_ready(chromium)

@@ -1,11 +1,24 @@
 """Debian's packages, downloaded and unpacked beside each other. Nothing is installed, so that no rights are needed."""
 
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from devcluster.errors import ClusterError
-from devcluster.progress import Progress
+from devcluster.progress import Progress, Terminal
+
+
+def get_ready(program: Callable[[Progress], Path]) -> None:
+    """Get a program ready, and print where it is. Ends the process with the error if that fails."""
+    progress = Terminal()
+    try:
+        path = program(progress)
+    except ClusterError as error:
+        sys.exit(str(error))
+    finally:
+        progress.done()
+    print(path)  # noqa: T201
 
 
 def unpack(

@@ -5,14 +5,12 @@
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from devcluster.builds import cache_folder, is_program, locked
-from devcluster.debian import unpack
-from devcluster.errors import ClusterError
-from devcluster.progress import Progress, Terminal, silent
+from devcluster.debian import get_ready, unpack
+from devcluster.progress import Progress, silent
 
 _ADVICE = (
     "The tests of utilisation need Prometheus and promtool, and they are not there. Install them (on Debian and "
@@ -39,17 +37,5 @@ def prometheus(progress: Progress = silent) -> tuple[Path, Path]:
     return programs / "prometheus", programs / "promtool"
 
 
-def main() -> None:
-    """Get it ready, and print where it is."""
-    progress = Terminal()
-    try:
-        program, _ = prometheus(progress)
-    except ClusterError as error:
-        sys.exit(str(error))
-    finally:
-        progress.done()
-    print(program)  # noqa: T201
-
-
 if __name__ == "__main__":
-    main()
+    get_ready(lambda progress: prometheus(progress)[0])

@@ -1,4 +1,4 @@
-"""Which restartable workloads would have to move for a waiting gang: held against every choice on small clusters."""
+"""Moves of restartable workloads for a waiting gang: held against every choice on small clusters."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def expected(script: Script, name: str) -> float | None:
 
 
 def reported(script: Script, name: str) -> list[str]:
-    """What was reported of it."""
+    """The messages that were reported for the workload."""
     return [one.message for one in script.effects if isinstance(one, Report) and one.key == key(name)]
 
 

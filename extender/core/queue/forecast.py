@@ -55,7 +55,7 @@ nodes; to add up what ends.
 
 
 Roles = Sequence[tuple[Pod, int]]
-"""For each role one pod, and the number of its pods that start together."""
+"""Pairs of one pod of a role, and the number of its pods that start together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
