@@ -1,4 +1,4 @@
-"""Released names that have been replaced. docs/upgrade.md has the rule, and docs/names.md the names.
+"""Released names that have been replaced. docs/upgrade.md has the rule, and docs/released the names.
 
 An old option of a command only needs its second name in ``typer.Option``. An old key of objects has to be read where
 the key is read. Their entries here let the test of names pass.
@@ -23,7 +23,7 @@ class Alias(NamedTuple):
 
 
 ALIASES: dict[str, dict[str, Alias]] = {SETTINGS: {}}
-"""The kind in docs/names.md -> old name -> its alias."""
+"""The kind in docs/released -> old name -> its alias."""
 
 
 def rename_settings(values: MutableMapping[str, Any], prefix: str = "") -> list[str]:

@@ -1,19 +1,18 @@
-"""The public names of Muster, collected from the code: `python -m tests.documents.names` rewrites docs/names.md.
+"""The public names of Muster, collected from the code.
 
-``--release`` also adds them to those of the release that pyproject.toml names, in docs/released, and removes none.
+`python -m tests.documents.names` adds them to the file in docs/released of the release that pyproject.toml names, and
+removes none.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from textwrap import TextWrapper
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -70,26 +69,6 @@ OUTPUTS: dict[str, dict[str, type]] = {
     },
 }
 """The types of each command's JSON, by their place in it."""
-TEXTS = {
-    "settings": "In `muster.yaml`. `MUSTER_` and the name in capitals is the environment variable. "
-    "[configuration.md](configuration.md) says what each is for.",
-    "keys": "Annotations, labels and gates of ours. [keys.md](keys.md) says what each means.",
-    "keys of others": "Annotations and labels of other projects that are read: [keys.md](keys.md).",
-    "commands": "Commands, their options, and their arguments in capitals. `muster COMMAND --help` describes them.",
-    "variables": "Variables of the environment that commands read, besides those of the settings.",
-    "pages": "Paths that Muster serves; those of kube-scheduler stand in its configuration.",
-    "answers": "Keys of JSON, by page. `[]` is each element of a list. Values may be added, and keys.",
-    "outputs": "Keys of what these commands write as JSON. `gangs`, `queues`, `domains` and `explain` write answers.",
-    "reasons": "Why a workload waits; also reasons of Events and labels of metrics: [waiting.md](waiting.md).",
-    "reasons of Events": "Besides those above.",
-    "statuses": "Where a workload stands: [waiting.md](waiting.md#the-gangs-status).",
-    "metrics": "With their labels. [metrics.md](metrics.md) explains them.",
-    "causes": "Values of the label `cause` of `muster_gang_replans_total`.",
-    "findings": "Codes of `muster doctor`. [doctor.md](doctor.md) explains them.",
-    "alerts": "Of the component `monitoring`. [operations.md](operations.md#alerts) explains them.",
-    "objects": "Objects of the manifests, but for ConfigMaps, whose names end with a hash.",
-}
-"""The description of each kind of names."""
 
 
 def names() -> Names:
@@ -143,33 +122,6 @@ def with_now(release: dict[str, Any]) -> dict[str, Any]:
 def version() -> str:
     """Return the version that pyproject.toml names."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
-
-
-def filled(text: str) -> str:
-    """Return the page with its lists as they have to be."""
-    head, found, _ = text.partition(_BEGIN)
-    if not found:
-        raise ValueError(f"{PAGE.name} has no place for the names")
-    parts = [f"## {kind.capitalize()}\n\n{TEXTS[kind]}\n\n{_listed(some)}\n" for kind, some in names().items()]
-    return f"{head}{_BEGIN}\n" + "\n".join(parts)
-
-
-_PARTED = re.compile(r"(muster(?: [a-z]+)*)(?:: | (?=-|[A-Z]))(.+)|(/.*?): (.+)|([A-Z]\w+)/(.+)")
-"""A command and its option, argument or key, a page and its key, a kind and an object."""
-_FILL = TextWrapper(150, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-_BEGIN = "<!-- names: python -m tests.documents.names -->\n"
-
-
-def _listed(some: list[str]) -> str:
-    """A line for each command, page and kind of object, and one for all other names."""
-    lines: dict[str, list[str]] = {}
-    for name in some:
-        head, rest = filter(None, parted.groups()) if (parted := _PARTED.fullmatch(name)) else ("", name)
-        lines.setdefault(head, []).append(f"`{rest}`")
-    for name in [name for name in lines.get("", ()) if name.strip("`") in lines]:
-        lines[""].remove(name)
-    texts = {f"- `{head}`: " if head else "": ", ".join(rest) for head, rest in lines.items() if rest}
-    return "\n".join(_FILL.fill(head + text) for head, text in sorted(texts.items()))
 
 
 def _fields(record: Any, prefix: str = "") -> Iterator[str]:
@@ -276,7 +228,5 @@ def _objects() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
-    if "--release" in sys.argv:
-        written = yaml.safe_dump(with_now(released().get(version(), {})), sort_keys=False, width=120)
-        (RELEASED / f"{version()}.yaml").write_text(written)
+    written = yaml.safe_dump(with_now(released().get(version(), {})), sort_keys=False, width=120)
+    (RELEASED / f"{version()}.yaml").write_text(written)
