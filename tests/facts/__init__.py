@@ -1,1 +1,1 @@
-"""Facts about Kubernetes: each is a test on a real control plane, and docs/kubernetes-facts.md is made from them."""
+"""Facts about Kubernetes: each is a test on a real control plane, and tests/facts/all.md is made from them."""

@@ -1,10 +1,14 @@
-"""Makes three pages of the facts: what Kubernetes does, what controllers of jobs do, and what follows for Muster."""
+"""Makes the pages of the facts.
+
+docs has those that users need: what Kubernetes does, and what controllers of jobs do. This folder has all of them, and
+what follows for Muster.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from devcluster import binaries
@@ -14,19 +18,29 @@ from tests.facts.results import Run, load
 _DOCS = FOLDER.parent.parent / "docs"
 PAGE = _DOCS / "kubernetes-facts.md"
 CONTROLLERS = _DOCS / "controller-facts.md"
+ALL = FOLDER / "all.md"
 CONSEQUENCES = FOLDER / "README.md"
 NOT_MEASURED = "(not measured)"
 RECOMMENDATIONS = FOLDER / "recommendations"
 
-_HEAD = """# {title}
+_KUBERNETES_HEAD = """# What Kubernetes does
 
-Each row is a test on a real control plane. Muster's design rests on them, and yours may, too. The quick ones run with
-every `make test`, on {version}. {other} When the others last ran, and what follows for Muster, is on
-[a page for its developers](../tests/facts/README.md). CPU is that of a process, user and system, for each object.
+What happens to Jobs when a node is lost, a Job is suspended or a manifest is applied again. Each row is a test on a
+real control plane ({version}). [Other facts](../tests/facts/all.md), and
+[what follows for Muster](../tests/facts/README.md), are for its developers.
+"""
+_CONTROLLERS_HEAD = """# What the controllers of jobs do
+
+What becomes of a job without Muster when it is suspended, scaled or loses a pod. Each row is a test with the real
+controller. [kinds.md](kinds.md) says what Muster makes of it.
+"""
+_ALL_HEAD = """# All facts
+
+Each row is a test on a real control plane ({version}). CPU is that of a process, user and system, for each object.
 """
 _CONSEQUENCES_HEAD = """# What follows for Muster
 
-Made of the tests in this folder, as is [what Kubernetes does](../../docs/kubernetes-facts.md): change them, not the
+Made of the tests in this folder, as are [all facts](all.md): change them, not the
 pages. After a raise of the version of Kubernetes run `make facts` again. The figures of the slow facts, with machine
 and commit, are in `results/`.
 """
@@ -36,12 +50,13 @@ _FIGURE = re.compile(r"\{([\w.-]+):(\w+)\}")
 
 def documents() -> dict[Path, str]:
     """Return each page as it has to be."""
-    ours = [section for section in sections() if not section.module.startswith(_CONTROLLER)]
-    theirs = [section for section in sections() if section.module.startswith(_CONTROLLER)]
-    other = "[What the controllers of jobs do](controller-facts.md) is a page of its own."
+    useful = [one for section in sections() if (one := section.for_users()).facts]
+    kubernetes = [section for section in useful if not section.module.startswith(_CONTROLLER)]
+    controllers = [section for section in useful if section.module.startswith(_CONTROLLER)]
     return {
-        PAGE: _page(_facts("What Kubernetes does", other, ours)),
-        CONTROLLERS: _page(_facts("What the controllers of jobs do", "", theirs)),
+        PAGE: _page(_facts(_KUBERNETES_HEAD, kubernetes, _row)),
+        CONTROLLERS: _page(_facts(_CONTROLLERS_HEAD, controllers, _row)),
+        ALL: _page(_facts(_ALL_HEAD, sections(), _row_with_id)),
         CONSEQUENCES: _page(_consequences(sections())),
     }
 
@@ -56,14 +71,14 @@ def _page(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(title: str, other: str, chosen: list[Section]) -> Iterator[str]:
-    yield _HEAD.format(title=title, version=binaries.kubernetes_version(), other=other)
+def _facts(head: str, chosen: list[Section], row: Callable[[Fact, Run | None], str]) -> Iterator[str]:
+    yield head.format(version=binaries.kubernetes_version())
     for section in chosen:
         runs = load(section.module)
         yield f"## {section.title}\n"
         yield "| fact | result |"
         yield "|---|---|"
-        yield from (_row(one, runs.get(one.id)) for one in section.facts)
+        yield from (row(one, runs.get(one.id)) for one in section.facts)
         yield ""
 
 
@@ -89,7 +104,11 @@ def _consequences(known: list[Section]) -> Iterator[str]:
 
 def _row(one: Fact, run: Run | None) -> str:
     result = one.result.format_map(defaultdict(lambda: NOT_MEASURED, run.figures if run else {}))
-    return f"| **{one.id}** {_cell(one.sentence)} | {_cell(result)} |"
+    return f"| {_cell(one.sentence)} | {_cell(result)} |"
+
+
+def _row_with_id(one: Fact, run: Run | None) -> str:
+    return _row(one, run).replace("|", f"| **{one.id}**", 1)
 
 
 def _last(one: Fact, run: Run | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,17 @@ SLOW_LIMIT_S = 3600
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the document. `{name}` in the result stands for a figure that the test has measured."""
+    """A row of the pages. `{name}` in the result stands for a figure that the test has measured.
+
+    ``for_users``: it matters to people who run jobs, with or without Muster, and stands in docs, too.
+    """
 
     id: str
     sentence: str
     result: str
     consequence: str
     slow: bool
+    for_users: bool
     module: str
 
 
@@ -34,6 +38,10 @@ class Section:
     title: str
     facts: tuple[Fact, ...]
 
+    def for_users(self) -> Section:
+        """Return the section with those facts alone that users need."""
+        return replace(self, facts=tuple(one for one in self.facts if one.for_users))
+
 
 def fact(
     id: str,  # noqa: A002
@@ -42,11 +50,12 @@ def fact(
     result: str,
     consequence: str,
     slow: bool = False,
+    for_users: bool = False,
 ) -> Callable[[Any], Any]:
     """Make a test a fact. `slow`: it takes minutes, or another project's program, and runs with `make facts` alone."""
 
     def wrap(test: Any) -> Any:
-        test.fact = Fact(id, sentence, result, consequence, slow, test.__module__.rpartition(".")[2])
+        test.fact = Fact(id, sentence, result, consequence, slow, for_users, test.__module__.rpartition(".")[2])
         return pytest.mark.timeout(SLOW_LIMIT_S)(pytest.mark.slow_fact(test)) if slow else test
 
     return wrap

@@ -185,6 +185,7 @@ def test_a_running_one_keeps_its_plan(kind: Kind) -> None:
     consequence="Suspended says that the room is free. An AppWrapper is planned anew by suspension, and its manifest "
     "is given back as it was written.",
     slow=True,
+    for_users=True,
 )
 def test_suspended_again(kind: Kind) -> None:
     running(kind, "again", job(grace_s=30))
@@ -210,6 +211,7 @@ def test_suspended_again(kind: Kind) -> None:
     consequence="A retry keeps the plan, and its slots are filled again after the pause, unless Muster has started it "
     "over meanwhile.",
     slow=True,
+    for_users=True,
 )
 def test_retried(kind: Kind) -> None:
     first, _ = running(kind, "retried", job(), retryPausePeriodDuration="1s", retryLimit="1")
@@ -230,6 +232,7 @@ def test_retried(kind: Kind) -> None:
     "default. `podSetInfos` may be changed then.",
     consequence="Finished is the phase Succeeded or Failed; what Muster wrote comes off then.",
     slow=True,
+    for_users=True,
 )
 def test_finished(kind: Kind) -> None:
     for one in running(kind, "done", job()):

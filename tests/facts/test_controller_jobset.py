@@ -155,6 +155,7 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     consequence="A JobSet is planned anew by suspension. Its manifest is given back as it was written, its Jobs are "
     "not (jobset.restore).",
     slow=True,
+    for_users=True,
 )
 def test_suspended_again_and_restored(kind: Kind) -> None:
     written = kind.create(jobset("again"))["spec"]["replicatedJobs"]
@@ -206,6 +207,7 @@ def test_a_plan_that_was_taken_off_stays(kind: Kind) -> None:
     result="All Jobs are made anew from the JobSet's templates: all pods are new, and carry the annotations still.",
     consequence="A restart of a JobSet keeps the plan, and needs no new admission; its slots are filled again.",
     slow=True,
+    for_users=True,
 )
 def test_a_restart_keeps_the_annotations(kind: Kind) -> None:
     kind.create(jobset("failing", failurePolicy={"maxRestarts": 2}))
@@ -222,6 +224,7 @@ def test_a_restart_keeps_the_annotations(kind: Kind) -> None:
     result="Only the leader's pod is created; the workers' pods come when it is ready.",
     consequence="The quorum of an InOrder JobSet is counted by replicated job. Waiting for all members would deadlock.",
     slow=True,
+    for_users=True,
 )
 def test_in_order(kind: Kind) -> None:
     with kind.closed_nodes():

@@ -122,6 +122,7 @@ def test_everything_may_be_written(kind: Kind) -> None:
     "the others stay.",
     consequence="A lost slot gets its new node by one PATCH of the running cluster, without a suspension.",
     slow=True,
+    for_users=True,
 )
 def test_a_running_template_may_be_changed(kind: Kind) -> None:
     pods = {slot(pod): pod for pod in running(kind, "changed")}
@@ -144,6 +145,7 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
     result="All pods are deleted and made anew at once.",
     consequence="Muster does not write a template of such a cluster while it runs.",
     slow=True,
+    for_users=True,
 )
 def test_recreated(kind: Kind) -> None:
     before = {
@@ -160,6 +162,7 @@ def test_recreated(kind: Kind) -> None:
     "head stay.",
     consequence="A replica of several hosts is lost as a whole: both of its slots get new pods.",
     slow=True,
+    for_users=True,
 )
 def test_a_replica_restarts_whole(kind: Kind) -> None:
     before = {slot(pod): pod["metadata"]["uid"] for pod in running(kind, "hosts", hosts=2)}
@@ -178,6 +181,7 @@ def test_a_replica_restarts_whole(kind: Kind) -> None:
     "start again, whatever `spec.suspend` says meanwhile. The templates may be written at any time.",
     consequence="Here, and only here, the condition tells that the room is free, and two runs do not mix.",
     slow=True,
+    for_users=True,
 )
 def test_suspended_again(kind: Kind) -> None:
     running(kind, "again", grace_s=30)
@@ -202,6 +206,7 @@ def test_suspended_again(kind: Kind) -> None:
     consequence="Indexes beyond the plan are gated by the policy, and a gap is filled again: a slot of a RayCluster "
     "may come and go.",
     slow=True,
+    for_users=True,
 )
 def test_elastic(kind: Kind) -> None:
     running(kind, "elastic", most=4)
@@ -249,6 +254,7 @@ def test_a_job_starts(jobs: Kind) -> None:
     consequence="A RayJob is planned anew by suspension, and starts from the beginning. The RayCluster's name changes: "
     "the gang is known by the RayJob that owns it.",
     slow=True,
+    for_users=True,
 )
 def test_a_job_is_suspended_again(jobs: Kind) -> None:
     jobs.create(ray_job("again"))
@@ -274,6 +280,7 @@ def test_a_job_is_suspended_again(jobs: Kind) -> None:
     "(Complete needs Ray's own answer, which simulated pods do not give.)",
     consequence="Finished is `jobDeploymentStatus` Complete or Failed; a RayJob has no conditions.",
     slow=True,
+    for_users=True,
 )
 def test_a_job_fails(jobs: Kind) -> None:
     jobs.create(ray_job("failing", submitterConfig={"backoffLimit": 0}))

@@ -62,6 +62,7 @@ def test_groups(kind: Kind) -> None:
     result="Only the leaders' pods are created; a group's workers come when its leader is ready.",
     consequence="The quorum of such a group is counted by wave: the leader first, with room reserved for the workers.",
     slow=True,
+    for_users=True,
 )
 def test_leaders_first(kind: Kind) -> None:
     with kind.closed_nodes():
@@ -77,6 +78,7 @@ def test_leaders_first(kind: Kind) -> None:
     result="All pods of that group are deleted and made anew; the other group stays.",
     consequence="A group starts again as a whole: a new start with a new quorum, and its room stays its own meanwhile.",
     slow=True,
+    for_users=True,
 )
 def test_a_group_restarts_whole(kind: Kind) -> None:
     shape = leader_worker_set("restarted")

@@ -149,6 +149,7 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
     consequence="A failed worker holds its slot until somebody deletes it. Failed=True does not mean that the room is "
     "free.",
     slow=True,
+    for_users=True,
 )
 @pytest.mark.parametrize("reason", ["Error", "Evicted"])
 def test_a_worker_fails(kind: Kind, reason: str) -> None:
@@ -207,6 +208,7 @@ def test_suspended_again_and_restored(kind: Kind) -> None:
     "those are gone.",
     consequence="Muster unsuspends when all its pods are gone, and does not take the operator's counts for a quorum.",
     slow=True,
+    for_users=True,
 )
 def test_unsuspended_while_pods_terminate(kind: Kind) -> None:
     running(kind, "early", grace_s=30)
@@ -230,6 +232,7 @@ def test_unsuspended_while_pods_terminate(kind: Kind) -> None:
     consequence="An MPIJob that was suspended at CREATE is one wave, whatever its policy. One that was not needs a "
     "quorum of its workers alone.",
     slow=True,
+    for_users=True,
 )
 def test_the_launcher_waits(kind: Kind) -> None:
     with kind.closed_nodes():
@@ -253,6 +256,7 @@ def test_the_launcher_waits(kind: Kind) -> None:
     result="Accepted. The next indexes are created from the template as it is now; the highest ones are deleted.",
     consequence="As with an elastic Indexed Job: an index beyond the plan is gated by the policy.",
     slow=True,
+    for_users=True,
 )
 def test_elastic(kind: Kind) -> None:
     running(kind, "elastic")
@@ -269,6 +273,7 @@ def test_elastic(kind: Kind) -> None:
     consequence="Succeeded=True and Failed=True mean finished, but its pods may keep their nodes: rooms are counted "
     "by pods.",
     slow=True,
+    for_users=True,
 )
 def test_finished(kind: Kind) -> None:
     launcher, workers = running(kind, "done")

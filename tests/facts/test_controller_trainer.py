@@ -177,6 +177,7 @@ def test_affinity_hangs(kind: Kind) -> None:
     "suspended or not.",
     consequence="A running TrainJob keeps its plan, and its size for life. A lost slot needs a suspension.",
     slow=True,
+    for_users=True,
 )
 def test_a_running_template_is_frozen(kind: Kind) -> None:
     running(kind, "frozen")
@@ -199,6 +200,7 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     "JobSet is active; the new pods carry the new plan, and nothing counts as failed.",
     consequence="Room is free when the pods are gone; after that, a TrainJob is planned anew by one PATCH.",
     slow=True,
+    for_users=True,
 )
 def test_suspended_again(kind: Kind) -> None:
     running(kind, "again", "slow")

@@ -161,6 +161,7 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
     consequence="Muster suspends the job before anybody evicts a pod of it; with `restartPolicy: Never` that is all "
     "that keeps it alive.",
     slow=True,
+    for_users=True,
 )
 @pytest.mark.parametrize("restart", ["Never", "OnFailure", "Always", "ExitCode"])
 def test_a_pod_that_others_delete(kind: Kind, restart: str) -> None:
@@ -185,6 +186,7 @@ def test_a_pod_that_others_delete(kind: Kind, restart: str) -> None:
     consequence="A restart is a new pod in the same slot. The room of a failed job is free when its pods are gone, "
     "not at Failed.",
     slow=True,
+    for_users=True,
 )
 @pytest.mark.parametrize(
     ("restart", "code", "survives"),
@@ -240,6 +242,7 @@ def test_suspended_again_and_restored(kind: Kind, policy: str) -> None:
     "more; with OnFailure it is Restarting, and starts when they are gone, for their names are taken.",
     consequence="Muster never unsuspends such a job before all its pods are gone.",
     slow=True,
+    for_users=True,
 )
 @pytest.mark.parametrize("restart", ["Never", "OnFailure"])
 def test_unsuspended_while_pods_terminate(kind: Kind, restart: str) -> None:
@@ -261,6 +264,7 @@ def test_unsuspended_while_pods_terminate(kind: Kind, restart: str) -> None:
     consequence="Any of these jobs may grow and shrink. An index beyond the plan is gated by the policy; template "
     "affinity would send it to the nodes of its siblings.",
     slow=True,
+    for_users=True,
 )
 def test_elastic(kind: Kind) -> None:
     running(kind, "elastic")
@@ -277,6 +281,7 @@ def test_elastic(kind: Kind) -> None:
     consequence="Succeeded=True and Failed=True mean finished, but its pods may keep their nodes: rooms are counted "
     "by pods.",
     slow=True,
+    for_users=True,
 )
 def test_finished(kind: Kind) -> None:
     pods = running(kind, "done")

@@ -39,6 +39,7 @@ def end(place: Place, pod: Object) -> None:
     "fails (BackoffLimitExceeded).",
     consequence="Such a Job survives drains and preemption, and loses a slot for as long as the pod terminates. "
     "Whoever has to take a single pod of it uses the Eviction API, never a deletion.",
+    for_users=True,
 )
 @pytest.mark.parametrize("properly", [True, False], ids=["evicted", "deleted"])
 def test_evicted(place: Place, scheduler: Scheduler, properly: bool) -> None:

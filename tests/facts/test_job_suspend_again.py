@@ -58,6 +58,7 @@ def seen_in(job: Object) -> Object:
     "`startTime`; then `terminating: 0`. Unsuspended, only the indexes that have not succeeded run again.",
     consequence="Suspension evicts a whole gang without touching its `backoffLimit`, whatever its policies. Its room "
     "is free at `terminating: 0`, not at Suspended.",
+    for_users=True,
 )
 def test_what_suspension_does(place: Place, scheduler: Scheduler) -> None:
     place.add_nodes(1)
@@ -135,6 +136,7 @@ def test_when_the_template_may_be_written_again(place: Place, scheduler: Schedul
     "affinity and the image may not: 422.",
     consequence="Our scheduler's name and the priority have to be there at CREATE: the admission policy sets them, "
     "nothing later can.",
+    for_users=True,
 )
 def test_what_stays_frozen(place: Place) -> None:
     place.create_job(suspend=True)
@@ -161,6 +163,7 @@ def test_what_stays_frozen(place: Place) -> None:
     consequence="`terminating: 0` is awaited before a plan that uses the same room. A node that is silent keeps its "
     "pods terminating for ever, and with `Failed` it keeps the Job from starting: its pods have to be removed by "
     "force.",
+    for_users=True,
 )
 @pytest.mark.parametrize("policy", ["TerminatingOrFailed", "Failed"])
 def test_unsuspended_while_pods_terminate(place: Place, scheduler: Scheduler, policy: str) -> None:
@@ -210,6 +213,7 @@ def test_two_plans_before_the_status(place: Place) -> None:
     "A pod of a Job with `backoffLimit: 0` is deleted by anybody but the Job controller.",
     result="It counts as failed: the Job fails (BackoffLimitExceeded) and its other pods are deleted.",
     consequence="Muster never evicts a pod of a Job: it suspends the Job, and before others evict.",
+    for_users=True,
 )
 def test_a_pod_that_others_delete(place: Place, scheduler: Scheduler) -> None:
     run(place)

@@ -88,6 +88,7 @@ def unschedulable(pod: Object) -> bool:
     result="It tolerates `not-ready` and `unreachable` with the effect NoExecute for 300 s.",
     consequence="Taint eviction comes 300 s after the taint: 350 s after the last heartbeat with the default grace "
     "period of 50 s. The rows below set 2 s in the template, and a grace period of 12 s.",
+    for_users=True,
 )
 def test_the_default_is_300_seconds(place: Place) -> None:
     place.create_job(slots=1)
@@ -102,6 +103,7 @@ def test_the_default_is_300_seconds(place: Place) -> None:
     "phase Running, no `deletionTimestamp`. The Job counts them as active, and not as ready.",
     consequence="Nobody decides anything yet: the node's Ready condition is the sign to act on, with time left for it.",
     slow=True,
+    for_users=True,
 )
 def test_a_silent_node(scene: Scene) -> None:
     (pod,) = scene.again.on_lost()
@@ -123,6 +125,7 @@ def test_a_silent_node(scene: Scene) -> None:
     consequence="Muster has to suspend the Job before the toleration ends. FailureTarget, not Failed, says that a Job "
     "is over: with Failed alone its quota would be held by a dead node.",
     slow=True,
+    for_users=True,
 )
 def test_eviction_ends_a_job_without_retries(scene: Scene) -> None:
     job = scene.place.until_job(lambda job: bool(reason_of(job)), "strict")
@@ -143,6 +146,7 @@ def test_eviction_ends_a_job_without_retries(scene: Scene) -> None:
     "in `terminating`, without an end. The replacement goes to any node that the template allows.",
     consequence="Two pods of one index exist. Only the one without `deletionTimestamp` is the slot's.",
     slow=True,
+    for_users=True,
 )
 def test_eviction_with_retries(scene: Scene) -> None:
     (spare,) = scene.retry.add_nodes(1)
@@ -160,6 +164,7 @@ def test_eviction_with_retries(scene: Scene) -> None:
     result="`active: 1`, `terminating: 1`, `failed: 0`, and no replacement: the phase of the pod never becomes Failed.",
     consequence="Such a Job hangs on a silent node until the Node object is deleted or has the out-of-service taint.",
     slow=True,
+    for_users=True,
 )
 def test_eviction_with_a_policy_that_ignores_it(scene: Scene) -> None:
     status = until(lambda: scene.careful.status, lambda status: status.get("terminating") == 1)
@@ -175,6 +180,7 @@ def test_eviction_with_a_policy_that_ignores_it(scene: Scene) -> None:
     "at once.",
     consequence="Suspension saves the Job. `terminating: 0` must not be waited for when a node is silent.",
     slow=True,
+    for_users=True,
 )
 def test_suspension_on_a_silent_node(scene: Scene) -> None:
     scene.place.patch_job({"spec": {"suspend": True}}, "again")
@@ -193,6 +199,7 @@ def test_suspension_on_a_silent_node(scene: Scene) -> None:
     result="After the unsuspension only the index whose pod is gone starts; the other waits for its terminating pod.",
     consequence="Refuse to promise a restart for it: the Job needs the node's deletion, or the out-of-service taint.",
     slow=True,
+    for_users=True,
 )
 def test_suspension_with_replacement_after_failure(scene: Scene) -> None:
     scene.place.patch_job({"spec": {"suspend": True}}, "waits")
@@ -251,6 +258,7 @@ def test_the_replacement_with_a_spare(scene: Scene) -> None:
     consequence="Muster has 40 s to suspend the Job, whatever the pods tolerate: act at once on the deletion of a Node "
     "with pods of an admitted Job.",
     slow=True,
+    for_users=True,
 )
 def test_a_deleted_node(scene: Scene, measured: Callable[..., None]) -> None:
     path = f"{scene.place.jobs}/deleted"
@@ -268,6 +276,7 @@ def test_a_deleted_node(scene: Scene, measured: Callable[..., None]) -> None:
     "the replacement is created then.",
     consequence="To delete the Node frees what a silent node holds up.",
     slow=True,
+    for_users=True,
 )
 def test_a_deleted_node_and_a_policy_that_ignores_it(scene: Scene) -> None:
     scene.forgiven.add_nodes(1)
@@ -282,6 +291,7 @@ def test_a_deleted_node_and_a_policy_that_ignores_it(scene: Scene) -> None:
     "its replacement, with `failed: 0`.",
     consequence="What to tell the user of a Job that hangs on a silent node, where the Node object is to be kept.",
     slow=True,
+    for_users=True,
 )
 def test_the_out_of_service_taint(scene: Scene) -> None:
     until(lambda: scene.careful.status, lambda status: status.get("terminating") == 1)

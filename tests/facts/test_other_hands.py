@@ -65,6 +65,7 @@ def is_suspended(place: Place, name: str) -> bool:
     result="Nothing changes: neither `suspend` nor the plan is touched. With server-side apply nobody owns the "
     "`suspend` that the policy has set.",
     consequence="GitOps and the admission policy get on, as long as manifests do not mention `suspend`.",
+    for_users=True,
 )
 def test_applied_again_without_suspend(place: Place) -> None:
     suspend_at_create(place)
@@ -89,6 +90,7 @@ def test_applied_again_without_suspend(place: Place) -> None:
     "`--force-conflicts` it suspends the Job.",
     consequence="A manifest that says `suspend: true` is a trap: doctor and the documents say that the policy does it. "
     "A Job that others suspend while it runs is queued again; its pods are gone by then.",
+    for_users=True,
 )
 def test_applied_again_with_suspend(place: Place) -> None:
     suspend_at_create(place)
@@ -108,6 +110,7 @@ def test_applied_again_with_suspend(place: Place) -> None:
     "The same with `suspend: false` in the manifest, applied again while the Job waits.",
     result="Each way unsuspends the Job, without a plan and without a conflict: its pods are created at once.",
     consequence="Suspending at CREATE is not enough: see hands.policy-at-update.",
+    for_users=True,
 )
 def test_applied_again_with_suspend_false(place: Place) -> None:
     suspend_at_create(place)
@@ -181,6 +184,7 @@ def scaled_to(job: Object) -> int | None:
     "deleted, and nothing counts as failed. `parallelism` alone may be lowered, `completions` alone may not.",
     consequence="An index beyond the plan appears without notice, and its node is not in the annotation: the policy "
     "gates it, Muster plans the surplus. With one plan in the affinity it would land on a node of its siblings.",
+    for_users=True,
 )
 def test_scaled_by_its_user(place: Place, scheduler: Scheduler) -> None:
     place.add_nodes(1)
@@ -225,6 +229,7 @@ def test_deleted_in_mid_start(place: Place, policy: str) -> None:
     "0`, fails; the Job on the other node runs on.",
     consequence="kube-scheduler's preemption ends Jobs instead of queueing them again. Preempt answers with a veto for "
     "members of gangs, and Muster suspends the victim's Job itself.",
+    for_users=True,
 )
 def test_preempted_by_kube_scheduler(place: Place, scheduler: Scheduler) -> None:
     nodes = place.add_nodes(2, gpus=1)
@@ -251,6 +256,7 @@ def test_preempted_by_kube_scheduler(place: Place, scheduler: Scheduler) -> None
     "again with a pause that doubles from 1 s to 60 s; a raise of the quota does not wake it.",
     consequence="A gang can lack a pod that was never created. The hold must not wait for it for ever: at its deadline "
     "the Job is suspended, with the reason of the Event. Admission looks at the ResourceQuotas of the namespace first.",
+    for_users=True,
 )
 def test_a_quota_refuses_the_last_pod(place: Place, scheduler: Scheduler) -> None:
     place.add_nodes(1)

@@ -1,4 +1,4 @@
-"""Suspended jobs in the model behave as batch/v1 Jobs and their controller do (docs/kubernetes-facts.md)."""
+"""Suspended jobs in the model behave as batch/v1 Jobs and their controller do (tests/facts/all.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Free the devices that a failed start has left with pods that wait.
 
 kube-scheduler allocates the claims of a pod before it asks for the pod's Binding. When the bind fails, it revokes the
-reservation but not the allocation (facts ``prebind.*`` in ``docs/kubernetes-facts.md``). The next plan goes where the
+reservation but not the allocation (facts ``prebind.*`` in ``tests/facts/all.md``). The next plan goes where the
 allocations are (``Devices.resolved``). A gang that finds no such plan, or fails there again, would keep its devices
 from all others. So its allocations are cleared, and it is planned again. A job that is being suspended needs none of
 this: its claims are deleted with its pods.
