@@ -123,7 +123,7 @@ def _bare_job(job: Job) -> Job:
         closed=job.closed,
         queue=job.queue,
         flavors=job.flavors,
-        let_go=job.let_go,
+        node_wait=job.node_wait,
         bare=True,
     )
 

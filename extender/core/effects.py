@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from policies.model import Controller, Dialect, GroupKey, InVain, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
+from policies.model import (
+    Controller,
+    Dialect,
+    GroupKey,
+    InVain,
+    Job,
+    NodeWait,
+    PlannedNodes,
+    Pod,
+    Reservation,
+    Toleration,
+)
 from policies.preemption.allowed import Why
 
 
@@ -190,7 +201,7 @@ class StartJob:
     ``minimum``: the minMember of the gang, for its pods.
     ``flavors``: by podset, the flavor of each resource.
     ``tolerations``: by podset, tolerations of its pods beyond their template.
-    ``let_go``: the job starts without a plan. When nodes arrive the plan is written on the job only, since its pods
+    ``node_wait``: the job starts without a plan. When nodes arrive the plan is written on the job only, since its pods
     exist.
     ``labels``: by podset, the node labels its pods require beyond their template, while they have no nodes.
     ``awaits_s``: how long they may have none.
@@ -201,7 +212,7 @@ class StartJob:
     minimum: int
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
-    let_go: LetGo | None = None
+    node_wait: NodeWait | None = None
     labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     awaits_s: float = 0.0
 

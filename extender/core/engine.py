@@ -134,7 +134,7 @@ class Engine:
         self._repeats = repeats = make(
             Repeats,
             steering=steers,
-            lets_go=lambda key, uid: advising or elastic.ungates_unplanned(key, uid),
+            awaits_nodes=lambda key, uid: advising or elastic.ungates_unplanned(key, uid),
             frees=lambda effect, now: self._allocations.wants(effect, now),
         )
         allocations = make(Allocations, repeats=repeats, advising=advising)

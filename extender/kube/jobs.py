@@ -111,10 +111,10 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
     """Apply the effect to the object. Returns why the object must stay as it is; empty if it was changed."""
     match effect:
         case StartJob(job, plan):
-            written = now.plan == dict(plan) if effect.let_go is None else now.let_go == effect.let_go
+            written = now.plan == dict(plan) if effect.node_wait is None else now.node_wait == effect.node_wait
             if not now.suspended and written:
                 return ""  # This write was made before, and its answer was lost.
-            leads = effect.let_go is None and now.let_go is not None and not now.suspended
+            leads = effect.node_wait is None and now.node_wait is not None and not now.suspended
             if why := _unready(now, job, runs=leads):
                 return why
             if leads:

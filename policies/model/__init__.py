@@ -20,7 +20,7 @@ from policies.model.group import Controller, Dialect, GroupKey, GroupRef, Minima
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp, stamped_group
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import GangOwner, GroupJob, InVain, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
+from policies.model.workload import GangOwner, GroupJob, InVain, Job, NodeWait, Order, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -43,9 +43,9 @@ __all__ = [
     "InVain",
     "Job",
     "Labels",
-    "LetGo",
     "Minima",
     "Node",
+    "NodeWait",
     "Order",
     "Placement",
     "PlannedNodes",

@@ -192,7 +192,7 @@ class GroupJob:
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class NodeWait:
     """The state of a job that was started without nodes, so that an autoscaler makes nodes for its pods.
 
     ``until``: the deadline for the nodes, in seconds since the epoch.
@@ -229,7 +229,7 @@ class Job:
     ``held``: its owner wants it to wait.
     ``marked``: Muster has written on it.
     ``plan``: the plan with which it was admitted, if any.
-    ``let_go``: it was started without nodes, and awaits some.
+    ``node_wait``: it was started without nodes, and awaits some.
     ``in_vain``: its nodes did not come, and it backs off.
     ``problem``: why it cannot be planned.
     ``resumes``: a slot whose pod has succeeded, and still exists, gets no other pod when the job starts again.
@@ -283,7 +283,7 @@ class Job:
     same_names: bool = False
     backs_off: bool = False
     bare: bool = False
-    let_go: LetGo | None = None
+    node_wait: NodeWait | None = None
     in_vain: InVain | None = None
     of_class: int | None = None
     requeued: str = ""

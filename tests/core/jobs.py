@@ -119,12 +119,12 @@ class Controlled:
         self.script.feed(JobWritten(self.seen.key, self.seen.uid, Outcome.DONE))
         if isinstance(effect, StartJob):
             flavors = effect.flavors or self.seen.flavors
-            plan = effect.plan if effect.let_go is None else None
-            led = {"plan": plan, "flavors": flavors, "let_go": effect.let_go, "in_vain": None}
+            plan = effect.plan if effect.node_wait is None else None
+            led = {"plan": plan, "flavors": flavors, "node_wait": effect.node_wait, "in_vain": None}
             self.show(suspended=False, stopped=False, marked=True, **led)
         elif isinstance(effect, SuspendJob):
             stopped, rest = not any(pod.live for pod in self.pods.values()), effect.in_vain or self.seen.in_vain
-            self.show(suspended=True, stopped=stopped, let_go=None, in_vain=rest)
+            self.show(suspended=True, stopped=stopped, node_wait=None, in_vain=rest)
         else:
             self.show(marked=False, plan=None, flavors=None)
 

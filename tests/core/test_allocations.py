@@ -46,7 +46,7 @@ def held(script: Script, train: list[Pod]) -> None:
     script.bind_all(train[:-1])
 
 
-def let_go(script: Script, train: list[Pod], nodes: list[str]) -> None:
+def unreserve(script: Script, train: list[Pod], nodes: list[str]) -> None:
     """kube-scheduler takes the reservations back, and leaves the allocations."""
     for pod, where in zip(train, nodes, strict=True):
         script.feed(of(pod, where))
@@ -60,7 +60,7 @@ def failed(script: Script, train: list[Pod]) -> list[str]:
     held(script, train)
     script.see(replace(node("a-1", gpus=0, clique="a"), unschedulable=True))
     assert not any(script.planned(pod) for pod in train)
-    let_go(script, train, nodes)
+    unreserve(script, train, nodes)
     return nodes
 
 
@@ -72,7 +72,7 @@ def test_the_next_plan_keeps_to_the_devices_of_a_start_that_failed() -> None:
     held(script, train)
     script.advance(31.0)
     assert script.answers, "the last member did not come to bind in time"
-    let_go(script, train, before)
+    unreserve(script, train, before)
     script.advance(5.0)
     assert [script.planned(pod) for pod in train] == before
     assert asked(script) == []
@@ -133,7 +133,7 @@ def test_a_gang_that_fails_again_keeps_no_devices_while_it_rests() -> None:
         script.bind(train[1])
         script.see(other)
         script.feed_outcome(train[0].uid, Outcome.REFUSED)
-        let_go(script, train, nodes)
+        unreserve(script, train, nodes)
         script.advance(1.5)
         assert sorted(asked(script)) == taken
     for pod in train:
@@ -162,7 +162,7 @@ def test_a_gang_that_waits_for_a_member_keeps_no_devices() -> None:
     held(script, train)
     script.gone(train[1])
     script.feed(DeviceClaimGone("default", "train-1-gpu"))
-    let_go(script, train[:1], nodes[:1])
+    unreserve(script, train[:1], nodes[:1])
     assert script.reason("train") == "MembersMissing"
     assert asked(script) == ["train-0-gpu"]
 
@@ -191,7 +191,7 @@ def test_the_claims_of_pods_that_are_gone_are_left_to_go_with_them() -> None:
     nodes = [script.planned(pod) for pod in train]
     held(script, train)
     script.gone(*train)
-    let_go(script, train, nodes)
+    unreserve(script, train, nodes)
     assert asked(script) == []
 
 
@@ -265,7 +265,7 @@ def test_no_allocation_is_taken_back_while_a_job_is_being_suspended() -> None:
     script.bind_all(pods)
     script.feed_outcome(pods[0].uid, Outcome.REFUSED)
     script.feed_outcome(pods[1].uid, Outcome.REFUSED)
-    let_go(script, pods, nodes)
+    unreserve(script, pods, nodes)
     train.wait(120)
     assert train.stops
     assert asked(script) == []

@@ -18,10 +18,10 @@ from policies.model import GANG_GATE, Pod
 from policies.model.queues import Quota, Stop
 from tests.builders import GPU, key, node
 from tests.core.jobs import Controlled, job
-from tests.core.let_go import wanting
+from tests.core.node_waits import wanting
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
-from tests.core.test_letting_go import gated
+from tests.core.test_gang_node_waits import gated
 
 QUOTA: dict[str, int | Quota] = {"owned": 16, "spot": 32}
 LIMITS = Limits(elastic=Elasticity(frozenset(["spot"]), 60.0))
@@ -44,7 +44,7 @@ class Chances:
         self.jobs: dict[str, Controlled] = {}
         self.gangs: dict[str, list[Pod]] = {}
         """The gangs whose pods exist."""
-        self.asked = self.let_go = self.jobs_let_go = self.late = 0
+        self.asked = self.node_wait = self.jobs_awaiting = self.late = 0
         self._gangs = self._read = 0
         self._nodes = 0
         self._seen: set[object] = set()
@@ -80,13 +80,13 @@ class Chances:
         if one.seen.suspended and not one.seen.stopped:
             one.delete()
             one.show(stopped=True)
-        elif one.seen.let_go is not None and not one.seen.finished and self.dice.random() < 0.7:
+        elif one.seen.node_wait is not None and not one.seen.finished and self.dice.random() < 0.7:
             one.create(gates=(GANG_GATE,))
 
     def withdraw(self) -> None:
         """Suspend a job that was started without a plan, as a user does."""
-        if waiting := [one for one in self.jobs.values() if one.seen.let_go is not None and not one.seen.finished]:
-            self.dice.choice(waiting).show(suspended=True, let_go=None, stopped=False)
+        if waiting := [one for one in self.jobs.values() if one.seen.node_wait is not None and not one.seen.finished]:
+            self.dice.choice(waiting).show(suspended=True, node_wait=None, stopped=False)
 
     def submit_gang(self) -> None:
         if len(self.gangs) < 3:
@@ -168,7 +168,7 @@ class Chances:
         for one in self.jobs.values():
             known = state.workloads.get(one.seen.key)
             if known is not None and known.job is not None and known.job.awaits_nodes and not known.has_promised_quorum:
-                self.jobs_let_go += 1
+                self.jobs_awaiting += 1
                 size = one.seen.podsets.minimum
                 assert state.quotas.uses.total(one.seen.key)["spot", GPU] == 8 * size, "its quota is kept, and once"
         self.late = sum("asked for in vain" in why for one in self.jobs.values() for why in one.stops)
@@ -176,7 +176,7 @@ class Chances:
         going = {each for each in kept if (record := state.workloads[each].job) is not None and record.awaits_nodes}
         assert asks.keys() == {each for each in kept - going if each.name in self.jobs}
         for each in kept - asks.keys() - going:
-            self.let_go += 1
+            self.node_wait += 1
             workload = state.workloads[each]
             assert not workload.has_promised_quorum
             assert not any(GANG_GATE in member.pod.gates for member in workload.members)
@@ -214,12 +214,12 @@ class Chances:
 @pytest.mark.parametrize("served", [True, False])
 @pytest.mark.parametrize("first", range(0, 12, 6))
 def test_what_is_reserved_is_asked_for_and_everybody_has_a_turn(first: int, served: bool) -> None:
-    asked = let_go = jobs_let_go = late = 0
+    asked = node_wait = jobs_awaiting = late = 0
     for seed in range(first, first + 6):
         one = Chances(seed, served=served)
         for _ in range(30):
             one.step()
         one.come_to_rest()
-        asked, let_go = asked + one.asked, let_go + one.let_go
-        jobs_let_go, late = jobs_let_go + one.jobs_let_go, late + one.late
-    assert min((asked, let_go) if served else (jobs_let_go, late)) > 1
+        asked, node_wait = asked + one.asked, node_wait + one.node_wait
+        jobs_awaiting, late = jobs_awaiting + one.jobs_awaiting, late + one.late
+    assert min((asked, node_wait) if served else (jobs_awaiting, late)) > 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.core.limits import Elasticity, Limits
-from policies.model import Job, LetGo, Pod
+from policies.model import Job, NodeWait, Pod
 from policies.model.queues import Stop, Strategy
 from tests.builders import GPU, cluster, key, node
 from tests.core.jobs import Controlled, job
@@ -180,7 +180,7 @@ def test_forged_flavors_are_counted_as_the_node_says(said: str) -> None:
     assert (used(later, "team", "a"), again.stops) == (8, [])
 
 
-LET_GO = LetGo(9e9, 999_999)
+UNPLANNED = NodeWait(9e9, 999_999)
 
 
 @pytest.mark.parametrize("elastic", [(), ("spot",)], ids=str)
@@ -190,7 +190,7 @@ def test_a_text_in_place_of_a_plan_is_believed_only_with_an_elastic_flavor_and_q
     show(script, flavor("gpus"), sort("spot"), cluster_queue("team", {"gpus": 8, "spot": 8}))
     forged = queued(script, "forged", 4)
     for flavors in (None, GPUS, {"": {GPU: "spot"}}):
-        forged.show(suspended=False, stopped=False, let_go=LET_GO, marked=True, flavors=flavors)
+        forged.show(suspended=False, stopped=False, node_wait=UNPLANNED, marked=True, flavors=flavors)
         assert forged.seen.suspended, flavors
         assert used(script, "team") + used(script, "team", "spot") == 0
 

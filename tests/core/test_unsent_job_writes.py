@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.core.answers import JobWritten, Outcome
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
-from tests.core.let_go import come, wanting
+from tests.core.node_waits import come, wanting
 from tests.core.relations import PORT
 from tests.core.script import Script
 from tests.core.test_elastic import of, scene
@@ -77,7 +77,7 @@ def test_nodes_that_have_come_before_its_start_was_shown_are_not_written_when_so
     (start,) = first.starts
     script.see(single("other", gpus=0, constraints=PORT, node="spot-0"))
     first.obeys = True
-    first.show(suspended=False, stopped=False, marked=True, flavors=start.flavors, let_go=start.let_go)
+    first.show(suspended=False, stopped=False, marked=True, flavors=start.flavors, node_wait=start.node_wait)
     first.wait(0.5)
     assert [set(one.plan.get("", ())) for one in first.starts] == [set(), {"spot-1", "spot-2"}]
     assert first.stops == []

@@ -97,7 +97,7 @@ FORMS: Mapping[type[Effect], tuple[str, Mapping[str, str]]] = {
     StartJob: (
         "start-job",
         _fields(
-            "job", "plan", "minimum", "flavors", "tolerations", "labels", awaits="awaits_s", **{"let-go": "let_go"}
+            "job", "plan", "minimum", "flavors", "tolerations", "labels", awaits="awaits_s", **{"let-go": "node_wait"}
         ),
     ),
     SuspendJob: ("suspend-job", _fields("job", why="reason", evicted="evicted", **{"in-vain": "in_vain"})),

@@ -76,7 +76,7 @@ def test_what_is_denied_gives_its_quota_back_and_says_so(
     research.end("first")
 
 
-def test_a_gang_of_pods_is_let_go_as_a_whole_and_starts_on_the_nodes_that_an_autoscaler_makes(
+def test_a_gang_of_pods_is_started_without_nodes_as_a_whole_and_starts_on_the_nodes_that_an_autoscaler_makes(
     stage: RealStage, research: Queues, muster: RunningMuster
 ) -> None:
     pods = gated("gang", 2)

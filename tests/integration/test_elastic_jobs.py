@@ -66,7 +66,7 @@ def research(stage: RealStage) -> Iterator[Research]:
     queues.remove()
 
 
-def test_a_job_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come(
+def test_a_job_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes_that_come(
     stage: RealStage, research: Research, muster: RunningMuster
 ) -> None:
     research.wanting("first", 2)

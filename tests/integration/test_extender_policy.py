@@ -61,7 +61,7 @@ def test_the_nodes_that_it_planned_are_pinned(extender: Extender, pods: Pods, af
     assert [term["matchFields"][0]["values"] for term in terms] == [["node-0"], ["node-1"]]
 
 
-def test_a_pod_is_nominated_woken_and_let_go(extender: Extender, pods: Pods) -> None:
+def test_a_pod_is_nominated_woken_and_ungated(extender: Extender, pods: Pods) -> None:
     pod = pods.create(annotations=NAMES)
     extender.write(Nominate(*of(pod), node="node-0"))
     assert pods.now(pod)["status"]["nominatedNodeName"] == "node-0"

@@ -16,7 +16,7 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
-from policies.model import LetGo, Toleration
+from policies.model import NodeWait, Toleration
 from tests.integration.extender import MERGE, Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import Team
@@ -88,7 +88,7 @@ def test_while_it_awaits_nodes_its_controller_is_told_to_wait_longer(
     check_refused(team, extender, path_of(team), [longer])
     job, after = read(APP_WRAPPER, before), deepcopy(before)
     flavors, labels = {name: {"cpu": "spot"} for name in plan_for(job)}, dict.fromkeys(plan_for(job), (("a", "b"),))
-    start(APP_WRAPPER, after, StartJob(job, {}, 3, flavors, {}, LetGo(1.8e9, 1), labels, 900.0))
+    start(APP_WRAPPER, after, StartJob(job, {}, 3, flavors, {}, NodeWait(1.8e9, 1), labels, 900.0))
     extender.patch(path_of(team), merge_patch(before, after))
     said = team.api.get(path_of(team))["metadata"]["annotations"]
     assert said[WARMUP] == ("1500s" if own else "1200s")

@@ -18,7 +18,7 @@ from extender.kube.keys import FLAVORS
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
-from policies.model import Job, LetGo, PlannedNodes, Toleration
+from policies.model import Job, NodeWait, PlannedNodes, Toleration
 from tests.integration.extender import MERGE, Extender
 from tests.integration.team import PLAN, QUEUE, REQUIRED, WORKLOAD, Team, named
 
@@ -97,13 +97,13 @@ def test_a_flavor_brings_its_tolerations_and_takes_them_along(
 
 
 @pytest.mark.parametrize("own", [{}, {"disk": "fast"}], ids=["none of its own", "its own"])
-def test_one_that_is_let_go_asks_for_the_nodes_of_its_flavor_until_it_is_given_back(
+def test_one_that_is_started_without_nodes_asks_for_the_nodes_of_its_flavor_until_it_is_given_back(
     team: Team, extender: Extender, own: dict[str, str]
 ) -> None:
     before = team.create(team.job(pod={"nodeSelector": own} if own else {}))["spec"]["template"]
     start = replace(starting(team, ()), flavors={"": {"nvidia.com/gpu": "spot"}}, minimum=2)
-    until = LetGo(4_000_000_000.0, 1)
-    extender.write(replace(start, plan={}, let_go=until, labels={"": (("pool", "spot"),)}))
+    until = NodeWait(4_000_000_000.0, 1)
+    extender.write(replace(start, plan={}, node_wait=until, labels={"": (("pool", "spot"),)}))
     assert team.now()["spec"]["template"]["spec"]["nodeSelector"] == own | {"pool": "spot"}
     team.api.wait_for(f"{team.jobs}/train", lambda job: job["status"].get("active") == 2)
     extender.write(replace(start, plan={"": ("a", "b")}))
@@ -118,14 +118,14 @@ def test_one_that_is_let_go_asks_for_the_nodes_of_its_flavor_until_it_is_given_b
 def test_no_other_labels_of_nodes_can_be_asked_for(team: Team, extender: Extender) -> None:
     team.create(team.job(pod={"nodeSelector": {"disk": "fast"}}))
     flavors = {FLAVORS: "{}"}
-    let_go = {**flavors, PLAN: "nodes are awaited until 2026-11-26T02:30:00Z, attempt 1"}
+    node_wait = {**flavors, PLAN: "nodes are awaited until 2026-11-26T02:30:00Z, attempt 1"}
     added, changed, removed = template(nodeSelector={"a": "b"}), {"disk": "slow"}, {"disk": None}
-    for said in (None, flavors, {PLAN: let_go[PLAN]}, {**flavors, PLAN: "{}"}):
+    for said in (None, flavors, {PLAN: node_wait[PLAN]}, {**flavors, PLAN: "{}"}):
         extender.refused("PATCH", f"{team.jobs}/train", {"metadata": {"annotations": said}, **added}, MERGE)
     for labels in (changed, removed):
-        body = {"metadata": {"annotations": let_go}, **template(nodeSelector=labels)}
+        body = {"metadata": {"annotations": node_wait}, **template(nodeSelector=labels)}
         extender.refused("PATCH", f"{team.jobs}/train", body, MERGE)
-    extender.patch(f"{team.jobs}/train", {"metadata": {"annotations": let_go}, **added})
+    extender.patch(f"{team.jobs}/train", {"metadata": {"annotations": node_wait}, **added})
 
 
 def test_the_tolerations_of_its_users_stay(team: Team, extender: Extender) -> None:

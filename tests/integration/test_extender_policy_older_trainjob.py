@@ -13,7 +13,7 @@ from devcluster.muster import install, install_job_admission
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import TRAIN_JOB, before_start, carried
-from policies.model import LetGo, Toleration
+from policies.model import NodeWait, Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
@@ -52,15 +52,15 @@ def created(team: Team) -> Object:
 
 
 def start_of(
-    obj: Object, tolerations: tuple[Toleration, ...] = (), let_go: LetGo | None = None
+    obj: Object, tolerations: tuple[Toleration, ...] = (), node_wait: NodeWait | None = None
 ) -> tuple[Object, Object]:
     """The TrainJob as Muster starts it, and its JobSet."""
     made = jobset()
     job = read(TRAIN_JOB, made)
     (name,) = plan_for(job)
     flavors = {name: {"cpu": "spot"}} if tolerations else {}
-    plan, labels = ({}, {name: (("pool", "spot"),)}) if let_go else (plan_for(job), {})
-    start(TRAIN_JOB, made, StartJob(job, plan, 3, flavors, {name: tolerations}, let_go, labels))
+    plan, labels = ({}, {name: (("pool", "spot"),)}) if node_wait else (plan_for(job), {})
+    start(TRAIN_JOB, made, StartJob(job, plan, 3, flavors, {name: tolerations}, node_wait, labels))
     return carried(obj, made, entry=True), made
 
 
@@ -75,12 +75,12 @@ def test_it_is_created_suspended_and_shows_whether_it_is_held(team: Team) -> Non
 
 
 @pytest.mark.parametrize("tolerations", [(), (SPOT,)])
-@pytest.mark.parametrize("let_go", [None, LetGo(1.8e9, 1)], ids=["with nodes", "without nodes"])
+@pytest.mark.parametrize("node_wait", [None, NodeWait(1.8e9, 1)], ids=["with nodes", "without nodes"])
 def test_it_is_started_suspended_and_given_back(
-    team: Team, extender: Extender, tolerations: tuple[Toleration, ...], let_go: LetGo | None
+    team: Team, extender: Extender, tolerations: tuple[Toleration, ...], node_wait: NodeWait | None
 ) -> None:
     before = created(team)
-    after, made = start_of(before, tolerations, let_go)
+    after, made = start_of(before, tolerations, node_wait)
     # Trainer 2.1 wants it in two writes.
     for one in (before_start(before, after), after):
         extender.patch(path_of(team), merge_patch(before, one))

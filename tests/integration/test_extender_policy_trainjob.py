@@ -15,7 +15,7 @@ from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from extender.kube.reading.reserved import RESERVATIONS
-from policies.model import LetGo, Toleration
+from policies.model import NodeWait, Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
@@ -69,18 +69,18 @@ def start_of(obj: Object) -> Object:
 
 
 @pytest.mark.parametrize("tolerations", [(), (SPOT,)])
-@pytest.mark.parametrize("let_go", [None, LetGo(1.8e9, 1)], ids=["with nodes", "without nodes"])
+@pytest.mark.parametrize("node_wait", [None, NodeWait(1.8e9, 1)], ids=["with nodes", "without nodes"])
 def test_it_is_started_suspended_and_given_back(
-    team: Team, extender: Extender, tolerations: tuple[Toleration, ...], let_go: LetGo | None
+    team: Team, extender: Extender, tolerations: tuple[Toleration, ...], node_wait: NodeWait | None
 ) -> None:
     created(team)
     made = jobset()
     job = read(TRAIN_JOB, made)
     (name,) = plan_for(job)
     brought, flavors = {name: tolerations}, {name: {"cpu": "spot"}} if tolerations else {}
-    labels = {name: (("pool", "spot"),)} if let_go else {}
-    plan = {} if let_go else plan_for(job)
-    start(TRAIN_JOB, made, StartJob(job, plan, job.podsets.minimum, flavors, brought, let_go, labels))
+    labels = {name: (("pool", "spot"),)} if node_wait else {}
+    plan = {} if node_wait else plan_for(job)
+    start(TRAIN_JOB, made, StartJob(job, plan, job.podsets.minimum, flavors, brought, node_wait, labels))
     for change, entry in ((None, True), (suspend, False), (clean, True)):
         if change is not None:
             change(TRAIN_JOB, made)
@@ -92,7 +92,7 @@ def test_it_is_started_suspended_and_given_back(
         if change is not clean:
             said = team.api.get(path_of(team))["spec"]["runtimePatches"][1]
             assert ("tolerations" in str(said)) == bool(tolerations)
-            assert ("pool=spot" in str(said)) == bool(let_go)
+            assert ("pool=spot" in str(said)) == bool(node_wait)
     after = team.api.get(path_of(team))
     assert after["spec"]["suspend"] is True
     assert after["spec"]["runtimePatches"][0] == OTHERS

@@ -15,7 +15,7 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
-from policies.model import LetGo
+from policies.model import NodeWait
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stored
@@ -67,23 +67,23 @@ def test_a_start_is_one_conditional_merge_patch() -> None:
     assert set(asked.body["spec"]["template"]["spec"]) == {"affinity"}
 
 
-LET_GO = StartJob(START.job, {}, 5, let_go=LetGo(1_767_323_045.0, 1))
+UNPLANNED = StartJob(START.job, {}, 5, node_wait=NodeWait(1_767_323_045.0, 1))
 
 
-def let_go() -> Object:
+def started_without_nodes() -> Object:
     obj = waiting()
-    start(JOB, obj, LET_GO)
+    start(JOB, obj, UNPLANNED)
     return obj | {"status": {"active": 5}}
 
 
-def test_a_job_is_let_go_by_one_patch_and_its_plan_follows_in_another() -> None:
-    response, api = answered(LET_GO, waiting())
+def test_a_job_is_started_without_nodes_by_one_patch_and_its_plan_follows_in_another() -> None:
+    response, api = answered(UNPLANNED, waiting())
     (patch,) = api.bodies("PATCH")
     awaited = "nodes are awaited until 2026-01-02T03:04:05Z, attempt 1"
     assert (response.done, patch["metadata"]["annotations"]) == (True, {"muster.dev/plan": awaited})
     assert (patch["spec"]["suspend"], set(patch["spec"]["template"])) == (False, {"metadata"})
-    assert answered(LET_GO, let_go())[1].bodies("PATCH") == [], "an answer that was lost"
-    response, api = answered(START, let_go())
+    assert answered(UNPLANNED, started_without_nodes())[1].bodies("PATCH") == [], "an answer that was lost"
+    response, api = answered(START, started_without_nodes())
     (patch,) = api.bodies("PATCH")
     assert (response.done, patch["metadata"]["annotations"]) == (True, {"muster.dev/plan": '{"":"n0*2,n1*2,n2*1"}'})
     assert "spec" not in patch
@@ -92,20 +92,20 @@ def test_a_job_is_let_go_by_one_patch_and_its_plan_follows_in_another() -> None:
 @pytest.mark.parametrize(
     ("obj", "said"),
     [
-        (changed(let_go(), spec={"parallelism": 6, "completions": 6}), "the job asks for other pods"),
-        (changed(let_go(), spec={"suspend": True}), "the job has not stopped"),
-        (changed(let_go(), metadata={"labels": {}}), "the job is not to be started any more"),
+        (changed(started_without_nodes(), spec={"parallelism": 6, "completions": 6}), "the job asks for other pods"),
+        (changed(started_without_nodes(), spec={"suspend": True}), "the job has not stopped"),
+        (changed(started_without_nodes(), metadata={"labels": {}}), "the job is not to be started any more"),
     ],
 )
-def test_no_plan_is_written_on_a_job_that_is_not_what_was_let_go(obj: Object, said: str) -> None:
+def test_no_plan_is_written_on_a_job_that_is_not_what_was_started_without_nodes(obj: Object, said: str) -> None:
     response, api = answered(START, obj)
     assert (response.status, api.bodies("PATCH")) == (412, [])
     assert response.detail.startswith(said)
 
 
 def test_the_plan_is_written_on_one_that_is_held_when_it_runs() -> None:
-    held = {"annotations": {**let_go()["metadata"]["annotations"], "muster.dev/hold": "true"}}
-    response, api = answered(START, changed(let_go(), metadata=held))
+    held = {"annotations": {**started_without_nodes()["metadata"]["annotations"], "muster.dev/hold": "true"}}
+    response, api = answered(START, changed(started_without_nodes(), metadata=held))
     assert (response.done, len(api.bodies("PATCH"))) == (True, 1)
 
 

@@ -14,7 +14,7 @@ from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from tests.kube.fake_api import Answer, Asked, fake_api, refused
 from tests.kube.kinds.jobs import plan_for, read
-from tests.kube.kinds.test_let_go import let_go
+from tests.kube.kinds.test_node_wait import started_without_nodes
 from tests.kube.kinds.train_jobs import jobset, older, train_job
 
 PATH = TRAIN_JOB.path_of("team", "torch-ddp")
@@ -64,7 +64,7 @@ def test_any_other_refusal_is_the_answer(status: int) -> None:
 
 def led(**changed: object) -> tuple[Response, list[Asked]]:
     """The same of one that runs without nodes, and is to get them. ``changed``: in the spec of the TrainJob."""
-    made = let_go(jobset(), TRAIN_JOB, pool="spot")
+    made = started_without_nodes(jobset(), TRAIN_JOB, pool="spot")
     job = read(TRAIN_JOB, made)
     obj: Object = carried(train_job(), made, entry=True)
     obj["spec"] |= changed
@@ -81,7 +81,7 @@ def led(**changed: object) -> tuple[Response, list[Asked]]:
     return asyncio.run(scenario())
 
 
-def test_the_nodes_of_one_that_was_let_go_are_written_on_its_jobset_and_its_entry_stays() -> None:
+def test_the_nodes_of_one_that_was_started_without_nodes_are_written_on_its_jobset_and_its_entry_stays() -> None:
     response, patches = led()
     assert response.done
     assert [one.path for one in patches] == [SHOWN, PATH], "the entry is frozen while it runs"

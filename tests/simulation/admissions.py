@@ -10,7 +10,7 @@ from extender.core.answers import BindingPosted, JobWritten, Outcome, PodTried, 
 from extender.core.effects import CleanJob, PostBinding, StartJob, SuspendJob
 from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSet, PodSets, Requests, SlotKey, Toleration
-from tests.simulation.let_go import LetGoJobs, Tolerated
+from tests.simulation.awaited_nodes import JobsAwaitingNodes, Tolerated
 from tests.simulation.model.additions import as_created, real
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, lets_in, take, tolerating
@@ -167,7 +167,7 @@ class Admission:
         waiting = {pod.series for pod in own}
         return [slot for slot in self.unfilled(pods, on_their_way) if slot[0] in waiting]
 
-    def let_go(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> None:
+    def drop_waiting(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> None:
         """Drop the room that was planned for waiting pods.
 
         A job that can do without these pods goes on, and they are planned one by one afterwards.
@@ -274,11 +274,11 @@ class Slots:
         one = self.departed.get(key)
         return one.left_behind(self.pods(key), on_their_way) if one is not None else []
 
-    def let_go(self, key: GroupKey, on_their_way: Mapping[str, str]) -> None:
+    def drop_waiting(self, key: GroupKey, on_their_way: Mapping[str, str]) -> None:
         """The nodes of its pods that wait are given up."""
         self.departed.pop(key, None)
         if (admission := self.of.get(key)) is not None:
-            admission.let_go(self.pods(key), on_their_way)
+            admission.drop_waiting(self.pods(key), on_their_way)
 
     def take(self, room: Room, on_their_way: Mapping[str, str], *, surely: bool) -> None:
         """Subtract the room of slots without pods. ``surely``: leave out jobs that may be stopped, or are gone."""
@@ -345,7 +345,7 @@ class Admissions:
     writing: dict[GroupKey, StartJob | SuspendJob | CleanJob] = field(default_factory=dict)
     excused: dict[GroupKey, float] = field(default_factory=dict)
     """The time until which a job may be left alone after something went wrong with it."""
-    awaiting: LetGoJobs = field(default_factory=LetGoJobs)
+    awaiting: JobsAwaitingNodes = field(default_factory=JobsAwaitingNodes)
     stopping: dict[GroupKey, str] = field(default_factory=dict)
     """UIDs of jobs that were to be suspended, until the watch shows the suspension: the write may be repeated."""
     _resumed: GroupKey | None = None
@@ -490,7 +490,8 @@ class Admissions:
         """Whether the job was started without a plan, and the watch does not show its new plan yet."""
         admission = self.slots.of.get(job.key)
         on_its_way = admission is not None and admission.uid == job.uid and not admission.shown
-        return on_its_way and job.key in self.writing and job.let_go is not None and not (job.suspended or job.finished)
+        awaits = job.node_wait is not None and not (job.suspended or job.finished)
+        return on_its_way and job.key in self.writing and awaits
 
     def _job_gone(self, key: GroupKey, uid: str) -> None:
         if key in self.jobs and self.jobs[key].uid == uid:

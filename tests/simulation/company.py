@@ -9,8 +9,8 @@ from extender.core.effects import Cause, Effect, PostBinding, Reached, StartJob
 from extender.core.events import Event, PodSeen
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
+from tests.simulation.awaited_nodes import on_flavor
 from tests.simulation.claims import Claims
-from tests.simulation.let_go import on_flavor
 from tests.simulation.relations import Seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import kept_nodes, nominated, on_nodes

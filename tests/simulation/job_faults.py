@@ -42,12 +42,12 @@ def hold_job(trouble: Trouble) -> None:
     """Hold the job, and lift the hold some time later."""
     job = _edit(trouble, lambda job: replace(job, held=True))
 
-    def let_go() -> None:
+    def end_hold() -> None:
         now = trouble.world.api.jobs.get(job.key) if job is not None else None
         if now is not None:
             trouble.world.api.set_job(replace(now, held=False))
 
-    trouble.later(let_go, 40.0)
+    trouble.later(end_hold, 40.0)
 
 
 def delete_batch_job(trouble: Trouble) -> None:
@@ -78,9 +78,9 @@ def take_plan_off(trouble: Trouble) -> None:
     """Remove the annotation with the plan, or with the time until which nodes are awaited, as a user does."""
 
     def said(job: BatchJob) -> bool:
-        return job.plan is not None or job.let_go is not None
+        return job.plan is not None or job.node_wait is not None
 
-    _edit(trouble, lambda job: replace(job, plan=None, let_go=None), said)
+    _edit(trouble, lambda job: replace(job, plan=None, node_wait=None), said)
 
 
 def silence_kubelet(trouble: Trouble, *keys: GroupKey) -> None:

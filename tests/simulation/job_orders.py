@@ -75,9 +75,9 @@ def judge_job(effect: Effect, admissions: Admissions, calls: Collection[str], no
 
 
 def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float) -> str | None:
-    key, runs = effect.job.key, job.let_go is not None and not job.suspended
+    key, runs = effect.job.key, job.node_wait is not None and not job.suspended
     complaint = admissions.awaiting.start(effect, now)
-    if runs and effect.let_go is None and job.managed and not job.finished:
+    if runs and effect.node_wait is None and job.managed and not job.finished:
         if effect.job.podsets != job.podsets:
             return f"{key} is to be started with a plan for other pods"
         admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
@@ -90,7 +90,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
         return f"{key} is to be started while {left} of its last start are there"
     if admissions.refused_for_now(job):
         return f"{key} is to be started although the API server has refused its pods"
-    if effect.let_go is not None:
+    if effect.node_wait is not None:
         admissions.end(key)
         return complaint
     admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
@@ -110,7 +110,7 @@ def _judge_suspension(
         return None if admission is not None else f"{key} is to be suspended, and is already"
     if again:
         return None  # the outcome of the last attempt is unknown
-    if admission is None and job.let_go is not None:
+    if admission is None and job.node_wait is not None:
         return admissions.awaiting.judge_suspension(key, job, now)
     if admission is None:
         pods = [pod for pod in admissions.slots.pods(key) if pod.live and pod.owner == job.uid]

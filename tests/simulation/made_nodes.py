@@ -15,9 +15,9 @@ from policies.model import GroupKey, Pod
 from tests.builders import GPU
 from tests.simulation import relations
 from tests.simulation.admissions import Admissions
+from tests.simulation.awaited_nodes import pods_of
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
-from tests.simulation.let_go import pods_of
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota import QuotaJudge, flavors_of
@@ -89,20 +89,20 @@ class MadeNodes:
 
     def look(self, world: World, *, calm: bool) -> str | None:
         """The complaint about a job that awaits nodes beyond its deadline, or while there are some."""
-        now, extender, let_go = world.clock.now, world.extender, self._admissions.awaiting
+        now, extender, awaiting = world.clock.now, world.extender, self._admissions.awaiting
         if extender is None or not extender.recovered or extender.frozen or world.network.api_down:
             self._since.clear()
             return None
         self._since = {name: self._since.get(name, now) for name in self._awaited(now)}
         idle = self._admissions.left_alone()
-        if (late := let_go.late(idle, now)) is not None or not calm:
+        if (late := awaiting.late(idle, now)) is not None or not calm:
             return late
         fitting = set()
-        for key in (key for key in idle if let_go.of[key].shown):
-            pods = pods_of(job := let_go.of[key].job, let_go.tolerated(job))
+        for key in (key for key in idle if awaiting.of[key].shown):
+            pods = pods_of(job := awaiting.of[key].job, awaiting.tolerated(job))
             if self._fit(pods):
                 fitting.add(key)
-        return let_go.roomy(fitting, now)
+        return awaiting.roomy(fitting, now)
 
     def _fit(self, pods: Sequence[Pod]) -> bool:
         """Whether there are nodes for all of the pods, whichever promised pods are bound at that time."""

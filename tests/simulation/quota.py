@@ -28,8 +28,8 @@ from policies.model.queues import (
     VolcanoQueue,
 )
 from tests.builders import GPU
+from tests.simulation.awaited_nodes import GangsAwaitingNodes
 from tests.simulation.claims import Claims
-from tests.simulation.let_go import LetGoGangs
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown
 from tests.simulation.sight import tolerates
@@ -256,7 +256,7 @@ class QuotaJudge:
         """Make the judge. ``asks``: returns the current capacity requests, whose quota is closed to all others."""
         self._shown = shown
         self._asks = asks
-        self.gangs = LetGoGangs(shown, within_s)
+        self.gangs = GangsAwaitingNodes(shown, within_s)
         self._claims = claims
         self._things: dict[str, QueueObject] = {}
         self._books: list[tuple[float, Book]] = [(0.0, Book(()))]
@@ -326,10 +326,10 @@ class QuotaJudge:
         match effect:
             case StartJob(job):
                 self._starts.pop(job.key, None)
-                if effect.let_go is not None:
-                    return self._judge_letting_go(effect, now)
+                if effect.node_wait is not None:
+                    return self._judge_node_wait(effect, now)
                 self._starts[job.key] = effect
-                if job.let_go is not None and self._is_bound(effect):
+                if job.node_wait is not None and self._is_bound(effect):
                     return None  # an earlier plan is written once more, when the outcome of its write is unknown
                 asking = [one.name for one in job.podsets.podsets if dict(one.template.requests).get(GPU)]
                 flavors = self._flavors_of({node for name in asking for node in effect.plan.get(name, ())})
@@ -370,7 +370,7 @@ class QuotaJudge:
                 return complaint
         return None
 
-    def _judge_letting_go(self, effect: StartJob, now: float) -> str | None:
+    def _judge_node_wait(self, effect: StartJob, now: float) -> str | None:
         """Check that all of its pods have quota, whether they exist or not."""
         job = replace(effect.job, flavors=effect.flavors)
         self._claims.admissions.awaiting.of.pop(job.key, None)  # its earlier start without a plan has ended
@@ -462,14 +462,14 @@ class QuotaJudge:
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
         there = [(self._in_its_queue(pods[uid]), node) for uid, node in where.items() if node]
         ended = {key: one.done for key, one in self._claims.admissions.slots.of.items()}
-        let_go = self._claims.admissions.awaiting.of
+        awaiting = self._claims.admissions.awaiting.of
         unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]
-        unplanned = [key for key in unplanned if key not in let_go]
+        unplanned = [key for key in unplanned if key not in awaiting]
         admitted = self._claims.admissions.slots.of  # the room of one that is to be stopped is for others, too
         starts = {key: one for key, one in self._starts.items() if key not in admitted or not admitted[key].trouble}
         used = used_by(there, self._shown.nodes, self.jobs, book, starts, ended, unplanned)
         stops = self._claims.admissions.stops
-        for key, one in let_go.items():
+        for key, one in awaiting.items():
             known = one.sure or one.since < unplanned_before
             if known and key not in self._starts and not (one.shown and stops(key)):
                 use_awaited(used, book, one.job, [pod.identity for pod, _ in there if pod.group_key == key])

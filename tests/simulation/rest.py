@@ -106,7 +106,7 @@ def rooms_with_quota(
         yield {node: left for node, left in room.items() if api.nodes[node].labels.get(FLAVOR) == flavor}
 
 
-def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod]) -> bool:
+def could_await_nodes(world: World, key: GroupKey, name: str, pods: Sequence[Pod]) -> bool:
     """Whether all pods of a job have quota of the flavor whose nodes are made, and could start on such nodes."""
     book = Book(world.api.queues.values(), world.api.nodes.values())
     if world.autoscaler is None or not (name and book.there):
@@ -235,7 +235,7 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
             yield f"{key} waits, and {victim} could give way to it"
     every = [pod for one in job.shown().podsets.podsets for pod in one.pods()]
     together = len({pod.wave for pod in every}) == 1
-    if together and not job.held and could_be_let_go(world, key, job.queue, every):
+    if together and not job.held and could_await_nodes(world, key, job.queue, every):
         yield f"{key} waits, and has quota of nodes that would be made for its {len(every)} pods"
 
 
@@ -400,7 +400,7 @@ def overlooked(pod: Pod, scheduler: KubeScheduler) -> bool:
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     """Check that the state is a function of the objects: a core that begins with them has nothing to do either."""
     assert world.extender is not None
-    if any(_let_go(world, job) for job in world.api.jobs.values()):
+    if any(_awaits_nodes(world, job) for job in world.api.jobs.values()):
         return
     core, served = world.extender.core, plan.asks if plan.elastic is not None else None
     fresh = replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False)
@@ -409,7 +409,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     yield from complaints(world.api, core, fresh, world.clock.now, served=served)
 
 
-def _let_go(world: World, job: BatchJob) -> bool:
+def _awaits_nodes(world: World, job: BatchJob) -> bool:
     """Whether it runs without some slots of the plan on it: their nodes did not do, and a restart tries them again."""
     assert world.extender is not None
     workload = world.extender.core.state.workloads.get(job.key)

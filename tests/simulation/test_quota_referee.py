@@ -10,7 +10,7 @@ import pytest
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Milestone, Reached, StartJob
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from policies.model import LetGo, Pod, Reservation, Victim
+from policies.model import NodeWait, Pod, Reservation, Victim
 from policies.model.queues import VOLCANO, Evicts, LocalQueue, Preemption, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.core.queues import cluster_queue, flavor
@@ -146,7 +146,7 @@ def test_who_was_planned_before_a_job_was_started_by_others_may_be_bound_for_a_w
 def test_a_plan_of_what_is_bound_already_uses_no_more_quota(bound: int) -> None:
     """The outcome of the write of the job's plan is unknown; meanwhile its queue has less."""
     life, job = Life(), replace(batch(2), queue="team")
-    led = written(job, StartJob(job.shown(), {}, 2, {"": {GPU: "fast"}}, let_go=LetGo(1100.0, 1)))
+    led = written(job, StartJob(job.shown(), {}, 2, {"": {GPU: "fast"}}, node_wait=NodeWait(1100.0, 1)))
     assert isinstance(led, BatchJob)
     life.tell(JobSeen(led.shown()))
     for at in range(2):

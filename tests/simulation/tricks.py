@@ -14,8 +14,8 @@ from policies.model import (
     GroupKey,
     GroupRef,
     InVain,
-    LetGo,
     Node,
+    NodeWait,
     PlannedNodes,
     Pod,
     PodSet,
@@ -162,8 +162,8 @@ def forged_flavors(tenant: Tenant) -> None:
 def text_in_place_of_a_plan(tenant: Tenant) -> None:
     """Forge an annotation that nodes are awaited, until the end of days or since the beginning (D9)."""
     job = tenant.job(len(tenant.nodes))
-    said = LetGo(tenant.random.choice((2.5e11, -6.2e10)), 999_999)
-    tenant.later(lambda: tenant.forge(job.key, let_go=said, led={}, suspended=False))
+    said = NodeWait(tenant.random.choice((2.5e11, -6.2e10)), 999_999)
+    tenant.later(lambda: tenant.forge(job.key, node_wait=said, led={}, suspended=False))
 
 
 def forged_past(tenant: Tenant) -> None:

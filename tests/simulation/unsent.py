@@ -46,7 +46,7 @@ class UnsentWrites:
         """
         key = write.job.key
         if isinstance(write, StartJob) and (
-            write.let_go is not None or not write.job.suspended or self._spoiled(write)
+            write.node_wait is not None or not write.job.suspended or self._spoiled(write)
         ):
             return False
         admission = self._admissions.slots.of.get(key)

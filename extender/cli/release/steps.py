@@ -42,7 +42,7 @@ AWAITS = (
 )
 SERVED = "its pods ask for the scheduler {}"
 UNGATED = "the gate muster.dev/gang comes off"
-LET_GO = "it may be scaled down again: the annotations that Muster wrote come off"
+SCALABLE = "it may be scaled down again: the annotations that Muster wrote come off"
 CLEARED = "its nomination to node {} is cleared"
 
 _KEPT = (EVICTED_AT, IN_VAIN)
@@ -94,7 +94,7 @@ class Planner:
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
         if not job.suspended and not job.finished:
-            goes_on = AWAITS if job.let_go is not None else RUNS if job.running else STARTS
+            goes_on = AWAITS if job.node_wait is not None else RUNS if job.running else STARTS
             return step((goes_on,)) if job.marked else None
         if not job.stopped and not job.finished:
             return step((STOPPING,), again=True)
@@ -135,7 +135,7 @@ class Planner:
         if not (name := meta.get("name")):
             raise UnreadableError("the node has no name")
         change = {"metadata": given_back(meta)}
-        return Step("", "Node", name, (LET_GO,), partial(_patch_node, meta, change)) if change["metadata"] else None
+        return Step("", "Node", name, (SCALABLE,), partial(_patch_node, meta, change)) if change["metadata"] else None
 
     def _start(self, kind: Kind, after: Object, job: Job) -> Iterator[str]:
         """Tell what happens to a job.

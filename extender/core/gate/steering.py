@@ -446,7 +446,7 @@ class Repeats:
         backfills: Backfills,
         namespaces: Namespaces,
         steering: Steering,
-        lets_go: Callable[[GroupKey, str], bool],
+        awaits_nodes: Callable[[GroupKey, str], bool],
         frees: Callable[[Deallocate, float], bool],
     ) -> None:
         self._store = store
@@ -455,7 +455,7 @@ class Repeats:
         self._backfills = backfills
         self._namespaces = namespaces
         self._steering = steering
-        self._ungates_unplanned = lets_go
+        self._ungates_unplanned = awaits_nodes
         self._frees = frees
         self._later: dict[tuple[type, object], _Later] = {}
         self._first = inf

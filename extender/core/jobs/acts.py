@@ -19,7 +19,7 @@ from extender.core.limits import Limits
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.shape import Flavoring, PodSetKey
 from extender.core.workload.workload import Workload
-from policies.model import InVain, LetGo, SlotKey, Victim
+from policies.model import InVain, NodeWait, SlotKey, Victim
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class JobActs:
         self._expected.expect(workload, record.planned)
 
     def start_without_nodes(
-        self, workload: Workload, record: JobRecord, made: Mapping[PodSetKey, Flavoring], until: LetGo, now: float
+        self, workload: Workload, record: JobRecord, made: Mapping[PodSetKey, Flavoring], until: NodeWait, now: float
     ) -> None:
         """Start a job with flavors and no plan, so that an autoscaler makes nodes.
 
@@ -75,17 +75,17 @@ def _started(
     workload: Workload,
     record: JobRecord,
     planned: Mapping[SlotKey, str],
-    let_go: LetGo | None = None,
+    node_wait: NodeWait | None = None,
     awaits_s: float = 0.0,
 ) -> StartJob:
     """The write of a start: the plan, and the flavors of the podsets with what their pods tolerate."""
     job, flavoring, first_wave = record.seen, workload.flavoring, podsets_to_create(workload, record.seen).first_wave
     flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
     tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
-    if let_go is not None:
+    if node_wait is not None:
         # The nodes that are made have to be of its flavors. Nodes of a plan have these labels anyway.
         labels = {str(part): one.labels for part, one in flavoring.items() if one.labels}
-        return StartJob(job, {}, first_wave, flavors, tolerations, let_go, labels, awaits_s)
+        return StartJob(job, {}, first_wave, flavors, tolerations, node_wait, labels, awaits_s)
     podsets = job.podsets.podsets
     nodes = {one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count)) for one in podsets}
     return StartJob(job, nodes, first_wave, flavors, tolerations)

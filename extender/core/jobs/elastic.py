@@ -58,8 +58,8 @@ from policies.model import (
     GroupKey,
     InVain,
     Job,
-    LetGo,
     Node,
+    NodeWait,
     Pod,
     Requests,
     Selection,
@@ -419,15 +419,15 @@ class Elastic:
         names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
         queue = self._quotas.members.queue_of(key) or ""
         until = now + self._limits.elastic.within_s
-        lets_go = workload.job is not None and ask is None
+        awaits_nodes = workload.job is not None and ask is None
         # The answer to its start may be late although the start was written. Until then its quota stays reserved.
-        ends = 0.0 if lets_go else until
+        ends = 0.0 if awaits_nodes else until
         asking = self._asking[key] = NodeRequest(attempt, demand.pods, shape, queue, names, ends, ask)
         workload.reason_state.note(now, f"asks for nodes, attempt {attempt}")
         if workload.job is None:
             self._show(workload, asking)
-        elif lets_go:
-            awaits = LetGo(float(ceil(until - self._process.wall_offset)), attempt)
+        elif awaits_nodes:
+            awaits = NodeWait(float(ceil(until - self._process.wall_offset)), attempt)
             self._acts.start_without_nodes(workload, workload.job, made, awaits, now)
         return asking.cause
 
@@ -573,8 +573,8 @@ class Unplanned:
         self._quotas.restore(workload)
         if record.stop:
             return record.stop
-        if record.seen.let_go is not None:
-            return self._await_nodes(workload, record, record.seen.let_go, now)
+        if record.seen.node_wait is not None:
+            return self._await_nodes(workload, record, record.seen.node_wait, now)
         self._expected.expect(workload, None)
         if has_pods_of_lost_plan(workload, record.seen):
             return REMOVED
@@ -590,13 +590,13 @@ class Unplanned:
 
         The plan is written again if its write had an unknown outcome and the watch does not show it.
         """
-        if record.seen.let_go is None or record.stop or not self._process.recovered:
+        if record.seen.node_wait is None or record.stop or not self._process.recovered:
             return {}
         if record.plan is not None:
             return record.plan
         return _nodes_of(workload) if starts_now(self._process, workload, record) else {}
 
-    def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
+    def _await_nodes(self, workload: Workload, record: JobRecord, said: NodeWait, now: float) -> str:
         self._expected.expect(workload, podsets_to_create(workload, record.seen))
         if workload.has_promised_quorum or not self._process.recovered:
             return ""
@@ -617,7 +617,7 @@ class Unplanned:
         flavors = record.seen.flavor_names
         return text_of(NoRoom(self._elastic.record_failure(workload.key, said.attempt, flavors, detail, now)))
 
-    def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
+    def _unlike(self, workload: Workload, record: JobRecord, said: NodeWait) -> str:
         """Why its pods would not get nodes of its flavors, although their template selects them.
 
         The watch may show a pod of an earlier start late, which does not count.

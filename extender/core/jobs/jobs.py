@@ -65,8 +65,8 @@ class JobNaming:
     def seen(self, job: Job, now: float) -> None:
         """Handle a job that the watch shows. One that Muster does not manage is forgotten."""
         # Any client can write this annotation. No job is started without a plan unless one of its flavors is elastic.
-        if job.let_go is not None and self._limits.elastic.flavors.isdisjoint(job.flavor_names):
-            job = replace(job, let_go=None)
+        if job.node_wait is not None and self._limits.elastic.flavors.isdisjoint(job.flavor_names):
+            job = replace(job, node_wait=None)
         if not job.managed:
             return self.gone(job.key, job.uid, now, left_alone=True)
         if (former := self._names.predecessor(job)) is not None:
@@ -489,7 +489,7 @@ class Jobs:
         if not record.unproven or job.bare or not self._process.recovered or quotas.queues.stale:
             return ""  # it is proven, or checked once everything is known and counted
         record.unproven = False
-        if job.plan is None and job.let_go is None:
+        if job.plan is None and job.node_wait is None:
             return ""
         if record.plan is not None:
             self.upkeep.keep(workload, record, now)

@@ -31,7 +31,7 @@ from policies.placement.fitting import lets_in, tenant_conflict
 from policies.words import counted
 
 REMOVED = "the plan that it was started with was removed"
-_LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
+_FALLS_SHORT = "none of its pods is on a node any more, and its plan has a node for too few of them"
 
 
 @dataclass(eq=False)
@@ -190,7 +190,7 @@ class Upkeep:
         # This happens after a restart, when the plan and the dropped slots are unknown.
         if record.seen.plan is None and has_pods_of_lost_plan(workload, record.seen):
             return REMOVED
-        return _LET_GO if record.falls_short else ""
+        return _FALLS_SHORT if record.falls_short else ""
 
     def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str:
         """Why pods of the job were not created in time; empty if none is late."""

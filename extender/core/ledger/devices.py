@@ -227,7 +227,7 @@ class Devices:
             return []
         before = self.claims.pop(key, None)
         if before is not None:
-            self._let_go(key)
+            self._awaits_nodes(key)
             if (made := self._made_for.get(before.owner)) is not None:
                 made.pop(key, None)
                 if not made:
@@ -290,7 +290,7 @@ class Devices:
             self._of_domains.update(_of_domains(allocation))
             self._claim_with |= dict.fromkeys(allocation.devices, key)
 
-    def _let_go(self, key: ObjectKey) -> None:
+    def _awaits_nodes(self, key: ObjectKey) -> None:
         """Count the devices of the claim as free."""
         if (allocation := self._held.pop(key, None)) is not None:
             self.inventory.hold(allocation.devices, -1)

@@ -132,9 +132,9 @@ class JobRecord:
     @property
     def awaits_nodes(self) -> bool:
         """Whether it was started without a plan, or is being so, and has no nodes yet."""
-        let_go = not self.seen.suspended and self.seen.let_go is not None
+        node_wait = not self.seen.suspended and self.seen.node_wait is not None
         ours = not (self.seen.finished or self.name_conflict or self.stop)
-        return self.plan is None and ours and (let_go or self.writing is JobWrite.START)
+        return self.plan is None and ours and (node_wait or self.writing is JobWrite.START)
 
     def asks_otherwise(self, job: Job) -> bool:
         """Whether the job, as shown now, asks for other pods than before, or names another queue."""
@@ -155,7 +155,7 @@ class JobRecord:
         shown = {
             JobWrite.START: job.marked
             and not (job.in_steps and job.suspended)
-            and (self.plan is None or job.let_go is None),
+            and (self.plan is None or job.node_wait is None),
             JobWrite.SUSPEND: job.suspended,
             JobWrite.CLEAN: not job.marked,
         }

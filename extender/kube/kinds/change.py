@@ -12,7 +12,7 @@ from extender.core.effects import Reserve, StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
-from extender.kube.kinds.plan import flavors_text, in_vain_text, let_go_text, plan_text
+from extender.kube.kinds.plan import flavors_text, in_vain_text, node_wait_text, plan_text
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
 from extender.kube.reading.eviction import EVICTED_AT, evictions_text
@@ -45,10 +45,10 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
         for one in templates
     }
     _carry(kind, obj, templates)
-    if effect.let_go is not None:
+    if effect.node_wait is not None:
         kept[_ITSELF] = wait_longer(kind, obj, effect.awaits_s)
     said = _annotations(obj)
-    said[PLAN] = plan_text(effect.plan) if effect.let_go is None else let_go_text(effect.let_go)
+    said[PLAN] = plan_text(effect.plan) if effect.node_wait is None else node_wait_text(effect.node_wait)
     if effect.flavors:
         said[FLAVORS] = flavors_text(effect.flavors)
     if any(kept.values()):

@@ -18,7 +18,7 @@ from itertools import groupby
 
 from extender.core.instants import instant_of
 from extender.kube.reading.plain import is_identifier, is_name, is_resource, json_of
-from policies.model import InVain, LetGo, PlannedNodes
+from policies.model import InVain, NodeWait, PlannedNodes
 
 MOST_PODS = 10_000
 """Most pods of one job. That many node names still fit into one annotation of a pod template."""
@@ -26,7 +26,7 @@ MOST_PODS = 10_000
 _TIMES = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _AT = r"(?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
 _NUMBER = r"(?P<number>[0-9]{1,6})"
-_LET_GO = re.compile(rf"nodes are awaited until {_AT}, attempt {_NUMBER}")
+_NODE_WAIT = re.compile(rf"nodes are awaited until {_AT}, attempt {_NUMBER}")
 _IN_VAIN = re.compile(rf"no nodes came by attempt {_NUMBER}; none are asked for before {_AT}")
 
 
@@ -57,15 +57,15 @@ def plan_from(text: str | None) -> PlannedNodes | None:
     return plan
 
 
-def let_go_text(let_go: LetGo) -> str:
+def node_wait_text(node_wait: NodeWait) -> str:
     """The deadline for nodes, to the second. ``plan_from`` rejects this text."""
-    return f"nodes are awaited until {_instant(let_go.until)}, attempt {let_go.attempt}"
+    return f"nodes are awaited until {_instant(node_wait.until)}, attempt {node_wait.attempt}"
 
 
-def let_go_from(text: str | None) -> LetGo | None:
-    """Parse the deadline for nodes; None if ``let_go_text`` cannot have written it."""
-    found = _instant_and_number(_LET_GO, text)
-    return None if found is None else LetGo(*found)
+def node_wait_from(text: str | None) -> NodeWait | None:
+    """Parse the deadline for nodes; None if ``node_wait_text`` cannot have written it."""
+    found = _instant_and_number(_NODE_WAIT, text)
+    return None if found is None else NodeWait(*found)
 
 
 def in_vain_text(in_vain: InVain) -> str:

@@ -20,7 +20,7 @@ from extender.kube.dialects.unread_keys import misspelt
 from extender.kube.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN, REQUEUED_AT
 from extender.kube.kinds.completion import Completion, TemplateSpec, not_before_it_exists, shape_of
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
-from extender.kube.kinds.plan import MOST_PODS, flavors_from, in_vain_from, let_go_from, plan_from
+from extender.kube.kinds.plan import MOST_PODS, flavors_from, in_vain_from, node_wait_from, plan_from
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import bare, is_marked, kept_of
 from extender.kube.reading.durations import run_terms_of, unreadable_durations
@@ -205,7 +205,7 @@ class Reader:
             in_steps=kind.shown_in is not None,
             same_names=kind.same_names,
             backs_off=kind.backs_off,
-            let_go=let_go_from(planned),
+            node_wait=node_wait_from(planned),
             in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
             requeued=(meta.annotations or {}).get(REQUEUED_AT, ""),
             of_class=self.completion.priority_of(meta)[0],

@@ -116,7 +116,7 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
     """The object to keep of a job, and the Job of the core. Raises UnreadableError."""
     job, meta = reader.read(kind, obj), meta_of(kind.name, obj)
     said = dict(meta.annotations or {})
-    if job.plan is None and job.let_go is None:
+    if job.plan is None and job.node_wait is None:
         said.pop(PLAN, None)
     if not kind.min_parallelism:
         said.pop(MIN_PARALLELISM, None)

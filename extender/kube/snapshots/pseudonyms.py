@@ -17,7 +17,7 @@ from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.dialects.words import TASK_SPEC
 from extender.kube.keys import FLAVORS, INDEX_LABEL, PLAN, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
-from extender.kube.kinds.plan import flavors_from, flavors_text, let_go_from, let_go_text, plan_from, plan_text
+from extender.kube.kinds.plan import flavors_from, flavors_text, node_wait_from, node_wait_text, plan_from, plan_text
 from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
 from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import RESERVATIONS, reservation_from, reservation_text
@@ -256,8 +256,8 @@ def series_renamed(series: str, say: Say) -> str:
 
 
 def _plan(text: str, say: Say) -> str:
-    if (let_go := let_go_from(text)) is not None:
-        return let_go_text(let_go)
+    if (node_wait := node_wait_from(text)) is not None:
+        return node_wait_text(node_wait)
     plan = plan_from(text) or {}
     return plan_text({series_renamed(name, say): tuple(say("node", one) for one in plan[name]) for name in plan})
 

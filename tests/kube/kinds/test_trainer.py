@@ -16,7 +16,7 @@ from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.trainer import TRAIN_JOB, before_start, carried
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import Meta
-from policies.model import GroupKey, LetGo
+from policies.model import GroupKey, NodeWait
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes
 from tests.kube.kinds.train_jobs import OTHERS, entry_of, jobset, older, started, train_job
 
@@ -94,9 +94,9 @@ def test_its_start_is_one_patch_with_the_plan_in_an_entry_of_its_own() -> None:
     assert (running.plan, running.podsets) == ({"000000000": ("n0", "n0", "n1")}, job.podsets)
 
 
-def test_one_that_is_let_go_asks_for_the_nodes_of_its_flavor_until_it_is_given_back() -> None:
+def test_one_that_is_started_without_nodes_asks_for_the_nodes_of_its_flavor_until_it_is_given_back() -> None:
     made, asked = jobset(), {"000000000": (("pool", "spot"),)}
-    awaited = StartJob(read(TRAIN_JOB, made), {}, 3, {"000000000": {"cpu": "spot"}}, {}, LetGo(1.8e9, 1), asked)
+    awaited = StartJob(read(TRAIN_JOB, made), {}, 3, {"000000000": {"cpu": "spot"}}, {}, NodeWait(1.8e9, 1), asked)
     start(TRAIN_JOB, made, awaited)
     for obj in (train_job(), older()):
         before = carried(obj, made, entry=True)

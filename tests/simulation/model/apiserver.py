@@ -72,7 +72,7 @@ class ApiServer:
         """The budgets by namespace and name."""
         self.storage: dict[str, StorageObject] = {}
         """Volumes, claims and classes, by kind and name."""
-        self.lets_go: Callable[[Pod], bool] = lambda _: True
+        self.may_evict: Callable[[Pod], bool] = lambda _: True
         """The question of the Eviction API about a pod."""
         self.blocked: dict[GroupKey, None] = {}
         """Jobs of which no pod can be created, as a ResourceQuota does it; a dry run says so."""
@@ -171,7 +171,7 @@ class ApiServer:
     def evict_pod(self, uid: str) -> int:
         """POST an Eviction."""
         pod = self.pods.get(uid)
-        return TOO_MANY if pod is not None and not self.lets_go(pod) else self.delete_pod(uid)
+        return TOO_MANY if pod is not None and not self.may_evict(pod) else self.delete_pod(uid)
 
     def delete_pod(self, uid: str) -> int:
         """DELETE, or an eviction that nothing forbids: a bound pod is only marked, and its kubelet ends it."""

@@ -18,7 +18,7 @@ from policies.model import (
     InVain,
     Job,
     Labels,
-    LetGo,
+    NodeWait,
     PlannedNodes,
     Pod,
     PodSet,
@@ -60,7 +60,7 @@ class BatchJob:
     ``plan``: the annotation on the job.
     ``led``: the nodes in its templates.
     ``minimum``: the minMember in its templates.
-    ``let_go``: the annotation in place of a plan, when nodes are awaited; ``led`` is empty then.
+    ``node_wait``: the annotation in place of a plan, when nodes are awaited; ``led`` is empty then.
     ``labels``: the node labels in the templates then.
     ``tolerations``: those of the templates beside their own.
 
@@ -90,7 +90,7 @@ class BatchJob:
     ttl_s: float = float("inf")
     elsewhere: PlannedNodes | None = None
     plan: PlannedNodes | None = None
-    let_go: LetGo | None = None
+    node_wait: NodeWait | None = None
     in_vain: InVain | None = None
     labels: Mapping[str, Labels] = field(default_factory=dict, hash=False)
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict, hash=False)
@@ -122,7 +122,7 @@ class BatchJob:
     @property
     def marked(self) -> bool:
         """Whether Muster's marks are on the job. Fields that are immutable now do not count."""
-        if self.plan is not None or self.let_go is not None:
+        if self.plan is not None or self.node_wait is not None:
             return True
         return self.led is not None and (self.suspended or not self.ended)
 
@@ -157,7 +157,7 @@ class BatchJob:
             held=self.held,
             marked=self.marked,
             plan=self.plan,
-            let_go=self.let_go,
+            node_wait=self.node_wait,
             in_vain=self.in_vain,
             done=frozenset(slot for slot in self.done if slot[0] not in unnumbered),
             closed=sum(map(self._closed, self.podsets)),
@@ -241,26 +241,28 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
     """The job after the extender's PATCH, or why nothing is written."""
     match write:
         case StartJob(planned, plan, minimum, flavors):
-            is_done = job.plan == dict(plan) if write.let_go is None else job.let_go == write.let_go
+            is_done = job.plan == dict(plan) if write.node_wait is None else job.node_wait == write.node_wait
             if not job.suspended and is_done:
                 return job
-            if write.let_go is None and job.let_go is not None and not job.suspended:
+            if write.node_wait is None and job.node_wait is not None and not job.suspended:
                 return _lead(job, write)
             if not job.managed or job.held or job.ended or not job.stopped or job.read().podsets != planned.podsets:
                 return "the job is not as it was when it was planned"
             led = replace(job, led=dict(plan), labels=dict(write.labels), minimum=minimum, flavors=flavors)
             led = replace(led, tolerations=dict(write.tolerations))
-            led = replace(led, plan=dict(plan) if write.let_go is None else None, let_go=write.let_go)
+            led = replace(led, plan=dict(plan) if write.node_wait is None else None, node_wait=write.node_wait)
             return replace(led, suspended=False, reservation=None, backfill=None, in_vain=None)
         case Reserve():
             return replace(job, **write.fields)
         case SuspendJob(evicted=evicted, in_vain=rest):
-            stopped = replace(job, suspended=True, plan=None, let_go=None, flavors=None, evicted=evicted or job.evicted)
+            stopped = replace(
+                job, suspended=True, plan=None, node_wait=None, flavors=None, evicted=evicted or job.evicted
+            )
             return job if job.ended else replace(stopped, in_vain=rest or job.in_vain)
         case CleanJob():
             if job.ended and not job.suspended:
-                return replace(job, plan=None, let_go=None)  # its template cannot be written any more
-            clean = replace(job, plan=None, let_go=None, led=None, labels={}, tolerations={}, minimum=0)
+                return replace(job, plan=None, node_wait=None)  # its template cannot be written any more
+            clean = replace(job, plan=None, node_wait=None, led=None, labels={}, tolerations={}, minimum=0)
             return clean if job.ended or job.stopped else "it has not stopped"
         case _:
             assert_never(write)
@@ -270,18 +272,20 @@ def _lead(job: BatchJob, write: StartJob) -> BatchJob | str:
     """Write the plan of a job that was started without one. Its templates stay as they are."""
     if not job.managed or job.ended or job.read().podsets != write.job.podsets:
         return "the job is not as it was when it was planned"
-    return replace(job, plan=dict(write.plan), let_go=None)
+    return replace(job, plan=dict(write.plan), node_wait=None)
 
 
 def suspend(job: BatchJob, *, polices: bool) -> BatchJob:
     """Suspend the job, as another client does."""
     stopped = replace(job, suspended=True)
-    return replace(stopped, plan=None, let_go=None) if polices else stopped
+    return replace(stopped, plan=None, node_wait=None) if polices else stopped
 
 
 def resume(job: BatchJob, *, polices: bool) -> BatchJob:
     """Unsuspend the job, as another client does: the policy keeps a managed job suspended that has no plan."""
-    return job if polices and job.managed and job.plan is None and job.let_go is None else replace(job, suspended=False)
+    return (
+        job if polices and job.managed and job.plan is None and job.node_wait is None else replace(job, suspended=False)
+    )
 
 
 def _led(pod: Pod, names: tuple[str, ...]) -> Pod:

@@ -28,7 +28,7 @@ class DisruptionController:
         """The budget of each pod that was evicted, by UID."""
         api.listeners[Kind.PODS].append(self._pod_changed)
 
-    def let_go(self, pod: Pod) -> bool:
+    def evict(self, pod: Pod) -> bool:
         """Whether the budget of that pod allows its eviction, as the Eviction API asks. The eviction counts at once."""
         if not pod.node or pod.terminal or pod.deleting:
             return True

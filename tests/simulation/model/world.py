@@ -101,7 +101,7 @@ class World:
         self.owners = OwnerController(self.api, self.clock, lag=lambda: 0.05 * delays.random())
         counting = self.chance.stream("disruption controller")
         disruptions = DisruptionController(self.api, self.clock, lag=lambda: counting.random())
-        self.api.lets_go = disruptions.let_go
+        self.api.may_evict = disruptions.evict
         self.autoscaler: Autoscaler | None = None
         if pool is not None:
             dice = self.chance.stream("autoscaler")

@@ -25,9 +25,11 @@ from policies.model.queues import ResourceFlavor
 from tests.simulation.plants.mutants import Core, asks, hears
 
 
-def jobs_that_are_let_go_use_no_quota(patch: pytest.MonkeyPatch) -> None:
+def jobs_that_await_nodes_use_no_quota(patch: pytest.MonkeyPatch) -> None:
     def unseen(workload: Any, *rest: Any) -> Any:
-        return {} if workload.job is not None and workload.job.seen.let_go is not None else unseen_of(workload, *rest)
+        return (
+            {} if workload.job is not None and workload.job.seen.node_wait is not None else unseen_of(workload, *rest)
+        )
 
     patch.setattr(quotas, "unseen_of", unseen)
 
@@ -48,8 +50,8 @@ def nodes_are_awaited_for_ever(effect: Effect, core: Core) -> Iterable[Effect]:
 @hears
 def nodes_are_awaited_too_short(event: Event, core: Core) -> Iterable[Event]:
     match event:
-        case JobSeen(job) if job.let_go is not None:
-            event = JobSeen(replace(job, let_go=replace(job.let_go, until=job.let_go.until - 12)))
+        case JobSeen(job) if job.node_wait is not None:
+            event = JobSeen(replace(job, node_wait=replace(job.node_wait, until=job.node_wait.until - 12)))
     yield event
 
 
@@ -57,7 +59,7 @@ def nodes_are_awaited_too_short(event: Event, core: Core) -> Iterable[Event]:
 def restart_forgets_that_nodes_are_awaited(event: Event, core: Core) -> Iterable[Event]:
     match event:
         case JobSeen(job) if not core.synced:
-            event = JobSeen(replace(job, let_go=None))
+            event = JobSeen(replace(job, node_wait=None))
     yield event
 
 
@@ -86,10 +88,10 @@ def restart_forgets_who_rests(event: Event, core: Core) -> Iterable[Event]:
 
 
 @hears
-def jobs_that_are_let_go_start_in_part(event: Event, core: Core) -> Iterable[Event]:
+def jobs_that_await_nodes_start_in_part(event: Event, core: Core) -> Iterable[Event]:
     """On the first nodes that come."""
     match event:
-        case JobSeen(job) if job.let_go is not None:
+        case JobSeen(job) if job.node_wait is not None:
             podsets = tuple(replace(one, minimum=1) for one in job.podsets.podsets)
             event = JobSeen(replace(job, podsets=PodSets(job.key, podsets)))
     yield event
@@ -101,7 +103,7 @@ def no_labels_for_those_who_make_nodes(effect: Effect, core: Core) -> Iterable[E
 
 
 @asks
-def who_is_let_go_is_not_told_to_wait(effect: Effect, core: Core) -> Iterable[Effect]:
+def jobs_that_await_nodes_get_no_time_for_it(effect: Effect, core: Core) -> Iterable[Effect]:
     """The job's controller creates the pods before their nodes can be there."""
     yield replace(effect, awaits_s=0.0) if isinstance(effect, StartJob) else effect
 
@@ -109,7 +111,7 @@ def who_is_let_go_is_not_told_to_wait(effect: Effect, core: Core) -> Iterable[Ef
 @asks
 def plan_is_not_written_once_there_are_nodes(effect: Effect, core: Core) -> Iterable[Effect]:
     """The workload waits on."""
-    if not (isinstance(effect, StartJob) and effect.let_go is None and effect.job.let_go is not None):
+    if not (isinstance(effect, StartJob) and effect.node_wait is None and effect.job.node_wait is not None):
         yield effect
 
 

@@ -25,7 +25,7 @@ def gated(name: str, size: int = 2, **facts: Any) -> list[Pod]:
     return in_queue(name, size, **{"gates": (GANG_GATE,), "selection": ON_SPOT, **facts})
 
 
-def let_go(script: Script) -> list[str]:
+def ungated(script: Script) -> list[str]:
     """The gates that were to come off without a plan, and do."""
     found = [one.uid for one in script.effects if isinstance(one, Ungate)]
     script.effects.clear()
@@ -36,11 +36,11 @@ def let_go(script: Script) -> list[str]:
     return found
 
 
-def test_a_gang_with_quota_and_no_nodes_is_let_go_as_a_whole_and_starts_on_the_nodes_that_come() -> None:
+def test_a_gang_with_quota_and_no_nodes_is_started_without_nodes_as_a_whole_and_starts_on_the_nodes_that_come() -> None:
     script = scene(served=False)
     pods = gated("gang")
     come_pods(script, pods)
-    assert let_go(script) == [pod.uid for pod in pods]
+    assert ungated(script) == [pod.uid for pod in pods]
     assert script.reason("gang") == "AwaitingNodes"
     assert "kube-scheduler has its 2 pods without a plan" in script.message("gang")
     assert used(script, "team", "spot") == 16
@@ -59,23 +59,23 @@ def test_a_gang_with_quota_and_no_nodes_is_let_go_as_a_whole_and_starts_on_the_n
     assert used(script, "team", "spot") == 16
 
 
-def test_a_pod_that_takes_the_place_of_one_that_was_let_go_is_let_go_too() -> None:
+def test_a_replacement_of_a_pod_that_was_ungated_without_a_plan_is_ungated_too() -> None:
     script = scene(served=False)
     pods = gated("gang")
     come_pods(script, pods)
-    let_go(script)
+    ungated(script)
     script.gone(script.pods[pods[0].uid])
     again = replace(pods[0], uid="again", name="again")
     come_pods(script, [again])
-    assert let_go(script) == ["again"]
+    assert ungated(script) == ["again"]
     script.advance(5)
-    assert not let_go(script), "once"
+    assert not ungated(script), "once"
 
 
 def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     script = scene()
     come_pods(script, gated("gang"))
-    let_go(script)
+    ungated(script)
     other = come(script, "job")
     assert "it is used by default/gang (16)" in script.message("job")
     script.advance(901)
@@ -91,16 +91,16 @@ def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     script.advance(70)
     assert script.reason("gang") == "AwaitingNodes"
     assert used(script, "team", "spot") == 16
-    assert not let_go(script), "a gate that is off stays off"
+    assert not ungated(script), "a gate that is off stays off"
 
 
-def test_members_that_come_later_are_let_go_with_the_others() -> None:
+def test_members_that_come_later_are_started_without_nodes_with_the_others() -> None:
     script = scene(spot=24)
     pods = gated("gang", 3, min_member=2)
     come_pods(script, pods[:2])
-    assert len(let_go(script)) == 2
+    assert len(ungated(script)) == 2
     come_pods(script, pods[2:])
-    assert let_go(script) == [pods[2].uid]
+    assert ungated(script) == [pods[2].uid]
     assert used(script, "team", "spot") == 24
 
 
@@ -111,28 +111,28 @@ def test_members_that_come_later_are_let_go_with_the_others() -> None:
         (Selection(((FLAVOR, "spot"),)), "its pods need the nodeSelector nvidia.com/flavor=spot"),
     ],
 )
-def test_pods_that_an_autoscaler_would_make_other_nodes_for_are_not_let_go(selection: Selection, needs: str) -> None:
+def test_pods_that_an_autoscaler_would_make_other_nodes_for_await_none(selection: Selection, needs: str) -> None:
     script = scene()
     flavor = replace(sort("spot"), taints=(Taint("spot", "", "NoSchedule"),), tolerations=(SPOT,))
     script.feed(QueueSeen(flavor))
     come_pods(script, gated("gang", selection=selection))
-    assert not let_go(script)
+    assert not ungated(script)
     assert script.reason("gang") == "NoRoom"
     assert needs in script.message("gang")
     assert "tolerations of its taints" in script.message("gang")
     assert used(script, "team", "spot") == 0
     come_pods(script, gated("other"))
-    assert len(let_go(script)) == 2
+    assert len(ungated(script)) == 2
 
 
-def test_without_quota_of_an_elastic_flavor_nobody_is_let_go() -> None:
+def test_without_quota_of_an_elastic_flavor_no_workload_awaits_nodes() -> None:
     for script in (scene(spot=8), scene(limits=Limits())):
         come_pods(script, gated("gang"))
-        assert not let_go(script)
+        assert not ungated(script)
         assert used(script, "team", "spot") == 0
     script = Script(*of("owned", 1), limits=LIMITS)
     come_pods(script, [replace(pod, queue="") for pod in gated("gang")])
-    assert not let_go(script)
+    assert not ungated(script)
 
 
 def test_a_gang_whose_pods_go_or_whose_queue_stops_keeps_no_quota() -> None:

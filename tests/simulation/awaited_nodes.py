@@ -46,7 +46,7 @@ class Awaiting:
     sure: bool = True
 
 
-class LetGoJobs:
+class JobsAwaitingNodes:
     """The jobs without a plan in one life of the extender."""
 
     def __init__(self) -> None:
@@ -83,12 +83,12 @@ class LetGoJobs:
         if job.in_vain is not None:
             self._rests[job.key] = job.uid, job.in_vain.until
         known = self.of.get(job.key)
-        if job.let_go is None or job.suspended or job.finished or not job.managed:
+        if job.node_wait is None or job.suspended or job.finished or not job.managed:
             told = known is not None and (known.shown or job.marked or not job.suspended or job.uid != known.job.uid)
             if told:  # until then its start is yet to be shown
                 del self.of[job.key]
-        elif known is None or known.job.uid != job.uid or known.until != job.let_go.until:
-            self.of[job.key] = Awaiting(job, job.let_go.until, now, shown=True, sure=not self._synced)
+        elif known is None or known.job.uid != job.uid or known.until != job.node_wait.until:
+            self.of[job.key] = Awaiting(job, job.node_wait.until, now, shown=True, sure=not self._synced)
         else:
             self.of[job.key] = replace(known, shown=True)
 
@@ -105,7 +105,7 @@ class LetGoJobs:
 
     def start(self, effect: StartJob, now: float) -> str | None:
         """The fault of the job's start: without nodes, or with nodes after that."""
-        key, said = effect.job.key, effect.let_go
+        key, said = effect.job.key, effect.node_wait
         if said is None:
             self.of.pop(key, None)
             return None
@@ -154,7 +154,7 @@ class LetGoJobs:
 def on_flavor(podset: PodSet, job: Job) -> Pod:
     """The template of its pods. In a job without a plan it has the labels of its flavor's nodes."""
     own, chosen = podset.template.selection, [*(job.flavors or {}).get(podset.name, {}).values()]
-    if not chosen or job.let_go is None or job.suspended:
+    if not chosen or job.node_wait is None or job.suspended:
         return podset.template
     asked = dict(own.node_selector) | {FLAVOR: chosen[0]}
     return replace(podset.template, selection=replace(own, node_selector=tuple(asked.items())))
@@ -182,7 +182,7 @@ _WITH_A_PLAN = (Milestone.PLANNED, Milestone.RELEASED, Milestone.STARTED)
 """A running gang waits for nodes no longer. Later members are planned without a milestone."""
 
 
-class LetGoGangs:
+class GangsAwaitingNodes:
     """The gangs without a plan in one life of the extender.
 
     ``within_s``: how long they await nodes; 0: no gang does.
@@ -209,7 +209,7 @@ class LetGoGangs:
 
     def watch(self, effects: Iterable[Effect], jobs: Mapping[GroupKey, object], now: float) -> list[GroupKey]:
         """The gangs that these effects of one event ungate without a plan."""
-        let_go: dict[GroupKey, set[str]] = {}
+        unplanned: dict[GroupKey, set[str]] = {}
         for effect in effects:
             match effect:
                 case Reached(milestone=Milestone.UNRESERVED):
@@ -222,13 +222,13 @@ class LetGoGangs:
                 case Report(key, code=code) if code != "AwaitingNodes":
                     self._until.pop(key, None)
                 case Ungate(uid, pin=(), group=GroupKey() as key) if self._within_s and key not in jobs:
-                    let_go.setdefault(key, set()).add(uid)
-        if let_go:
+                    unplanned.setdefault(key, set()).add(uid)
+        if unplanned:
             self._planned = {key for key in self._planned if self._members(key)}
-        found = [key for key in let_go if not (key in self._planned or key in self._until or self._is_repeated(key))]
+        found = [key for key in unplanned if not (key in self._planned or key in self._until or self._is_repeated(key))]
         for key in found:
             self._until[key], self._as_it_was[key] = now + self._within_s, self._seen(key)
-            self._free[key] = let_go[key] | {pod.uid for pod in self._members(key) if not pod.gates}
+            self._free[key] = unplanned[key] | {pod.uid for pod in self._members(key) if not pod.gates}
         return found
 
     def _is_repeated(self, key: GroupKey) -> bool:

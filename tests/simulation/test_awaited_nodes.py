@@ -10,15 +10,15 @@ import pytest
 from extender.core.effects import CleanJob, Milestone, Reached, Reserve, StartJob, Ungate
 from extender.core.events import JobSeen, PodGone, PodSeen, QueueSeen, Synced
 from extender.simulation.clock import Clock
-from policies.model import Job, LetGo, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
+from policies.model import Job, NodeWait, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
 from policies.model.queues import LocalQueue, ResourceFlavor
 from tests.builders import GPU, gang, key, node, requests
 from tests.core.jobs import job, template
 from tests.core.queues import cluster_queue
+from tests.simulation.awaited_nodes import GangsAwaitingNodes, JobsAwaitingNodes
 from tests.simulation.drawing import draw
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
-from tests.simulation.let_go import LetGoGangs, LetGoJobs
 from tests.simulation.model.agents import Platform
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
@@ -27,7 +27,7 @@ from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 from tests.simulation.referee import Referee
 from tests.simulation.relation_plan import has_relations
-from tests.simulation.rest import could_be_let_go
+from tests.simulation.rest import could_await_nodes
 from tests.simulation.shown import Shown
 from tests.simulation.terms import Terms
 
@@ -97,17 +97,19 @@ def test_what_nobody_needs_goes_unless_it_is_to_stay() -> None:
     assert list(it.api.nodes) == ["m01"]
 
 
-LET_GO = StartJob(
+UNPLANNED = StartJob(
     replace(job(2), queue="team"), {}, 2, {"": {GPU: MADE}},
-    let_go=LetGo(100.0, 1), labels={"": ((FLAVOR, MADE),)}, awaits_s=50.0,
+    node_wait=NodeWait(100.0, 1), labels={"": ((FLAVOR, MADE),)}, awaits_s=50.0,
 )  # fmt: skip
-SHOWN = replace(LET_GO.job, suspended=False, stopped=False, marked=True, let_go=LET_GO.let_go, flavors=LET_GO.flavors)
+SHOWN = replace(
+    UNPLANNED.job, suspended=False, stopped=False, marked=True, node_wait=UNPLANNED.node_wait, flavors=UNPLANNED.flavors
+)
 
 
-def book(seen: Job = SHOWN) -> LetGoJobs:
-    it = LetGoJobs()
-    assert it.start(LET_GO, 50.0) is None
-    it.hear(JobSeen(LET_GO.job), 50.5)
+def book(seen: Job = SHOWN) -> JobsAwaitingNodes:
+    it = JobsAwaitingNodes()
+    assert it.start(UNPLANNED, 50.0) is None
+    it.hear(JobSeen(UNPLANNED.job), 50.5)
     it.hear(JobSeen(seen), 51.0)
     return it
 
@@ -115,14 +117,14 @@ def book(seen: Job = SHOWN) -> LetGoJobs:
 @pytest.mark.parametrize(
     ("effect", "said"),
     [
-        (replace(LET_GO, plan={"": ("a", "b")}), "and with a plan"),
-        (replace(LET_GO, flavors={"": {GPU: "fast"}}), "none of its flavors is made on demand"),
-        (replace(LET_GO, labels={}), "no autoscaler would make nodes of made for ''"),
-        (replace(LET_GO, awaits_s=45.0), "is to be let go until 100.0 s, and is told to wait 45.0 s"),
+        (replace(UNPLANNED, plan={"": ("a", "b")}), "and with a plan"),
+        (replace(UNPLANNED, flavors={"": {GPU: "fast"}}), "none of its flavors is made on demand"),
+        (replace(UNPLANNED, labels={}), "no autoscaler would make nodes of made for ''"),
+        (replace(UNPLANNED, awaits_s=45.0), "is to be let go until 100.0 s, and is told to wait 45.0 s"),
     ],
 )
-def test_a_job_is_let_go_to_have_nodes_made(effect: StartJob, said: str) -> None:
-    assert said in (LetGoJobs().start(effect, 50.0) or "")
+def test_a_job_is_started_without_nodes_to_have_nodes_made(effect: StartJob, said: str) -> None:
+    assert said in (JobsAwaitingNodes().start(effect, 50.0) or "")
 
 
 @pytest.mark.parametrize("own", [(), (MADE_TOLERATION,)])
@@ -130,17 +132,17 @@ def test_a_job_is_let_go_to_have_nodes_made(effect: StartJob, said: str) -> None
 def test_its_pods_tolerate_the_taint_of_its_flavor(
     own: tuple[Toleration, ...], given: dict[str, tuple[Toleration, ...]]
 ) -> None:
-    (podset,) = LET_GO.job.podsets.podsets
+    (podset,) = UNPLANNED.job.podsets.podsets
     asked = replace(podset, template=replace(podset.template, selection=Selection(tolerations=own)))
-    it, wanted = LetGoJobs(), replace(LET_GO.job, podsets=replace(LET_GO.job.podsets, podsets=(asked,)))
+    it, wanted = JobsAwaitingNodes(), replace(UNPLANNED.job, podsets=replace(UNPLANNED.job.podsets, podsets=(asked,)))
     it.hear(QueueSeen(ResourceFlavor(MADE, {FLAVOR: MADE}, taints=(MADE_TAINT,))), 1.0)
-    said = it.start(replace(LET_GO, job=wanted, tolerations=given), 50.0)
+    said = it.start(replace(UNPLANNED, job=wanted, tolerations=given), 50.0)
     assert bool(said) is not bool(own or given)
 
 
 def test_pods_of_a_job_tolerate_what_was_written_when_it_was_started() -> None:
     spec = batch(1)
-    led = written(spec, replace(LET_GO, job=spec.shown(), tolerations={"": (MADE_TOLERATION,)}))
+    led = written(spec, replace(UNPLANNED, job=spec.shown(), tolerations={"": (MADE_TOLERATION,)}))
     assert isinstance(led, BatchJob)
     assert led.pod(led.podsets[0], 0, "pod", 0.0).selection.tolerations == (MADE_TOLERATION,)
     clean = written(replace(led, suspended=True, idle=True), CleanJob(led.shown()))
@@ -185,10 +187,10 @@ def test_nobody_gives_way_to_one_that_awaits_nodes() -> None:
 @pytest.mark.parametrize(
     ("milestone", "goes"), [(Milestone.UNRESERVED, False), (Milestone.STARTED, False), (Milestone.FORGOTTEN, True)]
 )
-def test_a_gang_is_let_go_when_its_gates_come_off_and_it_has_no_plan(milestone: Milestone, *, goes: bool) -> None:
+def test_a_gang_awaits_nodes_once_ungated_without_a_plan(milestone: Milestone, *, goes: bool) -> None:
     shown, (member,) = Shown(), gang("train", 1)
     shown.watch(PodSeen(member))
-    it = LetGoGangs(shown, 10.0)
+    it = GangsAwaitingNodes(shown, 10.0)
     told = [Reached(key("train"), one, 1, 0.0) for one in (Milestone.PLANNED, milestone)]
     for one in told:
         assert not it.watch([one], {}, 1.0)
@@ -200,7 +202,7 @@ def test_a_gate_that_is_taken_off_once_more_does_not_let_its_gang_go_anew() -> N
     """Seed 990000074 of the campaign: the write failed, and was repeated when queues had changed."""
     shown, (member,) = Shown(), gang("train", 1)
     shown.watch(PodSeen(member))
-    it, ungated = LetGoGangs(shown, 10.0), Ungate(member.uid, "default", member.name, key("train"), ())
+    it, ungated = GangsAwaitingNodes(shown, 10.0), Ungate(member.uid, "default", member.name, key("train"), ())
     assert it.watch([ungated], {}, 1.0) == [key("train")]
     it.hear(Synced(0.0))
     assert not it.watch([ungated], {}, 6.0)
@@ -220,9 +222,9 @@ def test_at_rest_a_job_may_wait_whose_pods_without_gpus_have_no_node_anywhere(*,
     world = World(7, (there,), None, queues=things, pool=made)
     own = Selection(tolerations=(MADE_TOLERATION,) if tolerates else ())
     worker, launcher = template("train", 8), template("train", 0, "launcher", selection=own)
-    assert could_be_let_go(world, key("train"), "team", (worker, launcher)) is could
+    assert could_await_nodes(world, key("train"), "team", (worker, launcher)) is could
     world.api.set_node(node("n1", 0))
-    assert could_be_let_go(world, key("train"), "team", (worker, launcher))
+    assert could_await_nodes(world, key("train"), "team", (worker, launcher))
 
 
 @pytest.mark.parametrize(("cores", "could"), [(63, True), (64, False)])
@@ -233,7 +235,7 @@ def test_at_rest_a_job_may_wait_that_leaves_no_room_to_the_daemons_of_a_made_nod
     daemons = Platform({}, {}, {"kube-proxy": (("cpu", 100), ("pods", 1))})
     world = World(7, (), None, queues=things, pool=POOL, platform=daemons)
     asked = template("train", requests=requests(8, cores))
-    assert could_be_let_go(world, key("train"), "team", (asked,)) is could
+    assert could_await_nodes(world, key("train"), "team", (asked,)) is could
 
 
 def test_one_in_forty_seeds_has_such_nodes_and_no_other_is_changed() -> None:

@@ -10,17 +10,17 @@ from extender.core.effects import StartJob
 from extender.kube.keys import IN_VAIN, LED, NODE_LABELS, NODES, PLAN
 from extender.kube.kinds.change import clean, lead, start, suspend
 from extender.kube.kinds.kind import Kind, Object
-from extender.kube.kinds.plan import in_vain_from, let_go_from, let_go_text, plan_from
+from extender.kube.kinds.plan import in_vain_from, node_wait_from, node_wait_text, plan_from
 from extender.kube.kinds.read import templates_of
-from policies.model import InVain, LetGo, Toleration
+from policies.model import InVain, NodeWait, Toleration
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stopped_again, stored
 from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
 
-UNTIL = LetGo(1_767_323_045.0, 3)
+UNTIL = NodeWait(1_767_323_045.0, 3)
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
 
 
-def let_go(obj: Object, kind: Kind | None = None, **labels: str) -> Object:
+def started_without_nodes(obj: Object, kind: Kind | None = None, **labels: str) -> Object:
     after, kind = deepcopy(obj), kind or kind_of(obj)
     job = read(kind, obj)
     flavors = {one.name: {"cpu": "spot"} for one in job.podsets.podsets}
@@ -30,9 +30,9 @@ def let_go(obj: Object, kind: Kind | None = None, **labels: str) -> Object:
 
 
 def test_until_when_is_read_as_it_was_written_and_is_no_plan() -> None:
-    text = let_go_text(UNTIL)
+    text = node_wait_text(UNTIL)
     assert text == "nodes are awaited until 2026-01-02T03:04:05Z, attempt 3"
-    assert (let_go_from(text), plan_from(text)) == (UNTIL, None)
+    assert (node_wait_from(text), plan_from(text)) == (UNTIL, None)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_until_when_is_read_as_it_was_written_and_is_no_plan() -> None:
     ],
 )
 def test_what_nobody_can_have_written_says_nothing(text: str | None) -> None:
-    assert let_go_from(text) is None
+    assert node_wait_from(text) is None
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
 def test_it_is_started_without_nodes_and_given_back_as_its_author_wrote_it(manifest: str) -> None:
     obj = stored(manifest, **SUSPENDED)
-    kind, after = kind_of(obj), let_go(obj)
+    kind, after = kind_of(obj), started_without_nodes(obj)
     before, job = read(kind, obj), read(kind, after)
-    assert (job.suspended, job.marked, job.plan, job.let_go) == (False, True, None, UNTIL)
+    assert (job.suspended, job.marked, job.plan, job.node_wait) == (False, True, None, UNTIL)
     assert (job.flavor_names, job.podsets) == (("spot",), before.podsets)
     for template, was in zip(templates_of(kind, after), templates_of(kind, obj), strict=True):
         said = template.pod["metadata"]
@@ -82,7 +82,7 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_it_is_given_back(manif
     for template in templates_of(kind, obj):
         if own:
             template.pod["spec"]["nodeSelector"] = dict(own)
-    after = let_go(obj, pool="spot")
+    after = started_without_nodes(obj, pool="spot")
     assert read(kind, after).podsets == read(kind, obj).podsets, "after a restart it is known what its author wrote"
     for template in templates_of(kind, after):
         written = template.affinity
@@ -94,13 +94,13 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_it_is_given_back(manif
     for template in templates_of(kind, given_back):
         said = (template.pod.get("metadata") or {}).get("annotations") or {}
         assert not said.pop(NODE_LABELS, ""), "emptied, where its controller would keep it else"
-    assert given_back == stopped_again(kind, let_go(obj)), "as after one that has brought none"
+    assert given_back == stopped_again(kind, started_without_nodes(obj)), "as after one that has brought none"
 
 
 def test_a_label_that_somebody_has_changed_since_stays() -> None:
     obj = stored(MANIFESTS["Job"], **SUSPENDED)
     kind = kind_of(obj)
-    after = let_go(obj, pool="spot", disk="fast")
+    after = started_without_nodes(obj, pool="spot", disk="fast")
     after["spec"]["template"]["spec"]["nodeSelector"]["pool"] = "owned"
     given_back = stopped_again(kind, after)
     assert given_back["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "owned"}
@@ -119,7 +119,7 @@ WARMUP = "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration"
 def test_its_controller_gives_its_pods_longer_to_run_until_it_is_given_back(own: str | None, waits: str) -> None:
     obj = stored(MANIFESTS["AppWrapper of several"], **SUSPENDED)
     obj["metadata"]["annotations"] = {} if own is None else {WARMUP: own}
-    kind, after = kind_of(obj), let_go(obj)
+    kind, after = kind_of(obj), started_without_nodes(obj)
     assert after["metadata"]["annotations"][WARMUP] == waits
     changed = deepcopy(after)
     changed["metadata"]["annotations"][WARMUP] = "20m"
@@ -142,7 +142,7 @@ def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
 def test_how_long_it_rests_is_written_with_its_suspension_and_stays_until_it_is_started(manifest: str) -> None:
     obj = stored(manifest, **SUSPENDED)
-    kind, after, rest = kind_of(obj), let_go(obj), InVain(1_767_323_045.0, 3)
+    kind, after, rest = kind_of(obj), started_without_nodes(obj), InVain(1_767_323_045.0, 3)
     suspend(kind, after, in_vain=rest)
     after["status"] = SUSPENDED
     clean(kind, after)
@@ -164,10 +164,10 @@ def test_a_rest_that_nobody_can_have_written_is_none(text: str | None) -> None:
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
 def test_its_plan_is_written_on_it_alone(manifest: str) -> None:
     obj = stored(manifest, **SUSPENDED)
-    kind, before = kind_of(obj), let_go(obj)
+    kind, before = kind_of(obj), started_without_nodes(obj)
     after, job = deepcopy(before), read(kind, before)
     plan = plan_for(job)
     lead(after, StartJob(job, plan, 2))
-    assert (read(kind, after).plan, read(kind, after).let_go) == (plan, None)
+    assert (read(kind, after).plan, read(kind, after).node_wait) == (plan, None)
     after["metadata"]["annotations"][PLAN] = before["metadata"]["annotations"][PLAN]
     assert after == before

@@ -19,19 +19,19 @@ from policies.model import Job, Pod, PodSet, Selection, Taint, Toleration, Topol
 from policies.model.queues import Stop, Strategy
 from tests.builders import requests
 from tests.core.jobs import template, wakes_later
-from tests.core.let_go import GATED, TEAM, VAIN, again, come, naming_only_its_queue, stop, ungate, wanting
+from tests.core.node_waits import GATED, TEAM, VAIN, again, come, naming_only_its_queue, stop, ungate, wanting
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 from tests.core.test_elastic import LIMITS, SPOT, of, scene
 
 
-def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> None:
+def test_it_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes_that_come() -> None:
     script = scene(served=False)
     first = come(script)
     (start,) = first.starts
-    assert start.let_go is not None
-    assert (start.plan, start.minimum, start.let_go.attempt, start.awaits_s) == ({}, 2, 1, 900.0)
-    assert start.let_go.until == pytest.approx(script.now + 900, abs=3)
+    assert start.node_wait is not None
+    assert (start.plan, start.minimum, start.node_wait.attempt, start.awaits_s) == ({}, 2, 1, 900.0)
+    assert start.node_wait.until == pytest.approx(script.now + 900, abs=3)
     assert start.flavors[""]["nvidia.com/gpu"] == "spot"
     assert start.tolerations == {"": (SPOT,)}
     assert script.reason("first") == "AwaitingNodes"
@@ -47,7 +47,7 @@ def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> No
     script.see(*of("spot", 1, first=1))
     first.wait(0.5)
     start = first.starts[-1]
-    assert (len(first.starts), start.let_go, set(start.plan[""])) == (2, None, {"spot-0", "spot-1"})
+    assert (len(first.starts), start.node_wait, set(start.plan[""])) == (2, None, {"spot-0", "spot-1"})
     assert {script.filter(pod) for pod in pods} == {("spot-0",), ("spot-1",)}
     script.run(pods)
     first.wait(0.5)
@@ -127,7 +127,7 @@ def test_each_time_it_rests_longer_and_meanwhile_it_starts_where_there_is_room()
     first = come(script)
     pauses = []
     for attempt in (1, 2, 3):
-        asked = first.starts[-1].let_go
+        asked = first.starts[-1].node_wait
         assert asked is not None
         assert asked.attempt == attempt
         first.create()
@@ -146,7 +146,7 @@ def test_each_time_it_rests_longer_and_meanwhile_it_starts_where_there_is_room()
     stop(first)
     script.see(*of("spot", 2))
     first.wait(30.0)
-    assert first.starts[-1].let_go is None
+    assert first.starts[-1].node_wait is None
     assert set(first.starts[-1].plan[""]) == {"spot-0", "spot-1"}
 
 
@@ -163,7 +163,7 @@ def test_nodes_that_are_there_are_enough() -> None:
     script = scene(*of("spot", 2), served=False)
     first = come(script)
     (start,) = first.starts
-    assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"})
+    assert (start.node_wait, set(start.plan[""])) == (None, {"spot-0", "spot-1"})
 
 
 def _in_waves(**facts: Any) -> Job:
@@ -176,7 +176,7 @@ def _in_waves(**facts: Any) -> Job:
     )
 
 
-def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go() -> None:
+def test_one_that_no_autoscaler_would_see_as_it_is_does_not_await_nodes() -> None:
     script = scene(served=False, spot=24)
     first = come(script, _in_waves(selection=Selection(((FLAVOR, "spot"),))))
     assert (first.starts, used(script, "team", "spot")) == ([], 0)
@@ -185,7 +185,7 @@ def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go() -> None:
     assert why in script.message("first")
 
 
-def test_one_whose_later_pods_need_no_such_nodes_is_let_go_and_planned_with_them() -> None:
+def test_one_whose_later_pods_need_no_such_nodes_is_started_without_nodes_and_planned_with_them() -> None:
     script = scene(served=False)
     first = come(script, _in_waves(requests=requests(0)))
     (start,) = first.starts
@@ -220,13 +220,13 @@ def test_those_that_are_made_later_are_not_missed_when_no_nodes_come() -> None:
 
 
 @pytest.mark.parametrize("facts", [{"spot": 8}, {"limits": Limits()}])
-def test_without_quota_of_an_elastic_flavor_nobody_is_let_go(facts: dict[str, Any]) -> None:
+def test_without_quota_of_an_elastic_flavor_no_workload_awaits_nodes(facts: dict[str, Any]) -> None:
     script = scene(served=False, **facts)
     first = come(script)
     assert (first.starts, used(script, "team", "spot")) == ([], 0)
 
 
-def test_nobody_is_let_go_before_it_is_known_whether_nodes_can_be_asked_for() -> None:
+def test_no_workload_awaits_nodes_before_it_is_known_whether_nodes_can_be_asked_for() -> None:
     script = Script(*of("owned", 1), limits=LIMITS)
     show(script, sort("owned"), sort("spot"), TEAM)
     first = come(script)
@@ -247,7 +247,7 @@ def test_one_that_is_suspended_by_its_owner_or_deleted_gives_its_quota_back() ->
     first = come(script)
     first.create()
     script.advance(300)
-    first.show(suspended=True, let_go=None)
+    first.show(suspended=True, node_wait=None)
     assert used(script, "team", "spot") == 0
     stop(first)
     first.wait(0.5)
@@ -280,7 +280,7 @@ def test_one_that_is_edited_is_suspended_and_asks_anew(change: dict[str, Any], w
     assert [why in one for one in first.stops] == [True]
     stop(first)
     first.wait(3.0)
-    assert first.starts[-1].let_go is not None
+    assert first.starts[-1].node_wait is not None
     size = first.seen.podsets.minimum
     assert used(script, first.seen.queue, "spot") == 8 * size
     assert {used(script, name, "spot") for name in ("team", "other")} == {8 * size, 0}
@@ -318,7 +318,7 @@ def test_a_start_that_is_refused_keeps_no_quota_and_is_tried_again() -> None:
     first.obeys = True
     first.wait(3.0)
     assert len(first.starts) == 2
-    assert first.seen.let_go is not None
+    assert first.seen.node_wait is not None
     assert used(script, "team", "spot") == 16
 
 
@@ -335,7 +335,7 @@ def test_nobody_else_gets_its_quota_while_its_start_has_no_answer_however_late_t
     script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.DONE if done else Outcome.REFUSED))
     if done:
         (start,) = first.starts
-        first.show(suspended=False, stopped=False, marked=True, let_go=start.let_go, flavors=start.flavors)
+        first.show(suspended=False, stopped=False, marked=True, node_wait=start.node_wait, flavors=start.flavors)
         assert used(script, "team", "spot") == 16
         first.obeys = True
         first.wait(6.0)
@@ -352,7 +352,7 @@ def test_a_plan_that_cannot_be_written_is_made_anew() -> None:
     first.obeys = False
     script.see(*of("spot", 2))
     first.wait(0.5)
-    assert first.starts[-1].let_go is None
+    assert first.starts[-1].node_wait is None
     script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.REFUSED, "no such luck"))
     assert used(script, "team", "spot") == 16, "it is let go still"
     first.obeys = True
@@ -373,7 +373,7 @@ def test_one_that_loses_a_node_before_it_starts_is_started_over_like_any_other()
     assert "spot-0" in first.stops[0]
     stop(first)
     first.wait(3.0)
-    assert first.starts[-1].let_go is not None
+    assert first.starts[-1].node_wait is not None
     assert used(script, "team", "spot") == 16
 
 
@@ -390,7 +390,7 @@ def test_a_plan_that_may_not_have_been_written_is_written_again() -> None:
     first.obeys = True
     first.wait(script.core.state.limits.plan_s + 1.0)
     assert first.starts[2:] == [written], "its pods run, and nobody would know by which plan"
-    assert (first.seen.plan, first.seen.let_go, first.stops) == (written.plan, None, [])
+    assert (first.seen.plan, first.seen.node_wait, first.stops) == (written.plan, None, [])
 
 
 def test_one_that_is_held_is_suspended_and_gives_its_quota_back() -> None:
@@ -422,7 +422,7 @@ def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> Non
     script = scene(served=False)
     first = come(script, naming_only_its_queue())
     (start,) = first.starts
-    assert (start.let_go is not None, start.labels) == (True, {"": ((FLAVOR, "spot"),)})
+    assert (start.node_wait is not None, start.labels) == (True, {"": ((FLAVOR, "spot"),)})
     pods = first.create(gates=GATED, selection=Selection(((FLAVOR, "spot"),), tolerations=(SPOT,)))
     ungate(script)
     script.see(*of("owned", 2, first=1), *of("spot", 1))
@@ -431,7 +431,7 @@ def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> Non
     script.see(*of("spot", 1, first=1))
     first.wait(0.5)
     start = first.starts[-1]
-    assert (start.let_go, start.labels, set(start.plan[""])) == (None, {}, {"spot-0", "spot-1"})
+    assert (start.node_wait, start.labels, set(start.plan[""])) == (None, {}, {"spot-0", "spot-1"})
     script.run(pods)
     first.wait(0.5)
     assert sorted(script.bound(pods)) == ["spot-0", "spot-1"]
@@ -442,7 +442,7 @@ def test_a_flavor_without_labels_asks_for_nothing() -> None:
     show(script, replace(sort("spot"), node_labels={}, tolerations=(SPOT,)))
     first = come(script, naming_only_its_queue())
     (start,) = first.starts
-    assert (start.let_go is not None, start.labels) == (True, {})
+    assert (start.node_wait is not None, start.labels) == (True, {})
 
 
 def test_one_whose_pods_come_without_them_is_taken_back_and_rests() -> None:
@@ -544,8 +544,8 @@ def test_another_leader_lets_it_rest_as_long_as_its_job_says_and_counts_on() -> 
     assert (adopted.starts, used(other, "team", "spot")) == ([], 0)
     adopted.wait(40)
     (start,) = adopted.starts
-    assert start.let_go is not None
-    assert (start.let_go.attempt, adopted.seen.in_vain) == (3, None)
+    assert start.node_wait is not None
+    assert (start.node_wait.attempt, adopted.seen.in_vain) == (3, None)
 
 
 def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
@@ -554,7 +554,7 @@ def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
     pods = first.create()
     other, adopted = again(first, *of("spot", 2), now=script.now + 2000)
     (start,) = adopted.starts
-    assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"}), "late, and there"
+    assert (start.node_wait, set(start.plan[""])) == (None, {"spot-0", "spot-1"}), "late, and there"
     other.run(pods)
     adopted.wait(0.5)
     assert len(other.bound(pods)) == 2
