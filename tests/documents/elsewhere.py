@@ -82,9 +82,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ),
     },
     "docs/trace.md": {"awk -F, ": _TRACE, "muster simulate --trace week.csv": _TRACE},
-    "docs/upgrade.md": {
-        "make upgrade": "minutes of a real control plane; tests/integration/test_upgrade.py is its first part"
-    },
 }
 """Reasons why no test types a command, by page and first words. That they can be typed is tested, too."""
 
