@@ -87,7 +87,7 @@ class Scene:
         return self.script.core.state.claims.nodes
 
     def queue(self, name: str) -> ClusterQueue:
-        return self.script.core.state.quotas.queues.picture.queues[name]
+        return self.script.core.state.quotas.queues.snapshot.queues[name]
 
 
 def follow(scene: Scene, text: str) -> bool:

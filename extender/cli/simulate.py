@@ -229,11 +229,11 @@ def simulate(
             | {f"--queues {path}": path for path in queues or ()}
             | {f"--what-if {path}": path for path in what_if or ()},
         )
-        figures, picture = (Output(path) if path is not None else None for path in (json_, html))
+        figures, page_file = (Output(path) if path is not None else None for path in (json_, html))
         settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
             changes = queues_from(what_if) if what_if else QueueInput()
-            return _show_snapshot(snapshot, settings, what_if or [], changes, figures, picture, terminal)
+            return _show_snapshot(snapshot, settings, what_if or [], changes, figures, page_file, terminal)
         quota = queues_from(queues) if queues else QueueInput()
         if trace is not None:
             quota.virtual, quota.borrowing = bool(queue_column) and not queues, borrowing_limit
@@ -265,8 +265,8 @@ def simulate(
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
             terminal.print(f"\n{sentence}")
         _write(figures, as_json(about, outcomes, price))
-        if picture is not None:
-            picture.write(page(about, outcomes, price).encode())
+        if page_file is not None:
+            page_file.write(page(about, outcomes, price).encode())
 
 
 def _factor(durations: str) -> float | None:
@@ -303,7 +303,7 @@ def _show_snapshot(
     what_if: Sequence[Path],
     changes: QueueInput,
     figures: Output | None,
-    picture: Output | None,
+    page_file: Output | None,
     terminal: Console,
 ) -> None:
     # The Kubernetes client takes over a second to import, which a replay need not pay.
@@ -344,8 +344,8 @@ def _show_snapshot(
     terminal.print(summary)
     show_tables(shown, terminal)
     _write(figures, {"verdicts": [asdict(one) for one in found]})
-    if picture is not None:
-        picture.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())
+    if page_file is not None:
+        page_file.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())
 
 
 def _check_options(context: typer.Context) -> None:

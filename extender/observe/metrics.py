@@ -536,7 +536,7 @@ def utilisation_gauges(state: State, utilisation: Utilisation, now: float) -> It
 
 def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:
     """Yield the metrics of queues; nothing without a ClusterQueue."""
-    queues = state.quotas.queues.picture.queues
+    queues = state.quotas.queues.snapshot.queues
     if not queues:
         return
     counts = {name: _family(name, text, "cluster_queue") for name, text in _COUNTS.items()}

@@ -21,19 +21,19 @@ SHOWN = 100
 
 def queues(core: Engine, now: float, render: Callable[[str, str], str] = full) -> list[QueueView]:
     """Return the cohorts, then the ClusterQueues, then the LocalQueues, each by name. ``render``: as for ``view``."""
-    picture, found = core.state.quotas.queues.picture, core.queue_reports(now)
+    snapshot, found = core.state.quotas.queues.snapshot, core.queue_reports(now)
     cohorts = [
         _view("Cohort", node, _parent(node), _below(node), _of_cohort(found, node))
-        for _, node in sorted(picture.tree.cohorts.items())
+        for _, node in sorted(snapshot.tree.cohorts.items())
     ]
     views = []
-    for name, queue in sorted(picture.queues.items()):
+    for name, queue in sorted(snapshot.queues.items()):
         report = found.get(("ClusterQueue", "", name)) or QueueReport()
         node = core.state.quotas.node_of(name)
         view = _view("ClusterQueue", node, queue.cohort, [] if node is None else [node], report)
         view.name, view.waiting = name, list(_waiting(core, report.pending, now, render))
         views.append(view)
-    return [*cohorts, *views, *(_local(one, found) for _, one in sorted(picture.locals.items()))]
+    return [*cohorts, *views, *(_local(one, found) for _, one in sorted(snapshot.locals.items()))]
 
 
 def _view(kind: str, node: QuotaNode | None, parent: str, below: list[QuotaNode], report: QueueReport) -> QueueView:

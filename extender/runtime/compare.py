@@ -239,7 +239,7 @@ class Comparison:
     def _sums_of_queues(self) -> Iterator[None]:
         """Compare each queue's recorded usage with that of its workloads, unless it changes meanwhile."""
         quotas = self.running.state.quotas
-        tree = quotas.queues.picture.tree
+        tree = quotas.queues.snapshot.tree
         versions = {name: quotas.members.version([name]) for name in tree.queues}
         used: dict[str, Counter[FlavorResource]] = {name: Counter() for name in tree.queues}
         for key in list(quotas.uses):
@@ -247,7 +247,7 @@ class Comparison:
                 if use.queue in used:
                     used[use.queue].update(use.usage)
             yield
-        for name, node in tree.queues.items() if tree is quotas.queues.picture.tree else ():
+        for name, node in tree.queues.items() if tree is quotas.queues.snapshot.tree else ():
             if quotas.members.version([name]) == versions[name]:
                 self._judge(Kind.QUOTA, f"ClusterQueue {name}", +Counter(node.used), +used[name], _of_usage)
 

@@ -301,7 +301,7 @@ def _wrong_with_quotas(state: State) -> Iterator[str]:
     for owner, claim in state.claims:
         if claim.workload is not None and quotas.queue_of(claim.workload) and claim.workload not in quotas.uses:
             yield f"{owner} has room on {claim.node}, and uses no quota"
-    for name, node in quotas.queues.picture.tree.queues.items():
+    for name, node in quotas.queues.snapshot.tree.queues.items():
         if +node.used != +used.get(name, Counter()):
             yield f"{name} is taken to use {node.used}, and its workloads use {used.get(name)}"
 

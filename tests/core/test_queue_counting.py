@@ -30,7 +30,7 @@ def test_other_quota_is_as_if_it_had_been_so_from_the_beginning_and_nobody_is_co
         patch.setattr(Quotas, "recount", None)
         show(changed, *objects(16, lending))
         changed.advance(0.5)
-    trees = [script.core.state.quotas.queues.picture.tree for script in (changed, fresh)]
+    trees = [script.core.state.quotas.queues.snapshot.tree for script in (changed, fresh)]
     found = [
         {one.name: (+one.used, one.left(("gpus", GPU))) for one in (*tree.queues.values(), *tree.cohorts.values())}
         for tree in trees

@@ -323,7 +323,7 @@ def test_a_gang_that_comes_with_the_news_that_its_queue_is_gone_waits_for_that_r
     script = Script(*cluster("a: 8x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 40}))
     script.advance(0.5)
-    script.feed(QueueGone(script.core.state.quotas.queues.picture.locals["default", "team"]))
+    script.feed(QueueGone(script.core.state.quotas.queues.snapshot.locals["default", "team"]))
     script.see(*in_queue("late", 2))
     assert planned(script, "late") == 0
     script.advance(0.5)

@@ -257,7 +257,7 @@ def test_nobody_is_counted_anew_when_nodes_have_other_amounts(monkeypatch: pytes
         script.see(node("more"))
         script.advance(0.5)
     assert (planned(script, "second"), used(script, f"{VOLCANO}team", NODES)) == (2, 32)
-    tree = script.core.state.quotas.queues.picture.tree
+    tree = script.core.state.quotas.queues.snapshot.tree
     assert [tree.cohorts[VOLCANO + name].used[NODES, GPU] for name in ("lab", "root")] == [32, 32]
     come(script, in_volcanos("third", 1))
     assert reason(script, "third").code == "NoQuota"

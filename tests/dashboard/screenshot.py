@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from playwright.sync_api import sync_playwright
 
 from devcluster.chromium import FLAGS, chromium
-from tests.dashboard.picture import People, shown
+from tests.dashboard.connected import People, shown
 from tests.dashboard.served import serving
 from tests.dashboard.world import busy
 from tests.documents.pages import ROOT

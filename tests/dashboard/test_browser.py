@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from devcluster.chromium import FLAGS, chromium
-from tests.dashboard.picture import People, shown, update
+from tests.dashboard.connected import People, shown, update
 from tests.dashboard.served import Served, serving
 from tests.dashboard.world import World, busy
 

@@ -21,7 +21,7 @@ from extender.core.explain.reasons import CODES
 from extender.observe.explain.explanation import explain
 from policies.model import Topology
 from policies.model.topology import SILENT
-from tests.dashboard.picture import People, shown, update
+from tests.dashboard.connected import People, shown, update
 from tests.dashboard.world import NAMESPACES, World, busy
 from tests.documents.meanings import FILE, made
 
@@ -121,11 +121,11 @@ def test_the_workload_pages_have_what_explain_says() -> None:
             namespace, f"more-{number}", size, 600.0 * (number % 5) or None, gpus=1 + number % 4, topology=strict
         )
     world.advance(120)
-    picture, state = asyncio.run(shown(world)), world.core.state
+    cluster, state = asyncio.run(shown(world)), world.core.state
     waiting = expected = 0
     for key, gang in state.workloads.items():
         explanation = explain(state, gang, world.now, world.core.outlook(gang, world.now))
-        page = unescape(text_of(picture, f"/workloads/{key.namespace}/{key.name}"))
+        page = unescape(text_of(cluster, f"/workloads/{key.namespace}/{key.name}"))
         view = explanation.gang
         assert f">{view.state}<" in page
         waiting += view.status == "PENDING"

@@ -70,22 +70,22 @@ class World(Backlog):
 
     def seen(self, *spaces: str, everything: bool = False) -> Seen:
         """What a person reads who may list the pods of these namespaces."""
-        changes, picture, whole = Changes(self.core, self.now, WALL), Cluster(), None
+        changes, cluster, whole = Changes(self.core, self.now, WALL), Cluster(), None
         for text in changes.updates(self.now):
             if text:
                 update = Update.model_validate_json(text)
                 whole = update if whole is None else joined(whole, update)
         changes.stop()
         assert whole is not None
-        asyncio.run(picture.take(whole))
+        asyncio.run(cluster.take(whole))
 
         async def explained(namespace: str, name: str) -> Explanation:
             workload = self.core.state.workloads[GroupKey(namespace, name)]
             marked = explain_marked(self.core.state, workload, self.now, self.core.outlook(workload, self.now))
             return Explanation.model_validate_json(marked.model_dump_json())
 
-        picture.explain = explained
-        return Seen(picture, Person("somebody", frozenset(spaces), sees_all=everything), now=WALL)
+        cluster.explain = explained
+        return Seen(cluster, Person("somebody", frozenset(spaces), sees_all=everything), now=WALL)
 
 
 def full() -> World:
@@ -205,13 +205,13 @@ PARTS = st.one_of(st.lists(MENTIONS, min_size=1, max_size=7).map(mentioned), st.
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(PARTS, max_size=6).map("".join), st.sets(SPACES), SPACES)
 def test_any_text_loses_the_names_that_its_reader_may_not_see(text: str, sees: set[str], home: str) -> None:
-    picture = Cluster()
+    cluster = Cluster()
     told = GangView(
         namespace=home, name="gang", state="NoRoom", message=text, for_s=0, min_member=1, members=1, bound=0, held=0,
         waiting=1, pods=[], story=[(0.0, text)],
     )  # fmt: skip
-    asyncio.run(picture.take(Update(number=0, as_of=WALL, views_as_of=WALL, whole=True, gangs=[told])))
-    for gang_seen in Seen(picture, Person("p", frozenset({*sees, home})), now=WALL).gangs():
+    asyncio.run(cluster.take(Update(number=0, as_of=WALL, views_as_of=WALL, whole=True, gangs=[told])))
+    for gang_seen in Seen(cluster, Person("p", frozenset({*sees, home})), now=WALL).gangs():
         for said in (gang_seen.message, gang_seen.story[0][1]):
             assert all(f"<{space}>" not in said for space in {"a", "b", "c"} - sees - {home})
 

@@ -110,7 +110,7 @@ def slow_api(trouble: Trouble) -> None:
 def break_scheduler_watches(trouble: Trouble) -> None:
     if trouble.world.scheduler is not None:
         seconds = 5 * trouble.random.random()
-        trouble.world.scheduler.picture.interrupt(seconds, relist=trouble.random.random() < 0.5)
+        trouble.world.scheduler.observed.interrupt(seconds, relist=trouble.random.random() < 0.5)
 
 
 def api_down(trouble: Trouble) -> None:

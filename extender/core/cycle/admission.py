@@ -96,7 +96,7 @@ class QueueAdmission:
             self._preemptions.note_quota_change()
             self._redrawn(shortfalls, others)
             self._prove()
-        below = quotas.queues.picture.tree.below
+        below = quotas.queues.snapshot.tree.below
         for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
             self._given_back(name, shortfalls)
         self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + self._limits.refresh_s)
@@ -134,7 +134,7 @@ class QueueAdmission:
             quotas,
             assign,
             lambda: between.rank(
-                quotas.queues.picture.tree, requested(self._store.workloads, self._quotas, self._pending)
+                quotas.queues.snapshot.tree, requested(self._store.workloads, self._quotas, self._pending)
             ),
         )
 
@@ -275,7 +275,7 @@ class QueueAdmission:
         if others is None:
             shortfalls.clear(Lack.QUOTA)
             self.strict.first.clear()
-        for name in quotas.queues.picture.tree.queues if others is None else others:
+        for name in quotas.queues.snapshot.tree.queues if others is None else others:
             shortfalls.reopen(name)
             self.strict.first.pop(name, None)
         for key in [key for key in self._pending.keys if quotas.local_of(key)]:
@@ -291,7 +291,7 @@ class QueueAdmission:
 
         In a StrictFIFO queue that is all of them, if the first one may.
         """
-        known = self._quotas.queues.picture.queues[queue]
+        known = self._quotas.queues.snapshot.queues[queue]
         evicts, held_up = self._may_evict(known), self.strict.first.get(queue)
         for key in (*self._quotas.fully_reserved, *self._quotas.counted):
             if self._quotas.members.queue_of(key) == queue:

@@ -307,7 +307,7 @@ class Backfilling:
         return workload.created + self._process.wall_offset + self._limits.reserve_after_s
 
     def _tree_of(self, key: GroupKey) -> str:
-        return self._quotas.queues.picture.tree.root_of(self._quotas.members.queue_of(key) or "")
+        return self._quotas.queues.snapshot.tree.root_of(self._quotas.members.queue_of(key) or "")
 
     def _waits(self, key: GroupKey) -> bool:
         """Whether the workload exists, lacks nodes, is not held, and has no problem of its own."""

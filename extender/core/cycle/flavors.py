@@ -88,13 +88,13 @@ class QuotaPlans:
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        picture, quotas = self._quotas.queues.picture, self._quotas
-        asked = QuotaRequest(workload, demand.pods, queue, picture)
+        snapshot, quotas = self._quotas.queues.snapshot, self._quotas
+        asked = QuotaRequest(workload, demand.pods, queue, snapshot)
         podsets = asked.podsets(demand.pods)
         if names := uncovered(queue, podsets):
             return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
         closed, later = asked.closed(), self._later(workload)
-        choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, closed, later=later)
+        choices: Choices[NotThisFlavor] = Choices(snapshot.tree, snapshot.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
         pods = demand.pods
@@ -125,7 +125,7 @@ class QuotaPlans:
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)
         with quotas.statement(workload.key):
             short = self._facts.shortage(workload, queue, least, choices.refused, last, promised=promised)
-            known = None if held or partial else awaited(picture, queue, least, choices.refused, lack)
+            known = None if held or partial else awaited(snapshot, queue, least, choices.refused, lack)
         # A problem of the workload itself appears with every flavor; if only room is lacking, another flavor may have
         # it.
         kind = next(iter(kinds)) if len(kinds) == 1 else NoRoom if kinds else NoQuota
@@ -138,7 +138,7 @@ class QuotaPlans:
 
         @contextmanager
         def later() -> Iterator[QuotaTree]:
-            statement = Statement(tree=self._quotas.queues.picture.tree, of_ledger=True)
+            statement = Statement(tree=self._quotas.queues.snapshot.tree, of_ledger=True)
             with statement.open():
                 end_preemptions(self._pods, self._quotas, self._preemptions, statement, besides=workload.key)
                 yield statement.tree
@@ -153,9 +153,9 @@ class QuotaPlans:
 
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """The assignment that the workload would get by quota alone."""
-        picture = self._quotas.queues.picture
-        asked = QuotaRequest(workload, demand.pods, queue, picture)
-        choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        snapshot = self._quotas.queues.snapshot
+        asked = QuotaRequest(workload, demand.pods, queue, snapshot)
+        choices: Choices[NotThisFlavor] = Choices(snapshot.tree, snapshot.flavors, queue, asked.closed())
         return choices.first(asked.podsets(demand.pods))
 
     def _try(
@@ -213,7 +213,7 @@ def _fewer(
 
 
 def awaited(
-    picture: QueueSnapshot,
+    snapshot: QueueSnapshot,
     queue: ClusterQueue,
     podsets: Sequence[PodSetRequest],
     refused: Mapping[tuple[str, str], NotThisFlavor],
@@ -224,22 +224,22 @@ def awaited(
     ``refused``: by podset and flavor, why the flavor was refused, or was tried and had no room. Returns None where one
     amount for each flavor is not enough to tell.
     """
-    node = picture.tree.queues[queue.name]
+    node = snapshot.tree.queues[queue.name]
     if lack is Lack.ROOM:
         # With several podsets or groups, the flavors of one do not show what was tried.
         if len(podsets) > 1 or len(queue.groups) > 1:
             return None
-        return tuple(what for _, what in _of_flavors(picture, node, queue.groups[0], podsets[0], refused))
+        return tuple(what for _, what in _of_flavors(snapshot, node, queue.groups[0], podsets[0], refused))
     for podset in podsets:
         for group in queue.groups:
-            by_flavor = [*_of_flavors(picture, node, group, podset, refused)]
+            by_flavor = [*_of_flavors(snapshot, node, group, podset, refused)]
             if not any(there for there, _ in by_flavor) and any(podset.requests.get(name) for name in group.limited()):
                 return tuple(what for _, what in by_flavor)
     return None
 
 
 def _of_flavors(
-    picture: QueueSnapshot,
+    snapshot: QueueSnapshot,
     node: QuotaNode,
     group: ResourceGroup,
     podset: PodSetRequest,
@@ -252,7 +252,7 @@ def _of_flavors(
     """
     wanted = {name: much for name in group.limited() if (much := podset.requests.get(name, 0) * podset.count)}
     for name, quotas in group.flavors:
-        flavor = picture.flavors.get(name)
+        flavor = snapshot.flavors.get(name)
         if flavor is None or (podset.name, name) in refused or not suits(flavor, podset.selection):
             continue
         if not wanted or any(

@@ -117,7 +117,7 @@ class Facts:
                 total[name] = total.get(name, 0) + podset.requests.get(name, 0)
         found: list[causes.FlavorRefused | causes.FlavorShort] = []
         for name, limits in group.flavors:
-            flavor = self._quotas.queues.picture.flavors.get(name)
+            flavor = self._quotas.queues.snapshot.flavors.get(name)
             if flavor is not None and (why := refused.get((podset.name, name))) is not None:
                 found.append(causes.FlavorRefused(name, why))
             elif flavor is not None and (detail := unsuited(flavor, podset.selection)):

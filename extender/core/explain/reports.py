@@ -64,7 +64,7 @@ class QueueReports:
     _policy: QueuePolicy
 
     def __post_init__(self) -> None:
-        self._picture = QueueSnapshot()
+        self._snapshot = QueueSnapshot()
         self._locals: dict[str, list[LocalQueue]] = {}
         """The LocalQueues, by their ClusterQueue."""
         self._known: dict[ObjectKey, tuple[int, Reports]] = {}
@@ -72,17 +72,17 @@ class QueueReports:
 
     def all(self) -> Mapping[ObjectKey, QueueReport]:
         """Return the reports of all ClusterQueues, LocalQueues and Cohorts."""
-        picture, found = self._quotas.queues.picture, Reports()
-        if self._picture is not picture:
-            self._picture, self._known, self._locals = picture, {}, {}
-            for local in picture.locals.values():
+        snapshot, found = self._quotas.queues.snapshot, Reports()
+        if self._snapshot is not snapshot:
+            self._snapshot, self._known, self._locals = snapshot, {}, {}
+            for local in snapshot.locals.values():
                 self._locals.setdefault(local.queue, []).append(local)
-        for queue in picture.queues.values():
+        for queue in snapshot.queues.values():
             found |= self._cached(key_of(queue), [queue.name], partial(self._of_queue, queue))
-        for name in (name for name in self._locals if name not in picture.queues):
+        for name in (name for name in self._locals if name not in snapshot.queues):
             found |= self._of_locals(name, {})
-        for cohort in picture.cohorts.values():
-            below = [*_below(picture.tree.cohorts[cohort.name])]
+        for cohort in snapshot.cohorts.values():
+            below = [*_below(snapshot.tree.cohorts[cohort.name])]
             found |= self._cached(key_of(cohort), below, partial(self._of_cohort, cohort, below))
         return found
 
@@ -92,7 +92,7 @@ class QueueReports:
         if known is not None and known[0] == version:
             return known[1]
         found = say()
-        if not any(queue.by_past_usage for queue in map(self._picture.queues.get, queues) if queue is not None):
+        if not any(queue.by_past_usage for queue in map(self._snapshot.queues.get, queues) if queue is not None):
             self._known[key] = version, found
         return found
 
@@ -102,7 +102,7 @@ class QueueReports:
         by_local: dict[tuple[str, str], list[Workload]] = {}
         for workload in workloads:
             by_local.setdefault((workload.key.namespace, quotas.local_of(workload.key)), []).append(workload)
-        problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
+        problems = (*self._snapshot.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
         warnings = self._running_on(queue, workloads)
         report = self._report(workloads, quotas.node_of(queue.name), problems, warnings)
         return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
@@ -119,7 +119,7 @@ class QueueReports:
         return found
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
-        node, problems = self._picture.tree.cohorts[cohort.name], self._picture.events[key_of(cohort)].problems
+        node, problems = self._snapshot.tree.cohorts[cohort.name], self._snapshot.events[key_of(cohort)].problems
         warnings = _warnings_of(self._quotas, cohort)
         return {key_of(cohort): self._report(self._members(below), node, problems, warnings)}
 
@@ -193,7 +193,7 @@ def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
 
 
 def _warnings_of(quotas: Quotas, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
-    return quotas.queues.picture.events[key_of(thing)].warnings
+    return quotas.queues.snapshot.events[key_of(thing)].warnings
 
 
 Keys = tuple[str, ...]
@@ -201,14 +201,14 @@ Keys = tuple[str, ...]
 
 def declared(queues: Queues) -> tuple[Keys, ...]:
     """The labels of the Topologies that flavors name, nearest first, without the level of single machines."""
-    names = {flavor.topology: None for _, flavor in sorted(queues.picture.flavors.items()) if flavor.topology}
+    names = {flavor.topology: None for _, flavor in sorted(queues.snapshot.flavors.items()) if flavor.topology}
     return tuple(keys for name in names if (keys := _keys(queues, name)))
 
 
 def faulty_levels(claims: Claims, quotas: Quotas, queue: ClusterQueue) -> Iterator[str]:
     """Faults in the levels of the Topologies that the queue's flavors name, compared with the levels of Muster."""
     queues, configured = quotas.queues, claims.configured
-    flavors = [queues.picture.flavors.get(name) for group in queue.groups for name, _ in group.flavors]
+    flavors = [queues.snapshot.flavors.get(name) for group in queue.groups for name, _ in group.flavors]
     for name in dict.fromkeys(flavor.topology for flavor in flavors if flavor is not None and flavor.topology):
         keys = _keys(queues, name)
         unknown = [key for key in keys if configured and key not in configured]

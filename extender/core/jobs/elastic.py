@@ -338,7 +338,7 @@ class Elastic:
         denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:
             return with_facts(why, denied.what)
-        asked = QuotaRequest(workload, demand.pods, queue, self._quotas.queues.picture)
+        asked = QuotaRequest(workload, demand.pods, queue, self._quotas.queues.snapshot)
         found = self._choice(asked, demand, queue)
         if found is None:
             return why
@@ -391,8 +391,8 @@ class Elastic:
 
     def _choice(self, asked: QuotaRequest, demand: Demand, queue: ClusterQueue) -> Assignment | None:
         """The first assignment with quota for all of its pods in which a flavor is elastic."""
-        picture, podsets = self._quotas.queues.picture, asked.podsets(demand.pods)
-        choices: Choices[NotThisFlavor | str] = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        snapshot, podsets = self._quotas.queues.snapshot, asked.podsets(demand.pods)
+        choices: Choices[NotThisFlavor | str] = Choices(snapshot.tree, snapshot.flavors, queue, asked.closed())
         found = choices.first(podsets)
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
@@ -438,7 +438,7 @@ class Elastic:
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> str:
         """The reason why the workload may not ask; empty if it may."""
-        flavors = self._quotas.queues.picture.flavors
+        flavors = self._quotas.queues.snapshot.flavors
         if workload.job is None:
             return lacking(_there(workload, demand), made, flavors, of_job=False, not_created=False)
         if self._served is not False:
@@ -466,7 +466,7 @@ class Elastic:
         quotas = self._quotas
         if asking.ask is None and workload.job is not None:
             return workload.job.awaits_nodes and workload.job.writing is not None  # ``Unplanned`` handles it after that
-        known = all(name in quotas.queues.picture.flavors for name in asking.flavors)
+        known = all(name in quotas.queues.snapshot.flavors for name in asking.flavors)
         there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
         return there and self._may(workload)
 
@@ -624,7 +624,7 @@ class Unplanned:
         """
         began = said.until - self._limits.elastic.within_s - 1.0
         pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.exposed_pods)
-        flavors = self._quotas.queues.picture.flavors
+        flavors = self._quotas.queues.snapshot.flavors
         why = lacking(pods, workload.flavoring, flavors, of_job=True, not_created=False)
         return (
             why and f"{why}, and got none: is the component job-admission installed as this version of Muster has it?"
@@ -634,7 +634,7 @@ class Unplanned:
         slots, first = workload.members.slots, record.seen.podsets.first
         missing = sum(pod.wave == first and not slots.pods(slot) for slot, pod in slots.templates.items())
         more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
-        if why := apart(record.seen, self._quotas.queues.picture.flavors):
+        if why := apart(record.seen, self._quotas.queues.snapshot.flavors):
             more += f"; {why}"
         return f"not enough came within {self._limits.elastic.within_s:.0f} s{more}"
 

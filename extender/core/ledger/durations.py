@@ -100,7 +100,7 @@ class Durations:
         due = self.next_store()
         if due is None or now < due:
             return
-        locals_ = self._quotas.queues.picture.locals
+        locals_ = self._quotas.queues.snapshot.locals
         self._runs = {key: runs for key, runs in self._runs.items() if key in locals_}
         for key in [key for key in self._ended if key in self._runs]:
             self._stored[key] = self._runs[key].times
@@ -113,7 +113,7 @@ class Durations:
         """The runs to write to the LocalQueue's status, which a restart reads."""
         if (known := self._stored.get(local)) is not None:
             return known
-        said = self._quotas.queues.picture.locals.get(local)
+        said = self._quotas.queues.snapshot.locals.get(local)
         return {} if said is None else said.runs
 
     def _past(self, workload: Workload, percent: int) -> Duration | None:
@@ -128,7 +128,7 @@ class Durations:
     def _runs_of(self, local: LocalKey) -> Runs | None:
         """The runs of the LocalQueue, at first from its status; None if there is no such LocalQueue."""
         if (known := self._runs.get(local)) is None:
-            said = self._quotas.queues.picture.locals.get(local)
+            said = self._quotas.queues.snapshot.locals.get(local)
             if said is None:
                 return None
             known = self._runs[local] = Runs(self._stored.get(local, said.runs))

@@ -111,7 +111,7 @@ class Queues:
         self._namespaces = namespaces or Namespaces()
         self.total: Mapping[str, int] = {}
         self.stale = False
-        self.picture = QueueSnapshot()
+        self.snapshot = QueueSnapshot()
         self._routes: dict[tuple[str, str], Route] = {}
         self._relabelled = False
         """Whether the labels of a namespace have changed since ``rebuild``."""
@@ -119,11 +119,11 @@ class Queues:
     def in_force(self, name: str) -> bool:
         """Whether queues like this one exist, of Kueue or of Volcano. If none does, the name says nothing about
         quota."""
-        return self.picture.in_force[name.startswith(VOLCANO)]
+        return self.snapshot.in_force[name.startswith(VOLCANO)]
 
     def share(self, total: Mapping[str, int]) -> None:
         """Set the allocatable amounts of all nodes."""
-        self.stale |= self.picture.in_force[1] and total != self.total
+        self.stale |= self.snapshot.in_force[1] and total != self.total
         self.total = total
 
     def relabelled(self) -> None:
@@ -156,13 +156,13 @@ class Queues:
         problems = {name: texts for name, texts in faults.items() if texts}
         of_volcano = FLAVOR.name in flavors
         in_force = bool(locals_) or any(not name.startswith(VOLCANO) for name in queues), of_volcano
-        former = self.picture
-        self.picture = QueueSnapshot(queues, flavors, locals_, cohorts, tree, problems, events, in_force)
+        former = self.snapshot
+        self.snapshot = QueueSnapshot(queues, flavors, locals_, cohorts, tree, problems, events, in_force)
         changed = [key for key in (former.events | events) if former.events.get(key) != events.get(key)]
-        others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture, changed)
+        others = None if self._relabelled or former.in_force != in_force else _others(former, self.snapshot, changed)
         self._routes.clear()
         self.stale = self._relabelled = False
-        only_amounts = others is not None and all(_only_amounts_differ(former, self.picture, key) for key in changed)
+        only_amounts = others is not None and all(_only_amounts_differ(former, self.snapshot, key) for key in changed)
         return QueueDiff(others, only_amounts)
 
     def tried(
@@ -177,7 +177,7 @@ class Queues:
         queues = {thing.name: thing for event in events.values() if isinstance(thing := event.object, ClusterQueue)}
         cohorts = [thing for event in events.values() if isinstance(thing := event.object, Cohort)]
         tree = QuotaTree(queues.values(), cohorts)
-        for name, node in self.picture.tree.queues.items():
+        for name, node in self.snapshot.tree.queues.items():
             if name in tree.queues:
                 tree.use(name, node.used)
         return tree, queues
@@ -192,14 +192,14 @@ class Queues:
         return known
 
     def local(self, namespace: str, name: str) -> LocalQueue | None:
-        return self.picture.locals.get((namespace, name))
+        return self.snapshot.locals.get((namespace, name))
 
     def is_unclear(self, queue: ClusterQueue) -> bool:
         """Whether the ClusterQueue contradicts itself, so that its borrowing cannot be determined."""
-        return self.picture.events[key_of(queue)].unclear
+        return self.snapshot.events[key_of(queue)].unclear
 
     def _limited(self, route: Route, namespace: str, name: str) -> Route:
-        local, queue = self.local(namespace, name), self.picture.queues.get(route.queue)
+        local, queue = self.local(namespace, name), self.snapshot.queues.get(route.queue)
         titled = (local, f"LocalQueue {name}"), (queue, title_of(route.queue))
         limits = [
             RunLimit(holder.max_run_s, title) for holder, title in titled if holder and holder.max_run_s is not None
@@ -212,12 +212,12 @@ class Queues:
         local = self.local(namespace, name)
         if local is None:
             return Route("", QueueMissing(Missing.LOCAL, name, namespace))
-        queue = self.picture.queues.get(local.queue)
+        queue = self.snapshot.queues.get(local.queue)
         if queue is None:
             return Route("", QueueMissing(Missing.CLUSTER, name, local.queue))
         where = f"ClusterQueue {queue.name}"
-        local_faults = self.picture.events[key_of(local)].problems
-        for what, faults in ((f"LocalQueue {name}", local_faults), (where, self.picture.problems.get(queue.name))):
+        local_faults = self.snapshot.events[key_of(local)].problems
+        for what, faults in ((f"LocalQueue {name}", local_faults), (where, self.snapshot.problems.get(queue.name))):
             if faults:
                 return Route(queue.name, QueueInactive(what, Unusable.BROKEN, faults[0]))
         for what, stop in ((f"LocalQueue {name}", local.stop), (where, queue.stop)):
@@ -229,12 +229,12 @@ class Queues:
         return Route(queue.name)
 
     def _find_volcanos(self, name: str) -> Route:
-        title, queue = title_of(name), self.picture.queues.get(name)
-        if queue is None and name in self.picture.cohorts:
+        title, queue = title_of(name), self.snapshot.queues.get(name)
+        if queue is None and name in self.snapshot.cohorts:
             return Route("", QueueInactive(title, Unusable.PARENT))
         if queue is None:
             return Route("", QueueMissing(Missing.VOLCANO, title))
-        if faults := self.picture.problems.get(name):
+        if faults := self.snapshot.problems.get(name):
             return Route(name, QueueInactive(title, Unusable.BROKEN, faults[0]))
         return Route(name, None if queue.stop is Stop.NONE else QueueStopped(title))
 

@@ -65,10 +65,10 @@ class QuotaCounting:
 
     def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
         """The usage that pods of a gang would have in the ClusterQueue, each on the node beside it."""
-        picture, total = self._queues.picture, Counter[FlavorResource]()
+        snapshot, total = self._queues.snapshot, Counter[FlavorResource]()
         for pod, name in seats:
             if (node := self._claims.nodes.get(name)) is not None:
-                flavors = flavors_of_node(node, picture.queues[queue], picture.flavors)
+                flavors = flavors_of_node(node, snapshot.queues[queue], snapshot.flavors)
                 total.update(_amounts_of(pod.requests, flavors, pod.by_class))
         return total
 
@@ -80,19 +80,19 @@ class QuotaCounting:
         The flavors that the job was admitted with count, as far as its queue offers them and the node has their labels.
         Other flavors follow from the node. If the node is gone, the flavors that were counted before stay.
         """
-        picture, node = self._queues.picture, self._claims.nodes.get(claim.node)
+        snapshot, node = self._queues.snapshot, self._claims.nodes.get(claim.node)
         flavors: Mapping[str, str] = {}
         if workload.job is not None:
             known = workload.flavoring.get(part)
             flavors = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part)) or {}
-        if queue not in picture.queues:
+        if queue not in snapshot.queues:
             return flavors or (former.flavors if former is not None else {})
-        flavors = offered(picture.queues[queue], flavors)
+        flavors = offered(snapshot.queues[queue], flavors)
         if node is None:
             return flavors or (former.flavors if former is not None else {})
-        suiting = {resource: name for resource, name in flavors.items() if has_labels(node, picture.flavors.get(name))}
+        suiting = {resource: name for resource, name in flavors.items() if has_labels(node, snapshot.flavors.get(name))}
         # A node may lack its labels for a while only: then the flavors of the start count, so no quota is given back.
-        return {**flavors, **flavors_of_node(node, picture.queues[queue], picture.flavors), **suiting}
+        return {**flavors, **flavors_of_node(node, snapshot.queues[queue], snapshot.flavors), **suiting}
 
     def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PodSetKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
@@ -284,7 +284,7 @@ class QuotaUses:
         """Set what the owner uses, in place of its earlier use."""
         self.end(key, owner)
         self._of.setdefault(key, {})[owner] = use
-        tree = self._queues.picture.tree
+        tree = self._queues.snapshot.tree
         if use.queue in tree.queues:
             tree.use(use.queue, use.usage)
             self._changed[tree.root_of(use.queue)] = None
@@ -293,7 +293,7 @@ class QuotaUses:
 
     def end(self, key: GroupKey, owner: Owner) -> None:
         """End the use of the owner, if there is one."""
-        uses, tree = self._of.get(key), self._queues.picture.tree
+        uses, tree = self._of.get(key), self._queues.snapshot.tree
         if uses is None or (use := uses.pop(owner, None)) is None:
             return
         if not uses:
@@ -326,14 +326,14 @@ class QuotaUses:
     def reset(self) -> dict[GroupKey, dict[Owner, Use]]:
         """Drop all uses, because the quota tree was rebuilt. Returns the former uses."""
         former, self._of = self._of, {}
-        self.freed.update((root, None) for root in self._queues.picture.tree.roots)
+        self.freed.update((root, None) for root in self._queues.snapshot.tree.roots)
         self.version += 1
         return former
 
     def carry_over(self, former: QuotaTree, queues: Iterable[str]) -> None:
         """Copy the used amounts of the former tree into the rebuilt one. ``queues``: the ones that may have more quota
         now."""
-        tree = self._queues.picture.tree
+        tree = self._queues.snapshot.tree
         for name, node in former.queues.items():
             tree.use(name, node.used)
         self.freed.update((tree.root_of(name), None) for name in queues)
@@ -345,7 +345,7 @@ class QuotaUses:
         if self._known_at != self.version:
             self._known_at = self.version
             self._known.clear()
-        tree = self._queues.picture.tree
+        tree = self._queues.snapshot.tree
         root = tree.root_of(queue)
         if (users := self._known.get((root, what))) is None:
             users = self._known[root, what] = {}
@@ -410,8 +410,8 @@ class PastUsage:
         former, self._histories = self._histories, {}
         if self._sampled_at is None or not self._sampling.half_life_s:
             return
-        picture = self._queues.picture
-        for key, local in picture.locals.items():
+        snapshot = self._queues.snapshot
+        for key, local in snapshot.locals.items():
             known = former.get(key)
             if known is not None or local.past is not None or self._counts(local):
                 history = self._histories[key] = known or self._restored(local)
@@ -452,7 +452,7 @@ class PastUsage:
         it."""
         self._catch_up()
         history = self._histories.get(local)
-        counts = history is not None and self._counts(self._queues.picture.locals[local])
+        counts = history is not None and self._counts(self._queues.snapshot.locals[local])
         return history.value if history is not None and counts else 0.0
 
     def stored(self, local: LocalKey) -> PastUse | None:
@@ -500,11 +500,11 @@ class PastUsage:
 
     def _reorder(self, local: LocalKey) -> None:
         self.version += 1
-        self._reordered[self._queues.picture.locals[local].queue] = None
+        self._reordered[self._queues.snapshot.locals[local].queue] = None
 
     def _counts(self, local: LocalQueue) -> bool:
         """Whether the ClusterQueue of the LocalQueue orders by past use."""
-        queue = self._queues.picture.queues.get(local.queue)
+        queue = self._queues.snapshot.queues.get(local.queue)
         return queue is not None and queue.by_past_usage
 
     def _runs(self, key: GroupKey) -> bool:
@@ -590,14 +590,14 @@ class Quotas:
     def queue_of(self, key: GroupKey) -> ClusterQueue | None:
         """The ClusterQueue whose quota the workload uses; None for a workload that needs none."""
         name = self.members.queue_of(key)
-        return None if name is None else self.queues.picture.queues.get(name)
+        return None if name is None else self.queues.snapshot.queues.get(name)
 
     def node_of(self, queue: str) -> QuotaNode | None:
-        return self.queues.picture.tree.queues.get(queue)
+        return self.queues.snapshot.tree.queues.get(queue)
 
     def is_there(self, queue: str) -> Callable[[FlavorResource, int], bool]:
         """A test whether the queue has that amount left of a flavor and resource, its own or borrowed."""
-        node = self.queues.picture.tree.queues.get(queue)
+        node = self.queues.snapshot.tree.queues.get(queue)
         return lambda what, amount: node is not None and amount <= node.left(what)
 
     def overdrawn(self, key: GroupKey) -> str:
@@ -631,7 +631,7 @@ class Quotas:
             name = self.local_of(key) if key in self.uses or key in former else self._left_by(workload)
         if not name and self._limits.default_queue and self.queues.local(key.namespace, self._limits.default_queue):
             name = self._limits.default_queue
-        if not name and _is_volcanos(workload) and _DEFAULT in self.queues.picture.queues:
+        if not name and _is_volcanos(workload) and _DEFAULT in self.queues.snapshot.queues:
             name = _DEFAULT
         if name != self.local_of(key):
             self.members.name(key, name)
@@ -667,7 +667,7 @@ class Quotas:
         """Take over the flavors of a job's start from its annotations after a restart, as far as its queue offers
         them."""
         if workload.job is not None and (named := workload.job.seen.flavors):
-            known, queue = self.queues.picture.flavors, self.queue_of(workload.key)
+            known, queue = self.queues.snapshot.flavors, self.queue_of(workload.key)
             had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in named.items()}
             workload.set_flavors({name: of_job(known, chosen) for name, chosen in had.items()})
 
@@ -681,7 +681,7 @@ class Quotas:
         if queue is None:
             return {}
         of_bound = self._flavors_of_bound(workload)
-        slots, known = workload.members.slots, self.queues.picture.flavors
+        slots, known = workload.members.slots, self.queues.snapshot.flavors
         lacking = {podset_key(pod, of_job=False): pod for pod in map(workload.members.pod_for, slots.lacking)}
         flavors = {
             part: next(
@@ -749,7 +749,7 @@ class Quotas:
 
         Everybody shares the tree, so nothing else may happen inside the block.
         """
-        statement = Statement(tree=self.queues.picture.tree, of_ledger=True)
+        statement = Statement(tree=self.queues.snapshot.tree, of_ledger=True)
         with statement.open():
             self.give_back_own(statement, key)
             yield statement
@@ -793,7 +793,7 @@ class Quotas:
 
         Returns the ClusterQueues whose quota may have changed, as ``QueueDiff`` does.
         """
-        tree = self.queues.picture.tree
+        tree = self.queues.snapshot.tree
         others, only_amounts_changed = self.queues.rebuild()
         self.past.rebuild()
         if others is not None and only_amounts_changed:

@@ -228,7 +228,7 @@ class Defragmentation:
     def _anew(self, workload: Workload) -> Iterator[Pod]:
         """The workload's pods as they would be planned once more: without their nodes, and with the same flavors."""
         queue, uses = self._quotas.queue_of(workload.key), self._quotas.uses.of(workload.key)
-        flavors = self._quotas.queues.picture.flavors
+        flavors = self._quotas.queues.snapshot.flavors
         for pod in workload.bound:
             pod = replace(pod, node=None, nominated_node=None, selection=_unpinned(pod.selection))
             if queue is not None and (use := uses.get(pod.uid)) is not None:

@@ -147,7 +147,7 @@ class Preempting:
         """The priority above which a workload may have victims, as far as the rules of all queues tell."""
         if self._mode is Preempts.OFF:
             return math.inf
-        by_rules = any(map(evicts, self._quotas.queues.picture.queues.values()))
+        by_rules = any(map(evicts, self._quotas.queues.snapshot.queues.values()))
         return -math.inf if by_rules else self._preemptions.lowest
 
     def may_have_victims(self, workload: Workload, shape: Shape) -> bool:

@@ -80,12 +80,12 @@ class Reclaiming:
         self._queue = queue
         self._pods = pods
         self._preemptions = preemptions
-        picture, self._fair = quotas.queues.picture, limits.fair_sharing
-        self._tree = picture.tree
+        snapshot, self._fair = quotas.queues.snapshot, limits.fair_sharing
+        self._tree = snapshot.tree
         self._requested = requested(workloads, quotas, pending) if queue.open else None
-        self._asked = QuotaRequest(workload, demand.pods, queue, picture)
+        self._asked = QuotaRequest(workload, demand.pods, queue, snapshot)
         self._choices: Choices[NotThisFlavor | str] = Choices(
-            self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
+            self._tree, snapshot.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
         )
         self._tried: Assignment | None = None
 
@@ -106,7 +106,7 @@ class Reclaiming:
     @property
     def queues(self) -> Queues:
         """The facts about queues that the victim search needs."""
-        known, saturation = self._quotas.queues.picture.queues, self._limits.saturation
+        known, saturation = self._quotas.queues.snapshot.queues, self._limits.saturation
         queues = {name: known[name] for name in self._tree.around(self._queue.name)}
         return Queues(queues, _FAIR if self._fair else (), saturation)
 
@@ -194,7 +194,7 @@ def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
     ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
     request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
     candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
-    tree, known = quotas.queues.picture.tree, quotas.queues.picture.queues
+    tree, known = quotas.queues.snapshot.tree, quotas.queues.snapshot.queues
     return forbids(request, candidate, {name: known[name] for name in tree.below(tree.root_of(ours))})
 
 
@@ -236,9 +236,9 @@ def _used_by(pods: Mapping[str, Pod], quotas: Quotas, victim: Victim) -> list[Us
 
 def told_by_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
     """The quota of the room kept for a workload, by the flavors of its nodes. Used after a restart."""
-    queue, picture, usage = quotas.queue_of(key), quotas.queues.picture, Counter[FlavorResource]()
+    queue, snapshot, usage = quotas.queue_of(key), quotas.queues.snapshot, Counter[FlavorResource]()
     for name, requests in rooms if queue is not None else ():
         if queue is not None and (node := claims.nodes.get(name)) is not None:
-            flavors = flavors_of_node(node, queue, picture.flavors)
+            flavors = flavors_of_node(node, queue, snapshot.flavors)
             usage.update({(flavors[one], one): amount for one, amount in requests if one in flavors})
     return usage

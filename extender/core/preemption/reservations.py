@@ -177,7 +177,7 @@ def _lacked(quotas: Quotas, ours: ClusterQueue, theirs: ClusterQueue) -> str:
 
 def _path(quotas: Quotas, queue: ClusterQueue) -> str:
     """The cohorts of a queue from the root down, and the queue itself."""
-    node = quotas.queues.picture.tree.queues[queue.name]
+    node = quotas.queues.snapshot.tree.queues[queue.name]
     return "/".join(reversed([one.name for one in node.path()]))
 
 

@@ -187,7 +187,7 @@ class VictimSearch:
         )
         least = self._limits.min_runtime_s
         asked = [*(one for one, _ in some), *others]
-        tree = None if reclaiming is None else self._quotas.queues.picture.tree
+        tree = None if reclaiming is None else self._quotas.queues.snapshot.tree
         with self._statements.of(workload, tree) as statement:
             if reclaiming is not None:
                 reclaiming.prepare(statement)

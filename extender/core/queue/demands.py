@@ -117,10 +117,10 @@ class _Part:
 class QuotaRequest:
     """The quota request of a workload: the requests of its pods without a node, part by part."""
 
-    def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, picture: QueueSnapshot) -> None:
+    def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, snapshot: QueueSnapshot) -> None:
         self._workload = workload
         self._queue = queue
-        self._flavors = picture.flavors
+        self._flavors = snapshot.flavors
         self._of: dict[object, _Part] = {}
         by_part: dict[PodSetKey, _Part] = {}
         of_job, pod_for = workload.job is not None, workload.members.pod_for

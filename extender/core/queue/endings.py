@@ -261,10 +261,10 @@ class Endings:
         """
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return [(demand, shape)]
-        picture = self._quotas.queues.picture
-        asked = QuotaRequest(workload, demand.pods, queue, picture)
+        snapshot = self._quotas.queues.snapshot
+        asked = QuotaRequest(workload, demand.pods, queue, snapshot)
         podsets = asked.podsets(demand.pods)
-        choices: Choices[str] = Choices(picture.tree, picture.flavors, queue, {})
+        choices: Choices[str] = Choices(snapshot.tree, snapshot.flavors, queue, {})
         assignments: list[Assignment] = []
         with self._quotas.statement(workload.key) as statement:
             for key in filter(None, ended):

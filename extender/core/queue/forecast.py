@@ -139,7 +139,7 @@ class Forecast:
     def _in_line(self) -> Steps[list[_Waiting]]:
         """The first workloads of each tree, in their order, that lack room or quota or wait behind one that does."""
         trees: dict[str, list[_Waiting]] = {}
-        tree = self._quotas.queues.picture.tree
+        tree = self._quotas.queues.snapshot.tree
         for key, number in list(self._pending.keys.items()):
             yield _LOOK
             workload = self._workloads.get(key)
@@ -160,7 +160,7 @@ class Forecast:
             first += (yield from ordered(some, _place))[:MOST_OF_TREE]
         return (yield from ordered(first, _place))
 
-    def _kinds(self, waiting: Sequence[_Waiting], picture: QueueSnapshot) -> Steps[list[_Queued]]:
+    def _kinds(self, waiting: Sequence[_Waiting], snapshot: QueueSnapshot) -> Steps[list[_Queued]]:
         """The workloads with their requests. Workloads that have changed meanwhile are left out."""
         known: dict[tuple[Shape, str], _Kind] = {}
         found: list[_Queued] = []
@@ -174,7 +174,7 @@ class Forecast:
                 yield len(demand.pods)
                 if one.workload.current_demand is not demand:
                     continue
-                kind = known[demand.shape, one.queue] = _kind(one, demand.pods, demand.shape, roles, picture)
+                kind = known[demand.shape, one.queue] = _kind(one, demand.pods, demand.shape, roles, snapshot)
             found.append((one, kind))
         return found
 
@@ -182,11 +182,11 @@ class Forecast:
         self, waiting: list[_Waiting], now: float
     ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
         """Return the expectations, and the workloads whose start depends on an unknown end."""
-        picture = self._quotas.queues.picture
-        left = yield from self._kinds(waiting, picture)
+        snapshot = self._quotas.queues.snapshot
+        left = yield from self._kinds(waiting, snapshot)
         endings = yield from self._endings.in_order(None, now)
         yield _STEP
-        course = _Course(endings, picture, self._quotas, self._backfills, self._claims)
+        course = _Course(endings, snapshot, self._quotas, self._backfills, self._claims)
         found: dict[GroupKey, Expectation] = {}
         for instant, last in course.instants(now):
             yield _STEP
@@ -211,13 +211,13 @@ class Forecast:
         return "" if duration is None else str(duration)
 
 
-def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, picture: QueueSnapshot) -> _Kind:
-    queue, workload = picture.queues.get(one.queue), one.workload
+def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, snapshot: QueueSnapshot) -> _Kind:
+    queue, workload = snapshot.queues.get(one.queue), one.workload
     of_job, pod_for = workload.job is not None, workload.members.pod_for
     parts = [podset_key(pod_for(pod.identity), of_job=of_job) for pod, _ in roles]
     if queue is None:
         return _Kind(shape, roles, parts, None, None, ())
-    asked = QuotaRequest(workload, pods, queue, picture)
+    asked = QuotaRequest(workload, pods, queue, snapshot)
     return _Kind(shape, roles, parts, queue, asked, asked.podsets(pods))
 
 
@@ -237,14 +237,14 @@ class _Course:
     """The cluster in the play: what is free of nodes and quota at its present instant, and what ends later."""
 
     def __init__(
-        self, ordered: InOrder, picture: QueueSnapshot, quotas: Quotas, backfills: Backfills, claims: Claims
+        self, ordered: InOrder, snapshot: QueueSnapshot, quotas: Quotas, backfills: Backfills, claims: Claims
     ) -> None:
         self._view = view = ordered.view
         self._ordered = ordered
         self._quotas = quotas
         self._backfills = backfills
-        self._flavors = picture.flavors
-        self._tree = picture.tree.copy()
+        self._flavors = snapshot.flavors
+        self._tree = snapshot.tree.copy()
         free = _Free(view, view.free.copy())
         for key in backfills.of:
             for claim in filter(None, map(claims.get, backfills.rooms(key))):

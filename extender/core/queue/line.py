@@ -169,7 +169,7 @@ class QueueLines:
 
     def object_of(self, queue: str) -> ClusterQueue:
         """The ClusterQueue of that name."""
-        return self._quotas.queues.picture.queues[queue]
+        return self._quotas.queues.snapshot.queues[queue]
 
     def add(self, queue: str, entry: Entry) -> None:
         """Add a workload to that ClusterQueue."""
@@ -271,7 +271,7 @@ class QueueLines:
         if not heads:
             return None
         self._rank = self._rank or rank_of()
-        found = fairest(self._quotas.queues.picture.tree, heads, self._rank)
+        found = fairest(self._quotas.queues.snapshot.tree, heads, self._rank)
         return None if found is None else self._queues[found.queue]
 
     def _look(self, queue: _Queue) -> None:
@@ -299,7 +299,7 @@ def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
 def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: Pending) -> Requested:
     """The requests of each queue by resource: what it uses, and what its plannable waiting workloads ask for."""
     found: dict[str, Counter[str]] = {}
-    for name, node in quotas.queues.picture.tree.queues.items():
+    for name, node in quotas.queues.snapshot.tree.queues.items():
         total = found[name] = Counter[str]()
         for (_, resource), amount in node.used.items():
             total[resource] += amount

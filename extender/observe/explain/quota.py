@@ -59,15 +59,15 @@ class QuotaQuestion:
         self._state = state
         self._gang = gang
         self._queue = queue
-        self._picture = state.quotas.queues.picture
-        self._asked = QuotaRequest(gang, pods, queue, self._picture)
+        self._snapshot = state.quotas.queues.snapshot
+        self._asked = QuotaRequest(gang, pods, queue, self._snapshot)
         self._closed = self._asked.closed()
         self._podsets = self._asked.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
-        self._statement = Statement(tree=self._picture.tree, of_ledger=True)
+        self._statement = Statement(tree=self._snapshot.tree, of_ledger=True)
 
     def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PodSetKey, Flavoring]]]:
         """Yield the flavors that have quota, one assignment after another, with what each demands of nodes."""
-        tree, flavors = self._picture.tree, self._picture.flavors
+        tree, flavors = self._snapshot.tree, self._snapshot.flavors
         choices: Choices[NotThisFlavor | str] = Choices(tree, flavors, self._queue, self._closed)
         with self._own(self._statement):
             found = choices.first(self._podsets)
@@ -95,7 +95,7 @@ class QuotaQuestion:
                 f"{'it' if len(names) == 1 else 'them'} out of what its pods ask for",
             )
             return
-        if self._fits(self._picture.tree, self._queue):
+        if self._fits(self._snapshot.tree, self._queue):
             yield from self._promised()
             return
         short, unsuitable = self._shortages()
@@ -121,7 +121,7 @@ class QuotaQuestion:
                 yield name, made, raised
 
     def _fits(self, tree: QuotaTree, queue: ClusterQueue) -> bool:
-        return Choices(tree, self._picture.flavors, queue, self._closed).first(self._podsets).fit is Fit.FITS
+        return Choices(tree, self._snapshot.flavors, queue, self._closed).first(self._podsets).fit is Fit.FITS
 
     @contextmanager
     def _own(self, statement: Statement) -> Iterator[None]:
@@ -135,7 +135,7 @@ class QuotaQuestion:
         with self._statement.open():
             for use in uses:
                 self._statement.give_back(use.queue, use.usage)
-            return self._fits(self._picture.tree, self._queue)
+            return self._fits(self._snapshot.tree, self._queue)
 
     def _ends_enough(self, keys: Iterable[GroupKey]) -> bool:
         """Whether it has quota once these workloads have ended."""
@@ -175,7 +175,7 @@ class QuotaQuestion:
         self, part: FlavorRequest, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
     ) -> list[Short]:
         """The shortages of that flavor besides what other parts have ``taken``."""
-        node = self._picture.tree.queues[self._queue.name]
+        node = self._snapshot.tree.queues[self._queue.name]
         found: list[Short] = []
         for resource, much in part.requests.items():
             what, limited = (flavor, resource), resource in quotas
@@ -186,7 +186,7 @@ class QuotaQuestion:
 
     def _unsuited(self, part: FlavorRequest, name: str) -> str:
         """Why no quota of this flavor helps its pods; empty if it does."""
-        flavor = self._picture.flavors.get(name)
+        flavor = self._snapshot.flavors.get(name)
         if flavor is None:
             return "there is no such ResourceFlavor"
         closed = (self._closed[podset.name, name] for podset in part.podsets if (podset.name, name) in self._closed)

@@ -51,7 +51,7 @@ _GROUPS = {
 def queue_missing(state: State, gang: Workload) -> str:
     """Advise on a queue that does not exist, or was not named."""
     namespace, name, queues = gang.key.namespace, state.quotas.local_of(gang.key), state.quotas.queues
-    others = sorted(one for space, one in queues.picture.locals if space == namespace and one != name)
+    others = sorted(one for space, one in queues.snapshot.locals if space == namespace and one != name)
     there = f" ({listed(others)})" if others else ""
     if not name:
         where = "on the job" if gang.job is not None else "on its pods"
@@ -68,15 +68,15 @@ def queue_inactive(state: State, gang: Workload) -> str:
     namespace, name, queues = gang.key.namespace, state.quotas.local_of(gang.key), state.quotas.queues
     local = queues.local(namespace, name)
     if name.startswith(VOLCANO):
-        if name in queues.picture.cohorts:
+        if name in queues.snapshot.cohorts:
             return f"name a Queue below {title_of(name)}: only those have workloads"
         return f"correct {title_of(name)} as the message says"
-    if local is None or local.queue not in queues.picture.queues:
+    if local is None or local.queue not in queues.snapshot.queues:
         return f"correct LocalQueue {name} as the message says"
-    queue = queues.picture.queues[local.queue]
-    if queue.name in queues.picture.problems:
+    queue = queues.snapshot.queues[local.queue]
+    if queue.name in queues.snapshot.problems:
         return _missing_of(state, queue) or f"correct {queue.title} as the message says; muster queues shows it"
-    if any(one.problems for key, one in queues.picture.events.items() if key[1:] == (namespace, name)):
+    if any(one.problems for key, one in queues.snapshot.events.items() if key[1:] == (namespace, name)):
         return f"correct LocalQueue {name} as the message says"
     return (
         f"give namespace {namespace} labels that the namespaceSelector of {queue.title} selects, or widen that selector"
@@ -87,7 +87,7 @@ def _missing_of(state: State, queue: ClusterQueue) -> str:
     """The first missing object that the queue names, as advice; empty if none is missing."""
     queues = state.quotas.queues
     for name in dict.fromkeys(name for group in queue.groups for name, _ in group.flavors):
-        flavor = queues.picture.flavors.get(name)
+        flavor = queues.snapshot.flavors.get(name)
         if flavor is None:
             return f"create ResourceFlavor {name}, or take it out of {queue.title}"
         if flavor.topology and (TopologyObject.__name__, "", flavor.topology) not in queues.seen:
@@ -102,7 +102,7 @@ def queue_stopped(state: State, gang: Workload) -> str:
         return f"open {title_of(name)}: its spec says that it is closed"
     local = queues.local(namespace, name)
     stopped = [f"LocalQueue {name}"] if local is not None and local.stop is not Stop.NONE else []
-    queue = queues.picture.queues.get(local.queue) if local is not None else None
+    queue = queues.snapshot.queues.get(local.queue) if local is not None else None
     if queue is not None and queue.stop is not Stop.NONE:
         stopped.append(queue.title)
     return f"set the stopPolicy of {' and '.join(stopped)} to None, or wait until whoever set it does"

@@ -66,8 +66,8 @@ def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
     queues.rebuild()
     found: dict[ObjectKey, list[str]] = {}
     for key, event in queues.seen.items():
-        one, name = queues.picture.events.get(key, event), key[2]
-        problems = queues.picture.problems.get(name, ()) if isinstance(one.object, ClusterQueue) else ()
+        one, name = queues.snapshot.events.get(key, event), key[2]
+        problems = queues.snapshot.problems.get(name, ()) if isinstance(one.object, ClusterQueue) else ()
         title = f"{TITLES.get(key[0], key[0])} {'/'.join(filter(None, key[1:]))}"
         found[key] = [f"{title} cannot be used: {text}" for text in dict.fromkeys((*one.problems, *problems))]
         found[key] += [f"warning: {title}: {text}" for text in one.warnings]
@@ -139,7 +139,7 @@ class Queueing:
     def partitions(self) -> list[Partition]:
         """All ClusterQueues, in groups that share quota."""
         roots: dict[str, list[QuotaNode]] = {}
-        tree = self._queues.picture.tree
+        tree = self._queues.snapshot.tree
         deserved = Deserved(tree, {name: {GPU: UNLIMITED} for name in tree.queues if name.startswith(VOLCANO)})
         for node in tree.queues.values():
             roots.setdefault(node.root.name if node.parent else f"/{node.name}", []).append(node)
@@ -149,9 +149,9 @@ class Queueing:
         ]
 
     def _check_flavors(self, nodes: Sequence[Node]) -> None:
-        picture = self._queues.picture
-        used = {name for queue in picture.queues.values() for group in queue.groups for name, _ in group.flavors}
-        for flavor in (picture.flavors[name] for name in sorted(used) if name in picture.flavors):
+        snapshot = self._queues.snapshot
+        used = {name for queue in snapshot.queues.values() for group in queue.groups for name, _ in group.flavors}
+        for flavor in (snapshot.flavors[name] for name in sorted(used) if name in snapshot.flavors):
             if not any(flavor.node_labels.items() <= node.labels.items() for node in nodes):
                 said = ", ".join(f"{key}={value}" for key, value in flavor.node_labels.items())
                 raise InputError(f"no node of the cluster has the labels of ResourceFlavor {flavor.name}: {said}")

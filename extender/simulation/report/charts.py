@@ -68,7 +68,7 @@ def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, 
     if 0 < window_s < end_s:
         x = _LEFT + width * window_s / end_s
         parts.append(_line("mark", x, _TOP, x, _TOP + _AREA))
-    return _picture(_TOP + _AREA + _AXIS + 4, title, [*parts, *_time_axis(end_s, width)])
+    return _drawing(_TOP + _AREA + _AXIS + 4, title, [*parts, *_time_axis(end_s, width)])
 
 
 def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bool = False) -> str:
@@ -111,7 +111,7 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bo
                 parts.append(_text("small", left - 12, y + row * (number + 0.5) + 4, _short(name), "end"))
             parts += _range(name, waits[number][size], number, y + row * (number + (0.75 if phone else 0.5)), x_of)
         y += row * len(names) + gap
-    return _picture(height, "Waiting time by gang size", parts, width)
+    return _drawing(height, "Waiting time by gang size", parts, width)
 
 
 def bars(
@@ -132,7 +132,7 @@ def bars(
             x += wide
         at = (0.0, y + 38.0) if phone else (x + 10, y + 16.0)
         drawn.append(_text("note", *at, note))
-    return _picture(len(names) * row + 4, title, drawn, width)
+    return _drawing(len(names) * row + 4, title, drawn, width)
 
 
 def share_rows(title: str, queues: Sequence[QueueShare], *, phone: bool = False) -> str:
@@ -160,7 +160,7 @@ def share_rows(title: str, queues: Sequence[QueueShare], *, phone: bool = False)
             else (WIDTH - right + 8, y + 14, f"{most:,.0f} GPUs")
         )
         parts.append(_text("small", *end))
-    return _picture(top + len(queues) * (row + gap), title, parts, all_width)
+    return _drawing(top + len(queues) * (row + gap), title, parts, all_width)
 
 
 def _short(name: str, longest: int = _LONGEST_NAME) -> str:
@@ -168,7 +168,7 @@ def _short(name: str, longest: int = _LONGEST_NAME) -> str:
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
-def _picture(height: float, title: str, parts: Sequence[str], width: int = WIDTH) -> str:
+def _drawing(height: float, title: str, parts: Sequence[str], width: int = WIDTH) -> str:
     head = f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(title)}">'
     return "\n".join([head, *parts, "</svg>"])
 

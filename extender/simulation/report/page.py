@@ -172,8 +172,8 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
     ]
     for one in outcomes if end_s else ():
         name, curve = one.figures.scheduler, binned(one.steps, end_s, charts.BINS)
-        picture = charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)
-        parts += [f"<h3>{escape(name)}</h3>", _scroll(picture)]
+        chart = charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)
+        parts += [f"<h3>{escape(name)}</h3>", _scroll(chart)]
     return parts
 
 

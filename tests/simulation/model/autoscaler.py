@@ -53,7 +53,7 @@ class Pool:
     prefix: str = "m"
 
 
-class _Picture:
+class _Snapshot:
     """The nodes that the autoscaler counts on, the room on them, and the pods that are there or will be."""
 
     def __init__(
@@ -78,7 +78,7 @@ class _Picture:
     def drop(self, name: str) -> None:
         del self._nodes[name], self._room[name]
 
-    def seat(self, pod: Pod, among: Iterable[str] | None = None) -> str | None:
+    def place(self, pod: Pod, among: Iterable[str] | None = None) -> str | None:
         """On the first of these nodes, or of all, that kube-scheduler would let it in on."""
         counted = PreFilter(pod, self._nodes, self._there) if pod.constraints or self._averse else None
         for name in list(self._nodes if among is None else among):
@@ -131,23 +131,23 @@ class Autoscaler:
 
     def _look(self) -> None:
         self._clock.after(_LOOK_S, self._look)
-        picture, needed, short = self._picture(), set[str](), []
+        snapshot, needed, short = self._snapshot(), set[str](), []
         for pod in self._pending():
-            if (name := picture.seat(pod)) is None:
+            if (name := snapshot.place(pod)) is None:
                 short.append(pod)
             else:
                 needed.add(name)
         for pod in (one for some in self.booked.values() for one in some):
-            if (name := picture.seat(pod)) is not None:
+            if (name := snapshot.place(pod)) is not None:
                 needed.add(name)
-        self._order(short, picture)
+        self._order(short, snapshot)
         self._take_away(needed)
 
     def provide(self, name: Hashable, pods: list[Pod]) -> bool:
         """Order the nodes that these pods lack together, and book them. Returns whether all of them may be had."""
         whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
-        picture = self._picture()
-        made, left = self._made_for([pod for pod in pods if picture.seat(pod) is None], picture)
+        snapshot = self._snapshot()
+        made, left = self._made_for([pod for pod in pods if snapshot.place(pod) is None], snapshot)
         if left or whim is Whim.NEVER:
             return False
         self.booked[name] = pods
@@ -161,11 +161,11 @@ class Autoscaler:
         pods = [pod for pod in self._api.pods.values() if pod.live and not (pod.node or pod.gates) and pod.refusal]
         return sorted(pods, key=lambda pod: (-max((n for name, n in pod.requests if "/" in name), default=0), pod.uid))
 
-    def _picture(self) -> _Picture:
-        return _Picture(self._api.nodes, self._coming.values(), self._api.pods.values(), self._daemons)
+    def _snapshot(self) -> _Snapshot:
+        return _Snapshot(self._api.nodes, self._coming.values(), self._api.pods.values(), self._daemons)
 
-    def _order(self, pods: list[Pod], picture: _Picture) -> None:
-        made, _ = self._made_for(pods, picture)
+    def _order(self, pods: list[Pod], snapshot: _Snapshot) -> None:
+        made, _ = self._made_for(pods, snapshot)
         if not made:
             return
         self._coming |= made
@@ -173,20 +173,20 @@ class Autoscaler:
         for name in made:
             self._deliver(name, whim)
 
-    def _made_for(self, pods: list[Pod], picture: _Picture) -> tuple[dict[str, Node], list[Pod]]:
+    def _made_for(self, pods: list[Pod], snapshot: _Snapshot) -> tuple[dict[str, Node], list[Pod]]:
         """The fewest nodes that these pods need, if its nodes suit them; and the pods that its nodes do not suit."""
         made: dict[str, Node] = {}
         left: list[Pod] = []
         for pod in pods:
-            if picture.seat(pod, made) is not None:
+            if snapshot.place(pod, made) is not None:
                 continue
             node = self._new()
-            picture.add(node)
-            if self._may_have(len(made)) and picture.seat(pod, (node.name,)) is not None:
+            snapshot.add(node)
+            if self._may_have(len(made)) and snapshot.place(pod, (node.name,)) is not None:
                 self._made += 1
                 made[node.name] = node
             else:
-                picture.drop(node.name)
+                snapshot.drop(node.name)
                 left.append(pod)
         return made, left
 

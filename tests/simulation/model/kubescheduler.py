@@ -15,7 +15,7 @@ from tests.simulation.model.cache import Bars, Cache, no_bars
 from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
 from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.network import Network
-from tests.simulation.model.picture import Picture
+from tests.simulation.model.observed import ObservedCluster
 from tests.simulation.model.preemption import Victims, candidates, cheapest
 from tests.simulation.model.storage import VolumeBinding
 from tests.simulation.model.tasks import Lane, Process, Task
@@ -74,13 +74,13 @@ class KubeScheduler:
         self._thaw = 0.0
         self._loop: Task | None = None
         self._timer: Timer | None = None
-        self.picture = Picture(api, network, profile.name, self._cache, self._backlog, self._dra, self._go_on)
+        self.observed = ObservedCluster(api, network, profile.name, self._cache, self._backlog, self._dra, self._go_on)
         self._storage.list()
-        self.picture.list()
+        self.observed.list()
 
     def kill(self) -> None:
         """The process ends, and its connections close."""
-        self.picture.stop()
+        self.observed.stop()
         self._storage.stop()
         self._writes.cancel()
         for stopping in (self._loop, self._timer):
@@ -92,7 +92,7 @@ class KubeScheduler:
     def freeze(self, seconds: float) -> None:
         """The process stands still, as after SIGSTOP."""
         self._thaw = max(self._thaw, self._clock.now + seconds)
-        self.picture.interrupt(seconds, relist=False)
+        self.observed.interrupt(seconds, relist=False)
         self._storage.interrupt(seconds, relist=False)
 
     def refused_by(self, uid: str) -> tuple[str, ...]:
@@ -169,13 +169,13 @@ class KubeScheduler:
 
     def _left(self, uid: str) -> bool:
         """Whether the pod has gone, or was bound by another scheduler, during its cycle."""
-        seen = self.picture.pod(uid)
+        seen = self.observed.pod(uid)
         return seen is None or bool(seen.node) or seen.terminal
 
     def _renominate(self, pod: Pod, nomination: Nomination | str) -> None:
         match nomination:
             case Nomination.KEEP:
-                self.picture.nominate_as_seen(pod)
+                self.observed.nominate_as_seen(pod)
             case Nomination.CLEAR:
                 self._cache.nominate(pod, None)
             case node:
@@ -299,7 +299,7 @@ class KubeScheduler:
         if pod.uid in self._cache.assumed:
             self._cache.take(pod.uid)
             self._backlog.tell(PodWent(pod))
-        seen = self.picture.pod(pod.uid)
+        seen = self.observed.pod(pod.uid)
         if seen is None:
             return
         if not seen.node:

@@ -29,7 +29,7 @@ def quota_of_every_fifth_pod_is_counted_twice(patch: pytest.MonkeyPatch) -> None
 
     def counted(self: QuotaUses, key: GroupKey, owner: Owner, use: Use) -> None:
         put(self, key, owner, use)
-        tree = self._queues.picture.tree
+        tree = self._queues.snapshot.tree
         if use.queue in tree.queues and next(puts) % 5 == 0:
             tree.use(use.queue, use.usage)
 

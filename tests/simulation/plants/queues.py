@@ -118,11 +118,11 @@ def past_usage_forgotten_with_its_cluster_queue(patch: pytest.MonkeyPatch) -> No
     real = PastUsage.rebuild
 
     def rebuild(self: PastUsage) -> None:
-        picture = self._queues.picture
+        snapshot = self._queues.snapshot
         self._histories = {
             key: one
             for key, one in self._histories.items()
-            if key in picture.locals and picture.locals[key].queue in picture.queues
+            if key in snapshot.locals and snapshot.locals[key].queue in snapshot.queues
         }
         real(self)
 

@@ -1,4 +1,4 @@
-"""The picture that the dashboard has of a script's cluster, and people who look at it."""
+"""The dashboard that shows a script's cluster, and people who look at it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
 
 
-class Picture:
+class ObservedCluster:
     """``name``: whose pods are queued. ``changed`` is called after every event."""
 
     def __init__(
