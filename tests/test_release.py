@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.kube.convert import KEPT_NODE
+from extender.kube.convert import PROTECTED_NODE
 from extender.kube.kinds.change import clean, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
@@ -208,7 +208,7 @@ def test_pods_that_wait_lose_what_else_muster_wrote_on_them(tmp_path: Path) -> N
 
 def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
     scale_down, disrupt = READ_BY.values()
-    said = {"labels": {KEPT_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true", disrupt: "true"}}
+    said = {"labels": {PROTECTED_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true", disrupt: "true"}}
     cluster = Cluster(tmp_path)
     cluster.answers["GET", NODES] = listed(
         {"metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "7", **said}}
@@ -217,10 +217,10 @@ def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
     done, api = cluster.release("--yes")
     assert done.exit_code == 0, done.output
     (body,) = api.bodies("PATCH")
-    assert (body["metadata"]["labels"], body["metadata"]["annotations"]) == ({KEPT_NODE: None}, {scale_down: None})
+    assert (body["metadata"]["labels"], body["metadata"]["annotations"]) == ({PROTECTED_NODE: None}, {scale_down: None})
     assert body["metadata"]["resourceVersion"] == "7"
     (asked,) = [one for one in api.asked if (one.method, one.path) == ("GET", NODES)]
-    assert asked.query["labelSelector"] == KEPT_NODE
+    assert asked.query["labelSelector"] == PROTECTED_NODE
 
 
 def made(name: str) -> Object:

@@ -44,10 +44,10 @@ async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: P
     """Write tokens until SIGTERM, which does not end the first process of a container by itself."""
     connection = await Connection.open(kubeconfig, connections=1)
     authority = connection.authority  # before anything is written
-    keeping = asyncio.create_task(keep_fresh(connection, account, directory, lifetime_s, authority=authority))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, keeping.cancel)
+    refresh = asyncio.create_task(keep_fresh(connection, account, directory, lifetime_s, authority=authority))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, refresh.cancel)
     # A cancelled task is the end that was asked for; what it raised otherwise is raised here.
-    await asyncio.wait([keeping])
+    await asyncio.wait([refresh])
     await connection.close()
-    if not keeping.cancelled():
-        keeping.result()
+    if not refresh.cancelled():
+        refresh.result()

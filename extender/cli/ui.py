@@ -218,8 +218,8 @@ class Window:
             async with self._ask(request.raw_path.removeprefix(self._prefix), headers) as answer:
                 if answer.status >= HTTPStatus.BAD_REQUEST and (said := await _refusal(answer)):
                     return web.Response(status=answer.status, text=f"{said}\n")
-                kept = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
-                back = web.StreamResponse(status=answer.status, headers=kept)
+                passed_back = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
+                back = web.StreamResponse(status=answer.status, headers=passed_back)
                 await back.prepare(request)
                 while chunk := await answer.content.readany():
                     await back.write(chunk)

@@ -377,7 +377,7 @@ class PodFacts:
             # Its gang first: the Binding that is under way for the pod, then the member, then the room of a lost one.
             self._take_over,
             self._pass_to_member,
-            self._keep_room,
+            self._reserve_room,
             self._follow_release,
             # Other workloads after its gang: a member that is bound as planned has the room that was promised to it.
             self._revoke_taken_room,
@@ -458,7 +458,7 @@ class PodFacts:
         self._drop(event.uid, now)
         self._store.confirm_bound(event.uid)
         if pod is not None and had is not None and found is not None and not had.promised:
-            self._revocations.keep_room(found[0], pod, had, now)
+            self._revocations.reserve_room(found[0], pod, had, now)
 
     def _drop(self, uid: str, now: float) -> None:
         """Forget the pod, after its gang has lost it. Whether Muster has bound it stays known."""
@@ -501,10 +501,10 @@ class PodFacts:
         if change.member is not None:
             self._members.seen(*change.member, change.old, change.now)
 
-    def _keep_room(self, change: PodChange) -> None:
+    def _reserve_room(self, change: PodChange) -> None:
         """Keep the room of an ended member for its replacement."""
         if change.member is not None and change.pod.terminal and change.had is not None and not change.had.promised:
-            self._revocations.keep_room(change.member[0], change.pod, change.had, change.now)
+            self._revocations.reserve_room(change.member[0], change.pod, change.had, change.now)
 
     def _follow_release(self, change: PodChange) -> None:
         """Continue a release of an earlier process, whose Binding is shown."""

@@ -34,7 +34,7 @@ class Share(NamedTuple):
         return f"{self.there} of {self.needed} members{f' of {self.part}' if self.part else ''}"
 
 
-class KeptRoom(NamedTuple):
+class ReplacementRoom(NamedTuple):
     """Room that is kept for lost members of a gang. ``until``: in seconds since the epoch."""
 
     pods: int
@@ -98,12 +98,12 @@ class Incomplete:
     """Lost members have yet to be replaced.
 
     ``missing``: whether some of them have no node.
-    ``kept``: the room that is kept for them.
+    ``reserved``: the room that is kept for them.
     """
 
     bound: Share
     missing: bool
-    kept: KeptRoom | None
+    reserved: ReplacementRoom | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Growing:
     waiting: int
     surplus: Cause | None
     unmade: int
-    kept: KeptRoom | None
+    reserved: ReplacementRoom | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +156,13 @@ class Partial:
 class Ended:
     """The pods have ended, or are being deleted, which is not reported; without any of these the job has ended.
 
-    ``kept``: room for replacements of lost pods.
+    ``reserved``: room for replacements of lost pods.
     """
 
     pods: int = 0
     failed: int = 0
     deleting: int = 0
-    kept: KeptRoom | None = None
+    reserved: ReplacementRoom | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,7 +595,7 @@ class Short:
     ``near``: the nearest domain, in the policy's words; ``holders``: the owners of room there.
     ``detail``: the policy's text.
     ``ahead``: single pods that come first.
-    ``kept``: pods and end of room that is kept for replacements of other gangs.
+    ``reserved``: pods and end of room that is kept for replacements of other gangs.
     ``by_dra``: a resource that is offered by DRA as well as listed by nodes.
     """
 
@@ -606,7 +606,7 @@ class Short:
     holders: Holders
     detail: str
     ahead: tuple[Mention, ...] = ()
-    kept: KeptRoom | None = None
+    reserved: ReplacementRoom | None = None
     by_dra: ByDra | None = None
 
 

@@ -93,7 +93,7 @@ class Lifecycle:
                 if not members.slots.lacking:
                     self._report_state(workload, now)
             if workload.reserved:
-                self._revocations.drop_kept(workload)
+                self._revocations.drop_reserved(workload)
             if members.steps[Step.LATER]:
                 self._steering.steer_next_round(workload, now)
             if members.steps[Step.READY]:
@@ -135,7 +135,7 @@ class Lifecycle:
         ):
             if pod.node:  # the pods that are left show what ended before
                 claim = Claim(pod.node, pod.requests, ClaimState.BOUND, workload.key)
-                self._revocations.keep_room(workload, pod, claim, now)
+                self._revocations.reserve_room(workload, pod, claim, now)
         if workload.members.started and not workload.release.complete:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
@@ -347,7 +347,7 @@ class Lifecycle:
         name."""
         members = workload.members
         if workload.reserved:
-            return self._reporter.explain(workload, Ended(kept=self._facts.kept_for_it(workload)), now)
+            return self._reporter.explain(workload, Ended(reserved=self._facts.reserved_for(workload)), now)
         ours = [member.pod for member in members if members.is_ours(member.pod)]
         if ended := [pod for pod in ours if pod.terminal]:
             failed = sum(pod.phase == "Failed" for pod in ended)

@@ -52,7 +52,7 @@ _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 
 MOST_NAMES = 64
 """Most resources, volume claims and scheduling gates kept of a pod, of each."""
-KEPT_NODE = "muster.dev/kept-for-plan"
+PROTECTED_NODE = "muster.dev/kept-for-plan"
 """The label that Muster writes on nodes to keep them (queues/protection.py). Its change is no news of the node."""
 _LONGEST_REFUSAL = 4096
 _STAY = ("DaemonSet", "Node")
@@ -232,7 +232,7 @@ def bare_node_from(obj: NodeObject) -> Node | None:
 
 def _labels_of_node(meta: Meta) -> dict[str, str]:
     """The node's labels. A node has fifty, mostly equal to those of other nodes, so each text is kept once."""
-    return {intern(key): intern(text) for key, text in (meta.labels or {}).items() if key != KEPT_NODE}
+    return {intern(key): intern(text) for key, text in (meta.labels or {}).items() if key != PROTECTED_NODE}
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ from extender.kube.convert import pod_from
 from extender.kube.dialects.naming import READ
 from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.read import Reader, meta_of, templates_of
-from extender.kube.kinds.template import bare, kept_of
+from extender.kube.kinds.template import bare, originals_of
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import PodObject
 from extender.runtime.requests import Response
@@ -143,13 +143,13 @@ class PodTrials:
         obj = decoded(await self._kube.call("GET", path, timeout_s=max(0.1, until - time.monotonic())))
         try:
             meta = meta_of(kind.name, obj)
-            kept, templates = kept_of(meta), templates_of(kind, obj)
+            originals, templates = originals_of(meta), templates_of(kind, obj)
         except (UnreadableError, UnreadableJobError):
             return None
         if kind.shown_in is None and meta.uid != job.uid:
             return None
         chosen = next((one for one in templates if effect.podset in one.series), None)
-        return None if chosen is None else bare(chosen, kept.get(chosen.name, {}))
+        return None if chosen is None else bare(chosen, originals.get(chosen.name, {}))
 
 
 def copy_of(template: Object, job: Job) -> Object:

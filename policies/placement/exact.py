@@ -106,11 +106,11 @@ class _Fold:
         """Multiples of these units that fit, without any that is worse than another."""
         steps = np.ix_(*(np.arange(0, size, unit) for size, unit in zip(self._table.shape, units[:-1], strict=True)))
         table = self._table[steps] // units[-1] * units[-1]
-        kept = table >= 0
+        reached = table >= 0
         for axis in range(table.ndim):
-            fewer, more = (np.moveaxis(some, axis, 0) for some in (kept, table))
+            fewer, more = (np.moveaxis(some, axis, 0) for some in (reached, table))
             fewer[:-1] &= more[:-1] > more[1:]
-        found = [(*(np.array(at) * units[:-1]).tolist(), int(table[tuple(at)])) for at in np.argwhere(kept).tolist()]
+        found = [(*(np.array(at) * units[:-1]).tolist(), int(table[tuple(at)])) for at in np.argwhere(reached).tolist()]
         return [one for one in found if any(one)]
 
     def take(self, wanted: Vector) -> dict[int, Vector]:

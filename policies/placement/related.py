@@ -339,11 +339,11 @@ def openings(
         facts = {id(one): one for one in chain(*(one.facts for one in relations.of), *wishes)}
         kinds = kinds_of(facts.values(), rows)
         yield 5 * len(facts)
-        kept, most = np.zeros(len(rows), dtype=np.bool_), sum(role.count for role in roles)
+        chosen, most = np.zeros(len(rows), dtype=np.bool_), sum(role.count for role in roles)
         for room, keys in zip(rooms, preference, strict=True):
-            kept |= first_of_each(kinds, np.where(room[rows] > 0, keys, CLOSED), most)
+            chosen |= first_of_each(kinds, np.where(room[rows] > 0, keys, CLOSED), most)
             yield cost
-        rows, preference = rows[kept], [keys[kept] for keys in preference]
+        rows, preference = rows[chosen], [keys[chosen] for keys in preference]
     return Openings(rows, place[rows], [room[rows] for room in rooms], preference)
 
 
@@ -367,13 +367,13 @@ def kinds_of(facts: Iterable[NDArray[Any]], rows: Rows) -> Codes:
 
 def first_of_each(kinds: Codes, keys: NDArray[np.int64], most: int) -> Mask:
     """The nodes of each kind with the lowest keys, at most ``most`` of a kind."""
-    kept, each = np.zeros(len(kinds), dtype=np.bool_), np.arange(len(kinds))
+    chosen, each = np.zeros(len(kinds), dtype=np.bool_), np.arange(len(kinds))
     order = np.argsort(keys)
     order = order[np.argsort(kinds[order], kind="stable")]
     here = kinds[order]
     begins = np.append(True, here[1:] != here[:-1])[: len(each)]
-    kept[order[each - np.maximum.accumulate(np.where(begins, each, 0)) < most]] = True
-    return kept
+    chosen[order[each - np.maximum.accumulate(np.where(begins, each, 0)) < most]] = True
+    return chosen
 
 
 Layers = Sequence[tuple[int, Codes]]

@@ -268,7 +268,7 @@ def hindrances_of(pod: Pod, snapshot: Snapshot) -> Steps[list[Hindrance]]:
     for spread in asked.spread:
         # The remaining room depends on where the nominated pods go, so no member is planned there before.
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), []
-        there += yield from others.tenants.kept_for(spread, pod.namespace)
+        there += yield from others.tenants.counted_where_nominated(spread, pod.namespace)
         rows[rows_with(there, snapshot)] = True
         found.append(Hindrance(f"kept for {_named(there)}, for which its spread has to leave room", rows))
     for key in dict.fromkeys((*(one.key for one in asked.affinity), *(one.key for one in asked.spread))):

@@ -161,7 +161,7 @@ class Tenants:
         selected = yield from self._labelled(namespace, spread.selector)
         return [tenant for tenant in selected if not (tenant.leaving or tenant.expected)]
 
-    def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:  # noqa: ARG002
+    def counted_where_nominated(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:  # noqa: ARG002
         """The tenants that count for it only on the node that kube-scheduler keeps for them (``BesideNominated``)."""
         return (yield from quickly([]))
 
@@ -287,8 +287,8 @@ class Beside(Tenants):
     def counted(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
         return (yield from self._there.counted(spread, namespace)) + (yield from super().counted(spread, namespace))
 
-    def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
-        return self._there.kept_for(spread, namespace)
+    def counted_where_nominated(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
+        return self._there.counted_where_nominated(spread, namespace)
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         yield from self._there.repelling(pod)
@@ -339,7 +339,7 @@ class BesideNominated(Beside):
         # Like pods of a later wave they do not exist yet.
         super().__init__(there, ((replace(pod, wave=1), node) for pod, node in nominated))
 
-    def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
+    def counted_where_nominated(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
         # Unlike present pods, they also count for an empty selector.
-        there = yield from super().kept_for(spread, namespace)
+        there = yield from super().counted_where_nominated(spread, namespace)
         return there + (yield from self._labelled(namespace, spread.selector))

@@ -348,7 +348,7 @@ class Choices(Generic[W]):
         self.refused: dict[tuple[str, str], W] = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
-        self._kept: dict[tuple[str, int], str] = {}
+        self._fixed: dict[tuple[str, int], str] = {}
         """Flavors of earlier podsets, by podset and group of resources; fixed while a later podset gets another one."""
         self._ended: tuple[int, Assignment] | None = None
         """The requested amount for which all flavors were tried, and the final result for it."""
@@ -373,9 +373,9 @@ class Choices(Generic[W]):
         while pairs:
             podset, flavor = pairs.pop()
             self.refused[podset, flavor] = why
-            self._kept = {(name, self._group_of[one]): one for name, one in pairs}
+            self._fixed = {(name, self._group_of[one]): one for name, one in pairs}
             found = self.first(podsets)
-            self._kept = {}
+            self._fixed = {}
             if self.will_do(found):
                 return found
             if several:
@@ -389,7 +389,7 @@ class Choices(Generic[W]):
         return found.fit >= self._least
 
     def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
-        if self._kept.get((podset.name, self._group_of[flavor.name]), flavor.name) != flavor.name:
+        if self._fixed.get((podset.name, self._group_of[flavor.name]), flavor.name) != flavor.name:
             return "another one is kept while those of later podsets change"
         return _NO_NODES if (podset.name, flavor.name) in self.refused else ""
 

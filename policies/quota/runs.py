@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from policies.model.duration import Basis, Duration
 
-KEPT = 64
+MOST_TIMES = 64
 """How many runs are kept for each size."""
 LEAST = 5
 """The fewest runs from which a duration is predicted."""
@@ -25,11 +25,11 @@ class Runs:
     """The runs of one LocalQueue."""
 
     def __init__(self, known: RunTimes | None = None) -> None:
-        self._of = {size: deque(seconds, KEPT) for size, seconds in (known or {}).items()}
+        self._of = {size: deque(seconds, MOST_TIMES) for size, seconds in (known or {}).items()}
 
     def add(self, gpus: int, seconds: float) -> None:
         """Count a run that has ended."""
-        self._of.setdefault(size_of(gpus), deque(maxlen=KEPT)).append(max(1, round(seconds)))
+        self._of.setdefault(size_of(gpus), deque(maxlen=MOST_TIMES)).append(max(1, round(seconds)))
 
     def expected(self, gpus: int, percent: int = 50) -> Duration | None:
         """Return the time within which this percentage of the runs of that size ended; None with too few runs."""

@@ -187,7 +187,7 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
 def _wrong_with_expected(state: State) -> Iterator[str]:
     """Single pods count where room is kept for them, and nowhere else before they are bound."""
     for owner, tenant in state.claims.tenants:
-        if isinstance(owner, Expected) and owner.uid not in state.singles.kept:
+        if isinstance(owner, Expected) and owner.uid not in state.singles.reserved:
             yield f"{tenant} is expected on {tenant.node}, where no room is kept for it"
 
 
@@ -262,7 +262,7 @@ def _wrong_with_pods(state: State) -> Iterator[str]:
         if kept != found:
             yield f"{kept} are taken to {what}, but a fresh look finds {found}"
     subsets: dict[str, tuple[Collection[str], Collection[str]]] = {
-        "room is kept for": (singles.kept, alone),
+        "room is kept for": (singles.reserved, alone),
         "nominations are known of": (singles.nominated, alone),
         "a rest is known of": (singles.rests, state.pods),
         "a Binding is in doubt of": (state.binds.unknown, state.pods),

@@ -55,9 +55,9 @@ def test_no_room_is_kept_for_a_pod_of_no_gang_on_a_node_that_has_closed() -> Non
     """``drop_displaced_singles``."""
     alone = single("alone", gpus=8, priority=5)
     script = Script(node("a-0"), alone, *gang("later", 1))
-    assert script.core.state.singles.kept.keys() == {alone.uid}
+    assert script.core.state.singles.reserved.keys() == {alone.uid}
     script.see(replace(script.core.state.claims.nodes["a-0"], unschedulable=True))
-    assert not script.core.state.singles.kept
+    assert not script.core.state.singles.reserved
 
 
 def test_a_binding_that_may_have_been_written_ends_with_its_pod() -> None:

@@ -14,7 +14,7 @@ from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.explain.reasons import reason_of
 from extender.core.gate.advisory import Mode
 from extender.core.jobs import elastic
-from extender.core.jobs.elastic import CapacityAsk, kept_nodes
+from extender.core.jobs.elastic import CapacityAsk, protected_nodes
 from extender.core.limits import Elasticity, Limits
 from policies.model import Node, PodSet, PodSets, Selection, Toleration
 from policies.model.mentions import full
@@ -274,7 +274,7 @@ def test_no_more_ask_at_a_time_than_can_be_answered(monkeypatch: pytest.MonkeyPa
 
 
 def kept(script: Script) -> list[str]:
-    return sorted(script.core.state.make(kept_nodes))
+    return sorted(script.core.state.make(protected_nodes))
 
 
 def test_the_nodes_of_a_job_are_kept_from_its_plan_on_until_its_pods_are_there() -> None:

@@ -11,7 +11,7 @@ from extender.core.answers import CapacityAnswered, Ungated
 from extender.core.effects import Ungate
 from extender.core.events import CapacityServed, QueueSeen
 from extender.core.explain.reasons import reason_of
-from extender.core.ledger.quotas import KEPT
+from extender.core.ledger.quotas import RESERVED_QUOTA
 from extender.core.limits import Elasticity, Limits
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Pod
@@ -172,7 +172,7 @@ class Chances:
                 size = one.seen.podsets.minimum
                 assert state.quotas.uses.total(one.seen.key)["spot", GPU] == 8 * size, "its quota is kept, and once"
         self.late = sum("asked for in vain" in why for one in self.jobs.values() for why in one.stops)
-        assert kept == {each for each in state.workloads if KEPT in state.quotas.uses.of(each)}
+        assert kept == {each for each in state.workloads if RESERVED_QUOTA in state.quotas.uses.of(each)}
         going = {each for each in kept if (record := state.workloads[each].job) is not None and record.awaits_nodes}
         assert asks.keys() == {each for each in kept - going if each.name in self.jobs}
         for each in kept - asks.keys() - going:

@@ -665,7 +665,7 @@ def test_a_gang_whose_owner_makes_all_of_it_anew_gets_its_room(order: Order | No
     if order is None:
         script.run(new)
     assert len(script.bound(new)) == count
-    assert not script.core.state.room.keeping
+    assert not script.core.state.room.reserving
     script.advance(2 * GRACE_S)
     assert not filler(script)
 
@@ -760,7 +760,7 @@ def test_a_replacement_is_looked_at_again_when_the_room_kept_for_another_one_goe
     script, pods = owned_and_running(2)
     all_go(script, pods)
     script.see(replace(pods[1], uid="uid-web-1-new", created=9.0))
-    kept = script.core.state.room.kept_rooms(script.gang("statefulset-web"))
+    kept = script.core.state.room.reserved_rooms(script.gang("statefulset-web"))
     assert len(kept) == 2
     for claim in kept:
         script.drop(claim.node)

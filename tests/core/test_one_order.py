@@ -61,10 +61,10 @@ def test_room_kept_for_a_single_goes_to_the_single_before_it_once_that_one_has_r
     script.gone(holders[0])
     script.gone(holders[1])
     assert not script.planned(pods[0])
-    assert list(script.core.state.singles.kept) == [urgent.uid]
+    assert list(script.core.state.singles.reserved) == [urgent.uid]
     script.gone(urgent)
     assert all(script.planned(pod) for pod in pods)
-    assert list(script.core.state.singles.kept) == [small.uid]
+    assert list(script.core.state.singles.reserved) == [small.uid]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_single_keeps_nobody_away_who_stands_before_it(*, is_gang: bool) -> No
     large = large if is_gang else replace(large, group=None)
     script = Script(*cluster("a: 1x8"), *holders, alone, *small, large)
     script.gone(holders[0])
-    assert list(script.core.state.singles.kept) == [alone.uid]
+    assert list(script.core.state.singles.reserved) == [alone.uid]
     script.gone(holders[1])
-    assert script.planned(large) == "a-0" if is_gang else list(script.core.state.singles.kept) == [large.uid]
+    assert script.planned(large) == "a-0" if is_gang else list(script.core.state.singles.reserved) == [large.uid]
 
 
 @pytest.mark.parametrize("before", [{"priority": 10, "created": 2.0}, {"priority": 5, "created": 0.0}])

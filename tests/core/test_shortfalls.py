@@ -55,7 +55,7 @@ def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
     known, asked, other = fresh(), shape(), shape()
     for one in (asked, other):
         known.cache(Lack.ROOM, one, NO_ROOM)
-    known.keep([asked])
+    known.retain([asked])
     assert known.get(asked) is NO_ROOM
     assert known.get(other) is None
     known.clear(Lack.ROOM)
@@ -66,12 +66,12 @@ def test_what_rests_on_a_shape_that_may_have_room_is_dropped_with_it() -> None:
     known, asked, tried = fresh(), shape(), shape()
     known.cache(Lack.ROOM, tried, NO_ROOM)
     known.cache(Lack.ROOM, asked, OTHER, "team-a", [tried])
-    known.keep([asked])
+    known.retain([asked])
     assert known.get(tried) is NO_ROOM, "what asked for rests on it"
     known.drop(Lack.ROOM, tried)
     assert known.get(asked, "team-a") is None
     known.cache(Lack.ROOM, tried, NO_ROOM)
-    known.keep([asked])
+    known.retain([asked])
     assert known.get(tried) is None
 
 

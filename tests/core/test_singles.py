@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.answers import Outcome
 from extender.core.limits import Limits
-from extender.core.queue.line import ROOM_KEPT
+from extender.core.queue.line import ROOM_RESERVED
 from policies.model import Pod, Selection
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script
@@ -30,7 +30,7 @@ def test_a_single_is_kept_out_of_promised_room_and_may_use_what_is_left() -> Non
     here = script.planned(pods[0])
     answer = script.filtered(single("big", gpus=4))
     assert answer.refused == (here,)
-    assert answer.reason == ROOM_KEPT
+    assert answer.reason == ROOM_RESERVED
     assert set(script.filter(single("small", gpus=2))) == {"a", "b"}
 
 

@@ -8,7 +8,7 @@ from extender.api.models import GangView
 from extender.core.explain.reasons import CODES as REASONS
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.core.limits import Limits
-from extender.core.queue.line import ROOM_KEPT
+from extender.core.queue.line import ROOM_RESERVED
 from extender.core.workload.status import Status
 from extender.observe.explain.remedies import CODES
 from policies.model import GANG_GATE
@@ -34,7 +34,7 @@ def test_what_would_help_is_known_for_reasons_that_there_are() -> None:
 
 
 def test_what_the_pod_says_is_what_muster_answers() -> None:
-    for said in (ROOM_KEPT, GANG_WAITS, f"gate `{GANG_GATE}`"):
+    for said in (ROOM_RESERVED, GANG_WAITS, f"gate `{GANG_GATE}`"):
         assert said in TEXT
 
 

@@ -15,7 +15,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster
 from extender.kube.client import Kube
-from extender.kube.convert import KEPT_NODE
+from extender.kube.convert import PROTECTED_NODE
 from extender.kube.queues.capacity import CAPACITY
 from extender.kube.queues.protection import READ_BY
 from tests.integration.elastic import PATIENCE_S, Autoscaler, research_of, start_elastic
@@ -41,7 +41,7 @@ def research(stage: RealStage) -> Iterator[Queues]:
 def kept(stage: RealStage, node: str, *, as_said: bool) -> Object:
     """The node's annotations, once it has Muster's label, or has it no more."""
     found = stage.api.wait_for(
-        f"/api/v1/nodes/{node}", lambda one: (KEPT_NODE in one["metadata"]["labels"]) is as_said, PATIENCE_S
+        f"/api/v1/nodes/{node}", lambda one: (PROTECTED_NODE in one["metadata"]["labels"]) is as_said, PATIENCE_S
     )
     return dict(found["metadata"].get("annotations") or {})
 
@@ -83,24 +83,24 @@ def test_after_a_restart_nodes_that_nobody_is_promised_are_given_back(
 def test_on_a_node_the_extender_writes_only_that_it_is_to_stay(stage: RealStage, extender: Extender) -> None:
     (node,) = stage.add_nodes(1, labels={"pool": "spot"})
     path, (scale_down, disrupt) = f"/api/v1/nodes/{node}", READ_BY.values()
-    said = {"labels": {KEPT_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true"}}
+    said = {"labels": {PROTECTED_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true"}}
     wrong: list[Object] = [
         {"spec": {"unschedulable": True}},
         {"metadata": {"labels": {"pool": "owned"}}},
         {"metadata": {"annotations": {"other": "true"}}},
         {"metadata": {"annotations": {scale_down: "true"}}},
-        {"metadata": {"labels": {KEPT_NODE: "karpenter"}, "annotations": {scale_down: "true"}}},
-        {"metadata": {"labels": {KEPT_NODE: "karpenter"}, "annotations": {disrupt: "false"}}},
-        {"metadata": {"labels": {KEPT_NODE: "karpenter"}}},
+        {"metadata": {"labels": {PROTECTED_NODE: "karpenter"}, "annotations": {scale_down: "true"}}},
+        {"metadata": {"labels": {PROTECTED_NODE: "karpenter"}, "annotations": {disrupt: "false"}}},
+        {"metadata": {"labels": {PROTECTED_NODE: "karpenter"}}},
     ]
     for body in wrong:
         extender.refused("PATCH", path, body, MERGE)
     extender.patch(path, {"metadata": said})
     stage.api.patch(path, {"metadata": {"annotations": {disrupt: "true"}}})
-    for labels in ({}, {KEPT_NODE: None}, {KEPT_NODE: "karpenter"}):
+    for labels in ({}, {PROTECTED_NODE: None}, {PROTECTED_NODE: "karpenter"}):
         extender.refused("PATCH", path, {"metadata": {"labels": labels, "annotations": {disrupt: None}}}, MERGE)
     extender.refused("PATCH", path, {"metadata": {"annotations": {scale_down: None}}}, MERGE)
-    extender.patch(path, {"metadata": {"labels": {KEPT_NODE: None}, "annotations": {scale_down: None}}})
+    extender.patch(path, {"metadata": {"labels": {PROTECTED_NODE: None}, "annotations": {scale_down: None}}})
     assert kept(stage, node, as_said=False)[disrupt] == "true"
 
 

@@ -12,7 +12,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import MANIFESTS, RunningMuster, install_gate, install_job_admission, start_muster
 from extender.cli.main import main
-from extender.kube.convert import KEPT_NODE
+from extender.kube.convert import PROTECTED_NODE
 from extender.kube.queues.protection import READ_BY
 from tests.integration.stage import RealStage
 from tests.integration.test_jobs import Jobs
@@ -32,7 +32,7 @@ def muster(cluster: Cluster) -> RunningMuster:
 def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage: RealStage) -> None:
     jobs = Jobs(stage)
     kept, _ = stage.add_nodes(2)
-    kept_by = {"labels": {KEPT_NODE: "karpenter"}, "annotations": dict.fromkeys(READ_BY.values(), "true")}
+    kept_by = {"labels": {PROTECTED_NODE: "karpenter"}, "annotations": dict.fromkeys(READ_BY.values(), "true")}
     jobs.create("run", 1)
     jobs.until_running(1)
     jobs.create("wait", 3)
@@ -54,7 +54,7 @@ def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage
     released(cluster, "--yes", code=0)
 
     node = stage.api.get(f"/api/v1/nodes/{kept}")["metadata"]
-    assert KEPT_NODE not in node["labels"]
+    assert PROTECTED_NODE not in node["labels"]
     assert [key in node["annotations"] for key in READ_BY.values()] == [True, False]
     assert not marks(jobs.get("stop"))
     assert "affinity" not in jobs.get("stop")["spec"]["template"]["spec"]

@@ -12,7 +12,7 @@ import pytest
 from extender.core.effects import Reserve
 from extender.core.gate.stamps import marks_of, stamp_of
 from extender.kube.kinds.plan import flavors_from, plan_from, plan_text
-from extender.kube.kinds.template import kept_of
+from extender.kube.kinds.template import originals_of
 from extender.kube.reading.eviction import evictions_of, evictions_text
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import MOST_BYTES, json_of
@@ -76,7 +76,7 @@ def test_a_reservation_has_the_annotation_of_its_kind(*, backfill: bool, key: st
 
 def test_nothing_is_read_of_what_is_longer_than_all_annotations_of_an_object() -> None:
     assert json_of(" " * MOST_BYTES + "{}", dict[str, str]) is None
-    assert kept_of(Meta(annotations={"muster.dev/own": '{"": {"a": "' + LONE + '"}}'})) == {}
+    assert originals_of(Meta(annotations={"muster.dev/own": '{"": {"a": "' + LONE + '"}}'})) == {}
 
 
 EDGES = (

@@ -14,7 +14,7 @@ import msgspec
 
 from extender.core.engine import Engine
 from extender.kube.api.connection import ApiError
-from extender.kube.convert import KEPT_NODE
+from extender.kube.convert import PROTECTED_NODE
 from extender.kube.queues.protection import NODES, READ_BY, NodeKeeper
 from extender.kube.queues.rounds import EVERY_S
 from extender.simulation.clock import Clock
@@ -60,7 +60,7 @@ class NodeMarks:
         if self._network.api_down:
             raise ApiError(503, "Unavailable", f"{method} {path}")
         if path == NODES:
-            marked = [name for name, meta in self.of.items() if KEPT_NODE in meta["labels"]]
+            marked = [name for name, meta in self.of.items() if PROTECTED_NODE in meta["labels"]]
             return msgspec.json.encode(
                 {"items": [{"metadata": {"name": name, "uid": self._uid(name)}} for name in marked]}
             )

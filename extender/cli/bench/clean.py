@@ -46,17 +46,17 @@ class Removed:
     """A namespace after its removal.
 
     ``counts``: the number of removed objects of each kind.
-    ``kept``: why the namespace was kept, if it was.
+    ``why_kept``: why the namespace was kept, if it was.
     """
 
     namespace: str
     counts: dict[str, int]
-    kept: str = ""
+    why_kept: str = ""
 
     def __str__(self) -> str:
         counts = " and ".join(many(count, kind) for kind, count in self.counts.items()) or "nothing"
-        if self.kept:
-            return f"kept {self.namespace}: {self.kept}; removed from it: {counts}"
+        if self.why_kept:
+            return f"kept {self.namespace}: {self.why_kept}; removed from it: {counts}"
         return f"removed {self.namespace}, with {counts} in it"
 
 

@@ -199,7 +199,7 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
                     continue
                 with _progress(1) as told:
                     removed = await remove(kube, one, REMOVAL_S, told.note)
-                complete = complete and not removed.kept
+                complete = complete and not removed.why_kept
                 typer.echo(str(removed))
         except ApiError as error:
             raise RunError(f"the API server: {error}") from None

@@ -144,9 +144,9 @@ class Report:
 def examine(facts: Facts) -> Report:
     """Make every check that the facts allow."""
     found = [*facts.skipped, *(one for check in CHECKS for one in check(facts))]
-    kept: dict[str, list[Finding]] = {}
+    by_code: dict[str, list[Finding]] = {}
     for one in dict.fromkeys(found):
-        kept.setdefault(one.code, []).append(one)
-    shown = [one for same in kept.values() for one in same[:_SHOWN]]
+        by_code.setdefault(one.code, []).append(one)
+    shown = [one for same in by_code.values() for one in same[:_SHOWN]]
     shown.sort(key=lambda one: _ORDER.index(one.severity))
-    return Report(shown, {code: len(same) - _SHOWN for code, same in kept.items() if len(same) > _SHOWN})
+    return Report(shown, {code: len(same) - _SHOWN for code, same in by_code.items() if len(same) > _SHOWN})

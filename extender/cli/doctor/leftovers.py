@@ -90,8 +90,8 @@ def check(left: Leftovers) -> Iterator[Finding]:
         yield error("KueueOrphan", f"crd/{name}", what, f"kubectl patch crd {name} --type=merge -p '{patch}'")
     for one in left.held:
         theirs = ", ".join(key for key in one.finalizers if key in _FINALIZERS)
-        kept = json.dumps([key for key in one.finalizers if key not in _FINALIZERS])
-        patch = f'{{"metadata":{{"finalizers":{kept}}}}}'
+        others = json.dumps([key for key in one.finalizers if key not in _FINALIZERS])
+        patch = f'{{"metadata":{{"finalizers":{others}}}}}'
         within = f" -n {one.namespace}" if one.namespace else ""
         fix = f"kubectl patch {one.resource} {one.name}{within} --type=merge -p '{patch}'"
         subject = f"{one.resource}/{one.namespace}/{one.name}" if one.namespace else f"{one.resource}/{one.name}"

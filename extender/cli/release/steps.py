@@ -45,7 +45,7 @@ UNGATED = "the gate muster.dev/gang comes off"
 SCALABLE = "it may be scaled down again: the annotations that Muster wrote come off"
 CLEARED = "its nomination to node {} is cleared"
 
-_KEPT = (EVICTED_AT, IN_VAIN)
+_LASTING = (EVICTED_AT, IN_VAIN)
 """Annotations that Muster leaves on a job that it has stopped: the next start needs them."""
 
 Write = Callable[[Kube], Awaitable[None]]
@@ -89,7 +89,7 @@ class Planner:
             raise UnreadableError(f"a {kind.name} has no readable metadata: {error}") from None
         kind = self._registry.read_as(kind, meta)
         job = self._reader.read(kind, obj, managed=self._registry.is_wanted(kind, meta))
-        marked = job.marked or any(key in (meta.annotations or {}) for key in _KEPT)
+        marked = job.marked or any(key in (meta.annotations or {}) for key in _LASTING)
         if not (job.managed or marked) or (job.finished and not marked):
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
@@ -101,7 +101,7 @@ class Planner:
         after = deepcopy(obj)
         try:
             clean(kind, after, for_good=kind.shown_in is None)
-            forget(after, *_KEPT)
+            forget(after, *_LASTING)
             says = [CLEANED] if after != obj else []
             says += self._start(kind, after, job)
         except UnreadableJobError as error:

@@ -15,7 +15,7 @@ import msgspec
 from extender.cli.release.steps import Planner, Step
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import KEPT_NODE
+from extender.kube.convert import PROTECTED_NODE
 from extender.kube.kinds.kind import Kind
 from extender.kube.lease import lease_from
 from extender.kube.queues.capacity import CAPACITY
@@ -76,7 +76,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
         for kind in (one for one in planner.kinds if one.shown_in is None):
             await _look(kube, found, kind.path, partial(_job, planner, kind))
         await _look(kube, found, PODS.path, partial(_pod, planner), fields="spec.nodeName=")
-        await _look(kube, found, NODES, partial(_node, planner), labels=KEPT_NODE)
+        await _look(kube, found, NODES, partial(_node, planner), labels=PROTECTED_NODE)
         async for one in made(kube):
             if isinstance(one, Step):
                 found.steps.append(one)

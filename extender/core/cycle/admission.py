@@ -216,7 +216,7 @@ class QueueAdmission:
         broken = workload.release.partial_since is not None and not workload.has_promised_quorum
         if queue is not None and not broken:
             planning = self._plans.plan(workload, demand, shape, queue, shortfalls, line)
-            return (yield from self._with_kept(workload, planning))
+            return (yield from self._with_reserved(workload, planning))
         if queue is not None or (broken and self._quotas.route(workload).why is not None):
             outcome = yield from self._plan_least(workload, demand, shape)
         else:
@@ -235,16 +235,16 @@ class QueueAdmission:
         least = yield from self._plans.least(workload, demand.among(every.nodes), shape)
         return (yield from self._planner.plan(workload, *least))
 
-    def _with_kept(
+    def _with_reserved(
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
     ) -> Steps[Plan | Refused | Changed]:
         """Run ``planning`` with the quota that the workload has without nodes: kept for it, or counted for its pods."""
         quotas = self._quotas
-        kept = quotas.kept(workload.key)
+        reserved = quotas.reserved(workload.key)
         outcome = yield from planning
         if isinstance(outcome, Plan):
             quotas.spend_own(workload.key)
-        return replace(outcome, waits_for=None) if isinstance(outcome, Refused) and kept else outcome
+        return replace(outcome, waits_for=None) if isinstance(outcome, Refused) and reserved else outcome
 
     def has_quota(self, workload: Workload, plan: Plan) -> bool:
         """Whether there is still quota for a plan that was read from nominations. A partly released gang needs none."""

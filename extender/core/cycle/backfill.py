@@ -144,7 +144,7 @@ class Backfilling:
             if reservation.after is not None and reservation.after not in self._store.workloads:
                 reservation.after = None  # the workload has ended early, so reasons must not name it
                 self._pending.wake(Own(key, recompute=True))
-        backfills.keep(now)
+        backfills.claim_freed(now)
         for key in backfills.take_grown():
             self._pending.wake(Own(key))
         soonest = min((backfills.next_end, *(reservation.start_by for reservation in backfills.of.values())))
@@ -165,8 +165,8 @@ class Backfilling:
                 if may and asks_for(workload, reservation):
                     start_by = reservation.until + self._process.wall_offset if reservation.until else inf
                     rooms = {node: Counter(dict(requests)) for node, requests in reservation.rooms}
-                    kept = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
-                    self._backfills.begin(key, kept, now)
+                    new = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
+                    self._backfills.begin(key, new, now)
                 else:
                     self._write(key, written_on, None)
 
@@ -327,9 +327,9 @@ class Backfilling:
 
     def _write(self, key: GroupKey, written_on: str, reservation: Backfill | None) -> None:
         """Write the reservation on the job of the workload, or on its pod ``written_on``; None takes it off."""
-        store, kept = self._store, None if reservation is None else self._as_written(reservation)
+        store, as_written = self._store, None if reservation is None else self._as_written(reservation)
         workload, pod = store.workloads.get(key), store.pods.get(written_on)
-        for effect in writes_of(key, workload, pod, written_on, kept, backfill=True):
+        for effect in writes_of(key, workload, pod, written_on, as_written, backfill=True):
             self._outbox.append(effect)
 
     def _as_written(self, reservation: Backfill) -> Reservation:

@@ -72,7 +72,9 @@ class Commit:
                 # With the second hundred the cost of checking the whole plan is counted.
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
                 changed = (as_of, version) != (self._claims.changes, workload.version)
-                if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, step, holds)):
+                if changed and not (
+                    self._still_promised(workload, seats[:at]) and self._goes_on(workload, step, holds)
+                ):
                     self._end(workload)
                     return self._give_up(workload, now)
             self._fill(workload, step, plan.turns, now)
@@ -92,7 +94,7 @@ class Commit:
         if workload.job is not None and workload.job.plan is None:
             workload.job.decide_start("its plan is committed")
 
-    def _kept(self, workload: Workload, promised: Sequence[Seat]) -> bool:
+    def _still_promised(self, workload: Workload, promised: Sequence[Seat]) -> bool:
         """Whether each pod that was promised a node still has the promise or is bound there."""
         members, planned = workload.members, workload.members.slots.planned
         for pod, node in promised:
@@ -127,7 +129,7 @@ class Commit:
         """Promise the nodes. A replacement uses up room that is kept on its node; the rest stays kept."""
         members = workload.members
         for pod, node in seats if workload.reserved else ():
-            self._room.use_kept(workload, pod, node)
+            self._room.use_reserved(workload, pod, node)
         self._preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
         placed = len(members.placed)
         # Members that are steered later do not extend the time of earlier ones, which kube-scheduler may have refused.
@@ -141,9 +143,9 @@ class Commit:
             workload.status.plan(now)
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
-        self._backfills.keep(now)  # less is kept where these end in time
+        self._backfills.claim_freed(now)  # less is kept where these end in time
         self._room.drop_displaced(*(node for _, node in seats))
-        self._revocations.drop_kept(workload)
+        self._revocations.drop_reserved(workload)
 
 
 @dataclass(eq=False)

@@ -159,7 +159,7 @@ class Cycle:
         may_unblock = self._changes.may_unblock
         if not self._pending.keys and (may_unblock or self._changes.room_taken):
             # The next workload gets its first turn, so earlier changes and shortfalls do not matter.
-            self._shortfalls.keep(())
+            self._shortfalls.retain(())
             may_unblock = False
             self._changes.take()
         at = max(now + self._limits.coalesce_s, self._process.paused_until)
@@ -263,7 +263,7 @@ class Cycle:
         excess: Counter[str] = Counter()  # what the turns of each namespace have cost beyond plain ones
         while (workload := line.next()) is not None:
             if isinstance(workload, WaitingSingle):
-                yield from self._single_reservations.keep(workload.pod.uid, self._now)
+                yield from self._single_reservations.reserve(workload.pod.uid, self._now)
             elif self._store.workloads.get(workload.key) is not workload or workload.key not in self._pending.keys:
                 yield LOOK
             elif excess[workload.key.namespace] > self._limits.excess_units:

@@ -56,26 +56,28 @@ class Facts:
 
     def incomplete(self, workload: Workload) -> causes.Incomplete:
         """Say what is bound of a gang that lacks members, and where room for the others is kept."""
-        kept = self.kept_for_it(workload) if workload.missing and workload.reserved else None
-        return causes.Incomplete(workload.share(Stage.BOUND), bool(workload.missing), kept)
+        reserved = self.reserved_for(workload) if workload.missing and workload.reserved else None
+        return causes.Incomplete(workload.share(Stage.BOUND), bool(workload.missing), reserved)
 
-    def kept_for_it(self, workload: Workload) -> causes.KeptRoom:
+    def reserved_for(self, workload: Workload) -> causes.ReplacementRoom:
         """Say where room is kept for the workload, and until when. There must be some."""
-        rooms = self._room.kept_rooms(workload)
+        rooms = self._room.reserved_rooms(workload)
         ends = max((claim.until or 0.0 for claim in rooms), default=0.0)
-        return causes.KeptRoom(
+        return causes.ReplacementRoom(
             len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.wall_offset
         )
 
-    def kept_for_others(self, workload: Workload, pod: Pod) -> causes.KeptRoom | None:
+    def reserved_for_others(self, workload: Workload, pod: Pod) -> causes.ReplacementRoom | None:
         """The room kept for lost members of other gangs on nodes that admit this pod; None if there is none."""
-        others = [self._workloads[key] for key in self._room.keeping if key != workload.key]
-        rooms = [claim for other in others for claim in self._room.kept_rooms(other)]
+        others = [self._workloads[key] for key in self._room.reserving if key != workload.key]
+        rooms = [claim for other in others for claim in self._room.reserved_rooms(other)]
         open_to_it = self._claims.admitting(workload.constrained(pod).selection) if rooms else bool
         there = [claim for claim in rooms if open_to_it(claim.node)]
         if not there:
             return None
-        return causes.KeptRoom(len(there), (), max(claim.until or 0.0 for claim in there) - self._process.wall_offset)
+        return causes.ReplacementRoom(
+            len(there), (), max(claim.until or 0.0 for claim in there) - self._process.wall_offset
+        )
 
     def shortage(
         self,
@@ -224,7 +226,7 @@ class Facts:
             waiting,
             workload.reason_state.surplus if waiting else None,
             max(0, (workload.min_member or 0) - workload.reached(Stage.THERE)),
-            self.kept_for_it(workload) if workload.reserved else None,
+            self.reserved_for(workload) if workload.reserved else None,
         )
 
 

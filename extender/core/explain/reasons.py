@@ -215,14 +215,14 @@ def _running(what: causes.Bound | causes.Growing | causes.Incomplete) -> str:
     match what:
         case causes.Incomplete():
             return _incomplete(what)
-        case causes.Growing(bound=bound, size=size, waiting=waiting, surplus=surplus, unmade=unmade, kept=kept):
+        case causes.Growing(bound=bound, size=size, waiting=waiting, surplus=surplus, unmade=unmade, reserved=reserved):
             text = f"{bound} of {size} run"
             if surplus is not None:
                 for_room = " for room" if isinstance(surplus, causes.NoRoom) else ""
                 text += f"; {waiting} {'waits' if waiting == 1 else 'wait'}{for_room}: {text_of(surplus)}"
             if unmade:
                 text += f"; {counted(unmade, 'more pod', 'is', 'are')} yet to be made"
-            return text if kept is None else f"{text}; {_kept(kept)}"
+            return text if reserved is None else f"{text}; {_room_text(reserved)}"
         case causes.Bound(bound=bound, uncreated=uncreated, waiting=waiting, surplus=surplus, led=led):
             text = f"{counted(bound, 'member', 'is', 'are')} bound{_uncreated(uncreated)}"
             if surplus is not None:
@@ -237,18 +237,19 @@ def _incomplete(what: causes.Incomplete) -> str:
     """Text like ``"2 of 3 members are bound; room for 1 pod is kept on n-1 until 2026-11-21 14:05:10 UTC"``."""
     if not what.missing:
         return f"{what.bound} are bound; the others have a node"
-    return f"{what.bound} are bound; {'no room is kept for the others' if what.kept is None else _kept(what.kept)}"
+    room = "no room is kept for the others" if what.reserved is None else _room_text(what.reserved)
+    return f"{what.bound} are bound; {room}"
 
 
-def _kept(kept: causes.KeptRoom) -> str:
-    on = f" on {listed(kept.nodes)}" if kept.nodes else ""
-    until = f"until {datetime.fromtimestamp(kept.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"room for {many(kept.pods, 'pod')} is kept{on} {until}"
+def _room_text(reserved: causes.ReplacementRoom) -> str:
+    on = f" on {listed(reserved.nodes)}" if reserved.nodes else ""
+    until = f"until {datetime.fromtimestamp(reserved.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"room for {many(reserved.pods, 'pod')} is kept{on} {until}"
 
 
 def _ended(cause: causes.Ended) -> str:
-    if cause.kept is not None:
-        return f"none of its members is left; {_kept(cause.kept)}"
+    if cause.reserved is not None:
+        return f"none of its members is left; {_room_text(cause.reserved)}"
     if cause.pods:
         text = f"{counted(cause.pods, 'member', 'has', 'have')} ended"
         return f"{text}, {cause.failed} of them failed" if cause.failed else text
@@ -435,8 +436,8 @@ def _short(what: causes.Short) -> str:
     text += what.detail
     if ahead := what.ahead:
         text += f"; room is kept for {many(len(ahead), 'pod')} in no gang ({mentioned(ahead)}), ahead of it in line"
-    if what.kept is not None:
-        text += f"; {_kept(what.kept)} for replacements of lost members of other gangs"
+    if what.reserved is not None:
+        text += f"; {_room_text(what.reserved)} for replacements of lost members of other gangs"
     if what.by_dra is not None:
         text += f"; {_by_dra(what.by_dra)}, too: gangs use what nodes list"
     return text

@@ -341,10 +341,10 @@ class Bindings:
     def _bind_alone(self, pod: Pod, event: BindArrived, now: float) -> None:
         """Bind a pod without a gang at once, unless its room was promised to another after it had passed filter."""
         open_to = self._backfills.rooms_outside(self._backfills.closed_to_pod(pod, now))
-        if self._preemptions.keeps_out(pod, event.node, open_to):
+        if self._preemptions.blocks(pod, event.node, open_to):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
         self._changes.room_taken = True
-        self._room.end_kept(pod.uid)
+        self._room.unreserve_single(pod.uid)
         self._claims.release(room_of(key_of(pod), event.node))
         self._claims.assume(pod, event.node)
         again = pod.uid in self._binds.unknown

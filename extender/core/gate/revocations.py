@@ -108,13 +108,13 @@ class Revocations:
                 self._steering.stop(workload, member)
                 self._outbox.answer_hold(workload, member, why)
                 self._room.unassume(workload, member)
-                self._keep_promised(workload, member.pod, claim, now)
+                self._reserve_promised(workload, member.pod, claim, now)
         for uid in list(members.holds):
             self._outbox.answer_hold(workload, members[uid], why)
         for slot in list(members.slots.planned):
             claim = self._claims.get(SlotOf(workload.key, slot))
             self._room.assume_slot(workload, slot, "")
-            self._keep_promised(workload, members.slots.templates[slot], claim, now)
+            self._reserve_promised(workload, members.slots.templates[slot], claim, now)
         workload.release.wait_for(None)
         if penalty:
             workload.retries.fail(now, self._limits.retry_max_s)
@@ -139,11 +139,11 @@ class Revocations:
         started = members.started or any(one is not member for one in others)
         claim = self._claims.get(member.uid) if member.placed else None
         self.revoke_member(workload, member, now)
-        self._keep_promised(workload, member.pod, claim, now)
+        self._reserve_promised(workload, member.pod, claim, now)
         if claim is not None and started and not (workload.release.complete or workload.admitted or workload.paused):
             self._room.reserve(workload, member.pod, claim, now + self._limits.partial_s)
 
-    def keep_room(self, workload: Workload, lost: Pod, claim: Claim, now: float) -> None:
+    def reserve_room(self, workload: Workload, lost: Pod, claim: Claim, now: float) -> None:
         """Keep the room of a member that has ended in a running gang, so that the gang can run complete again.
 
         A job that was started by a plan keeps its nodes slot by slot. Nothing is kept for a member that Muster has
@@ -152,11 +152,11 @@ class Revocations:
         release = workload.release
         ours = lost.stamp is not None and workload.members.is_ours(lost)
         if ours and lost.uid not in self._preemptions.pods and not ended_well(lost):
-            release.keep(now + self._limits.replacement_s)
-            self._keep_promised(workload, lost, claim, now)
+            release.reserve_rooms(now + self._limits.replacement_s)
+            self._reserve_promised(workload, lost, claim, now)
 
-    def _keep_promised(self, workload: Workload, lost: Pod, claim: Claim | None, now: float) -> None:
-        """Keep the room of a lost member until ``release.kept_until``.
+    def _reserve_promised(self, workload: Workload, lost: Pod, claim: Claim | None, now: float) -> None:
+        """Keep the room of a lost member until ``release.reserved_until``.
 
         A replacement that loses its promise gets no more time.
         """
@@ -164,17 +164,17 @@ class Revocations:
         goes_on = (workload.members.started and release.complete) or (release.gone_whole and bool(workload.remade))
         runs = goes_on and not (workload.admitted or workload.paused or release.given_back)
         ends = workload.key in self._preemptions.leaving or (workload.group is not None and workload.group.deleting)
-        if claim is None or not runs or ends or now >= release.kept_until:
+        if claim is None or not runs or ends or now >= release.reserved_until:
             return
         if self._devices.has_devices(lost.uid):
-            # The devices are in use until Kubernetes has deleted the claims. ``drop_kept`` keeps them from then on.
+            # The devices are in use until Kubernetes has deleted the claims. ``drop_reserved`` keeps them from then on.
             claim = claim._replace(requests=without_devices(claim.requests))
         if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
-            self._room.reserve(workload, lost, claim, release.kept_until)
+            self._room.reserve(workload, lost, claim, release.reserved_until)
             workload.reason_state.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
             self._store.mark_dirty(workload)
 
-    def drop_kept(self, workload: Workload) -> None:
+    def drop_reserved(self, workload: Workload) -> None:
         """Give up kept room that is no longer needed, is on a node that is gone, or was taken by others.
 
         A cordoned node keeps it: the node may be drained, and open again before the replacement comes. Devices of a
@@ -260,7 +260,7 @@ class Revocations:
         for owner, claim in reversed(list(self._claims.promised_on(node))):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
-                self.drop_kept(workload)
+                self.drop_reserved(workload)
                 continue
             if workload is None or not self._is_promised(workload, owner):
                 continue
@@ -342,7 +342,7 @@ class Revocations:
         """Apply what was noticed during a release or an unknown Binding, when no promise could be revoked."""
         if workload.members.steps[Step.FAILED]:
             self._drop_unled(workload, now)
-        if not workload.admitted:  # ``Upkeep.keep`` does that for an admitted job
+        if not workload.admitted:  # ``Upkeep.promise_again`` does that for an admitted job
             self.leave_namespace(workload, now)
         if workload.unsettled:
             self._drop_unfit(workload, now)

@@ -342,8 +342,8 @@ class Elastic:
         found = self._choice(asked, demand, queue)
         if found is None:
             return why
-        if keeps := self._keeps(workload, demand, asked.flavorings(found)):
-            return with_facts(why, NoNodesAsked(keeps))
+        if why_not := self._why_no_capacity(workload, demand, asked.flavorings(found)):
+            return with_facts(why, NoNodesAsked(why_not))
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
         can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
@@ -436,7 +436,7 @@ class Elastic:
         shown = ungate_unplanned(self._outbox, workload, pods, asking.exposed_pods)
         self._asking[workload.key] = replace(asking, exposed_pods=shown)
 
-    def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> str:
+    def _why_no_capacity(self, workload: Workload, demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> str:
         """The reason why the workload may not ask; empty if it may."""
         flavors = self._quotas.queues.snapshot.flavors
         if workload.job is None:
@@ -526,7 +526,7 @@ def _there(workload: Workload, demand: Demand) -> list[Pod]:
     return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
 
 
-def kept_nodes(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
+def protected_nodes(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
     """Nodes of elastic flavors that are promised to pods which are not there yet.
 
     An autoscaler removes empty nodes and knows nothing of Muster's plans.

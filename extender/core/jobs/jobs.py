@@ -351,7 +351,7 @@ class Jobs:
         if record.writing is not JobWrite.SUSPEND:
             # A job that is being started stays as it was planned, even if it was edited since.
             self._expected.expect(workload, None if record.over else workload.podsets or record.planned)
-            self.upkeep.keep(workload, record, now)
+            self.upkeep.promise_again(workload, record, now)
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
         """Suspend the job and revoke its promises. Bindings that are being written are left until they end."""
@@ -398,10 +398,10 @@ class Jobs:
             self._reporter.explain(workload, rests, now, noted=True)
         podsets, planned = podsets_to_create(workload, job), bool(workload.members.slots.planned)
         recovered = self._process.recovered
-        keeps = self._trials.why_unplannable(workload.key, podsets, now, planned=planned, recovered=recovered)
-        if keeps is not None:
+        why_not = self._trials.why_unplannable(workload.key, podsets, now, planned=planned, recovered=recovered)
+        if why_not is not None:
             self._expected.expect(workload, None)
-            self._reporter.explain(workload, keeps, now)
+            self._reporter.explain(workload, why_not, now)
             return
         self._expected.expect(workload, podsets)
         if starts_now(self._process, workload, record):
@@ -426,7 +426,7 @@ class Jobs:
         self._note_end(workload, record)
         self._expected.expect(workload, self._expected.still_planned(workload, record))
         self._expected.fill_vacant_slots(workload, record)
-        self.upkeep.keep(workload, record, now)
+        self.upkeep.promise_again(workload, record, now)
         if record.over:
             return ""
         if workload.release.complete or not uncreated(workload):
@@ -492,7 +492,7 @@ class Jobs:
         if job.plan is None and job.node_wait is None:
             return ""
         if record.plan is not None:
-            self.upkeep.keep(workload, record, now)
+            self.upkeep.promise_again(workload, record, now)
         quotas.count_unseen(workload)
         lacks = quotas.overdrawn(workload.key)
         own = (member.pod for member in workload.members if member.pod.owner == job.uid)

@@ -301,14 +301,14 @@ class Owners:
             pod = members.pod_for(slot)
             member = members.get(pod.uid)
             waits = member is not None and member.state is MemberState.WAITING and not pod.foreign_gates
-            kept = self._kept_later(workload, slot, pod) if waits else None
-            if member is not None and kept is not None:
-                node, turn = slots.planned[kept], slots.turns.get(kept, 0)
-                self._room.assume_slot(workload, kept, "")
+            later = self._later_slot(workload, slot, pod) if waits else None
+            if member is not None and later is not None:
+                node, turn = slots.planned[later], slots.turns.get(later, 0)
+                self._room.assume_slot(workload, later, "")
                 self._steering.await_uptake(workload, now)
                 self._steering.promise(workload, member, node, turn)
 
-    def _kept_later(self, workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
+    def _later_slot(self, workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
         """The last planned slot of a later wave whose pod asks for the same, on a node that is open to ``pod``; else
         None.
 

@@ -53,7 +53,7 @@ class Upkeep:
     _steering: Steering
     _revocations: Revocations
 
-    def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
+    def promise_again(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Promise each slot without a node the node that it has in the plan, whatever happened to its pod."""
         plan, slots = record.plan or {}, workload.members.slots
         if record.stop or self._revocations.leave_namespace(workload, now):

@@ -65,7 +65,7 @@ class Backfill:
 class Backfills:
     """Reservations by workload, and the claims that keep their room.
 
-    ``keep`` claims what has come free on reserved nodes. Claims are followed only while there is a reservation.
+    ``claim_freed`` claims what has come free on reserved nodes. Claims are followed only while there is a reservation.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class Backfills:
             self._claims.on_node = (*self._claims.on_node, self._node_changed)
         self.of[key], self.used = reservation, True
         self._moved |= dict.fromkeys(reservation.rooms)
-        self.keep(now)
+        self.claim_freed(now)
 
     def end(self, key: GroupKey, now: float) -> Backfill | None:
         """Forget the reservation of the workload and return it. The caller frees its claims."""
         for owner in self.rooms(key):
-            self._idle_changes(self._kept_by(owner), (), now)
+            self._idle_changes(self._claimed_by(owner), (), now)
         self.invalid.pop(key, None)
         self.improvable.pop(key, None)
         if (reservation := self.of.pop(key, None)) is None:
@@ -234,7 +234,7 @@ class Backfills:
         """The reservation as a fact of a reason, for a workload that may not use the room."""
         return RoomReservedForOthers(key, tuple(sorted(reservation.rooms)), self.start_of(reservation))
 
-    def keep(self, now: float) -> None:
+    def claim_freed(self, now: float) -> None:
         """Claim the reserved room that has come free, and give back room that is used by claims that end in time."""
         self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
         while self._moved:
@@ -242,45 +242,45 @@ class Backfills:
             in_order = sorted(self.of.items(), key=lambda item: (item[1].start_by, item[0]))
             for node in moved:
                 self._relied_on.pop(node, None)
-                self._keep_node(node, [item for item in in_order if node in item[1].rooms], now)
+                self._claim_freed_on(node, [item for item in in_order if node in item[1].rooms], now)
                 for key, reservation in in_order:
                     if node not in reservation.rooms and self._could_use(key, reservation, node):
                         self.improvable[key] = None
 
-    def _keep_node(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]], now: float) -> None:
+    def _claim_freed_on(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]], now: float) -> None:
         """Divide the free room of a node, with what is kept there, among its reservations: the earliest start first."""
-        before = {key: self._kept_by(reserved_on(key, node)) for key, _ in in_order}
+        before = {key: self._claimed_by(reserved_on(key, node)) for key, _ in in_order}
         left = Counter(self._claims.room(node))
-        for kept in before.values():
-            left.update(dict(kept))
+        for share in before.values():
+            left.update(dict(share))
         changed = dict[GroupKey, Requests]()
         for key, reservation in in_order:
             used = self.left_by(node, reservation.start_by, now)
             amounts = {name: min(much - used[name], left[name]) for name, much in reservation.rooms[node].items()}
-            kept = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
-            left.subtract(dict(kept))
-            if kept != before[key]:
-                changed[key] = kept
+            share = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
+            left.subtract(dict(share))
+            if share != before[key]:
+                changed[key] = share
         for key in changed:
             self._claims.release(reserved_on(key, node))
-        for key, kept in changed.items():
+        for key, share in changed.items():
             own = dict(before[key])
-            self._idle_changes(before[key], kept, now)
-            if any(amount > own.get(name, 0) for name, amount in kept):
+            self._idle_changes(before[key], share, now)
+            if any(amount > own.get(name, 0) for name, amount in share):
                 self._grown[key] = None
-            if kept:
-                self._claims.await_room(reserved_on(key, node), node, kept)
+            if share:
+                self._claims.await_room(reserved_on(key, node), node, share)
 
     def _could_use(self, key: GroupKey, reservation: Backfill, node: str) -> bool:
         """Whether the node has room now that another node of the reservation still lacks."""
         free = self._claims.room(node)
         return any(
-            self._kept_by(reserved_on(key, other)) != tuple(sorted(wanted.items()))
+            self._claimed_by(reserved_on(key, other)) != tuple(sorted(wanted.items()))
             for other, wanted in reservation.rooms.items()
             if all(amount <= free.get(name, 0) for name, amount in wanted.items())
         )
 
-    def _kept_by(self, owner: SlotOf) -> Requests:
+    def _claimed_by(self, owner: SlotOf) -> Requests:
         claim = self._claims.get(owner)
         return () if claim is None else claim.requests
 

@@ -74,10 +74,10 @@ class Claim(NamedTuple):
         return self.state in _OURS
 
 
-def emptied(kept: dict[Any, Any]) -> Iterator[None]:
+def emptied(table: dict[Any, Any]) -> Iterator[None]:
     """Empty the dictionary, one entry a step."""
-    while kept:
-        kept.popitem()
+    while table:
+        table.popitem()
         yield
 
 
@@ -158,8 +158,8 @@ class Claims:
 
     def take_apart(self) -> Iterator[None]:
         """Drop all claims in small steps, when the core is not needed any more."""
-        for kept in (self._claims, self._on_node, self._promised_on):
-            yield from emptied(kept)
+        for table in (self._claims, self._on_node, self._promised_on):
+            yield from emptied(table)
 
     def all(self) -> dict[Owner, Claim]:
         """Return all claims as they are now."""

@@ -35,7 +35,7 @@ _TAKEN_UP_S = 0.5
 _FRESH_S = 30.0
 """Age of a trial above which it is repeated before a victim is evicted for the workload."""
 _REMEMBERED = 10_000
-_KEPT = (Verdict.REFUSED, Verdict.NOT_NOW)
+_LASTING = (Verdict.REFUSED, Verdict.NOT_NOW)
 
 
 @dataclass(slots=True)
@@ -103,11 +103,11 @@ class Trials:
         why: Trying | None = None
         refused: PodsRefused | None = None
         for shape, trial in self._shapes(key, podsets, now, recovered=recovered):
-            if trial.verdict is None or trial.verdict in _KEPT or now >= trial.again:
+            if trial.verdict is None or trial.verdict in _LASTING or now >= trial.again:
                 trial.wanted[key] = None
             if trial.verdict is None or now >= trial.again:
                 self._urge(shape, trial)
-            if trial.verdict in _KEPT and refused is None:
+            if trial.verdict in _LASTING and refused is None:
                 refused = PodsRefused(trial.detail)
             if trial.verdict is None and now < trial.begun + _WAIT_S and self._answers and not planned:
                 why = Trying()
@@ -118,7 +118,7 @@ class Trials:
         repeated."""
         pending = None
         for shape, trial in self._shapes(key, podsets, now):
-            if trial.verdict in _KEPT:
+            if trial.verdict in _LASTING:
                 trial.wanted[key] = None
                 return Untried(trial.detail)
             if trial.verdict is not None and now < trial.at + _FRESH_S:
@@ -195,7 +195,7 @@ class Trials:
             self._next = max(self._next, self._quiet_until)
         for shape in there:
             trial = self._known[shape]
-            if trial.verdict in _KEPT:
+            if trial.verdict in _LASTING:
                 self._urge(shape, trial)
             elif not trial.pending:
                 del self._known[shape]

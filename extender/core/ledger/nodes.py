@@ -437,11 +437,11 @@ class Table:
         """
         count = len(self._facts.names)
         used = (self.allocatable[:, :count] != 0).any(axis=1) | (self.free[:, :count] != 0).any(axis=1)
-        kept = [name for name, line in self.resources.items() if used[line] or not name.startswith(COUNTED)]
-        lines = [self.resources[name] for name in kept]
+        names = [name for name, line in self.resources.items() if used[line] or not name.startswith(COUNTED)]
+        lines = [self.resources[name] for name in names]
         self.allocatable, self.free = self.allocatable[lines], self.free[lines]
-        self.resources = {name: line for line, name in enumerate(kept)}
-        self._crowded = max(_FEW, 2 * len(kept))
+        self.resources = {name: line for line, name in enumerate(names)}
+        self._crowded = max(_FEW, 2 * len(names))
         self._scratches.clear()
 
 

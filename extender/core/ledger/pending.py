@@ -143,7 +143,7 @@ def concerns(
         admitted = None
         for at in range(0, len(freed), AT_ONCE):
             for node in freed[at : at + AT_ONCE]:
-                if len(shape.roles) == 1 and not shape.kept:
+                if len(shape.roles) == 1 and not shape.reserved:
                     more = _slots(node.now, requests) > _slots(node.before, requests)
                 else:
                     more = _rises(node, (name for name, _ in requests))

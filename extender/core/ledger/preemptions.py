@@ -157,7 +157,7 @@ class Preemptions:
             self._moved[node] = None
         preemption.left = dict.fromkeys(preemption.reservation.victims)
         self.leaving |= {victim.key: key for victim in preemption.left if not victim.pod}
-        self.keep()
+        self.claim_freed()
 
     def gone(self, key: GroupKey, victim: Victim) -> None:
         """Record that a victim has gone."""
@@ -198,7 +198,7 @@ class Preemptions:
             if node in preemption.rooms:
                 preemption.rooms[node].subtract(dict(requests))
                 self._moved[node] = None
-        self.keep()
+        self.claim_freed()
 
     def end(self, key: GroupKey) -> Preemption | None:
         """End the preemption and return it. The caller frees the room that is kept for it."""
@@ -335,7 +335,7 @@ class Preemptions:
         preemption = self.under_way.get(key_of(pod))
         return preemption if preemption is not None and preemption.written_on == pod.uid else None
 
-    def keeps_out(self, pod: Pod, node: str, open_to: Sequence[Owner]) -> bool:
+    def blocks(self, pod: Pod, node: str, open_to: Sequence[Owner]) -> bool:
         """Whether promised room on the node leaves too little for this single pod, even with the room kept for it.
 
         ``open_to``: the owners whose promised room the pod may use.
@@ -345,32 +345,32 @@ class Preemptions:
             return False
         room = self._claims.room(node)
         for owner in (own, *open_to):
-            if (kept := self._claims.get(owner)) is not None and kept.node == node:
-                room |= {name: room.get(name, 0) + amount for name, amount in kept.requests}
+            if (claim := self._claims.get(owner)) is not None and claim.node == node:
+                room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}
         return any(room.get(name, 0) < amount for name, amount in pod.requests if amount)
 
     @property
     def has_moved(self) -> bool:
-        """Whether room has changed hands since the last call of ``keep``."""
+        """Whether room has changed hands since the last call of ``claim_freed``."""
         return bool(self._moved)
 
-    def keep(self) -> None:
+    def claim_freed(self) -> None:
         """Claim the room that victims have given back, and no more than is free."""
         for node in list(self._moved):
             for key, preemption in self.under_way.items():
                 if (wanted := preemption.rooms.get(node)) is not None:
-                    self._keep(key, node, wanted, preemption)
+                    self._claim_freed_on(key, node, wanted, preemption)
         self._moved.clear()
 
-    def _keep(self, key: GroupKey, node: str, wanted: Counter[str], preemption: Preemption) -> None:
+    def _claim_freed_on(self, key: GroupKey, node: str, wanted: Counter[str], preemption: Preemption) -> None:
         owner = room_of(key, node)
         known, free = self._claims.get(owner), self._claims.room(node)
         free |= {name: free.get(name, 0) + amount for name, amount in (known.requests if known is not None else ())}
         held = self._held(node, preemption)
         amounts = {name: min(amount - held[name], free.get(name, 0)) for name, amount in wanted.items()}
-        kept = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
-        if kept:
-            self._claims.await_room(owner, node, kept)
+        share = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
+        if share:
+            self._claims.await_room(owner, node, share)
         else:
             self._claims.release(owner)
 

@@ -59,9 +59,9 @@ class QuotaCounting:
         before."""
         part = self._part(workload, owner, claim)
         flavors = self._flavors(workload, part, claim, queue, former)
-        kept = claim.state is ClaimState.RESERVED
+        reserved = claim.state is ClaimState.RESERVED
         usage = _amounts_of(claim.requests, flavors, self._by_class(workload, owner))
-        return Use(queue, part, flavors, usage, unseen=kept)
+        return Use(queue, part, flavors, usage, unseen=reserved)
 
     def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
         """The usage that pods of a gang would have in the ClusterQueue, each on the node beside it."""
@@ -226,13 +226,13 @@ class QueueMembers:
         return changed_queues
 
 
-class Kept(str):
+class ReservedQuota(str):
     """The owner of quota that is kept for a workload while its victims terminate, or while it lacks only nodes."""
 
     __slots__ = ()
 
 
-KEPT = Kept("kept")
+RESERVED_QUOTA = ReservedQuota("kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,7 +561,7 @@ class Quotas:
         self._claims = claims
         self._workloads = workloads
         self.counting = QuotaCounting(self.queues, claims, pods)
-        self._kept: dict[GroupKey, Usage] = {}
+        self._reserved: dict[GroupKey, Usage] = {}
         self.fully_reserved: dict[GroupKey, None] = {}
         """Workloads whose whole request is kept, because they lack only nodes."""
         self.counted: dict[GroupKey, None] = {}
@@ -712,30 +712,30 @@ class Quotas:
                     known.append(counted)
         return by_podset
 
-    def keep(self, key: GroupKey, usage: Usage) -> None:
+    def reserve_part(self, key: GroupKey, usage: Usage) -> None:
         """Keep quota of its queue for the workload before it has nodes; an empty ``usage`` ends that. No change of its
         pods does."""
-        if self._kept.pop(key, {}) != usage or not usage:
-            self.uses.end(key, KEPT)
+        if self._reserved.pop(key, {}) != usage or not usage:
+            self.uses.end(key, RESERVED_QUOTA)
         if not usage:
             return
-        self._kept[key] = usage
-        if KEPT not in self.uses.of(key) and (queue := self.members.queue_of(key)) is not None:
-            self.uses.put(key, KEPT, Use(queue, None, {}, usage, unseen=True))
+        self._reserved[key] = usage
+        if RESERVED_QUOTA not in self.uses.of(key) and (queue := self.members.queue_of(key)) is not None:
+            self.uses.put(key, RESERVED_QUOTA, Use(queue, None, {}, usage, unseen=True))
 
     def reserve(self, key: GroupKey, usage: Usage) -> None:
         """Keep all the quota that the workload asks for."""
         self.fully_reserved[key] = None
-        self.keep(key, usage)
+        self.reserve_part(key, usage)
 
     def unreserve(self, key: GroupKey) -> None:
         """Stop keeping quota for the workload: it is free, or used by its pods."""
         self.fully_reserved.pop(key, None)
-        self.keep(key, {})
+        self.reserve_part(key, {})
 
-    def kept(self, key: GroupKey) -> Usage:
+    def reserved(self, key: GroupKey) -> Usage:
         """Return the quota that is kept for the workload now."""
-        use = self.uses.of(key).get(KEPT)
+        use = self.uses.of(key).get(RESERVED_QUOTA)
         return {} if use is None else use.usage
 
     def has_own(self, key: GroupKey) -> bool:
@@ -769,7 +769,7 @@ class Quotas:
             owner for owner, use in self.uses.of(key).items() if use.unseen and not isinstance(owner, SlotOf)
         ]:
             self.uses.spend(key, owner)
-        self.keep(key, {})
+        self.reserve_part(key, {})
 
     def count_unseen(self, workload: Workload) -> None:
         """Set the use of the workload's pods without a node, if another client has started its job."""
@@ -821,7 +821,7 @@ class Quotas:
         for owner in (*(member.uid for member in workload.members), *owners):
             if (claim := self._claims.get(owner)) is not None and owner not in self.uses.of(key):
                 self._use(workload, owner, claim, former.get(owner))
-        self.keep(key, self._kept.get(key, {}))
+        self.reserve_part(key, self._reserved.get(key, {}))
         self.count_unseen(workload)
 
     def moved(self, owner: Owner, claim: Claim, taken: bool) -> None:

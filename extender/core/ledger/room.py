@@ -19,7 +19,7 @@ from policies.words import without_devices
 class Room:
     """Moves room between its owners.
 
-    ``keeping``: workloads with room that is kept until lost members are replaced.
+    ``reserving``: workloads with room that is kept until lost members are replaced.
     """
 
     _store: Store
@@ -28,7 +28,7 @@ class Room:
     _changes: Changes
 
     def __post_init__(self) -> None:
-        self.keeping: dict[GroupKey, None] = {}
+        self.reserving: dict[GroupKey, None] = {}
         self.on_free: tuple[Callable[[Claim], None], ...] = ()
 
     def assume(self, workload: Workload, member: Member, node: str) -> None:
@@ -61,7 +61,7 @@ class Room:
     def reserve(self, workload: Workload, lost: Pod, claim: Claim, until: float) -> None:
         """Keep the room that a lost member had for its replacement."""
         if workload.reserve(lost):
-            self.keeping[workload.key] = None
+            self.reserving[workload.key] = None
             self._changes.room_taken = True
             self._claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
 
@@ -73,8 +73,8 @@ class Room:
         had = workload.reserved[slot].requests
         if claim.until is None or without_devices(claim.requests) != without_devices(had):
             return
-        kept, free = dict(claim.requests), self._claims.room(claim.node, had)
-        amounts = ((name, min(much, kept.get(name, 0) + max(0, free.get(name, 0)))) for name, much in had)
+        has, free = dict(claim.requests), self._claims.room(claim.node, had)
+        amounts = ((name, min(much, has.get(name, 0) + max(0, free.get(name, 0)))) for name, much in had)
         requests = tuple((name, much) for name, much in amounts if much)
         if requests != claim.requests:
             self._changes.room_taken = True
@@ -83,29 +83,29 @@ class Room:
     def unreserve(self, workload: Workload, slot: SlotKey) -> None:
         workload.unreserve(slot)
         if not workload.reserved:
-            del self.keeping[workload.key]
+            del self.reserving[workload.key]
         self.free(SlotOf(workload.key, slot))
         self._store.mark_dirty(workload)
 
-    def kept_rooms(self, workload: Workload) -> list[Claim]:
+    def reserved_rooms(self, workload: Workload) -> list[Claim]:
         """The claims that keep room for replacements of lost members."""
         claims = (self._claims.get(SlotOf(workload.key, slot)) for slot in workload.reserved)
         return [claim for claim in claims if claim is not None]
 
-    def use_kept(self, workload: Workload, pod: Pod, node: str) -> None:
+    def use_reserved(self, workload: Workload, pod: Pod, node: str) -> None:
         """Give up kept room that a member needs on its node: that of the lost member most like it.
 
         Nothing happens if the member fits beside the kept room.
         """
         if self._claims.fits(node, pod.requests):
             return
-        kept = [
+        slots = [
             slot
             for slot in workload.reserved
             if (claim := self._claims.get(SlotOf(workload.key, slot))) is not None and claim.node == node
         ]
-        if kept:
-            self.unreserve(workload, min(kept, key=lambda slot: _unlike(workload.reserved[slot], pod)))
+        if slots:
+            self.unreserve(workload, min(slots, key=lambda slot: _unlike(workload.reserved[slot], pod)))
 
     def unreserve_all(self, workload: Workload) -> None:
         """Give up all room that is kept for replacements."""
@@ -124,21 +124,21 @@ class Room:
         """Return the free amounts of these resources without room kept for single pods, as gangs are planned."""
         return self._singles.left(node, self._claims.room(node, requests))
 
-    def end_kept(self, uid: str) -> None:
+    def unreserve_single(self, uid: str) -> None:
         """Give up the room that is kept for a single pod."""
         pod = self._singles.get(uid)
         for node, requests in self._singles.places(uid).items():
             self._changes.will_free(node, self._left(node, requests))
             if pod is not None:
                 self._changes.ended[str(pod)] = None
-        if uid in self._singles.kept:
+        if uid in self._singles.reserved:
             self._singles.end(uid)
             self._claims.expect_no_longer(uid)
 
     def drop_displaced(self, *nodes: str) -> None:
         """Take back room on these nodes that is kept for single pods, where other pods have used it."""
-        for uid in self._singles.displaced(nodes, self._claims) if self._singles.kept else ():
-            self.end_kept(uid)
+        for uid in self._singles.displaced(nodes, self._claims) if self._singles.reserved else ():
+            self.unreserve_single(uid)
 
 
 def _unlike(lost: Pod, pod: Pod) -> tuple[bool, bool, bool]:

@@ -71,12 +71,12 @@ class Rest(NamedTuple):
 class WaitingSingles:
     """The single pods that wait.
 
-    ``kept``: room that is kept from gangs later in the line, by UID, the oldest first. kube-scheduler does not know of
-    it, and binds the pod to any node.
+    ``reserved``: room that is kept from gangs later in the line, by UID, the oldest first. kube-scheduler does not
+    know of it, and binds the pod to any node.
     """
 
     def __init__(self) -> None:
-        self.kept: dict[str, Claim] = {}
+        self.reserved: dict[str, Claim] = {}
         self.rests: dict[str, Rest] = {}
         self.nominated: dict[str, Pod] = {}
         """The pods for which kube-scheduler has found victims. A gang without a higher priority does not get their
@@ -155,30 +155,30 @@ class WaitingSingles:
         """Record the turn of the pod: the room that is kept for it is closed to all that come later in the line."""
         self._turns[uid] = len(self._turns)
 
-    def keep(self, pod: Pod, node: str, until: float) -> None:
+    def reserve(self, pod: Pod, node: str, until: float) -> None:
         """Keep room on the node for the pod, at most ``until`` that instant."""
-        self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
+        self.reserved[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
         self._on.setdefault(node, {})[pod.uid] = pod
 
-    def keep_on(self, uid: str, until: float) -> None:
+    def extend(self, uid: str, until: float) -> None:
         """Keep the room of the pod longer. ``until`` is no earlier than that of any other pod."""
-        self.kept[uid] = self.kept.pop(uid)._replace(until=until)
+        self.reserved[uid] = self.reserved.pop(uid)._replace(until=until)
 
     def end(self, uid: str) -> None:
         """Stop keeping room for the pod."""
-        kept = self.kept.pop(uid, None)
-        if kept is not None:
-            del self._on[kept.node][uid]
-            if not self._on[kept.node]:
-                del self._on[kept.node]
+        reserved = self.reserved.pop(uid, None)
+        if reserved is not None:
+            del self._on[reserved.node][uid]
+            if not self._on[reserved.node]:
+                del self._on[reserved.node]
 
     def places(self, uid: str) -> dict[str, Requests]:
         """The node where room is kept for the pod and the node that it is nominated to, each with its requests."""
-        kept, nominated = self.kept.get(uid), self.nominated.get(uid)
+        reserved, nominated = self.reserved.get(uid), self.nominated.get(uid)
         found = (
             {} if nominated is None or not nominated.nominated_node else {nominated.nominated_node: nominated.requests}
         )
-        return found if kept is None else {kept.node: kept.requests} | found
+        return found if reserved is None else {reserved.node: reserved.requests} | found
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
         """Subtract what is kept for single pods on the node from ``room``. Returns the rest."""
@@ -190,18 +190,18 @@ class WaitingSingles:
     def before(self) -> dict[tuple[str, str], Claim]:
         """The room kept for pods whose turn has come, by UID and node. Room that an earlier walk has kept does not
         count."""
-        return {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
+        return {(uid, claim.node): claim for uid, claim in self.reserved.items() if uid in self._turns}
 
     def behind(self) -> list[Pod]:
         """The pods with kept room that demand something of other pods, and whose turn has yet to come."""
-        if not self.kept:
+        if not self.reserved:
             return []
-        kept = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
-        return [pod for pod in kept if pod.uid not in self._turns]
+        reserved = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
+        return [pod for pod in reserved if pod.uid not in self._turns]
 
     def ahead_of(self, gang: Workload) -> dict[tuple[str, str], Claim]:
         """The room of single pods that is closed to the gang whose turn it is, by UID and node."""
-        if not (self.kept or self.nominated):
+        if not (self.reserved or self.nominated):
             return {}  # called for each gang, so the common case is fast
         ahead = self.before()
         for pod, node in self.nominated_before(gang):
@@ -221,15 +221,15 @@ class WaitingSingles:
 
         Either other pods use the room, or they keep the pod away. Pods earlier in the line keep theirs.
         """
-        kept = [(pod, at) for at, pods in self._on.items() for pod in pods.values()]
-        kept.sort(key=lambda room: self._turns.get(room[0].uid, inf))
+        reserved = [(pod, at) for at, pods in self._on.items() for pod in pods.values()]
+        reserved.sort(key=lambda room: self._turns.get(room[0].uid, inf))
         out: list[str] = []
-        for number, (pod, at) in enumerate(kept):
+        for number, (pod, at) in enumerate(reserved):
             if concerned((pod,), claims.tenants):
-                behind = [other for other, _ in kept[number:]]
+                behind = [other for other, _ in reserved[number:]]
                 out += [] if lets_in([(pod, at)], claims.snapshot(), behind) else [pod.uid]
         rooms = {node: claims.room(node) for node in nodes if node in self._on}
-        for pod, at in kept if rooms else ():
+        for pod, at in reserved if rooms else ():
             if (room := rooms.get(at)) is None:
                 continue
             if claims.admits(at, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
@@ -240,9 +240,9 @@ class WaitingSingles:
 
     def late(self, now: float) -> list[str]:
         """The pods whose room has been kept for its full time."""
-        if not self.kept:
+        if not self.reserved:
             return []
-        return [uid for uid, claim in self.kept.items() if claim.until is not None and now >= claim.until]
+        return [uid for uid, claim in self.reserved.items() if claim.until is not None and now >= claim.until]
 
     def rest(self, uid: str, node: str, now: float, first_s: float) -> None:
         """Let the pod rest: it has not taken up its room, for a reason that Muster does not know."""
@@ -252,7 +252,7 @@ class WaitingSingles:
 
     def next_end(self) -> float | None:
         """The instant at which the first kept room ends: all pods have the same time."""
-        return next((claim.until for claim in self.kept.values()), None) if self.kept else None
+        return next((claim.until for claim in self.reserved.values()), None) if self.reserved else None
 
     def _forget_nomination(self, uid: str) -> None:
         if self.nominated.pop(uid, None) is not None:

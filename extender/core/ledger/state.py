@@ -127,7 +127,7 @@ class Consequences:
     def line_up_single(self, pod: Pod, _: Pod | None) -> None:
         """Record a single pod while it waits, and end its kept room when it waits no longer."""
         if pod.group_key is None:
-            self._singles.update(pod, self._schedulers, self._room.end_kept)
+            self._singles.update(pod, self._schedulers, self._room.unreserve_single)
 
     def claim_room(self, pod: Pod, _: Pod | None) -> None:
         """Claim the room of a bound pod, and free the room of an ended one. Other pods have room only by a promise."""
@@ -138,7 +138,7 @@ class Consequences:
             if claim is not None and claim.node != pod.node:
                 self._room.free(pod.uid)
             if (claim is None or claim.node != pod.node) and (workload := self._store.workload_of(pod)) is not None:
-                self._room.use_kept(workload, pod, pod.node)
+                self._room.use_reserved(workload, pod, pod.node)
             self._changes.room_taken |= claim is None
             if pod.group_key is None and (claim is None or claim.promised):
                 self._preemptions.add_candidate(pod.priority)
@@ -189,7 +189,7 @@ class Consequences:
     def forget_single(self, pod: Pod) -> None:
         """End the room that is kept for the pod, and its wait."""
         self._blocked_singles.drop(pod.uid)
-        self._room.end_kept(pod.uid)
+        self._room.unreserve_single(pod.uid)
         self._singles.gone(pod.uid)
 
     def unmount(self, pod: Pod) -> None:

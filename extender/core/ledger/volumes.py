@@ -400,8 +400,8 @@ class Volumes:
         A claim whose author names its volume gets that at once. The name is also set while a volume that is reserved
         for the claim is being bound.
         """
-        known, kept = self.classes.get(claim.asks.storage_class), (claim.namespace, claim.name) in self._of_claim
-        return known is not None and known.waits and (not claim.volume or kept)
+        known, is_known = self.classes.get(claim.asks.storage_class), (claim.namespace, claim.name) in self._of_claim
+        return known is not None and known.waits and (not claim.volume or is_known)
 
     def _held(self, key: ClaimKey, asks: Storage | None) -> _Held:
         """Return the meaning of a claim for its pods. ``asks``: the storage, for a claim that has yet to be created."""

@@ -216,11 +216,11 @@ def end_preemptions(
             for use in _used_by(pods, quotas, victim):
                 statement.give_back(use.queue, use.usage)
         if (own := quotas.members.queue_of(key)) is not None:
-            statement.give_back(own, quotas.kept(key))
+            statement.give_back(own, quotas.reserved(key))
             statement.use(own, preemption.usage)
 
 
-def to_keep(pods: Mapping[str, Pod], quotas: Quotas, preemption: Preemption) -> Usage:
+def quota_to_reserve(pods: Mapping[str, Pod], quotas: Quotas, preemption: Preemption) -> Usage:
     """The part of a preemptor's quota that its victims no longer use."""
     left = Counter(preemption.usage)
     for victim in preemption.left:
@@ -234,7 +234,7 @@ def _used_by(pods: Mapping[str, Pod], quotas: Quotas, victim: Victim) -> list[Us
     return [use for owner, use in uses.items() if victim.pod in ("", owner)]
 
 
-def told_by_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
+def quota_of_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
     """The quota of the room kept for a workload, by the flavors of its nodes. Used after a restart."""
     queue, snapshot, usage = quotas.queue_of(key), quotas.queues.snapshot, Counter[FlavorResource]()
     for name, requests in rooms if queue is not None else ():

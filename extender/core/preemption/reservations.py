@@ -31,7 +31,7 @@ from extender.core.ledger.singles import BlockedSinglePods
 from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.candidates import Candidates, gang_of, runs_without, surplus_of
-from extender.core.preemption.reclaim import may_not_evict, to_keep, told_by_rooms
+from extender.core.preemption.reclaim import may_not_evict, quota_of_rooms, quota_to_reserve
 from extender.core.preemption.search import Found
 from extender.core.workload.job import JobWrite
 from extender.core.workload.workload import Workload
@@ -215,9 +215,9 @@ class Reservations:
             if (node := chosen.nodes.get(pod.uid)) is not None:
                 rooms.setdefault(node, Counter()).update(dict(pod.requests))
         until = now + self._limits.preemption_s
-        kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
+        reserved = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
         first = None if workload.job is not None else workload.members.first
-        reservation = Reservation(kept, tuple(found.victims), until - self._process.wall_offset)
+        reservation = Reservation(reserved, tuple(found.victims), until - self._process.wall_offset)
         written_on = "" if first is None else first.uid
         why = {
             victim: preempted_by(self._pods, self._quotas, workload, victim, chosen.why[one.name])
@@ -225,16 +225,18 @@ class Reservations:
         }
         as_of = None if (demand := workload.demand) is None else (demand.shape, self._preemptions.nodes)
         waits = Preempting(tuple(found.victims))
-        self.keep(workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of))
+        self.reserve(
+            workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of)
+        )
         wall = now - self._process.wall_offset
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
         self._reporter.reached(workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
         return self._preemptions.under_way[workload.key].cause
 
-    def keep(self, key: GroupKey, preemption: Preemption) -> None:
+    def reserve(self, key: GroupKey, preemption: Preemption) -> None:
         """Reserve that room, and write the reservation."""
-        self._keep(key, preemption)
+        self._reserve(key, preemption)
         self.write(key, preemption.written_on, preemption.reservation)
 
     def written(self, event: Reserved, now: float) -> None:
@@ -271,12 +273,12 @@ class Reservations:
                 continue
             if moved:
                 self._take_note(key, preemption)
-                self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
+                self._quotas.reserve_part(key, quota_to_reserve(self._pods, self._quotas, preemption))
             if now >= preemption.until:
                 self._give_up(key, preemption, self._late(preemption), now)
             elif preemption.left and now >= preemption.evict_at:
                 self._evict(key, preemption, now)
-        preemptions.keep()
+        preemptions.claim_freed()
 
     def _go_on(self, key: GroupKey, uid: str) -> None:
         """Try a workload again whose pause is over. A pod without a gang is woken, so that kube-scheduler tries it."""
@@ -336,7 +338,7 @@ class Reservations:
 
         Victims are evicted again unless room is free.
         """
-        self._keep(key, preemption)
+        self._reserve(key, preemption)
         self._take_note(key, preemption)
         self._preemptions.evict_later(key, now)
 
@@ -366,13 +368,13 @@ class Reservations:
             one: preempted_by(self._pods, self._quotas, workload, one, self._victim_eviction.rule(one, workload))
             for one in victims
         }
-        usage = told_by_rooms(self._claims, self._quotas, workload.key, rooms)
+        usage = quota_of_rooms(self._claims, self._quotas, workload.key, rooms)
         return Preemption(found, until, why, Preempting(victims), written_on, usage=usage)
 
-    def _keep(self, key: GroupKey, preemption: Preemption) -> None:
+    def _reserve(self, key: GroupKey, preemption: Preemption) -> None:
         """Keep room and quota for the preemptor, as they become free."""
         self._preemptions.begin(key, preemption)
-        self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
+        self._quotas.reserve_part(key, quota_to_reserve(self._pods, self._quotas, preemption))
 
     def _evict(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         preemptions = self._preemptions
@@ -409,7 +411,7 @@ class Reservations:
         """End the preemption. Its room becomes free, and victims that are left are not evicted."""
         if (preemption := self._preemptions.end(key)) is None:
             return None
-        self._quotas.keep(key, {})
+        self._quotas.reserve_part(key, {})
         for node in preemption.rooms:
             self._room.free(room_of(key, node))
         for victim in preemption.left:
@@ -490,9 +492,9 @@ def asks_for(workload: Workload, reservation: Reservation) -> bool:
 
     Devices are not compared.
     """
-    asked, kept = Counter[str](), Counter[str]()
+    asked, reserved = Counter[str](), Counter[str]()
     for slot in workload.members.slots.lacking:
         asked.update(dict(workload.members.pod_for(slot).requests))
     for _, requests in reservation.rooms:
-        kept.update(dict(without_devices(requests)))
-    return all(amount <= asked[name] for name, amount in kept.items())
+        reserved.update(dict(without_devices(requests)))
+    return all(amount <= asked[name] for name, amount in reserved.items())

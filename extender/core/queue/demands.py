@@ -259,10 +259,10 @@ class Demands:
             return
         trouble = too_many_shapes(roles, self._limits)
         counts = tuple((role, len(some)) for role, some in roles.items())
-        caps, kept = workload.retries.caps, tuple(workload.reserved)
+        caps, reserved = workload.retries.caps, tuple(workload.reserved)
         tied = (*tied, *self._parts(workload, asked), *self._backfills.lane(workload))
         priority = workload.priority, workload.pods_priority
-        shape = self._shape(workload.lacking, counts, caps, kept, tied, related, priority)
+        shape = self._shape(workload.lacking, counts, caps, reserved, tied, related, priority)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
 
     def _flavor(self, workload: Workload) -> None:
@@ -286,7 +286,7 @@ class Demands:
         roles = yield from grouped(asked, shape_of)
         counts = tuple((role, len(some)) for role, some in roles.items())
         # The demand may have flavors, too. It is refused only when all of them were tried.
-        content = (shape.caps, shape.kept, (*shape.tied, "flavored"), shape.related, shape.priority)
+        content = (shape.caps, shape.reserved, (*shape.tied, "flavored"), shape.related, shape.priority)
         return asked, self._shape(shape.needed, counts, *content)
 
     def _shape(self, *content: Any) -> Shape:

@@ -240,8 +240,8 @@ class Endings:
         The statement shows some of what is kept as free already: that is given back once, and not twice.
         """
         shown = set(self._backfills.open_to(workload))
-        kept = (owner for key in self._backfills.of for owner in self._backfills.rooms(key))
-        self._claims.leave_out(statement, [owner for owner in kept if owner not in shown])
+        owners = (owner for key in self._backfills.of for owner in self._backfills.rooms(key))
+        self._claims.leave_out(statement, [owner for owner in owners if owner not in shown])
         for _, reservation in self._before(workload):
             for node, wanted in reservation.rooms.items():
                 statement.claim(node, tuple(wanted.items()))

@@ -492,7 +492,7 @@ def in_need(
             yield key.namespace
 
 
-ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
+ROOM_RESERVED = "Muster: the room here is kept for a gang that is starting"
 """Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 _LOOK = 2
 
@@ -531,13 +531,13 @@ class Singles:
             if (node in promised or node in reserved)
             and pod.uid not in promised.get(node, ())
             and not ((row := view.rows.get(node)) is not None and roomy[row])
-            and (own is None or self._preemptions.keeps_out(pod, node, open_to))
+            and (own is None or self._preemptions.blocks(pod, node, open_to))
         }
         if refused:
             self._blocked_singles.add(pod)
             self._singles.wake(pod.uid)
         passed = tuple(node for node in event.candidates if node not in refused)
-        self._outbox.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
+        self._outbox.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_RESERVED))
 
     def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner], *, surely: bool = False) -> bool:
         """Whether the pod fits on the node, beside what is promised, once the victims are gone.
@@ -635,7 +635,7 @@ class SinglePodReservations:
         except PolicyError as error:
             self._counts.blame(error.policy)
 
-    def keep(self, uid: str, now: float) -> Steps[None]:
+    def reserve(self, uid: str, now: float) -> Steps[None]:
         """Keep room for the single pod whose turn it is: what was kept for it, or what it finds now.
 
         Pods behind it lose what an earlier walk kept for them there, if that leaves too little.
@@ -646,7 +646,7 @@ class SinglePodReservations:
             return
         self._singles.take_turn(uid)
         role = shape_of(pod)
-        if uid in self._singles.kept or role in self._short:
+        if uid in self._singles.reserved or role in self._short:
             yield _LOOK
             return
         try:
@@ -657,7 +657,7 @@ class SinglePodReservations:
         if node is None:
             self._short[role] = None
         elif self._singles.get(uid) is pod and self._claims.get(uid) is None:
-            self._singles.keep(pod, node, now + self._limits.plan_s)
+            self._singles.reserve(pod, node, now + self._limits.plan_s)
             self._claims.expect(pod, node)
             self._room.drop_displaced(node)
 
@@ -667,8 +667,8 @@ class SinglePodReservations:
         for uid in self._singles.late(now):
             pod = self._singles.get(uid)
             if pod is not None and now < queue.new_pod_at + plan_s and queue.has_yet_to_try(pod):
-                self._singles.keep_on(uid, now + plan_s)
+                self._singles.extend(uid, now + plan_s)
                 continue
-            node = self._singles.kept[uid].node
-            self._room.end_kept(uid)
+            node = self._singles.reserved[uid].node
+            self._room.unreserve_single(uid)
             self._singles.rest(uid, node, now, plan_s)

@@ -60,8 +60,8 @@ class Statements:
         """
         with self._claims.statement(tree) as statement:
             slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
-            kept = *self._room_of_victims(workload), *self._backfills.open_to(workload)
-            self._claims.leave_out(statement, [*slots, *kept])
+            owners = *self._room_of_victims(workload), *self._backfills.open_to(workload)
+            self._claims.leave_out(statement, [*slots, *owners])
             self._try_singles(statement, self._singles.ahead_of(workload).values())
             if expected := self.expected_before(workload):
                 view = statement.snapshot
@@ -200,15 +200,15 @@ class Planner:
             pods, needed = tuple(least), len(least)
             demand = replace(demand, pods=pods)
             found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
-        if isinstance(found, Placed) and (shut := self._kept_away(workload, demand, found.nodes, view)):
+        if isinstance(found, Placed) and (shut := self._shut_to_later(workload, demand, found.nodes, view)):
             caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
             found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
-            if isinstance(found, Placed) and self._kept_away(workload, demand, found.nodes, view):
+            if isinstance(found, Placed) and self._shut_to_later(workload, demand, found.nodes, view):
                 return pods, causes.NoRoom(causes.LaterWave())
         return pods, found
 
     @staticmethod
-    def _kept_away(workload: Workload, demand: Demand, nodes: Mapping[str, str], view: Snapshot) -> list[str]:
+    def _shut_to_later(workload: Workload, demand: Demand, nodes: Mapping[str, str], view: Snapshot) -> list[str]:
         """The nodes planned for pods of later waves, if kube-scheduler would not let all of these in after the pods."""
         first, flavors = min(pod.wave for pod in demand.pods), demand.flavors
         promises = workload.members.slots.promises()
@@ -225,7 +225,7 @@ class Planner:
         If kube-scheduler has nominated a node with room, it is that one, since kube-scheduler looks there first.
         """
         with self._statements.of_next_single() as statement:
-            yield 1 + len(self._singles.kept) // 4
+            yield 1 + len(self._singles.reserved) // 4
             if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], statement.snapshot):
                 return pod.nominated_node
             found = yield from placing([pod], 1, statement.snapshot, policies=self.policies)
@@ -297,7 +297,7 @@ class Planner:
                 there,
                 found.explanation + self._devices.remarks(pods[0]) + self._volumes.remarks(pods),
                 tuple(Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None),
-                self._facts.kept_for_others(workload, pods[0]),
+                self._facts.reserved_for_others(workload, pods[0]),
                 by_dra,
             )
         )

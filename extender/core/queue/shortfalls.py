@@ -163,9 +163,9 @@ class Shortfalls:
             return
         yield len(waiting) // 8
         demands = [workloads[key].demand for key in waiting]
-        self.keep(demand.shape for demand in demands if demand is not None and demand.shape is not None)
+        self.retain(demand.shape for demand in demands if demand is not None and demand.shape is not None)
 
-    def keep(self, shapes: Iterable[Shape]) -> None:
+    def retain(self, shapes: Iterable[Shape]) -> None:
         """Forget all shortfalls but those of these shapes."""
         wanted = dict.fromkeys(shapes)
         resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}

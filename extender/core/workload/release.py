@@ -157,7 +157,7 @@ class Release:
     ``partial_count``: slots that were bound then.
     ``incomplete_since``: the instant from which a gang that was complete has had too few members.
     ``given_back``: whether it is being evicted for that.
-    ``kept_until``: until when the room of its lost members is kept.
+    ``reserved_until``: until when the room of its lost members is kept.
     ``gone_whole``: whether it ran complete until no member was left, and has not started again.
     """
 
@@ -170,7 +170,7 @@ class Release:
     partial_count: int = 0
     incomplete_since: float | None = None
     given_back: bool = False
-    kept_until: float = 0.0
+    reserved_until: float = 0.0
     gone_whole: bool = False
 
     def begin(self, name: str, now: float) -> None:
@@ -202,7 +202,7 @@ class Release:
         Writes that are under way go on.
         """
         self.name, self.began, self.complete, self.partial_since = "", None, False, None
-        self.kept_until, self.gone_whole = 0.0, False
+        self.reserved_until, self.gone_whole = 0.0, False
         self.miss(None)
 
     def become_whole(self) -> None:
@@ -213,9 +213,9 @@ class Release:
         """Set since when a gang that ran has had too few members; None: it has enough."""
         self.incomplete_since, self.given_back = since, False
 
-    def keep(self, until: float) -> None:
+    def reserve_rooms(self, until: float) -> None:
         """Set until when the room of lost members is kept."""
-        self.kept_until = until
+        self.reserved_until = until
 
     def give_back(self) -> None:
         """Record that its members are evicted. They are evicted again if it stays incomplete for as long once more."""

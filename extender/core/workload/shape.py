@@ -24,7 +24,7 @@ class Shape:
     ``needed``: how many members have to be placed at once.
     ``roles``: how many members there are of each role.
     ``caps``: what kube-scheduler has refused.
-    ``kept``: slots whose room is kept for replacements.
+    ``reserved``: slots whose room is kept for replacements.
     ``tied``: what else matters. Where the topology has rules: the members' indexes and the places of the other
     members. Where other pods matter: the members' labels.
     ``related``: whether other pods matter.
@@ -35,7 +35,7 @@ class Shape:
     needed: int
     roles: tuple[tuple[Role, int], ...]
     caps: tuple[Cap, ...]
-    kept: tuple[SlotKey, ...]
+    reserved: tuple[SlotKey, ...]
     tied: tuple[object, ...]
     related: bool = False
     priority: tuple[int, int] = 0, 0

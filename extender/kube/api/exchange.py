@@ -66,7 +66,7 @@ class Exchanges:
         target = quote(self._base + path, safe=_WRITTEN) + query
         head = f"{method} {target} HTTP/1.1\r\nHost: {self._named}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
         async with asyncio.timeout(timeout_s), self._turns:
-            exchange = self._kept() or await self._connected()
+            exchange = self._idle_exchange() or await self._connected()
             try:
                 check()
                 answer = await exchange.ask(head.encode() + body)
@@ -80,7 +80,7 @@ class Exchanges:
         while self._idle:
             self._idle.pop().close()
 
-    def _kept(self) -> _Exchange | None:
+    def _idle_exchange(self) -> _Exchange | None:
         while self._idle:
             exchange = self._idle.pop()
             if exchange.usable:

@@ -14,7 +14,7 @@ from extender.kube.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
 from extender.kube.kinds.plan import flavors_text, in_vain_text, node_wait_text, plan_text
 from extender.kube.kinds.read import templates_of
-from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
+from extender.kube.kinds.template import originals_of, originals_text, put_on, take_off
 from extender.kube.reading.eviction import EVICTED_AT, evictions_text
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.quantity import duration_s
@@ -40,19 +40,19 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
-    kept = {
+    originals = {
         one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect), _labels(one, effect))
         for one in templates
     }
     _carry(kind, obj, templates)
     if effect.node_wait is not None:
-        kept[_ITSELF] = wait_longer(kind, obj, effect.awaits_s)
+        originals[_ITSELF] = wait_longer(kind, obj, effect.awaits_s)
     said = _annotations(obj)
     said[PLAN] = plan_text(effect.plan) if effect.node_wait is None else node_wait_text(effect.node_wait)
     if effect.flavors:
         said[FLAVORS] = flavors_text(effect.flavors)
-    if any(kept.values()):
-        said[OWN] = kept_text({name: one for name, one in kept.items() if one})
+    if any(originals.values()):
+        said[OWN] = originals_text({name: one for name, one in originals.items() if one})
     put(obj, kind.suspend, value=False)
     if max(map(_bytes, (said, *(template.pod["metadata"]["annotations"] for template in templates)))) > MOST_BYTES:
         raise UnreadableJobError(TOO_LARGE)
@@ -95,12 +95,12 @@ def clean(kind: Kind, obj: Object, *, for_good: bool = False) -> None:
     if not suspended and not finished:
         return
     if suspended or not kind.frozen:
-        kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
+        originals = originals_of(msgspec.convert(obj.get("metadata"), Meta))
         templates = templates_of(kind, obj)
         for template in templates:
-            take_off(template, kept.get(template.name, {}), emptied=template.emptied and not for_good)
+            take_off(template, originals.get(template.name, {}), emptied=template.emptied and not for_good)
         _carry(kind, obj, templates)
-        wait_as_before(kind, obj, kept.get(_ITSELF, {}))
+        wait_as_before(kind, obj, originals.get(_ITSELF, {}))
     forget(obj, PLAN, OWN, FLAVORS, *RESERVATIONS)
 
 
@@ -190,13 +190,13 @@ def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
     return {_OURS: ours} if own is None else {_OURS: ours, _OWN: own}
 
 
-def wait_as_before(kind: Kind, obj: Object, kept: Mapping[str, str]) -> None:
+def wait_as_before(kind: Kind, obj: Object, originals: Mapping[str, str]) -> None:
     """Restore what ``wait_longer`` changed, unless another client has changed it since."""
     annotations = next(found(obj, _ITSELF), None)
     if kind.patience is None or not isinstance(annotations, dict):
         return
     key = kind.patience[0]
-    if key in annotations and annotations[key] == kept.get(_OURS):
+    if key in annotations and annotations[key] == originals.get(_OURS):
         del annotations[key]
-        if _OWN in kept:
-            annotations[key] = kept[_OWN]
+        if _OWN in originals:
+            annotations[key] = originals[_OWN]

@@ -22,7 +22,7 @@ from extender.kube.kinds.completion import Completion, TemplateSpec, not_before_
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, flavors_from, in_vain_from, node_wait_from, plan_from
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.template import bare, is_marked, kept_of
+from extender.kube.kinds.template import bare, is_marked, originals_of
 from extender.kube.reading.durations import run_terms_of, unreadable_durations
 from extender.kube.reading.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.reading.identity import UnreadableError
@@ -250,8 +250,8 @@ class Reader:
         left = total - sum(len(template.done) for template in templates)
         if left < 1 or total > MOST_PODS:
             raise UnreadableJobError(TOO_MANY_PODS.format(f"{total:,}") if left > 0 else NO_PODS)
-        kept = kept_of(meta)
-        made_of = [bare(template, kept.get(template.name, {})) for template in templates]
+        originals = originals_of(meta)
+        made_of = [bare(template, originals.get(template.name, {})) for template in templates]
         pods = [decoded(pod) for pod in made_of]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
         said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)

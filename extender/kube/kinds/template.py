@@ -35,7 +35,7 @@ MOST_TERMS_WITHOUT_INDEX = 64
 _OURS = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _AFFINITY = "affinity"
-Kept = Mapping[str, str]
+Originals = Mapping[str, str]
 """The author's own content where Muster writes: values of annotations, and places that were empty."""
 
 
@@ -52,30 +52,30 @@ def put_on(
     ``tolerations``, ``labels``: what the pods tolerate and select besides, for their flavor.
     """
     pod = template.pod
-    kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
+    originals = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     own_labels = next(found(pod, "metadata.labels"), None) or {}
     annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
     asked = missing(pod, labels or {})
     by_policy = {NODE_LABELS: labels_text(asked)} if asked and not template.affinity else {}
     for key, value in {**marks, **template.marks, **by_policy}.items():
         if annotations.get(key):
-            kept[key] = annotations[key]
+            originals[key] = annotations[key]
         if key not in own_labels:
             annotations[key] = value
     if _has_affinity(pod):
-        kept[_AFFINITY] = ""
+        originals[_AFFINITY] = ""
     put(pod, "metadata.annotations", annotations)
-    way = _lead(template, nodes, terms=template.affinity and _AFFINITY not in kept, least=int(marks[MIN_MEMBER]))
+    way = _lead(template, nodes, terms=template.affinity and _AFFINITY not in originals, least=int(marks[MIN_MEMBER]))
     if way and template.affinity and LED not in own_labels:
         put(pod, "metadata.labels", {**own_labels, LED: way})
     if added := tolerate(pod, tolerations):
-        kept[TOLERATED] = added
+        originals[TOLERATED] = added
     if asked and template.affinity:
-        kept[SELECTED] = select(pod, asked)
-    return kept
+        originals[SELECTED] = select(pod, asked)
+    return originals
 
 
-def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
+def take_off(template: Template, originals: Originals, *, emptied: bool = False) -> None:
     """Restore the template as its author wrote it. ``emptied``: keep Muster's annotations, with empty values."""
     pod = template.pod
     meta = pod.get("metadata")
@@ -84,36 +84,36 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
         return
     written = bool(annotations[WORKLOAD])
     for key in [key for key in (*_OURS, *template.marks) if key in annotations and (written or not annotations[key])]:
-        if written and key in kept:
-            annotations[key] = kept[key]
+        if written and key in originals:
+            annotations[key] = originals[key]
         elif emptied:
             annotations[key] = ""
         else:
             del annotations[key]
     labels = meta.get("labels")
-    if written and isinstance(labels, dict) and labels.pop(LED, None) and not labels and "labels" not in kept:
+    if written and isinstance(labels, dict) and labels.pop(LED, None) and not labels and "labels" not in originals:
         del meta["labels"]
-    if written and _AFFINITY not in kept:
+    if written and _AFFINITY not in originals:
         _free(pod)
     if written:
-        tolerate_no_more(pod, kept.get(TOLERATED, "[]"))
-        select_no_more(pod, kept.get(SELECTED, "{}"))
-    if not annotations and "annotations" not in kept:
+        tolerate_no_more(pod, originals.get(TOLERATED, "[]"))
+        select_no_more(pod, originals.get(SELECTED, "{}"))
+    if not annotations and "annotations" not in originals:
         del meta["annotations"]
-    if not meta and "metadata" not in kept:
+    if not meta and "metadata" not in originals:
         del pod["metadata"]
 
 
-def kept_of(meta: Meta) -> dict[str, Kept]:
+def originals_of(meta: Meta) -> dict[str, Originals]:
     """The content for ``take_off``, by template; empty if ``start`` cannot have written it."""
     return dict(json_of((meta.annotations or {}).get(OWN), dict[str, dict[str, str]]) or {})
 
 
-def kept_text(kept: dict[str, dict[str, str]]) -> str:
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+def originals_text(originals: dict[str, dict[str, str]]) -> str:
+    return json.dumps(originals, sort_keys=True, separators=(",", ":"))
 
 
-def bare(template: Template, kept: Kept) -> Object:
+def bare(template: Template, originals: Originals) -> Object:
     """A copy of the template as its author wrote it, plus what its controller adds. Parts that Muster does not write
     are shared with the original."""
     pod = dict(template.pod)
@@ -127,7 +127,7 @@ def bare(template: Template, kept: Kept) -> Object:
         }
         if _AFFINITY in spec:
             pod["spec"][_AFFINITY] = deepcopy(spec[_AFFINITY])
-    take_off(replace(template, pod=pod), kept)
+    take_off(replace(template, pod=pod), originals)
     if template.tolerated:
         pod["spec"]["tolerations"] = [*template.tolerated, *(pod["spec"].get("tolerations") or ())]
     if template.meta is not None:

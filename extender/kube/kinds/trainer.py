@@ -25,7 +25,7 @@ from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.keys import FLAVORS, HOLD, NODE_LABELS, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
-from extender.kube.kinds.template import TOLERATED, kept_of
+from extender.kube.kinds.template import TOLERATED, originals_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.queue_name import SHOWN, any_queue_of
 
@@ -111,7 +111,7 @@ def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
     A missing annotation gets an empty value. Tolerations are listed while Muster has added some, and labels of nodes
     from the first time that Muster asked for them.
     """
-    kept = kept_of(msgspec.convert(jobset["metadata"], Meta))
+    originals = originals_of(msgspec.convert(jobset["metadata"], Meta))
     for one in found(jobset, "spec.replicatedJobs.*"):
         if not isinstance(one, dict):
             continue
@@ -120,6 +120,6 @@ def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
         marks = {key: said.get(key, "") for key in _OF_TEMPLATES}
         marks |= {key: said[key] for key in (NODE_LABELS,) if key in said}
         ours: Object = {"metadata": {"annotations": marks}}
-        if TOLERATED in kept.get(name, {}):
+        if TOLERATED in originals.get(name, {}):
             ours["spec"] = {"tolerations": [*found(pod, "spec.tolerations.*")]}
         yield name, ours

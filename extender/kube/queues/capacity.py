@@ -24,7 +24,7 @@ from extender.kube.kinds.kind import Object, UnreadableJobError, conditions
 from extender.kube.kinds.plan import in_vain_text
 from extender.kube.kinds.read import meta_of, templates_of
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.template import bare, kept_of, tolerate
+from extender.kube.kinds.template import bare, originals_of, tolerate
 from extender.kube.queues.resources import PROVISIONING
 from extender.kube.queues.rounds import Turns, go_round
 from extender.kube.reading.identity import UnreadableError
@@ -41,7 +41,7 @@ _MOST_PODSETS = 32
 """Most podsets of a ProvisioningRequest, as its CRD limits them."""
 _GONE = "its job is gone, or cannot be read"
 _TOO_MANY = f"its pods are of more than {_MOST_PODSETS} sorts, and a ProvisioningRequest has no more"
-_KEPT_OF_METADATA = ("labels", "annotations")
+_COPIED_METADATA = ("labels", "annotations")
 
 
 class Capacity(Protocol):
@@ -252,14 +252,14 @@ class CapacityKeeper:
         if (there := await self._kube.find(path)) is None:
             raise UnreadableJobError(_GONE)
         obj = decoded(there)
-        kept, asked = kept_of(meta_of(kind.name, obj)), {one.podset: one for one in ask.pods}
+        originals, asked = originals_of(meta_of(kind.name, obj)), {one.podset: one for one in ask.pods}
         found: list[tuple[Object, int]] = []
         for template in templates_of(kind, obj):
             counts: dict[tuple[Any, ...], tuple[RequestedPods, int]] = {}
             for one in (asked[name] for name in template.series if name in asked):
                 sort = one.labels, one.tolerations, one.requests
                 counts[sort] = one, counts.get(sort, (one, 0))[1] + one.count
-            pod = bare(template, kept.get(template.name, {}))
+            pod = bare(template, originals.get(template.name, {}))
             found += [(_as_created(pod, one), count) for one, count in counts.values()]
         if not found:
             raise UnreadableJobError(_GONE)
@@ -275,9 +275,7 @@ def _as_created(pod: Object, asked: RequestedPods) -> Object:
             spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
     if asked.labels:
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(asked.labels)}
-    made = {
-        "metadata": {key: pod["metadata"][key] for key in _KEPT_OF_METADATA if (pod.get("metadata") or {}).get(key)}
-    }
+    made = {"metadata": {key: pod["metadata"][key] for key in _COPIED_METADATA if (pod.get("metadata") or {}).get(key)}}
     made["spec"] = spec
     tolerate(made, asked.tolerations)
     if more := _beyond(spec, asked.requests):

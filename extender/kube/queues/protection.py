@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from extender.core.engine import Engine
-from extender.core.jobs.elastic import kept_nodes
+from extender.core.jobs.elastic import protected_nodes
 from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
-from extender.kube.convert import KEPT_NODE
+from extender.kube.convert import PROTECTED_NODE
 from extender.kube.kinds.kind import Object
 from extender.kube.queues.rounds import Turns, go_round
 
@@ -64,7 +64,7 @@ class NodeKeeper:
         if self._protected is None:
             self._protected = await self._marked()
             self._before = tuple(self._protected)
-        wanted, before, protected = core.state.make(kept_nodes), self._before, self._protected
+        wanted, before, protected = core.state.make(protected_nodes), self._before, self._protected
         self._before = tuple(wanted)
         turns = Turns()
         for name in [one for one in protected if one not in wanted and one not in before]:
@@ -83,7 +83,7 @@ class NodeKeeper:
             protected[name] = uid
 
     async def _marked(self) -> dict[str, str | None]:
-        query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}
+        query = {"labelSelector": PROTECTED_NODE, "resourceVersion": "0"}
         answer = decoded(await self._kube.call("GET", NODES, query=query))
         metas = [one.get("metadata") or {} for one in answer.get("items") or ()]
         return {str(meta.get("name")): meta.get("uid") for meta in metas}
@@ -106,15 +106,15 @@ def _protection(meta: Object) -> Object:
     """The patch that makes autoscalers leave the node alone. Annotations that exist are another client's and stay."""
     said = meta.get("annotations") or {}
     ours = [who for who, key in READ_BY.items() if key not in said]
-    if not ours or KEPT_NODE in (meta.get("labels") or {}):
+    if not ours or PROTECTED_NODE in (meta.get("labels") or {}):
         return {}
-    return {"labels": {KEPT_NODE: "_".join(ours)}, "annotations": {READ_BY[who]: "true" for who in ours}}
+    return {"labels": {PROTECTED_NODE: "_".join(ours)}, "annotations": {READ_BY[who]: "true" for who in ours}}
 
 
 def given_back(meta: Object) -> Object:
     """The patch that removes Muster's label and annotations from the node."""
     labels, said = meta.get("labels") or {}, meta.get("annotations") or {}
-    if KEPT_NODE not in labels:
+    if PROTECTED_NODE not in labels:
         return {}
-    ours = [READ_BY[who] for who in str(labels[KEPT_NODE]).split("_") if who in READ_BY]
-    return {"labels": {KEPT_NODE: None}, "annotations": {key: None for key in ours if said.get(key) == "true"}}
+    ours = [READ_BY[who] for who in str(labels[PROTECTED_NODE]).split("_") if who in READ_BY]
+    return {"labels": {PROTECTED_NODE: None}, "annotations": {key: None for key in ours if said.get(key) == "true"}}

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from extender.kube.reading.plain import json_of
-from policies.quota.runs import KEPT, RunTimes, size_of
+from policies.quota.runs import MOST_TIMES, RunTimes, size_of
 
 RUNS = "muster.dev/RunHistory"
 """The type of the condition. Its message is JSON: by number of GPUs, the seconds that the last workloads ran."""
@@ -25,7 +25,7 @@ def runs_from(conditions: Iterable[StatusCondition]) -> dict[int, tuple[int, ...
     """Parse the running times from the conditions; empty if they cannot be read."""
     text = next((one.message for one in conditions if one.type == RUNS), None)
     said = json_of(text, dict[int, list[int]]) or {}
-    known = {size: tuple(one for one in times if 0 < one <= _LONGEST_S)[-KEPT:] for size, times in said.items()}
+    known = {size: tuple(one for one in times if 0 < one <= _LONGEST_S)[-MOST_TIMES:] for size, times in said.items()}
     return {size: times for size, times in known.items() if times and 0 <= size <= _LARGEST and size == size_of(size)}
 
 

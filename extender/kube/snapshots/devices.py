@@ -112,9 +112,9 @@ def _with_spec_reduced(obj: ClaimT) -> ClaimT:
     spec = obj.spec if not isinstance(obj, ResourceClaimTemplateObject) else obj.spec and obj.spec.spec
     if isinstance(spec, ClaimSpecObject) and spec.devices is not None and spec.devices.config:
         opaque = [one.opaque for one in spec.devices.config if one.opaque is not None]
-        kept = [one for one in opaque if one.driver == DOMAIN_DRIVER and isinstance(one.parameters, dict)]
+        domains = [one for one in opaque if one.driver == DOMAIN_DRIVER and isinstance(one.parameters, dict)]
         of_domains = [
-            Opaque(one.driver, {key: one.parameters.get(key) for key in ("kind", "domainID")}) for one in kept
+            Opaque(one.driver, {key: one.parameters.get(key) for key in ("kind", "domainID")}) for one in domains
         ]
         spec.devices.config = [ConfigObject(one) for one in of_domains] or None
     return obj

@@ -20,7 +20,7 @@ from extender.kube.kinds.completion import Completion, LimitRange, PriorityClass
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
 from extender.kube.kinds.read import Reader, decoded, meta_of, templates_of
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES
-from extender.kube.kinds.template import Kept, bare, kept_of
+from extender.kube.kinds.template import Originals, bare, originals_of
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GroupKey, Job
@@ -120,11 +120,11 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
         said.pop(PLAN, None)
     if not kind.min_parallelism:
         said.pop(MIN_PARALLELISM, None)
-    kept, meta.annotations = kept_of(meta), said
+    originals, meta.annotations = originals_of(meta), said
     problem, podsets = "", []
     try:
         for template in templates_of(kind, obj):
-            podset, why = _podset(template, kept.get(template.name, {}), job.key, reader.completion)
+            podset, why = _podset(template, originals.get(template.name, {}), job.key, reader.completion)
             podsets.append(podset)
             problem = problem or why
     except UnreadableJobError as error:
@@ -155,9 +155,11 @@ def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) ->
     return found if job.managed and not shown.is_empty(obj) and (not job.finished or job.uid in busy) else None
 
 
-def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completion) -> tuple[PodSetObject, str]:
+def _podset(
+    template: Template, originals: Originals, key: GroupKey, completion: Completion
+) -> tuple[PodSetObject, str]:
     """The podset, and why its pods cannot be completed. The template names the gang, as the pods will."""
-    made_of = decoded(bare(template, kept))
+    made_of = decoded(bare(template, originals))
     meta, spec = made_of.metadata or Meta(), made_of.spec or TemplateSpec()
     problem = completion.complete(key.namespace, spec)
     spec.runtime_class_name = spec.priority_class_name = None

@@ -108,13 +108,13 @@ _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.prefe
 _UNTOLD = "it cannot be planned; why would name what is in it"
 
 
-def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile:
+def anonymise(file: ClusterFile, readable_keys: Collection[str] = ()) -> ClusterFile:
     """The snapshot with pseudonyms.
 
     Kept are small numbers, true and false, amounts, priorities, scheduler names and instants. So are label keys and
-    resources of well-known domains, or in ``kept_keys``.
+    resources of well-known domains, or in ``readable_keys``.
     """
-    kept = {*kept_keys, *(level.key for preset in PRESETS.values() for level in preset)}
+    readable = {*readable_keys, *(level.key for preset in PRESETS.values() for level in preset)}
     tree = msgspec.to_builtins(file)
     said: dict[str, str] = {}
 
@@ -122,7 +122,7 @@ def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile
         said.setdefault(text, kind)
         return text
 
-    _rewritten(tree, _but(hear, kept))
+    _rewritten(tree, _but(hear, readable))
     kinds: dict[str, list[str]] = {}
     for text, kind in said.items():
         kinds.setdefault(kind, []).append(text)
@@ -131,15 +131,19 @@ def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile
         for kind, texts in kinds.items()
         for number, text in enumerate(sorted(texts), 1)
     }
-    tree |= _rewritten(tree, _but(lambda _, text: pseudonyms[text], kept))
+    tree |= _rewritten(tree, _but(lambda _, text: pseudonyms[text], readable))
     return msgspec.convert(tree | {"anonymised": True}, ClusterFile)
 
 
-def _but(say: Say, kept: Collection[str]) -> Say:
+def _but(say: Say, readable: Collection[str]) -> Say:
     """Apply ``say``, except to text that identifies nothing."""
 
     def told(kind: str, text: str) -> str:
-        if not text or text in (ANY_ADDRESS, NO_PROVISIONER) or (kind == "key" and (text in kept or _is_known(text))):
+        if (
+            not text
+            or text in (ANY_ADDRESS, NO_PROVISIONER)
+            or (kind == "key" and (text in readable or _is_known(text)))
+        ):
             return text
         if kind == "class" and _WELL_KNOWN.fullmatch(text):
             return text

@@ -72,8 +72,8 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     """The fields of an object of that kind that a decision reads."""
     obj: Any = msgspec.json.decode(raw, type=_OBJECTS[kind][1])
     meta = obj.metadata or Meta()
-    kept = {key: said for key, said in (meta.annotations or {}).items() if key in ANNOTATED} or None
-    fields = ("name", meta.name), ("namespace", meta.namespace), ("annotations", kept)
+    annotations = {key: said for key, said in (meta.annotations or {}).items() if key in ANNOTATED} or None
+    fields = ("name", meta.name), ("namespace", meta.namespace), ("annotations", annotations)
     names = {key: said for key, said in fields if said}
     found: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
     if isinstance(obj, PriorityClassObject):

@@ -338,9 +338,9 @@ def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
         names, terminate = all_of([pod.name for pod in leaving]), "terminates" if len(leaving) == 1 else "terminate"
         yield Remedy(Help.DONE, f"nothing to do: {names} of its own {terminate}, and that frees enough room")
         return
-    kept = state.singles.ahead_of(question.gang)
-    if kept and _fits_with(question, kept.values()):
-        ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in kept)]
+    claims = state.singles.ahead_of(question.gang)
+    if claims and _fits_with(question, claims.values()):
+        ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in claims)]
         names = all_of([f"pod {pod}" for pod in ahead])
         yield Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line")
     domains = nearest(question, _DOMAINS)

@@ -233,13 +233,13 @@ class Course:
         for timer in life.timers:
             timer.cancel()
         now, began = self.clock.now, life.runs[-1].since_s + self.terms.start_s
-        worked, kept = life.saved_s + max(0.0, now - began), life.saved_s
+        worked, saved_s = life.saved_s + max(0.0, now - began), life.saved_s
         if self.terms.checkpoint_s is not None:
-            kept = max(kept, worked - worked % self.terms.checkpoint_s)
-        unsaved_from = began + (kept - life.saved_s)
+            saved_s = max(saved_s, worked - worked % self.terms.checkpoint_s)
+        unsaved_from = began + (saved_s - life.saved_s)
         for since in life.seated_s:
             self.account.lost(max(unsaved_from, since), now, life.arrival.gpus)
-        life.saved_s = kept
+        life.saved_s = saved_s
         life.evictions += 1
         self._turn(life, Use.LOST)
 

@@ -12,7 +12,7 @@ from extender.kube.queues.runs import RUNS
 from extender.kube.queues.status import status_of
 from extender.kube.snapshots.queues import reduced_queue
 from policies.model.queues import LocalQueue, QueueReport
-from policies.quota.runs import KEPT
+from policies.quota.runs import MOST_TIMES
 
 QUEUE = LocalQueue("team", "q", "all")
 AT = "2026-01-01T00:00:00Z"
@@ -24,7 +24,7 @@ def read(status: Any) -> Any:
 
 
 def test_what_is_written_is_read() -> None:
-    runs = {0: (60,), 8: (3600, 120), 512: tuple(range(1_000_000, 1_000_000 + KEPT))}
+    runs = {0: (60,), 8: (3600, 120), 512: tuple(range(1_000_000, 1_000_000 + MOST_TIMES))}
     status = status_of(QUEUE, QueueReport(runs=runs), (), AT)
     assert read(status) == runs
     body = {"metadata": {"namespace": "team", "name": "q"}, "spec": {"clusterQueue": "all"}, "status": status}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.model import Basis, Duration
-from policies.quota.runs import KEPT, LEAST, Runs, size_of
+from policies.quota.runs import LEAST, MOST_TIMES, Runs, size_of
 
 
 @pytest.mark.parametrize(("gpus", "size"), [(0, 0), (1, 1), (2, 2), (3, 4), (8, 8), (9, 16), (512, 512)])
@@ -33,7 +33,7 @@ def test_a_few_runs_tell_nothing_and_old_ones_are_forgotten() -> None:
     for _ in range(LEAST):
         assert runs.expected(1) is None
         runs.add(1, 10)
-    for at in range(KEPT):
+    for at in range(MOST_TIMES):
         runs.add(1, 1000 + at)
-    assert runs.times == {1: tuple(range(1000, 1000 + KEPT))}
+    assert runs.times == {1: tuple(range(1000, 1000 + MOST_TIMES))}
     assert Runs(runs.times).times == runs.times

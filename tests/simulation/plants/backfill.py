@@ -27,4 +27,4 @@ def reservations_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 def room_that_comes_free_is_not_kept(patch: pytest.MonkeyPatch) -> None:
     """A reservation is written, and anybody may use its room."""
-    patch.setattr(Backfills, "_keep_node", lambda self, *of: None)
+    patch.setattr(Backfills, "_claim_freed_on", lambda self, *of: None)

@@ -12,7 +12,7 @@ from extender.core.answers import CapacityAnswered
 from extender.core.cycle.admission import QueueAdmission
 from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, QueueSeen
-from extender.core.jobs.elastic import Elastic, kept_nodes
+from extender.core.jobs.elastic import Elastic, protected_nodes
 from extender.core.ledger import quotas
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.quotas import Quotas, unseen_of
@@ -120,14 +120,14 @@ def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
     told: dict[str, None] = {}
 
     def kept(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
-        told.update(kept_nodes(limits, claims, quotas))
+        told.update(protected_nodes(limits, claims, quotas))
         return told
 
-    patch.setattr(protection, "kept_nodes", kept)
+    patch.setattr(protection, "protected_nodes", kept)
 
 
 def no_node_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(protection, "kept_nodes", lambda *_: {})
+    patch.setattr(protection, "protected_nodes", lambda *_: {})
 
 
 @asks

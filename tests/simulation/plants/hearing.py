@@ -242,12 +242,12 @@ def kept_room_never_lapses(event: Event, core: Core) -> Iterable[Event]:
 
 def room_of_a_lost_member_given_away(patch: pytest.MonkeyPatch) -> None:
     """The room of a running gang's member goes to the next waiting workload at once."""
-    patch.setattr(Revocations, "keep_room", lambda *_: None)
+    patch.setattr(Revocations, "reserve_room", lambda *_: None)
 
 
 def room_of_a_lost_member_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
     """The gang runs, and the replacement may never come."""
-    patch.setattr(Release, "keep", lambda self, until: setattr(self, "kept_until", until + 1e6))
+    patch.setattr(Release, "reserve_rooms", lambda self, until: setattr(self, "reserved_until", until + 1e6))
 
 
 @hears
