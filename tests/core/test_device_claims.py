@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from extender.core.effects import Nominate
 from extender.core.events import (
     ClaimTemplateGone,
     ClaimTemplateSeen,
@@ -93,6 +94,17 @@ def test_devices_that_go_before_the_gang_is_bound_take_its_plan_with_them() -> N
     script.advance(1.0)
     assert script.reason("train") == "NoRoom"
     assert not any(script.core.state.claims.get(pod.uid) for pod in train)
+
+
+@pytest.mark.parametrize(("left", "node"), [(8, "a-0"), (0, "a-1")])
+def test_a_restart_takes_a_nomination_over_only_where_devices_are_left(left: int, node: str) -> None:
+    train = [replace(pod, nominated_node="a-0") for pod in with_template("train", 2)]
+    script = Script(*cluster("a: 2x0"), *train, synced=False)
+    for event in (CLASS, template(request()), *gpus("a-0", count=left), *gpus("a-1", count=8)):
+        script.feed(event)  # type: ignore[arg-type]
+    script.feed_synced()
+    assert nodes_of(script, train) == [node, node]
+    assert [effect.node for effect in script.effects if isinstance(effect, Nominate)] == [node, node]
 
 
 def test_requirements_that_overlap_are_counted_right() -> None:

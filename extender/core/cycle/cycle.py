@@ -562,6 +562,8 @@ class Cycle:
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
         self._admission.review(self._shortfalls, self._now)
         yield from recovery.recover_all(self._now)
+        while (yield from self._device_users.settle()):
+            pass  # a nomination is tested by what its pod asks for once all is counted
         self._reservations.restore(self._now)
         self._backfilling.restore(self._now)
         line = yield from self._line(list(self._pending.keys))
