@@ -108,11 +108,15 @@ class Backlog:
     """The queue.
 
     Backoff doubles from ``first_s`` to ``longest_s``. Parked pods are never flushed: nothing may depend on it.
+    ``admits``: whether a pod without gates may be tried at all (PreEnqueue).
     """
 
-    def __init__(self, now: Callable[[], float], first_s: float = 1.0, longest_s: float = 10.0) -> None:
+    def __init__(
+        self, now: Callable[[], float], admits: Callable[[Pod], bool], first_s: float = 1.0, longest_s: float = 10.0
+    ) -> None:
         self.pods: dict[str, Queued] = {}
         self._now = now
+        self._admits = admits
         self._first_s = first_s
         self._longest_s = longest_s
         self._tickets = count(1)
@@ -128,10 +132,10 @@ class Backlog:
         queued = self.pods.get(pod.uid)
         if queued is None:
             queued = self.pods[pod.uid] = Queued(pod)
-            return self._move(queued, Place.GATED if pod.gates else Place.ACTIVE)
+            return self._move(queued, Place.ACTIVE if self._may_enter(pod) else Place.GATED)
         change = OwnChange(relabelled=queued.pod.labels != pod.labels)
         queued.pod = pod
-        if queued.place is Place.GATED and not pod.gates:
+        if queued.place is Place.GATED and self._may_enter(pod):
             self._move(queued, Place.ACTIVE)
         elif queued.place is Place.FLYING:
             queued.events.append(change)
@@ -186,6 +190,9 @@ class Backlog:
         """Wake every parked pod that this may help."""
         if self._flying is not None:
             self._flying.events.append(event)
+        for queued in list(self.pods.values()) if isinstance(event, DevicesChanged) else ():
+            if queued.place is Place.GATED and self._may_enter(queued.pod):
+                self._move(queued, Place.ACTIVE)
         for queued in list(self._parked.values()):
             self._wake(queued, event)
 
@@ -204,6 +211,9 @@ class Backlog:
         while self._failed and self._failed[0][2].ticket != self._failed[0][1]:
             heapq.heappop(self._failed)
         return self._failed[0][0] if self._failed else None
+
+    def _may_enter(self, pod: Pod) -> bool:
+        return not pod.gates and self._admits(pod)
 
     def _wake(self, queued: Queued, event: ClusterEvent) -> None:
         if _helps(event, queued):

@@ -41,11 +41,16 @@ class ClaimController:
                     self._clock.after(self._lag(), lambda pod=pod: self._look_at(pod))  # type: ignore[misc]
 
     def _claim_changed(self, change: Change) -> None:
+        """Look at the pods of a claim that lack it or its reservation, and at reservations of pods that have ended."""
         claim = change.value
         assert isinstance(claim, DeviceClaim)
-        for pod in self._api.pods.values() if not (change.gone or claim.reserved_for) else ():
-            if pod.node and pod.device_claims and claim in claims_of(pod, [claim]):
-                self._clock.after(self._lag(), lambda pod=pod: self._look_at(pod))  # type: ignore[misc]
+        users = [pod for pod in self._api.pods.values() if pod.device_claims and claim in claims_of(pod, [claim])]
+        lacking = [pod for pod in users if change.gone or (pod.node and pod.uid not in claim.reserved_for)]
+        for pod in lacking:
+            self._clock.after(self._lag(), lambda pod=pod: self._look_at(pod))  # type: ignore[misc]
+        for uid in () if change.gone else claim.reserved_for:
+            if (known := self._api.pods.get(uid)) is None or known.terminal:
+                self._clock.after(self._lag(), lambda uid=uid: self._release(uid))  # type: ignore[misc]
 
     def _look_at(self, pod: Pod) -> None:
         known = self._api.pods.get(pod.uid)

@@ -73,6 +73,10 @@ class DynamicResources:
             assert isinstance(claim, DeviceClaim)
             yield claim
 
+    def admits(self, pod: Pod) -> bool:
+        """Whether all claims of the pod are there: before that kube-scheduler does not try it (PreEnqueue)."""
+        return not pod.device_claims or None not in claims_of(pod, self._claims())
+
     def waits(self, pod: Pod) -> bool:
         """Before any node is looked at: a claim of the pod is not there, or is being allocated for another pod."""
         self._mismatched.clear()

@@ -65,9 +65,9 @@ class KubeScheduler:
         self._profile = profile
         self._find = find
         self._cache = Cache(bars)
-        self._backlog = Backlog(lambda: self._clock.now, longest_s=profile.longest_backoff_s)
         self._storage = VolumeBinding(api, network, self._storage_changed, REQUEST_S)
         self._dra = DynamicResources(api, network, self._devices_changed, REQUEST_S)
+        self._backlog = Backlog(lambda: self._clock.now, self._dra.admits, longest_s=profile.longest_backoff_s)
         self._cycle = Cycle(network, random, profile, self._cache, self._storage, self._dra, find)
         self._writes = Lane(self._clock, _WRITES_AT_ONCE)
         self._said: dict[str, str] = {}
