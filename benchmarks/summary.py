@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.benchmark import Table, middle
@@ -19,14 +19,14 @@ _GANGS = ("throughput-1000", "throughput-5000")
 
 
 def summary(contents: Mapping[str, Content]) -> Table:
-    """Return the table; a dash where something was not measured."""
+    """Return the table: pods a second and cliques of a gang in each cell, a dash where neither was measured."""
     rows = []
     for name, shape in _JOBS:
         jobs = [[run for run in _runs(contents, name) if (run.arm, run.shape) == (arm, shape)] for arm in _ARMS]
-        rows += _rows(f"Jobs of {shape} on {int(name.removeprefix('jobs-')):,} nodes", jobs)
+        rows.append(_row(f"jobs of {shape}, {int(name.removeprefix('jobs-')):,} nodes", jobs))
     for name in _GANGS:
         gangs = [[run for run in _runs(contents, name) if run.mode is mode] for mode in _MODES]
-        rows += _rows(f"gangs of 8 pods on {int(name.removeprefix('throughput-')):,} nodes", gangs)
+        rows.append(_row(f"gangs of 8 pods, {int(name.removeprefix('throughput-')):,} nodes", gangs))
     columns = ("", "Muster", "kube-scheduler alone", "the same, scoring all nodes", "native gangs")
     return Table("Result", columns, rows)
 
@@ -35,13 +35,11 @@ def _runs(contents: Mapping[str, Content], name: str) -> Sequence[Any]:
     return runs_of(contents[name]) if name in contents else ()
 
 
-def _rows(what: str, alike: Sequence[Sequence[Any]]) -> list[tuple[str, ...]]:
-    """Return the rows of one load. ``alike``: the runs of each column."""
-
-    def row(figure: str, of: Callable[[Any], float], digits: int) -> tuple[str, ...]:
-        return f"{what}: {figure}", *(f"{middle(list(map(of, runs))):.{digits}f}" if runs else "-" for runs in alike)
-
-    return [
-        row("pods a second", lambda run: run.pods_per_s, 0),
-        row("cliques for each", lambda run: run.cliques_per_gang, 1),
-    ]
+def _row(what: str, alike: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """Return the row of one load. ``alike``: the runs of each column."""
+    return what, *(
+        f"{middle([run.pods_per_s for run in runs]):.0f}, {middle([run.cliques_per_gang for run in runs]):.1f}"
+        if runs
+        else "-"
+        for runs in alike
+    )
