@@ -196,7 +196,7 @@ def _measure(arrivals: Sequence[Arrival], nodes: Sequence[Node], scheduler: str,
     course.play(_decider(course, nodes, scheduler, seed))
     usable = [node for node in nodes if not node.unschedulable]
     figures = outcome(scheduler, course, usable).figures
-    gangs = [life for life in course.lives if life.whole_s is not None and len(life.seats) > 1]
+    gangs = [life for life in course.lives if life.whole_s is not None and len(life.nodes) > 1]
     cliques = _Cliques(usable)
     at_best, inside = list(map(cliques.at_best, gangs)), list(map(cliques.of, gangs))
     more = [len(shares) - len(best) for shares, best in zip(inside, at_best, strict=True)]
@@ -207,7 +207,7 @@ def _measure(arrivals: Sequence[Arrival], nodes: Sequence[Node], scheduler: str,
         spanned=sum(map(len, inside)),
         scattered=sum(one > 0 for one in more),
         excess_at_most=max(more, default=0),
-        pairs=sum(_pairs([len(life.seats) * life.arrival.gpus]) for life in gangs),
+        pairs=sum(_pairs([len(life.nodes) * life.arrival.gpus]) for life in gangs),
         pairs_at_best=sum(map(_pairs, at_best)),
         pairs_inside=sum(map(_pairs, inside)),
         never_started=figures.never_started,
@@ -235,11 +235,11 @@ class _Cliques:
         self._of = {node.name: node.labels.get(CLIQUE, node.name) for node in nodes}
 
     def of(self, life: Life) -> list[int]:
-        return [pods * life.arrival.gpus for pods in Counter(self._of[name] for name in life.seats).values()]
+        return [pods * life.arrival.gpus for pods in Counter(self._of[name] for name in life.nodes).values()]
 
     def at_best(self, life: Life) -> list[int]:
         """On the empty cluster: the roomiest cliques, each filled."""
-        return list(self._filled(life.arrival.gpus, len(life.seats)))
+        return list(self._filled(life.arrival.gpus, len(life.nodes)))
 
     def _filled(self, gpus: int, pods: int) -> Iterator[int]:
         slots: Counter[str] = Counter()

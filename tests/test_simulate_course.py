@@ -88,7 +88,7 @@ def test_the_core_is_in_order_while_and_after_it_replays() -> None:
     validate(scheduler.state)
     assert not scheduler.state.pods
     assert not len(scheduler.state.claims)
-    assert all(len(life.seats) >= life.arrival.needed for life in course.lives)
+    assert all(len(life.nodes) >= life.arrival.needed for life in course.lives)
 
 
 def test_the_offered_load_is_what_was_asked_for() -> None:

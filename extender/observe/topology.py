@@ -86,8 +86,8 @@ def domains(state: State) -> list[DomainStock]:
         "gpus": offered,
         "free_gpus": usable,
     }
-    seats, devices = _seats(state, view), device_counts(state, view)
-    return [one for at in range(len(view.levels)) for one in _of(at, view, per_node, seats, devices)]
+    rows_of_gangs, devices = _rows_of_gangs(state, view), device_counts(state, view)
+    return [one for at in range(len(view.levels)) for one in _of(at, view, per_node, rows_of_gangs, devices)]
 
 
 def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
@@ -144,13 +144,13 @@ def _compute_domain(domain: ComputeDomain, state: State) -> ComputeDomainView:
 
 
 def _of(
-    at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, Codes], devices: dict[str, Amounts]
+    at: int, view: Snapshot, per_node: dict[str, Counts], rows_of_gangs: dict[str, Codes], devices: dict[str, Amounts]
 ) -> Iterator[DomainStock]:
     level = view.levels[at]
     sums = {what: level.tally(amounts) for what, amounts in per_node.items()}
     stocks = {name: level.sums(counts) for name, counts in devices.items()}
     gangs: dict[int, list[str]] = {}
-    for gang, rows in seats.items():
+    for gang, rows in rows_of_gangs.items():
         for code in np.unique(level.codes[rows]).tolist():
             gangs.setdefault(code, []).append(gang)
     for code in (*in_order(level), -1):
@@ -158,8 +158,8 @@ def _of(
         name, outer = (level.names[code], inside(view.levels, at, code)) if code >= 0 else ("", None)
         if counts["nodes"]:
             here = [_stock(what, sums[:, code + 1].tolist()) for what, sums in stocks.items() if sums[0, code + 1]]
-            seated = gangs.get(code, [])
-            yield DomainStock(level=level.name, name=name, inside=outer, gangs=seated, devices=here, **counts)
+            gangs_here = gangs.get(code, [])
+            yield DomainStock(level=level.name, name=name, inside=outer, gangs=gangs_here, devices=here, **counts)
 
 
 def _stock(name: str, counts: Sequence[int]) -> DeviceStock:
@@ -167,7 +167,7 @@ def _stock(name: str, counts: Sequence[int]) -> DeviceStock:
     return DeviceStock(name=name, devices=devices, free=free, promised=promised, used=used)
 
 
-def _seats(state: State, view: Snapshot) -> dict[str, Codes]:
+def _rows_of_gangs(state: State, view: Snapshot) -> dict[str, Codes]:
     """The rows of the nodes with bound or promised members, by gang."""
     found = {}
     for key, gang in sorted(state.workloads.items()):

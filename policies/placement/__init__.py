@@ -5,6 +5,6 @@ the ``rules.py`` of the topology, and says what is lacking (``shortfall.py``) an
 ``fitting.py`` checks a known placement. Roles that compete for the same nodes are counted exactly (``exact.py``).
 
 Pods can make demands on each other: ports, affinity, spread. ``relations.py`` turns them into caps on nodes where that
-suffices. Otherwise members are placed one by one as kube-scheduler would (``related.py``, ``seating.py``). Preferences
-become scores (``wishes.py``).
+suffices. Otherwise members are placed one by one as kube-scheduler would (``related.py``, ``one_by_one.py``).
+Preferences become scores (``wishes.py``).
 """

@@ -99,7 +99,7 @@ class DomainCapacity:
         before = np.cumsum(room) - room
         first = np.searchsorted(codes[order], codes[order])
         here = np.minimum(room, np.maximum(role.count - (before - before[first]), 0))
-        # Each seat counts for itself, too, since members that prefer to be apart may get fewer.
+        # Each member counts for itself, too, since members that prefer to be apart may get fewer.
         sums = np.bincount(codes[order] + 1, (merits[order] + 1) * here, len(self.levels[at].names) + 1)
         return sums.astype(np.int64)[1:]
 

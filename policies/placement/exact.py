@@ -42,7 +42,7 @@ def exactly(
     if prod(count + 1 for count in search.counts[:-1]) > _LARGEST:
         return None
     yield 10 * len(roles) + len(snapshot.names) // 40
-    spent, best, seats = 0, needed - 1, dict[int, Vector]()
+    spent, best, chosen = 0, needed - 1, dict[int, Vector]()
     for rooms, most in search.homes():
         if most <= best:
             break
@@ -54,8 +54,8 @@ def exactly(
             yield step
         target = fold.most()
         if sum(target) > best:
-            best, seats = sum(target), fold.take(target)
-    return search.named(seats)
+            best, chosen = sum(target), fold.take(target)
+    return search.named(chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +206,15 @@ class _Search:
             if fold.full:
                 return
 
-    def named(self, seats: dict[int, Vector]) -> dict[str, str]:
+    def named(self, chosen: dict[int, Vector]) -> dict[str, str]:
         """A node for each member, in rank order, domain by domain."""
         nodes: dict[str, str] = {}
-        rows = np.array(list(seats), dtype=np.intp)
+        rows = np.array(list(chosen), dtype=np.intp)
         for number, role in enumerate(self._roles):
             near = [self._levels[one.level] for one in role.rules.slices]
             keys = [self._snapshot.rank[rows], *(np.append(level.rank, -1)[level.codes[rows]] for level in near)]
             ordered = rows[np.lexsort(keys)].tolist()
-            names = [self._snapshot.names[row] for row in ordered for _ in range(seats[row][number])]
+            names = [self._snapshot.names[row] for row in ordered for _ in range(chosen[row][number])]
             nodes |= {pod.uid: name for pod, name in zip(role.pods, names, strict=False)}
         return nodes
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from policies.api import Choice, ScorePolicy
 from policies.placement.capacity import sliced_room
+from policies.placement.one_by_one import letting_in
 from policies.placement.related import fill_related
 from policies.placement.relations import Relations
 from policies.placement.request import Role, confine
 from policies.placement.rules import Slice
-from policies.placement.seating import letting_in
 from policies.placement.snapshot import PLENTY, Amounts, Counts, Rows, Snapshot, slots
 from policies.placement.wishes import BEST
 from policies.steps import Steps
@@ -58,7 +58,7 @@ def fill(
             home = confine(role, roles, room, home, choice[0].rows, snapshot)
         yield 5 + len(room) // 200
         pods = iter(role.pods)
-        for rows, counts, looked_at in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
+        for rows, counts, looked_at in _chosen_rows(role, choice, room, snapshot, scoring, limited=role is roles[0]):
             names = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
             nodes |= {pod.uid: name for name, pod in zip(names, pods, strict=False)}
             if len(roles) > 1:
@@ -102,7 +102,7 @@ def _room_left(role: Role, left: Amounts, snapshot: Snapshot) -> Counts:
     return role.room.copy() if demand is None else np.minimum(role.room, slots(left, demand))
 
 
-def _seats(
+def _chosen_rows(
     role: Role, choice: Choice, room: Counts, snapshot: Snapshot, scoring: ScorePolicy, *, limited: bool
 ) -> Iterator[tuple[Rows, Counts, int]]:
     """Yield nodes for the role, domain by domain, how many members each takes, and from how many nodes they were

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from policies.model import Pod, Requests, Selection
 from policies.placement.concern import concerned, role_key
+from policies.placement.one_by_one import accepted
 from policies.placement.relations import Hindrance, hindrances_of
-from policies.placement.seating import accepted
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Apart
 from policies.steps import finish
@@ -56,29 +56,29 @@ def _have_room(by_shape: Mapping[tuple[Requests, Selection], Sequence[int]], sna
     return True
 
 
-def lets_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, but: Sequence[Pod]) -> bool:
+def lets_in(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot, but: Sequence[Pod]) -> bool:
     """Whether kube-scheduler would admit all of these, as far as it depends on each other and on existing pods.
 
     ``but``: existing pods that do not count.
     """
-    if not concerned([pod for pod, _ in seated], snapshot.others.tenants):
+    if not concerned([pod for pod, _ in placed], snapshot.others.tenants):
         return True
-    return accepted(seated, snapshot.among(Apart(snapshot.others.tenants, but)))
+    return accepted(placed, snapshot.among(Apart(snapshot.others.tenants, but)))
 
 
-def tenant_conflict(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
+def tenant_conflict(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
     """The pod that has come into conflict with these members on their nodes, by port or anti-affinity; None without
     one.
 
     Members do not conflict with each other here, nor with pods that have ``gone``.
     """
-    pods = [pod for pod, _ in seated]
+    pods = [pod for pod, _ in placed]
     if not concerned(pods, snapshot.others.tenants):
         return None
     view = snapshot.among(Apart(snapshot.others.tenants, (*pods, *gone)))
     key_of = role_key(pods, snapshot, by_node=False)
     known: dict[tuple[object, ...], list[Hindrance]] = {}
-    for pod, node in seated:
+    for pod, node in placed:
         if (key := key_of(pod)) not in known:
             known[key] = finish(hindrances_of(pod, view))
         row = view.rows.get(node)

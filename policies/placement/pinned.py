@@ -11,10 +11,10 @@ from policies.chosen import OURS, Policies
 from policies.model import Pod
 from policies.placement.concern import concerned
 from policies.placement.matching import pinned_to
+from policies.placement.one_by_one import accepted
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import is_bound_by_rules, meets_requirements
-from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
 from policies.placement.tenants import Beside
 from policies.steps import Steps
@@ -33,16 +33,16 @@ def placing_pinned(
 ) -> Steps[Placed | Shortfall]:
     """Place a gang with many pinned members, like ``placing``. Pinned ones, each a role of its own, go first."""
     homes = yield from _homes(members, snapshot)
-    nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
-    seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
+    nodes, left = yield from _place_pinned([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
+    placed = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
     there = [one for one in beside if one[1] in snapshot.rows]
-    if any(is_bound_by_rules(pod) for pod, _ in seated) and not meets_requirements([*there, *seated], snapshot):
+    if any(is_bound_by_rules(pod) for pod, _ in placed) and not meets_requirements([*there, *placed], snapshot):
         return Shortfall(0, needed, f"its members are {_PINNED} nodes that do not have the topology that it requires")
     if rest := [pod for pod in members if pod.uid not in homes]:
         lacking, view, tenants = max(1, needed - len(nodes)), replace(snapshot, free=left), snapshot.others.tenants
         if concerned(members, tenants):
-            view = view.among(Beside(tenants, seated))
-        found = yield from placing(rest, lacking, view, caps, [*beside, *seated], policies)
+            view = view.among(Beside(tenants, placed))
+        found = yield from placing(rest, lacking, view, caps, [*beside, *placed], policies)
         if isinstance(found, Placed):
             nodes |= found.nodes
         elif len(nodes) < needed:
@@ -69,7 +69,7 @@ def _homes(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[dict[str, str]]:
     return homes
 
 
-def _seated(
+def _place_pinned(
     pods: Sequence[Pod], homes: Mapping[str, str], snapshot: Snapshot, caps: Sequence[Cap]
 ) -> Steps[tuple[dict[str, str], Amounts]]:
     """The nodes of those pods that have room, in order, and the amounts left free."""

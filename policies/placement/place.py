@@ -90,7 +90,7 @@ def placing(
     largest in sum first. If that fails, also in a domain that may hold them, other orders are tried. Then the number of
     all that fit besides each other is found exactly (``policies.placement.exact``). Beyond a budget, the largest or the
     smallest members go first, and the reason says that more was not tried. A role placed later may still get more nodes
-    than it needs. Roles that other pods matter to are seated member by member (``policies.placement.related``). Their
+    than it needs. Roles that other pods matter to are placed member by member (``policies.placement.related``). Their
     nodes come in an order in which kube-scheduler admits the members.
     """
     snapshot = seen_by([*members, *[pod for pod, _ in beside]], snapshot)

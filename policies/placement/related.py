@@ -1,6 +1,6 @@
 """Fill domains with a gang whose members have demands on each other or on present pods.
 
-``Openings`` are the nodes on which members may be seated. Members are seated one by one; ``Progress`` is copied, so
+``Openings`` are the nodes on which members may be placed. Members are placed one by one; ``Progress`` is copied, so
 that the search can continue from any point.
 """
 
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from policies.api import Choice, ScorePolicy
 from policies.model import Pod
 from policies.placement.columns import Codes, Mask
+from policies.placement.one_by_one import PlacementState, RoleRows
 from policies.placement.relations import Relations
 from policies.placement.request import Role, confine, nearness
-from policies.placement.seating import Seating, Seats
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.wishes import BEST, Granted
 from policies.steps import BUDGET, Steps, metered
@@ -48,10 +48,10 @@ def fill_related(
     found = yield from openings(roles, choice, snapshot, scoring, relations, few=True)
     table = _Table(roles, found, snapshot, relations)
     yield 10 + 5 * relations.upkeep
-    best: Seats = []
+    best: RoleRows = []
     for start in table.starts():
-        seats = yield from table.greedy(start)
-        best = max(best, seats, key=len)
+        placed = yield from table.greedy(start)
+        best = max(best, placed, key=len)
         if len(best) == table.count:
             break
     return table.named(best)
@@ -93,7 +93,7 @@ def _by_wave(roles: Sequence[Role], relations: Relations) -> Sequence[Role]:
 
 
 class _Table:
-    """The roles, in the order of their waves, and all that stays constant while they are seated."""
+    """The roles, in the order of their waves, and all that stays constant while they are placed."""
 
     def __init__(self, roles: Sequence[Role], open_: Openings, snapshot: Snapshot, relations: Relations) -> None:
         self._roles = roles
@@ -146,25 +146,25 @@ class _Table:
             ways = ((one, part & home, keys) for one, part, keys in self._ways(now) if one in who)
             if (best := next((way for way in ways if way[1].any()), None)) is not None:
                 one, part, keys = best
-                self._seat(now, one, int(np.where(part, keys, CLOSED).argmin()))
+                self._put(now, one, int(np.where(part, keys, CLOSED).argmin()))
                 who = others
-        if any(now.seated[one] for one in others):
+        if any(now.counts[one] for one in others):
             yield now
 
-    def greedy(self, now: Progress) -> Steps[Seats]:
-        """Seat each member on the node that is best at that moment."""
+    def greedy(self, now: Progress) -> Steps[RoleRows]:
+        """Place each member on the node that is best at that moment."""
         upkeep = self._relations.upkeep
         while options := self._best(now):
             for option in options:
-                self._seat(now, *option)
+                self._put(now, *option)
             yield len(options) * (5 + len(self._names) // 100) + upkeep
         return self._whole(now)
 
-    def search(self, least: int, budget: int) -> Steps[Seats | None]:
-        """A way to seat all, else the most; empty if those are not more than ``least``, None if it took too long."""
+    def search(self, least: int, budget: int) -> Steps[RoleRows | None]:
+        """A way to place all, else the most; empty if those are not more than ``least``, None if it took too long."""
         if self.count * len(self._names) > _LARGE:
             return None
-        best: Seats = []
+        best: RoleRows = []
         seen: set[bytes] = set()
         start = self._start()
         stack = [(start, self._options(start))] if self._within_reach(start) > least else []
@@ -174,7 +174,7 @@ class _Table:
                 stack.pop()
                 continue
             now = stack[-1][0].copy()
-            self._seat(now, *option)
+            self._put(now, *option)
             yield (cost := 10 + len(self._names) // 100)
             if (budget := budget - cost) < 0:
                 return None
@@ -189,21 +189,21 @@ class _Table:
         return best
 
     def _within_reach(self, now: Progress) -> int:
-        """An upper bound of the members that may be seated in the end."""
+        """An upper bound of the members that may be placed in the end."""
         rest = 0
-        for role, room, seated in zip(self._roles, self._rooms, now.seated, strict=True):
-            rest += min(role.count - seated, int(room[now.seating.open_to(role.part)].sum()))
-        return len(now.seats) + rest
+        for role, room, counts in zip(self._roles, self._rooms, now.counts, strict=True):
+            rest += min(role.count - counts, int(room[now.state.open_to(role.part)].sum()))
+        return len(now.placed) + rest
 
-    def named(self, seats: Seats) -> dict[str, str]:
+    def named(self, placed: RoleRows) -> dict[str, str]:
         """A node for each member. If any order is equally good, consecutive members sit side by side."""
         if all(one.near is None and not one.evenly for one in self._relations.of):
-            seats = sorted(seats, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
+            placed = sorted(placed, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
         ranks = [Ranks(role.pods, layers) for role, layers in zip(self._roles, self._slices, strict=True)]
-        return {ranks[number].next(row).uid: self._names[row] for number, row in seats}
+        return {ranks[number].next(row).uid: self._names[row] for number, row in placed}
 
     def _start(self, number: int = -1, home: Mask | None = None) -> Progress:
-        """The state without seated members. ``home``: where the members of that role must go."""
+        """The state without placed members. ``home``: where the members of that role must go."""
         rooms: list[Counts | None] = [None] * len(self._relations.of)
         for role, here in zip(self._roles, self._rooms, strict=True):
             known = rooms[role.part]
@@ -211,13 +211,13 @@ class _Table:
         if home is not None:
             rooms[self._roles[number].part] = np.where(home, self._rooms[number], 0)
         keys = [one.copy() for one in self._preference]
-        seating = Seating(self._relations, rooms, self._free, self._demands)
+        state = PlacementState(self._relations, rooms, self._free, self._demands)
         granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
         begun = [Begun.none(layers, role.count) for role, layers in zip(self._roles, self._slices, strict=True)]
-        return Progress(seating, [], [0] * len(self._roles), keys, begun, granted)
+        return Progress(state, [], [0] * len(self._roles), keys, begun, granted)
 
     def _best(self, now: Progress) -> list[tuple[int, int]]:
-        """The next members and their nodes, each the best once those before it are seated."""
+        """The next members and their nodes, each the best once those before it are placed."""
         for number, part, keys in self._ways(now):
             keys = np.where(part, keys, CLOSED)
             row = int(keys.argmin())
@@ -230,7 +230,7 @@ class _Table:
             rows = (keys < (keys[row] >> SPREAD) + 1 << SPREAD).nonzero()[0]
             rows = rows[keys[rows].argsort()]
             firsts = np.sort(np.unique(codes[rows], return_index=True)[1])
-            rest = self._roles[number].count - now.seated[number]
+            rest = self._roles[number].count - now.counts[number]
             return [(number, row) for row in rows[firsts[:rest]].tolist()]
         return []
 
@@ -241,13 +241,13 @@ class _Table:
             yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
 
     def _ways(self, now: Progress) -> Iterator[tuple[int, Mask, NDArray[np.int64]]]:
-        """Yield the roles that may be seated next, masks of their nodes in order of preference, and the sort keys."""
+        """Yield the roles that may be placed next, masks of their nodes in order of preference, and the sort keys."""
         for number, role in enumerate(self._roles):
-            if now.seated[number] == role.count or not self._names:
+            if now.counts[number] == role.count or not self._names:
                 continue
-            mask = now.seating.allowed(role.part) & self._open[number]
+            mask = now.state.allowed(role.part) & self._open[number]
             keys = now.keys[number]
-            if (spread_counts := now.seating.spread_counts(role.part)) is not None:
+            if (spread_counts := now.state.spread_counts(role.part)) is not None:
                 keys = keys + (spread_counts << SPREAD)
             if (granted := now.granted[number]) is not None:
                 keys = keys + ((BEST - granted.merits(mask)) << WORSE)
@@ -258,37 +258,37 @@ class _Table:
         role = self._roles[number]
         if not role.rules.slices:
             return (mask,)
-        return now.begun[number].places(mask, self._rooms[number] * now.seating.open_to(role.part))
+        return now.begun[number].places(mask, self._rooms[number] * now.state.open_to(role.part))
 
-    def _seat(self, now: Progress, number: int, row: int) -> None:
+    def _put(self, now: Progress, number: int, row: int) -> None:
         role = self._roles[number]
-        now.seating.seat(role.part, row)
-        now.seats.append((number, row))
+        now.state.place(role.part, row)
+        now.placed.append((number, row))
         for granted in now.granted:
             if granted is not None:
                 granted.meet(role.part, row)
         now.keys[number][row] = (self._place[row] << PLACE) + self._rank[row]
-        now.seated[number] += 1
-        now.begun[number].seat(row)
+        now.counts[number] += 1
+        now.begun[number].add(row)
 
-    def _whole(self, now: Progress) -> Seats:
-        """The seats up to the last point at which all slices were whole; kube-scheduler admits that much."""
-        begun, seats = [one.copy() for one in now.begun], list(now.seats)
+    def _whole(self, now: Progress) -> RoleRows:
+        """The placed members up to the last point at which all slices were whole; kube-scheduler admits that much."""
+        begun, placed = [one.copy() for one in now.begun], list(now.placed)
         while not all(one.whole for one in begun):
-            number, row = seats.pop()
-            begun[number].seat(row, -1)
-        return seats
+            number, row = placed.pop()
+            begun[number].add(row, -1)
+        return placed
 
     def _key(self, now: Progress) -> bytes:
         """A key that is equal for equal members on equal nodes, whatever the order."""
         return np.sort(
-            np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64)
+            np.array([number * len(self._names) + row for number, row in now.placed], dtype=np.int64)
         ).tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Openings:
-    """The nodes on which members may be seated.
+    """The nodes on which members may be placed.
 
     ``rows``: the nodes; the other arrays have this order.
     ``place``: the number of the node's domain in the choice.
@@ -311,7 +311,7 @@ def openings(
     *,
     few: bool = False,
 ) -> Steps[Openings]:
-    """Find the nodes on which members may be seated.
+    """Find the nodes on which members may be placed.
 
     ``few``: only the nodes that may be taken if each member in turn gets the best one.
     """
@@ -389,25 +389,25 @@ class Begun:
 
     layers: Layers
     rest: int
-    seated: list[Counts]
+    counts: list[Counts]
 
     @classmethod
     def none(cls, layers: Layers, count: int) -> Begun:
         return cls(layers, count, [np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64) for _, codes in layers])
 
     def copy(self) -> Begun:
-        return Begun(self.layers, self.rest, [one.copy() for one in self.seated])
+        return Begun(self.layers, self.rest, [one.copy() for one in self.counts])
 
-    def seat(self, row: int, by: int = 1) -> None:
+    def add(self, row: int, by: int = 1) -> None:
         """Add ``by`` members on that row, or remove them."""
         self.rest -= by
-        for (_, codes), seated in zip(self.layers, self.seated, strict=True):
-            seated[codes[row]] += by
+        for (_, codes), counts in zip(self.layers, self.counts, strict=True):
+            counts[codes[row]] += by
 
     @property
     def whole(self) -> bool:
         """Whether every begun slice is whole."""
-        return not any((seated % size).any() for (size, _), seated in zip(self.layers, self.seated, strict=True))
+        return not any((counts % size).any() for (size, _), counts in zip(self.layers, self.counts, strict=True))
 
     def places(self, mask: Mask, room: Counts) -> list[Mask]:
         """The nodes of the mask where the next member may go; nodes that continue most begun slices come first.
@@ -416,13 +416,13 @@ class Begun:
         """
         around, left = np.zeros(len(mask), dtype=np.intp), np.array([self.rest])
         going_on = np.zeros(len(mask), dtype=np.int64)
-        for (size, codes), seated in zip(self.layers, self.seated, strict=True):
-            missing = -seated % size
-            outside = np.zeros(len(seated), dtype=np.intp)
+        for (size, codes), counts in zip(self.layers, self.counts, strict=True):
+            missing = -counts % size
+            outside = np.zeros(len(counts), dtype=np.intp)
             inside = (codes >= 0) & (around >= 0)
             outside[codes[inside]] = around[inside]
             spare = left - np.bincount(outside, missing, len(left)).astype(np.int64)
-            rooms = np.bincount(codes[inside], room[inside], len(seated))
+            rooms = np.bincount(codes[inside], room[inside], len(counts))
             fresh = (missing == 0) & (spare[outside] >= size) & (rooms >= size)
             mask = mask & inside & np.append(fresh | (missing > 0), np.False_)[codes]
             going_on += np.append(missing > 0, np.False_)[codes]
@@ -455,11 +455,11 @@ class Ranks:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of the gang: seats, each role's preferred nodes, begun slices, and fulfilled wishes."""
+    """The state of the gang: placed members, each role's preferred nodes, begun slices, and fulfilled wishes."""
 
-    seating: Seating
-    seats: Seats = field(default_factory=list)
-    seated: list[int] = field(default_factory=list)
+    state: PlacementState
+    placed: RoleRows = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     keys: list[NDArray[np.int64]] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
     granted: list[Granted | None] = field(default_factory=list)
@@ -467,4 +467,4 @@ class Progress:
     def copy(self) -> Progress:
         keys, granted = [one.copy() for one in self.keys], [one and one.copy() for one in self.granted]
         begun = [one.copy() for one in self.begun]
-        return Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, begun, granted)
+        return Progress(self.state.copy(), list(self.placed), list(self.counts), keys, begun, granted)

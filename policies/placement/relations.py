@@ -152,7 +152,7 @@ class Relations:
     """A relation for each role, by its number, and a pod of each.
 
     ``alone``: mutual demands amount to a cap on each node.
-    ``waves``: the order in which the roles must be seated; 0 for all if the order makes no difference.
+    ``waves``: the order in which the roles must be placed; 0 for all if the order makes no difference.
     """
 
     pods: tuple[Pod, ...]

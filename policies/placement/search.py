@@ -124,15 +124,15 @@ class _Search:
         )
         shares = self._split(rooms // unit, want // unit, spare // unit, self._capacity.preference(chain[0]))
         parts, left = [], inside.copy()
-        for number, (code, seats) in enumerate(_as_neighbours(shares, level), 1):
+        for number, (code, share) in enumerate(_as_neighbours(shares, level), 1):
             rows = level.domain(code).rows
             rows = rows[inside[rows]]
             left[rows] = False
-            part, here = Domain(level.names[code], rows, seats * unit), inside
+            part, here = Domain(level.names[code], rows, share * unit), inside
             if len(chain) > 1:
                 here = np.zeros_like(inside)
                 here[rows] = True
-            parts += yield from self._divide(part, here, seats * unit, chain[1:])
+            parts += yield from self._divide(part, here, share * unit, chain[1:])
             if number % _DOMAINS_AT_ONCE == 0:
                 yield PAUSE
         if len(self._capacity.roles) == 1:

@@ -76,7 +76,7 @@ def levelled(codes: NDArray[np.intp], rooms: Counts, want: int) -> Shares:
     shares = []
     ordered = codes[np.argsort(rooms[codes], kind="stable")]
     for left, code in zip(range(len(ordered), 0, -1), ordered.tolist(), strict=True):
-        seats = min(int(rooms[code]), want // left)
-        shares.append((code, seats))
-        want -= seats
+        share = min(int(rooms[code]), want // left)
+        shares.append((code, share))
+        want -= share
     return [share for share in shares[::-1] if share[1]]

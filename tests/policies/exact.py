@@ -19,8 +19,8 @@ from itertools import product
 from random import Random
 
 from policies.model import Node, Pod
+from policies.placement.one_by_one import rounds
 from policies.placement.place import CUT_SHORT, Placed, Shortfall, place
-from policies.placement.seating import rounds
 from tests.policies.filters import There, admits, lets_in, refusals
 from tests.policies.mixed import KEYS, LEVELS, Mixed, mixed, unit_of
 

@@ -29,10 +29,10 @@ from policies.model import (
 )
 from policies.placement.filling import fill
 from policies.placement.fitting import fits
+from policies.placement.one_by_one import rounds
 from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import roles_of
 from policies.placement.rules import Unclear, meets_requirements
-from policies.placement.seating import rounds
 from policies.placement.snapshot import Domain
 from policies.steps import finish
 from tests.builders import cluster, gang, node, requests, single, snapshot

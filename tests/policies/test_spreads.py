@@ -16,8 +16,8 @@ from policies.model import (
     Taint,
 )
 from policies.placement.filling import fill
+from policies.placement.one_by_one import rounds
 from policies.placement.place import Placed, place
-from policies.placement.seating import rounds
 from policies.steps import Steps
 from tests.builders import cluster, single, snapshot
 from tests.policies.relating import HOST, TRAIN, ZONE, members, placed, refused, term, zones

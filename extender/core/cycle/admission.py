@@ -251,7 +251,7 @@ class QueueAdmission:
         quotas, queue = self._quotas, self._quotas.queue_of(workload.key)
         if queue is None or quotas.node_of(queue.name) is None or workload.release.partial_since is not None:
             return True
-        usage = quotas.counting.of_seats(zip(plan.pods, plan.nodes.values(), strict=True), queue.name)
+        usage = quotas.counting.of_placed(zip(plan.pods, plan.nodes.values(), strict=True), queue.name)
         with quotas.statement(workload.key) as statement:
             return not statement.tree.lacks(queue.name, usage)
 

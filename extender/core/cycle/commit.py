@@ -30,11 +30,11 @@ from policies.steps import Steps
 
 _AT_ONCE = 100
 """Slots that are promised their nodes in one step."""
-_SEAT = 4
+_PROMISE = 4
 """The cost of each slot, in units of ``policies.steps``."""
 
 Holds = Callable[[Workload, Plan], bool]
-Seat = tuple[Pod, str]
+PodOnNode = tuple[Pod, str]
 
 
 @dataclass(eq=False)
@@ -57,23 +57,23 @@ class Commit:
 
         ``holds``: whether the rest of a plan can still be promised, after other events were handled in between.
         """
-        seats = list(zip(plan.pods, plan.nodes.values(), strict=True))
+        promises = list(zip(plan.pods, plan.nodes.values(), strict=True))
         if plan.flavors is not None:
             workload.set_flavors(plan.flavors)
-        workload.filling = len(seats) > _AT_ONCE
+        workload.filling = len(promises) > _AT_ONCE
         if workload.job is not None:
             workload.job.withdraw_start()  # so that a partly committed plan does not start the job
         self._starting.begin(workload.key, plan.pods)
-        for at in range(0, len(seats), _AT_ONCE):
-            step = seats[at : at + _AT_ONCE]
+        for at in range(0, len(promises), _AT_ONCE):
+            step = promises[at : at + _AT_ONCE]
             if at:
                 self._books.enter(workload)
                 as_of, version = self._claims.changes, workload.version
                 # With the second hundred the cost of checking the whole plan is counted.
-                yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
+                yield _PROMISE * _AT_ONCE + (len(promises) // 4 if at == _AT_ONCE else 0)
                 changed = (as_of, version) != (self._claims.changes, workload.version)
                 if changed and not (
-                    self._still_promised(workload, seats[:at]) and self._goes_on(workload, step, holds)
+                    self._still_promised(workload, promises[:at]) and self._goes_on(workload, step, holds)
                 ):
                     self._end(workload)
                     return self._give_up(workload, now)
@@ -83,7 +83,7 @@ class Commit:
             self._reporter.reached(workload, Milestone.PLANNED, now)
             starts = workload.job is not None and workload.job.plannable
             carrier = Carrier.JOB if starts else self._steering.carrier
-            self._reporter.explain(workload, Placed(len(seats), carrier), now)
+            self._reporter.explain(workload, Placed(len(promises), carrier), now)
         self._store.mark_dirty(workload)
         return None
 
@@ -94,7 +94,7 @@ class Commit:
         if workload.job is not None and workload.job.plan is None:
             workload.job.decide_start("its plan is committed")
 
-    def _still_promised(self, workload: Workload, promised: Sequence[Seat]) -> bool:
+    def _still_promised(self, workload: Workload, promised: Sequence[PodOnNode]) -> bool:
         """Whether each pod that was promised a node still has the promise or is bound there."""
         members, planned = workload.members, workload.members.slots.planned
         for pod, node in promised:
@@ -103,7 +103,7 @@ class Commit:
                 return False
         return True
 
-    def _goes_on(self, workload: Workload, rest: Sequence[Seat], holds: Holds) -> bool:
+    def _goes_on(self, workload: Workload, rest: Sequence[PodOnNode], holds: Holds) -> bool:
         """Whether the next slots can be promised their nodes: nothing relevant has changed meanwhile."""
         if workload.releasing or self._store.workloads.get(workload.key) is not workload:
             return False
@@ -125,16 +125,18 @@ class Commit:
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
         self._store.mark_dirty(workload)
 
-    def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
+    def _fill(
+        self, workload: Workload, promises: Sequence[PodOnNode], turns: Mapping[SlotKey, int], now: float
+    ) -> None:
         """Promise the nodes. A replacement uses up room that is kept on its node; the rest stays kept."""
         members = workload.members
-        for pod, node in seats if workload.reserved else ():
+        for pod, node in promises if workload.reserved else ():
             self._room.use_reserved(workload, pod, node)
-        self._preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
+        self._preemptions.use(workload.key, ((node, pod.requests) for pod, node in promises))
         placed = len(members.placed)
         # Members that are steered later do not extend the time of earlier ones, which kube-scheduler may have refused.
-        goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)
-        for pod, node in seats:
+        goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in promises)
+        for pod, node in promises:
             if (member := members.get(pod.uid)) is not None:
                 self._steering.promise(workload, member, node, turns.get(pod.identity, 0))
             else:
@@ -144,7 +146,7 @@ class Commit:
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
         self._backfills.claim_freed(now)  # less is kept where these end in time
-        self._room.drop_displaced(*(node for _, node in seats))
+        self._room.drop_displaced(*(node for _, node in promises))
         self._revocations.drop_reserved(workload)
 
 

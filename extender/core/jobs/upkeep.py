@@ -161,11 +161,11 @@ class Upkeep:
             return True
         members = workload.members
         promised = [*((one.pod, one.node) for one in members.placed.values()), *members.slots.promises()]
-        seated = [(workload.constrained(pod), node) for pod, node in promised]
+        placed = [(workload.constrained(pod), node) for pod, node in promised]
         view = self._claims.snapshot()
-        if lets_in(seated, view, [pod for pod, _ in seated]):
+        if lets_in(placed, view, [pod for pod, _ in placed]):
             return True
-        why = tenant_conflict(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
+        why = tenant_conflict(placed, view) or "its nodes are no longer what its pods demand with regard to other pods"
         self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
         return False
 

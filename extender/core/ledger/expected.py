@@ -61,7 +61,7 @@ class ExpectedPods:
             elif slots.templates[slot].requests != before[slot].requests:
                 self._room.assume_slot(workload, slot, slots.planned[slot], slots.turns.get(slot, 0))
         for pod in _order_by_planned_node(workload):
-            self._store.seat(pod)
+            self._store.enlist(pod)
         self.finish(workload)
         self._store.mark_dirty(workload)
 
@@ -198,7 +198,7 @@ class ExpectedPods:
                 slot = podset.slot(index)
                 self._room.assume_slot(workload, slot, "")
                 record.move(slot, member.pod.node or member.node)
-                self._store.seat(replace(member.pod, index=index), seated=True)
+                self._store.enlist(replace(member.pod, index=index), has_slot=True)
 
 
 def _order_by_planned_node(workload: Workload) -> list[Pod]:

@@ -189,12 +189,12 @@ class Preemptions:
         """Set when the victims are to be evicted, unless the owner has got room by that time."""
         self.under_way[key].evict_at = at
 
-    def use(self, key: GroupKey, seats: Iterable[tuple[str, Requests]]) -> None:
-        """Give the preemptor the room that it is about to be promised. ``seats``: node and requests of each member."""
+    def use(self, key: GroupKey, members: Iterable[tuple[str, Requests]]) -> None:
+        """Give the preemptor the room that it is about to be promised. ``members``: node and requests of each."""
         if (preemption := self.under_way.get(key)) is None:
             return
         preemption.usage = {}
-        for node, requests in seats:
+        for node, requests in members:
             if node in preemption.rooms:
                 preemption.rooms[node].subtract(dict(requests))
                 self._moved[node] = None

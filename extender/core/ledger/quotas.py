@@ -63,10 +63,10 @@ class QuotaCounting:
         usage = _amounts_of(claim.requests, flavors, self._by_class(workload, owner))
         return Use(queue, part, flavors, usage, unseen=reserved)
 
-    def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
+    def of_placed(self, placed: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
         """The usage that pods of a gang would have in the ClusterQueue, each on the node beside it."""
         snapshot, total = self._queues.snapshot, Counter[FlavorResource]()
-        for pod, name in seats:
+        for pod, name in placed:
             if (node := self._claims.nodes.get(name)) is not None:
                 flavors = flavors_of_node(node, snapshot.queues[queue], snapshot.flavors)
                 total.update(_amounts_of(pod.requests, flavors, pod.by_class))

@@ -136,16 +136,16 @@ class Store:
             pod = self._volumes.mount(pod)
         if self._devices.concerns(pod):
             pod = self._devices.record(pod)
-        pod = self.seat(pod)
+        pod = self.enlist(pod)
         for follow in self.on_put:
             follow(pod, old)
         return old
 
-    def seat(self, pod: Pod, *, seated: bool = False) -> Pod:
-        """Record the pod as a member of its workload, in a slot. ``seated``: its index is its slot already."""
+    def enlist(self, pod: Pod, *, has_slot: bool = False) -> Pod:
+        """Record the pod as a member of its workload, in a slot. ``has_slot``: its index is its slot already."""
         if (key := pod.group_key) is not None:
             workload = self.workloads.get(key) or self.add(key)
-            if not seated and workload.members.slots.takes_any_slot(pod):
+            if not has_slot and workload.members.slots.takes_any_slot(pod):
                 pod = workload.with_slot(pod, self.pods.get(pod.uid))
             if workload.members.put(pod):
                 self.mark_dirty(workload)

@@ -29,11 +29,11 @@ from policies.chosen import Policies
 from policies.model import UNCONSTRAINED, GroupKey, Placement, Pod, SlotKey
 from policies.model.mentions import Mention
 from policies.placement.fitting import fits
+from policies.placement.one_by_one import accepted, letting_in
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import meets_requirements
-from policies.placement.seating import accepted, letting_in
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Apart, BesideNominated
 from policies.quota.tree import QuotaTree
@@ -252,9 +252,9 @@ class Planner:
 
     @staticmethod
     def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
-        seated = list(zip(plan.pods, plan.nodes.values(), strict=True))
-        nodes: Placement = {pod.uid: node for pod, node in seated}
-        together = [*beside, *seated]
+        placed = list(zip(plan.pods, plan.nodes.values(), strict=True))
+        nodes: Placement = {pod.uid: node for pod, node in placed}
+        together = [*beside, *placed]
         return not (fits(nodes, plan.pods, view, accepted_as_is=accepted) and meets_requirements(together, view))
 
     def _in_rounds(

@@ -32,13 +32,13 @@ class Line(Generic[ItemT]):
         """Add an item. ``order``: the smallest is served first, and no two are equal."""
         heapq.heappush(self._heaps.setdefault(shape, []), (order, item))
 
-    def serve(self, seat: Callable[[ItemT], bool]) -> None:
+    def serve(self, place: Callable[[ItemT], bool]) -> None:
         """Try each item once, in order, without shapes that have failed; seated items leave the line."""
         heads = [(heap[0][0], number, heap) for number, heap in enumerate(self._heaps.values()) if heap]
         heapq.heapify(heads)
         while heads:
             _, number, heap = heapq.heappop(heads)
-            if seat(heap[0][1]):
+            if place(heap[0][1]):
                 heapq.heappop(heap)
                 if heap:
                     heapq.heappush(heads, (heap[0][0], number, heap))
@@ -84,9 +84,9 @@ class PodByPod:
 
     def _pass(self) -> None:
         self._due = False
-        self._line.serve(self._seat)
+        self._line.serve(self._place)
 
-    def _seat(self, pod: tuple[Life, int]) -> bool:
+    def _place(self, pod: tuple[Life, int]) -> bool:
         life, number = pod
         if number != life.tries or life.ended_s is not None:
             return True  # the job has given up this attempt, or has ended
@@ -94,8 +94,8 @@ class PodByPod:
         if row < 0:
             return False
         self._free[row] -= life.arrival.gpus
-        self._course.seat(life, self._names[row])
-        if len(life.seats) == 1 and life.whole_s is None and self._course.terms.give_up_s is not None:
+        self._course.place(life, self._names[row])
+        if len(life.nodes) == 1 and life.whole_s is None and self._course.terms.give_up_s is not None:
             patience_s = self._course.terms.give_up_s * self._random.uniform(1.0, 1.1)
             self._course.clock.after(patience_s, lambda: self._give_up(life, number))
         return True
@@ -122,7 +122,7 @@ class PodByPod:
         self._course.clock.after(wait_s, lambda: self.submitted(life))
 
     def _free_seats(self, life: Life) -> None:
-        for name in life.seats:
+        for name in life.nodes:
             self._free[self._rows[name]] += life.arrival.gpus
         self._look_around()
 
@@ -163,7 +163,7 @@ class Fifo:
             for pod in pods:
                 if (node := found.nodes.get(pod.uid)) is not None:
                     self._claims.assume(pod, node)
-                    self._course.seat(life, node)
+                    self._course.place(life, node)
 
 
 class Ideal:
@@ -183,20 +183,20 @@ class Ideal:
     def submitted(self, life: Life) -> None:
         one = life.arrival
         self._line.add((one.needed, one.gpus), (-one.priority, one.submit_s, life.number), life)
-        self._line.serve(self._seat)
+        self._line.serve(self._place)
 
     def ended(self, life: Life) -> None:
-        self._free += len(life.seats) * life.arrival.gpus
-        self._line.serve(self._seat)
+        self._free += len(life.nodes) * life.arrival.gpus
+        self._line.serve(self._place)
 
-    def _seat(self, life: Life) -> bool:
+    def _place(self, life: Life) -> bool:
         one = life.arrival
         count = min(one.pods, self._free // one.gpus)
         if count < one.needed:
             return False
         self._free -= count * one.gpus
         for _ in range(count):
-            self._course.seat(life, "")
+            self._course.place(life, "")
         return True
 
 
@@ -231,7 +231,7 @@ class HardQuota:
         for pod in life.pods():
             self._claims.release(pod.uid)
         queue = self._queueing.queue_of(life.arrival)
-        self._used[queue] -= len(life.seats) * life.arrival.gpus
+        self._used[queue] -= len(life.nodes) * life.arrival.gpus
         for name in [name for name, line in self._lines.items() if line]:
             self._serve(name)
 
@@ -251,6 +251,6 @@ class HardQuota:
         for pod in pods[:left]:
             if (node := found.nodes.get(pod.uid)) is not None:
                 self._claims.assume(pod, node)
-                self._course.seat(life, node)
+                self._course.place(life, node)
                 self._used[queue] += one.gpus
         return True

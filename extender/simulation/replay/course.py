@@ -107,7 +107,7 @@ class Run:
 class Life:
     """A job. None in a field: has not happened.
 
-    ``seats``: the nodes of its pods, in the order in which they got them. ``seated_s``: when they got them.
+    ``nodes``: the nodes of its pods, in the order in which they got them. ``placed_s``: when they got them.
     ``met_gpu_s``: GPU-seconds held without work until the other members came.
     ``vain_gpu_s``: GPU-seconds held in tries whose gang never was complete.
     ``whole_s``: when it was complete for the first time.
@@ -118,8 +118,8 @@ class Life:
 
     arrival: Arrival
     number: int
-    seats: list[str] = field(default_factory=list)
-    seated_s: list[float] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    placed_s: list[float] = field(default_factory=list)
     met_gpu_s: float = 0.0
     vain_gpu_s: float = 0.0
     use: Use = Use.HELD
@@ -171,16 +171,16 @@ class Life:
 
     def held_gpu_s(self, now: float) -> float:
         """GPU-seconds that this try has held while its gang was not complete."""
-        return 0.0 if self.running else self.arrival.gpus * sum(now - since for since in self.seated_s)
+        return 0.0 if self.running else self.arrival.gpus * sum(now - since for since in self.placed_s)
 
 
 class Decider(Protocol):
-    """A scheduler: it learns of submitted and ended jobs, and gives pods nodes by ``Course.seat``."""
+    """A scheduler: it learns of submitted and ended jobs, and gives pods nodes by ``Course.place``."""
 
     def submitted(self, life: Life) -> None: ...
 
     def ended(self, life: Life) -> None:
-        """The job has ended; its pods have just left ``life.seats``."""
+        """The job has ended; its pods have just left ``life.nodes``."""
         ...
 
 
@@ -194,7 +194,7 @@ class Course:
         self.lives = [Life(arrival, number) for number, arrival in enumerate(arrivals)]
         self._tell = tell
         self._over = 0
-        self._unsubmitted, self._seated, self._moved_s = len(self.lives), 0, 0.0
+        self._unsubmitted, self._with_nodes, self._moved_s = len(self.lives), 0, 0.0
 
     def play(self, decider: Decider) -> None:
         """Run until all jobs have ended, or the observation ends."""
@@ -203,7 +203,7 @@ class Course:
         self._decider = decider
         until = inf if self.terms.until_s is None else self.terms.until_s
         while self._over < len(self.lives):
-            quiet = not self._unsubmitted and not self._seated
+            quiet = not self._unsubmitted and not self._with_nodes
             if not self.clock.step(min(until, self._moved_s + _QUIET_S) if quiet else until):
                 break
 
@@ -214,18 +214,18 @@ class Course:
             return self.clock.now
         if self.terms.until_s is not None:
             return self.terms.until_s
-        return self.clock.now if self._seated else self._moved_s
+        return self.clock.now if self._with_nodes else self._moved_s
 
-    def seat(self, life: Life, node: str) -> None:
+    def place(self, life: Life, node: str) -> None:
         """Give another pod of the job a node. With enough nodes the job starts."""
         now, gpus = self.clock.now, life.arrival.gpus
-        self._move(0 if life.seats else 1)
-        life.seats.append(node)
-        life.seated_s.append(now)
+        self._move(0 if life.nodes else 1)
+        life.nodes.append(node)
+        life.placed_s.append(now)
         self.account.move(now, gpus, None, life.use)
         if life.running:
             life.runs[-1].gpus += gpus
-        elif len(life.seats) >= life.arrival.needed:
+        elif len(life.nodes) >= life.arrival.needed:
             self._start(life)
 
     def interrupt(self, life: Life) -> None:
@@ -237,7 +237,7 @@ class Course:
         if self.terms.checkpoint_s is not None:
             saved_s = max(saved_s, worked - worked % self.terms.checkpoint_s)
         unsaved_from = began + (saved_s - life.saved_s)
-        for since in life.seated_s:
+        for since in life.placed_s:
             self.account.lost(max(unsaved_from, since), now, life.arrival.gpus)
         life.saved_s = saved_s
         life.evictions += 1
@@ -246,12 +246,12 @@ class Course:
     def vacate(self, life: Life) -> None:
         """Take the nodes of all its pods."""
         now = self.clock.now
-        self._move(-1 if life.seats else 0)
+        self._move(-1 if life.nodes else 0)
         life.vain_gpu_s += life.held_gpu_s(now)
-        self.account.move(now, life.arrival.gpus * len(life.seats), life.use, None)
+        self.account.move(now, life.arrival.gpus * len(life.nodes), life.use, None)
         if life.running:
             life.runs[-1].until_s = now
-        life.seats, life.seated_s, life.use = [], [], Use.HELD
+        life.nodes, life.placed_s, life.use = [], [], Use.HELD
 
     def fail(self, life: Life) -> None:
         """End the job as failed, without another try."""
@@ -263,16 +263,16 @@ class Course:
         self._move(0)
         self._decider.submitted(life)
 
-    def _move(self, seated: int) -> None:
-        """Record that ``seated`` more jobs have nodes, or that a job was submitted."""
-        self._seated, self._moved_s = self._seated + seated, self.clock.now
+    def _move(self, more: int) -> None:
+        """Record that ``more`` more jobs have nodes, or that a job was submitted."""
+        self._with_nodes, self._moved_s = self._with_nodes + more, self.clock.now
 
     def _start(self, life: Life) -> None:
         now, left_s = self.clock.now, life.arrival.run_s - life.saved_s
         life.met_gpu_s += life.held_gpu_s(now)
         if life.whole_s is None:
             life.whole_s = now
-        life.runs.append(Run(now, gpus=life.arrival.gpus * len(life.seats)))
+        life.runs.append(Run(now, gpus=life.arrival.gpus * len(life.nodes)))
         self._turn(life, Use.STARTING)
         life.timers = [
             self.clock.after(self.terms.start_s, lambda: self._turn(life, Use.PRODUCTIVE)),
@@ -280,13 +280,13 @@ class Course:
         ]
 
     def _turn(self, life: Life, use: Use) -> None:
-        self.account.move(self.clock.now, life.arrival.gpus * len(life.seats), life.use, use)
+        self.account.move(self.clock.now, life.arrival.gpus * len(life.nodes), life.use, use)
         life.use = use
 
     def _end(self, life: Life) -> None:
-        seats = life.seats
+        nodes = life.nodes
         self.vacate(life)
-        life.seats = seats
+        life.nodes = nodes
         life.ended_s = self.clock.now
         self._decider.ended(life)
         self._count()

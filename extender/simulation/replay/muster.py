@@ -105,7 +105,7 @@ class Muster:
 
     def _bound(self, pod: Pod) -> None:
         life, node = self._lives[pod.uid], pod.node or ""
-        self._course.seat(life, node)
+        self._course.place(life, node)
         own = GroupKey(life.arrival.namespace, life.arrival.name)
         reservations = self._control_plane.core.state.backfills.of
         if any(node in one.rooms for key, one in reservations.items() if key != own):

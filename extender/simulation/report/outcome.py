@@ -180,10 +180,10 @@ def outcome(
     arriving_s = min(max(life.arrival.submit_s for life in lives), end_s)
     completed = [life.ended_s for life in lives if life.ended_s is not None and not life.failed]
     spans &= any(CLIQUE in node.labels for node in nodes)
-    gangs = [life for life in lives if spans and life.whole_s is not None and len(life.seats) > 1]
+    gangs = [life for life in lives if spans and life.whole_s is not None and len(life.nodes) > 1]
     domains = Domains(nodes)
-    spanned = [domains.spanned(life.seats) for life in gangs]
-    fewest = [domains.fewest(life.arrival.gpus, len(life.seats)) for life in gangs]
+    spanned = [domains.spanned(life.nodes) for life in gangs]
+    fewest = [domains.fewest(life.arrival.gpus, len(life.nodes)) for life in gangs]
     figures = Figures(
         scheduler=scheduler,
         gpus=gpus,

@@ -1,4 +1,4 @@
-"""Seat members one after the other where kube-scheduler would admit each, besides those seated before it."""
+"""Place members one after the other where kube-scheduler would admit each, besides those placed before it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from policies.steps import Steps, finish
 _MOST_COUNTED = 127
 """The most pods counted in a domain when the emptiest is searched. A pod has at most 16 constraints."""
 
-Seats = list[tuple[int, int]]
-"""Seats in order: the number of the role and the row."""
+RoleRows = list[tuple[int, int]]
+"""The placed members in order: the number of the role and the row."""
 
 Demand = Sequence[tuple[int, int]]
 """Lines of the amounts, and how much of each one member takes."""
@@ -37,7 +37,7 @@ class _RoleState:
 
     @classmethod
     def of(cls, relation: Relation, demand: Demand, room: Mask) -> _RoleState:
-        """The state without seated members. ``room``: nodes with any room."""
+        """The state without placed members. ``room``: nodes with any room."""
         near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
         some = relation.near is not None and relation.near.some
         return cls(
@@ -95,12 +95,12 @@ class _RoleState:
                 counts[even.codes[row]] += 1
 
 
-class Seating:
-    """The seating of several roles on some nodes.
+class PlacementState:
+    """The state while members of several roles are placed on some nodes, one by one.
 
-    ``rooms``: a node without room is closed to the role; None for a role that is not to be seated.
+    ``rooms``: a node without room is closed to the role; None for a role that is not to be placed.
     ``free``: the amounts of those nodes.
-    No member is seated after a member of a later wave.
+    No member is placed after a member of a later wave.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Seating:
             for relation, demand, room in zip(relations.of, demands, rooms, strict=True)
         ]
 
-    def copy(self) -> Seating:
-        other = Seating.__new__(Seating)
+    def copy(self) -> PlacementState:
+        other = PlacementState.__new__(PlacementState)
         other._left, other._waves = self._left.copy(), self._waves
         other.states = [None if one is None else one.copy() for one in self.states]
         return other
@@ -133,34 +133,34 @@ class Seating:
         one = self.states[role]
         return None if one is None else one.spread_counts()
 
-    def seat(self, role: int, row: int) -> None:
-        """Seat a member of the role on that row."""
-        placed = self.states[role]
-        if placed is not None:
-            for line, amount in placed.demand:
+    def place(self, role: int, row: int) -> None:
+        """Place a member of the role on that row."""
+        state = self.states[role]
+        if state is not None:
+            for line, amount in state.demand:
                 self._left[line, row] -= amount
         for number, one in enumerate(self.states):
             if one is not None and self._waves[number] < self._waves[role]:
-                # The earlier wave comes first. Besides it, the member seated now might not be admitted.
+                # The earlier wave comes first. Besides it, the member placed now might not be admitted.
                 one.open[:] = False
             elif one is not None:
                 one.meet(role, row, all(self._left[line, row] >= amount for line, amount in one.demand))
 
 
-def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
+def accepted(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether kube-scheduler would admit these members of one gang on these nodes, one after the other.
 
     Only the influence of other pods counts.
     """
-    return rounds(seated, snapshot) is not None
+    return rounds(placed, snapshot) is not None
 
 
-def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]] | None:
+def rounds(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]] | None:
     """Run ``letting_in`` at once."""
-    return finish(letting_in(seated, snapshot))
+    return finish(letting_in(placed, snapshot))
 
 
-def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[list[list[int]] | None]:
+def letting_in(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[list[list[int]] | None]:
     """Rounds of members of one gang, by number, that kube-scheduler may be asked about at once.
 
     Within a round any order works, even with all of them nominated. The next round must wait until kube-scheduler has
@@ -171,13 +171,13 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
     two in one domain in any order, can be refused for a spread that they keep in the end. If members are too different
     to be compared with each other, the decision is left to kube-scheduler.
     """
-    if (table := (yield from _table(seated, snapshot))) is None:
-        return [list(range(len(seated)))]
-    states, seats, upkeep = table
+    if (table := (yield from _table(placed, snapshot))) is None:
+        return [list(range(len(placed)))]
+    states, role_rows, upkeep = table
     found: list[list[int]] = []
     begun: _Round | None = None
-    waves = [pod.wave for pod, _ in seated]
-    rest: Sequence[int] = sorted(range(len(seats)), key=waves.__getitem__)
+    waves = [pod.wave for pod, _ in placed]
+    rest: Sequence[int] = sorted(range(len(role_rows)), key=waves.__getitem__)
     while rest:
         refused: list[int] = []
         for number in rest:
@@ -185,18 +185,18 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
                 refused.append(number)  # the wave before is not complete yet
                 continue
             yield 3 + upkeep
-            if begun is not None and begun.takes(*seats[number]):
+            if begun is not None and begun.takes(*role_rows[number]):
                 found[-1].append(number)
-            elif (begun := _Round(states)).lets_in(*seats[number]):
+            elif (begun := _Round(states)).lets_in(*role_rows[number]):
                 found.append([number])
-                if not begun.takes(*seats[number]):
+                if not begun.takes(*role_rows[number]):
                     begun = None
             else:
                 begun = None
                 refused.append(number)
                 continue
             for one in states:
-                one.meet(*seats[number], room=True)
+                one.meet(*role_rows[number], room=True)
         if len(refused) == len(rest):
             return None
         rest = refused
@@ -226,7 +226,7 @@ class _Round:
         return self._open_to(role, row) and all(evenly)
 
     def takes(self, role: int, row: int) -> bool:
-        """Whether one more is admitted, and admits those taken before. If so it has to be seated."""
+        """Whether one more is admitted, and admits those taken before. If so it has to be placed."""
         if self._alone[role] or not self._open_to(role, row):
             return False
         own = dict[tuple[int, int], bool]()
@@ -255,12 +255,14 @@ class _Round:
         return row >= 0 and bool(self._states[role].open[row]) and (beside is None or bool(beside[row]))
 
 
-def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple[list[_RoleState], Seats, int] | None]:
-    """The states without seated members, each member's relation and row, and the cost of seating one.
+def _table(
+    placed: Sequence[tuple[Pod, str]], snapshot: Snapshot
+) -> Steps[tuple[list[_RoleState], RoleRows, int] | None]:
+    """The states without placed members, each member's relation and row, and the cost of placing one.
 
     None if no other pod matters.
     """
-    pods = [pod for pod, _ in seated]
+    pods = [pod for pod, _ in placed]
     if not concerned(pods, snapshot.others.tenants):
         return None
     key_of = role_key(pods, snapshot, by_node=any(pod.constraints.spread for pod in pods))
@@ -270,10 +272,10 @@ def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple
         return None
     examples = [pods[numbers.index(part)] for part in range(len(parts))]
     # Only the nodes of these members count, and the pods in their domains. Room is checked elsewhere.
-    names = [node for node in dict.fromkeys(node for _, node in seated) if node in snapshot.rows]
+    names = [node for node in dict.fromkeys(node for _, node in placed) if node in snapshot.rows]
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
     relations = yield from relations_of(examples, snapshot)
     states = [_RoleState.of(one, (), room) for one in relations.on(rows).of]
-    seats = [(part, places.get(node, -1)) for part, (_, node) in zip(numbers, seated, strict=True)]
-    return states, seats, relations.upkeep
+    role_rows = [(part, places.get(node, -1)) for part, (_, node) in zip(numbers, placed, strict=True)]
+    return states, role_rows, relations.upkeep
