@@ -47,6 +47,7 @@ _RESOURCES: Schema = {
     "additionalProperties": False,
     "properties": {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": {"type": "array"}},
 }
+_PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _IMAGE: Mapping[str, Schema] = {
     "repository": {"type": "string", "pattern": "^[^:@\\s]+(:[0-9]+/[^:@\\s]+)?$"},
     "tag": {"type": "string", "pattern": "^[\\w.-]*$"},
@@ -79,11 +80,8 @@ _SHAPES: Mapping[str, Schema] = {
     "podDisruptionBudget.maxUnavailable": {
         "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+%$"}]
     },
-    "networkPolicy.apiServerPorts": {
-        "type": "array",
-        "minItems": 1,
-        "items": {"type": "integer", "minimum": 1, "maximum": 65535},
-    },
+    "networkPolicy.apiServerPorts": {"type": "array", "minItems": 1, "items": _PORT},
+    "networkPolicy.prometheusPorts": {"type": "array", "items": _PORT},
     **dict.fromkeys(("commonLabels", "commonAnnotations", "podLabels", "podAnnotations", "nodeSelector"), _TEXTS),
     "tolerations": {"type": "array", "items": {"type": "object"}},
     "affinity": {"type": "object"},

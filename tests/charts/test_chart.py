@@ -223,6 +223,23 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str, str, str], str, Any]] = [
         "spec/egress/0/ports",
         [{"protocol": "TCP", "port": 16443}],
     ),
+    *(
+        (
+            f"the port of {url}, {ports}",
+            {"config": {"prometheus_url": url}, "networkPolicy": {"prometheusPorts": ports}},
+            ("NetworkPolicy", "kube-system", "muster-to-prometheus"),
+            "spec/egress/0/ports",
+            [{"protocol": "TCP", "port": port} for port in expected],
+        )
+        for url, ports, expected in (
+            ("http://prometheus-operated.monitoring.svc:9090", [], [9090]),
+            ("http://thanos.monitoring/select/0", [], [80]),
+            ("https://metrics.example.com/prometheus", [], [443]),
+            ("http://[fd00::1]:9091/", [], [9091]),
+            ("http://[fd00::1]", [], [80]),
+            ("http://prometheus.monitoring", [80, 9090], [80, 9090]),
+        )
+    ),
     (
         "excluded namespaces",
         {"admission": {"excludedNamespaces": ["a", "b"]}},
@@ -274,6 +291,15 @@ def test_a_value_is_where_it_belongs(
     for part in path.split("/"):
         node = node[int(part)] if isinstance(node, list) else node.get(part.replace("~1", "/"))
     assert node == expected
+
+
+@pytest.mark.parametrize(
+    "given", ["config.prometheus_url=", "config.prometheus_url=http://p:1,networkPolicy.enabled=false"]
+)
+def test_there_is_no_way_to_a_prometheus_that_is_not_named_or_where_there_are_no_policies(
+    helm: Helm, given: str
+) -> None:
+    assert ("NetworkPolicy", "kube-system", "muster-to-prometheus") not in by_helm(helm, f"--set={given}")
 
 
 def config_of(rendered: Objects, name: str, namespace: str = "kube-system") -> Any:
