@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pydantic import BaseModel
 
 from extender.api.feed import Happening, NodeView, Update
-from extender.api.models import DomainStock, Explanation, GangView, QueueView, TopologyView
+from extender.api.models import DomainStock, Explanation, GangView, QueueView, TopologyView, UtilisationView
 
 BIN_S = 300.0
 DAY_S = 86_400.0
@@ -79,7 +79,7 @@ class History:
 class Cluster:
     """The picture that the extender has sent, with the mentions in all texts still marked.
 
-    ``gangs``: by namespace and name.
+    ``gangs``, ``gang_loads``: by namespace and name; the loads say how busy GPUs are.
     ``as_of``: when the extender made the last update, in seconds since 1970; 0 before the first.
     ``views_as_of``: the instant of all views: seconds in them count back from there.
     ``stale_since``: when the extender was lost, None while it is connected.
@@ -89,6 +89,8 @@ class Cluster:
     def __init__(self) -> None:
         self.gangs: dict[tuple[str, str], GangView] = {}
         self.nodes: dict[str, NodeView] = {}
+        self.gang_loads: dict[tuple[str, str], UtilisationView | None] = {}
+        self.node_loads: dict[str, UtilisationView | None] = {}
         self.queues: list[QueueView] = []
         self.topology = TopologyView(configured=False, levels=[])
         self.history = History()
@@ -128,13 +130,17 @@ class Cluster:
     async def take(self, update: Update) -> None:
         """Take over the changes, and wake all tasks that wait for changes."""
         if update.whole:
-            self.gangs, self.nodes = {}, {}
+            self.gangs, self.nodes, self.gang_loads, self.node_loads = {}, {}, {}, {}
         self.gangs |= {(gang.namespace, gang.name): gang for gang in update.gangs}
+        self.gang_loads |= {(load.namespace, load.name): load.utilisation for load in update.gang_loads}
+        self.node_loads |= {load.name: load.utilisation for load in update.node_loads}
         for gone in update.gone_gangs:
             self.gangs.pop(gone, None)
+            self.gang_loads.pop(gone, None)
         self.nodes |= {node.name: node for node in update.nodes}
         for name in update.gone_nodes:
             self.nodes.pop(name, None)
+            self.node_loads.pop(name, None)
         if update.queues is not None:
             self.queues = update.queues
         if update.topology is not None:

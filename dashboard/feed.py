@@ -143,6 +143,8 @@ def joined(first: Update, then: Update) -> Update:
         gone_gangs=[one for one in first.gone_gangs if one not in named] + then.gone_gangs,
         nodes=[one for one in first.nodes if one.name not in off | nodes] + then.nodes,
         gone_nodes=[one for one in first.gone_nodes if one not in nodes] + then.gone_nodes,
+        gang_loads=first.gang_loads + then.gang_loads,
+        node_loads=first.node_loads + then.node_loads,
         queues=first.queues if then.queues is None else then.queues,
         topology=first.topology if then.topology is None else then.topology,
         happenings=first.happenings + then.happenings,

@@ -7,6 +7,7 @@ does not see become counts. Lists of names lose the names of others, and keep th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -15,7 +16,15 @@ from pydantic import BaseModel
 from dashboard.access import Person
 from dashboard.cluster import Bin, Cluster
 from extender.api.feed import NodeView
-from extender.api.models import DomainStock, Explanation, GangView, QueueView, TopologyView, WaitingView
+from extender.api.models import (
+    DomainStock,
+    Explanation,
+    GangView,
+    QueueView,
+    TopologyView,
+    UtilisationView,
+    WaitingView,
+)
 from extender.api.texts import with_texts
 from policies.model.mentions import discreet
 
@@ -25,13 +34,18 @@ PENDING = "PENDING"
 
 @dataclass(slots=True)
 class Totals:
-    """Counts over the whole cluster, which everybody may see. ``waiting``: workloads by reason code."""
+    """Counts over the whole cluster, which everybody may see.
+
+    ``idle``: GPUs of gangs that leave them idle, of ``measured`` ones. ``waiting``: workloads by reason code.
+    """
 
     gpus: int = 0
     used: int = 0
     promised: int = 0
     reserved: int = 0
     free: int = 0
+    idle: int = 0
+    measured: int = 0
     nodes: int = 0
     closed_nodes: int = 0
     workloads: int = 0
@@ -47,6 +61,7 @@ class Brief(NamedTuple):
     status: str
     state: str
     for_s: float
+    idle: bool
 
 
 class Seen:
@@ -80,9 +95,11 @@ class Seen:
         """Return what the workloads that the person sees are counted and sorted by, by namespace and name."""
         age_s = self.now - self._cluster.views_as_of
         return [
-            Brief(gang.namespace, gang.name, gang.status, gang.state, _older(gang.for_s, age_s))
-            for (space, _), gang in sorted(self._cluster.gangs.items())
-            if self.person.sees(space)
+            Brief(
+                gang.namespace, gang.name, gang.status, gang.state, _older(gang.for_s, age_s), self._idle_gpus(key) > 0
+            )
+            for key, gang in sorted(self._cluster.gangs.items())
+            if self.person.sees(key[0])
         ]
 
     def message(self, namespace: str, name: str) -> str:
@@ -127,6 +144,10 @@ class Seen:
             for _, node in sorted(self._cluster.nodes.items())
         ]
 
+    def node_loads(self) -> Mapping[str, UtilisationView | None]:
+        """Return how busy the GPUs of nodes are, by name; None, or no entry, where that is not known."""
+        return self._cluster.node_loads
+
     def history(self) -> list[Bin]:
         """Return the last day, oldest first."""
         return self._cluster.history.bins(self.now)
@@ -141,6 +162,8 @@ class Seen:
             totals.reserved += node.reserved
             totals.free += node.free
             totals.closed_nodes += not node.open
+        totals.idle = sum(map(self._idle_gpus, self._cluster.gangs))
+        totals.measured = sum(load.gpus for load in self._cluster.gang_loads.values() if load is not None)
         totals.statuses = Counter(gang.status for gang in self._cluster.gangs.values())
         totals.waiting = Counter(gang.state for gang in self._cluster.gangs.values() if gang.status == PENDING)
         return totals
@@ -150,10 +173,20 @@ class Seen:
         if self.gang(namespace, name) is None:
             return None
         explanation = await self._cluster.explain(namespace, name)
-        return None if explanation is None else self._rendered(explanation, namespace)
+        if explanation is None:
+            return None
+        shown = self._rendered(explanation, namespace)
+        shown.gang.utilisation = self._cluster.gang_loads.get((namespace, name))
+        return shown
 
     def _gang(self, gang: GangView) -> GangView:
-        return self._rendered(aged(gang, self.now - self._cluster.views_as_of), gang.namespace)
+        shown = aged(gang, self.now - self._cluster.views_as_of)
+        shown.utilisation = self._cluster.gang_loads.get((gang.namespace, gang.name))
+        return self._rendered(shown, gang.namespace)
+
+    def _idle_gpus(self, key: tuple[str, str]) -> int:
+        load = self._cluster.gang_loads.get(key)
+        return 0 if load is None else load.idle_gpus
 
     def _waiting(self, one: WaitingView) -> WaitingView:
         age_s = self.now - self._cluster.views_as_of

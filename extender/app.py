@@ -148,7 +148,13 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
             asyncio.create_task(_stop_when_told(server, runner)),
         ]
         if settings.dashboard_url:
-            link = Link(runner, settings.dashboard_url, settings.dashboard_token_file, settings.dashboard_ca_file)
+            link = Link(
+                runner,
+                settings.dashboard_url,
+                settings.dashboard_token_file,
+                settings.dashboard_ca_file,
+                utilisation=lambda: prometheus.utilisation,
+            )
             runner.on_reached = (link.reached,)
             tasks.append(_essential(link.run(), runner))
         if settings.prometheus_url:

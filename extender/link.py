@@ -21,6 +21,7 @@ from extender.api.feed import FEED_PATH, Answer, Question
 from extender.core.effects import Reached
 from extender.observe.changes import Changes
 from extender.observe.explain.explanation import explain_marked
+from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.runner import Runner
 from policies.model import GroupKey
 
@@ -42,6 +43,7 @@ class Link:
 
     ``token``: a file with this extender's bearer token; read at each connection.
     ``authority``: the CA of an https URL.
+    ``utilisation``: the last measurement.
     """
 
     def __init__(
@@ -51,8 +53,9 @@ class Link:
         token: Path | None = None,
         authority: Path | None = None,
         wall: Callable[[], float] = time.time,
+        utilisation: Callable[[], Utilisation] = lambda: UNASKED,
     ) -> None:
-        self._runner = runner
+        self._runner, self._utilisation = runner, utilisation
         self._url = url.rstrip("/") + FEED_PATH
         self._token, self._authority, self._wall = token, authority, wall
         self._changes: Changes | None = None
@@ -99,7 +102,7 @@ class Link:
         ):
             log.info("connected to the dashboard at %s", self._url)
             self._told = ""
-            self._changes = changes = Changes(self._runner.core, self._runner.clock(), self._wall())
+            self._changes = changes = Changes(self._runner.core, self._runner.clock(), self._wall(), self._utilisation)
             tasks = [asyncio.create_task(self._send(socket, changes)), asyncio.create_task(self._answer(socket))]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

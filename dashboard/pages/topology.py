@@ -3,7 +3,7 @@ waiting gang lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -16,7 +16,7 @@ from dashboard.pages.drawing import Drawing, draw_need
 from dashboard.pages.rendering import Links, render
 from dashboard.views import Seen
 from extender.api.feed import NodeView
-from extender.api.models import Explanation, LevelView
+from extender.api.models import Explanation, LevelView, UtilisationView
 from policies.words import listed, natural
 
 router = APIRouter()
@@ -76,7 +76,8 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
     named = sum(len(node.workloads) for node in drawn) <= _NAMED
     drawing = Drawing(look, cell, Links(request), chosen, named)
     rooms = {room.name: room for room in explanation.domains} if explanation else {}
-    waiting = [brief for brief in seen.briefs() if brief.status == "PENDING" and brief.state == "NoRoom"]
+    briefs = seen.briefs()
+    waiting = [brief for brief in briefs if brief.status == "PENDING" and brief.state == "NoRoom"]
     return render(
         request,
         seen,
@@ -100,6 +101,8 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
         problem=problem,
         best=explanation.domains[0].name if explanation and explanation.domains else "",
         fits={room.name: f"{room.free} of {room.want}" for room in rooms.values()},
+        use=_use(nodes, level, seen.node_loads()),
+        idle={(brief.namespace, brief.name) for brief in briefs if brief.idle},
         domains=[domain for domain in seen.domains() if domain.level == level],
         every="5s",
     )
@@ -141,6 +144,16 @@ def _areas(nodes: Sequence[NodeView], level: str, outer: str, words: Sequence[st
         if all(word in f"{area} {name} {block.tenants}".lower() for word in words):
             found.setdefault(area, []).append(block)
     return [Area(area, blocks) for area, blocks in found.items()]
+
+
+def _use(nodes: Iterable[NodeView], level: str, loads: Mapping[str, UtilisationView | None]) -> dict[str, int]:
+    """Return how busy the GPUs of each domain are in percent, in the mean over its GPUs that have been measured."""
+    sums: dict[str, tuple[float, int]] = {}
+    for node in nodes if loads else ():
+        if (load := loads.get(node.name)) is not None:
+            busy, gpus = sums.get(name := node.domains.get(level, ""), (0.0, 0))
+            sums[name] = busy + load.percent * load.gpus, gpus + load.gpus
+    return {name: round(busy / gpus) for name, (busy, gpus) in sums.items()}
 
 
 def _by_name(place: tuple[tuple[str, str], object]) -> tuple[object, ...]:

@@ -31,8 +31,8 @@ async def workloads(request: Request, seen: Viewer) -> Response:
         and _has(words, brief, seen)
     ]
     counts = Counter(phase(brief.status) for brief in chosen)
-    counts[""] = len(chosen)
-    listed = sorted((brief for brief in chosen if asked["phase"] in ("", phase(brief.status))), key=_urgency)
+    counts[""], counts["idle"] = len(chosen), sum(brief.idle for brief in chosen)
+    listed = sorted((brief for brief in chosen if asked["phase"] in _phases(brief)), key=_urgency)
     briefs, part = part_of(listed, number_of(request), _SIZE)
     gangs = [gang for brief in briefs if (gang := seen.gang(brief.namespace, brief.name)) is not None]
     return render(
@@ -51,6 +51,7 @@ async def workloads(request: Request, seen: Viewer) -> Response:
         code=asked["reason"],
         helps=REASONS,
         any_expected=any(gang.expected for gang in gangs),
+        any_loads=any(gang.utilisation for gang in gangs),
     )
 
 
@@ -66,6 +67,11 @@ def _has(words: Sequence[str], brief: Brief, seen: Seen) -> bool:
     left = [word for word in words if word not in named]
     message = seen.message(brief.namespace, brief.name).lower() if left else ""
     return all(word in message for word in left)
+
+
+def _phases(brief: Brief) -> tuple[str, ...]:
+    """Return the tabs in which it is listed."""
+    return ("", phase(brief.status), "idle") if brief.idle else ("", phase(brief.status))
 
 
 def _urgency(brief: Brief) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from extender.api.models import Explanation, GangView, QueueView, TopologyView
+from extender.api.models import Explanation, GangView, QueueView, TopologyView, UtilisationView
 
 FEED_PATH = "/feed"
 """The path of the dashboard's WebSocket for the extender."""
@@ -39,6 +39,14 @@ class NodeView(BaseModel):
     problems: list[str] = Field(default=[], description="What is wrong with it, in words.")
 
 
+class Load(BaseModel):
+    """How busy the GPUs of a gang or a node are."""
+
+    namespace: str = Field(default="", description="Empty for a node.")
+    name: str
+    utilisation: UtilisationView | None = Field(default=None, description="None: not known any more.")
+
+
 class Happening(BaseModel):
     """A start or an eviction."""
 
@@ -62,6 +70,8 @@ class Update(BaseModel):
     gone_gangs: list[tuple[str, str]] = []
     nodes: list[NodeView] = []
     gone_nodes: list[str] = []
+    gang_loads: list[Load] = Field(default=[], description="Apart from the gangs: a measurement changes most of them.")
+    node_loads: list[Load] = []
     queues: list[QueueView] | None = Field(default=None, description="All of them, if any has changed.")
     topology: TopologyView | None = None
     happenings: list[Happening] = []

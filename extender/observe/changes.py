@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel
 
-from extender.api.feed import Happening, NodeView, NodeWorkload
+from extender.api.feed import Happening, Load, NodeView, NodeWorkload
 from extender.core.effects import Milestone, Reached
 from extender.core.engine import Engine
 from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
@@ -22,6 +22,7 @@ from extender.core.ledger.state import State
 from extender.observe.quality import gpu_kinds, gpus_of
 from extender.observe.queues import queues
 from extender.observe.topology import topology
+from extender.observe.utilisation import UNASKED, Utilisation
 from extender.observe.views import marked, view
 from policies.model import GroupKey, Pod
 from policies.placement.snapshot import Snapshot
@@ -39,10 +40,14 @@ class Changes:
     """Follows a core from its making until ``stop``.
 
     ``now``, ``wall``: this instant by the core's clock, and in seconds since 1970.
+    ``utilisation``: the last measurement.
     """
 
-    def __init__(self, core: Engine, now: float, wall: float) -> None:
+    def __init__(
+        self, core: Engine, now: float, wall: float, utilisation: Callable[[], Utilisation] = lambda: UNASKED
+    ) -> None:
         self.core = core
+        self._utilisation, self._measured = utilisation, UNASKED
         self._from, self._wall = now, wall
         self._number = 0
         self._open = False
@@ -129,16 +134,40 @@ class Changes:
                 nodes |= dict.fromkeys(workload.member_nodes)
                 yield "gangs", self._if_new(key, view(state, workload, self._from, marked))
             elif self._sent.pop(key, None) is not None:
+                self._sent.pop(("load", key), None)
                 yield "gone_gangs", list(key)
         for name in nodes:
             if name in state.claims.nodes:
                 yield "nodes", self._if_new(name, node_view(state, state.claims.snapshot(), name))
             elif self._sent.pop(name, None) is not None:
+                self._sent.pop(("load", name), None)
                 yield "gone_nodes", name
         if now - self._queues_at >= QUEUES_S:
             self._queues_at = now
             made_queues = queues(self.core, self._from, marked)
             yield "queues", self._if_new("queues", *made_queues, listed=True)
+        if (measured := self._utilisation()) is not self._measured:
+            self._measured = measured
+            yield from self._loads(measured, now)
+
+    def _loads(self, measured: Utilisation, now: float) -> Iterator[tuple[str, Any]]:
+        """Make the loads of gangs and nodes that this measurement has changed."""
+        state = self.core.state
+        for key in list(state.workloads):
+            if (gang := state.workloads.get(key)) is not None:
+                made = Load(namespace=key.namespace, name=key.name, utilisation=measured.of_gang(state, gang, now))
+                yield "gang_loads", self._load_if_new(key, made)
+        unknown = dict.fromkeys(state.claims.nodes)
+        for node in measured.of_nodes(state):
+            unknown.pop(node.node, None)
+            yield "node_loads", self._load_if_new(node.node, Load(name=node.node, utilisation=node.utilisation))
+        for name in unknown:
+            yield "node_loads", self._load_if_new(name, Load(name=name))
+
+    def _load_if_new(self, key: object, made: Load) -> msgspec.Raw | None:
+        """Return the load as JSON; None if it equals the last one that was sent, or if none is known and none was."""
+        known = ("load", key)
+        return self._if_new(known, made) if made.utilisation is not None or known in self._sent else None
 
     def _if_new(self, key: object, *made: BaseModel, listed: bool = False) -> msgspec.Raw | None:
         """Return the view as JSON; None if it equals the last one that was sent."""

@@ -13,19 +13,20 @@ from extender.api.feed import Happening, Update
 from extender.api.models import Explanation
 from extender.observe.changes import Changes
 from extender.observe.explain.explanation import explain_marked
+from extender.observe.utilisation import UNASKED, Utilisation
 from policies.model import GroupKey
 from tests.core.script import Script
 
 
-def update(script: Script) -> Update:
+def update(script: Script, measured: Utilisation = UNASKED) -> Update:
     """Return everything, as the extender sends it to a dashboard that has just been connected."""
-    changes = Changes(script.core, script.now, time.time())
+    changes = Changes(script.core, script.now, time.time(), lambda: measured)
     sent = [Update.model_validate_json(text) for text in changes.updates(script.now) if text]
     changes.stop()
     return reduce(joined, sent)
 
 
-async def shown(script: Script, happenings: Iterable[Happening] = ()) -> Cluster:
+async def shown(script: Script, happenings: Iterable[Happening] = (), measured: Utilisation = UNASKED) -> Cluster:
     """Return the dashboard's picture of the script's cluster, connected to its core."""
     cluster = Cluster()
 
@@ -35,7 +36,7 @@ async def shown(script: Script, happenings: Iterable[Happening] = ()) -> Cluster
         return None if gang is None else explain_marked(core.state, gang, now, core.outlook(gang, now))
 
     cluster.explain = explained
-    await cluster.take(update(script).model_copy(update={"happenings": list(happenings)}))
+    await cluster.take(update(script, measured).model_copy(update={"happenings": list(happenings)}))
     return cluster
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 from devcluster.chromium import FLAGS, chromium
 from tests.dashboard.connected import People, shown, update
 from tests.dashboard.served import Served, serving
-from tests.dashboard.world import World, busy
+from tests.dashboard.world import World, busy, measured
 
 GANG = "team-a/pretrain-8b"
 PAGES = (
@@ -25,6 +25,8 @@ PAGES = (
     "day",
     f"workloads/{GANG}",
     "workloads/team-a/tokenizer",
+    "workloads/team-a/serving-chat",
+    "?phase=idle",
     "reasons",
 )
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -49,7 +51,7 @@ def world() -> World:
 def served(world: World) -> Iterator[Served]:
     # Playwright has the event loop of this thread.
     with ThreadPoolExecutor(1) as thread:
-        cluster = thread.submit(asyncio.run, shown(world)).result()
+        cluster = thread.submit(asyncio.run, shown(world, measured=measured(world))).result()
     with serving(cluster, People(admin="*", ann="team-a research")) as running:
         yield running
 
@@ -178,7 +180,7 @@ def test_a_keyboard_suffices(visit: Visit) -> None:
     expect(page.locator("#content")).to_be_focused()
     keys.press("Tab")
     expect(page.get_by_label("Namespace")).to_be_focused()
-    for _ in range(9):  # the text, the button, five tabs, and the link of the first row
+    for _ in range(10):  # the text, the button, six tabs, and the link of the first row
         keys.press("Tab")
     expect(page.get_by_role("link", name="NoRoom").first).to_be_focused()
     keys.press("Tab")
@@ -196,7 +198,7 @@ def test_a_change_arrives_without_a_reload_and_disturbs_nobody(visit: Visit, ser
     expect(remedy).to_be_visible()
     page.get_by_label("Text").focus()
     expect(page.locator("html")).to_have_attribute("data-live", "yes")
-    changed = update(world)
+    changed = update(world, measured(world))
     [gang] = [one for one in changed.gangs if one.name == "distill"]
     gang.message = "0 of 7 members exist"
     served.take(changed)
@@ -204,7 +206,7 @@ def test_a_change_arrives_without_a_reload_and_disturbs_nobody(visit: Visit, ser
     assert page.evaluate("window.stays")
     expect(remedy).to_be_visible()
     expect(page.get_by_label("Text")).to_be_focused()
-    served.take(update(world))
+    served.take(update(world, measured(world)))
     expect(page.get_by_text("4 of 5 members exist")).to_be_visible()
 
 
@@ -213,7 +215,7 @@ def test_a_change_between_the_page_and_its_stream_is_not_missed(visit: Visit, se
     visit.page.route("**/events*", lambda route: held.append(route))
     page = visit.go("")
     page.wait_for_function("document.getElementById('live')._htmx || true")
-    changed = update(world)
+    changed = update(world, measured(world))
     [gang] = [one for one in changed.gangs if one.name == "distill"]
     gang.message = "3 of 7 members exist"
     served.take(changed)
@@ -221,7 +223,7 @@ def test_a_change_between_the_page_and_its_stream_is_not_missed(visit: Visit, se
     for route in held:
         route.continue_()
     expect(page.get_by_text("3 of 7 members exist")).to_be_visible()
-    served.take(update(world))
+    served.take(update(world, measured(world)))
 
 
 def test_a_page_says_that_it_is_old(visit: Visit, served: Served, world: World) -> None:
@@ -230,7 +232,7 @@ def test_a_page_says_that_it_is_old(visit: Visit, served: Served, world: World) 
     served.lose()
     expect(page.get_by_text("The extender is not connected")).to_be_visible()
     served.cluster.stale_since = None
-    served.take(update(world))
+    served.take(update(world, measured(world)))
     expect(page.get_by_text("The extender is not connected")).to_have_count(0)
 
 

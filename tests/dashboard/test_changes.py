@@ -13,6 +13,7 @@ from extender.api.feed import Update
 from extender.core.engine import Engine
 from extender.observe.changes import QUEUES_S, ROUND_S, Changes, node_view
 from extender.observe.topology import domains
+from extender.observe.utilisation import UNASKED, Load, Loads, Measured, Utilisation
 from extender.observe.views import marked, view
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
@@ -25,7 +26,8 @@ class Follower:
     """The extender's end and the dashboard's picture, without a network between them."""
 
     def __init__(self, core: Engine, now: float) -> None:
-        self.changes, self.cluster = Changes(core, now, WALL), Cluster()
+        self.measured = UNASKED
+        self.changes, self.cluster = Changes(core, now, WALL, lambda: self.measured), Cluster()
         self.began = now
         self.sent = 0
 
@@ -131,6 +133,39 @@ def test_queues_are_sent_when_they_have_changed_and_not_at_every_update() -> Non
     (first,) = follower.catch_up(script.now)
     assert first.queues == []
     assert follower.catch_up(script.now + QUEUES_S) == []
+
+
+def test_a_measurement_is_sent_once_and_its_loads_go_with_what_they_are_of() -> None:
+    script = Script(*cluster("a: 2x8"))
+    pods = gang("busy", 2)
+    script.see(pods)
+    script.run(pods)
+    script.advance(1000)
+    follower = Follower(script.core, script.now)
+    follower.measured = measured("a-0", "a-1")
+    (first,) = follower.catch_up(script.now)
+    assert [(one.name, one.utilisation and one.utilisation.idle_gpus) for one in first.gang_loads] == [("busy", 16)]
+    assert [one.name for one in first.node_loads] == ["a-0", "a-1"]
+    assert follower.catch_up(script.now) == []
+    follower.measured = measured("a-0", "a-1")
+    assert follower.catch_up(script.now) == [], "a measurement that equals the one before"
+    follower.measured = measured("a-0")
+    (then,) = follower.catch_up(script.now)
+    assert [(one.name, one.utilisation) for one in then.node_loads] == [("a-1", None)]
+    follower.measured = UNASKED
+    follower.catch_up(script.now)
+    assert {*follower.cluster.gang_loads.values(), *follower.cluster.node_loads.values()} == {None}
+    script.gone(*script.pods.values())
+    follower.catch_up(script.now)
+    assert follower.cluster.gang_loads == {}
+
+
+def measured(*nodes: str) -> Utilisation:
+    """Both pods of the gang are idle; ``nodes``: those that are named."""
+    load = Load(8, 1.0)
+    pods = {("default", f"busy-{at}"): {"": load} for at in range(2)}
+    every = tuple(Measured((), (node,), "", load) for node in nodes)
+    return Utilisation(on=True, below_percent=10.0, window_s=600, loads=Loads(every, pods))
 
 
 def test_a_follower_that_has_stopped_leaves_nothing_in_the_core() -> None:

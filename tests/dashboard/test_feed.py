@@ -22,6 +22,7 @@ from extender.api.models import Explanation, GangView
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, Synced
 from extender.link import Link
+from extender.observe.utilisation import Load, Loads, Measured, Utilisation
 from policies.model import Node
 from tests.running import GPUS, Extender, eventually, running
 
@@ -82,7 +83,7 @@ def dashboard() -> Iterator[Dashboard]:
 async def linked(extender: Extender, url: str, path: Path, token: str = TOKEN) -> AsyncIterator[Link]:
     """Keep that dashboard up to date while the block lasts."""
     (path / "token").write_text(token)
-    link = Link(extender.runner, url, path / "token")
+    link = Link(extender.runner, url, path / "token", utilisation=lambda: MEASURED)
     extender.runner.on_reached = (link.reached,)
     running_link = asyncio.create_task(link.run())
     try:
@@ -92,6 +93,7 @@ async def linked(extender: Extender, url: str, path: Path, token: str = TOKEN) -
         await asyncio.gather(running_link, return_exceptions=True)
 
 
+MEASURED = Utilisation(on=True, window_s=600, loads=Loads((Measured((), ("n1",), "", Load(8, 5.0)),)))
 NODES = tuple(Node(name, GPUS) for name in ("n0", "n1"))
 
 
@@ -107,6 +109,7 @@ async def test_what_happens_in_the_extender_is_seen_in_the_dashboard(dashboard: 
         async with linked(extender, dashboard.url, tmp_path):
             await until(cluster)
             assert [*cluster.nodes] == ["n0", "n1"]
+            assert [*cluster.node_loads] == ["n1"]
             assert cluster.stale_since is None
             extender.member("a", size=3)
             await until(cluster, "gang")

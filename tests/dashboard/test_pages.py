@@ -22,7 +22,7 @@ from extender.observe.explain.explanation import explain
 from policies.model import Topology
 from policies.model.topology import SILENT
 from tests.dashboard.connected import People, shown, update
-from tests.dashboard.world import NAMESPACES, World, busy
+from tests.dashboard.world import NAMESPACES, World, busy, measured
 from tests.documents.meanings import FILE, made
 
 PAGES = (
@@ -46,7 +46,7 @@ def world() -> World:
 
 @pytest.fixture(scope="module")
 def cluster(world: World) -> Cluster:
-    return asyncio.run(shown(world))
+    return asyncio.run(shown(world, measured=measured(world)))
 
 
 def get(cluster: Cluster, path: str, person: str = "admin") -> httpx.Response:
@@ -151,6 +151,38 @@ def test_the_page_names_no_workload_that_the_person_may_not_see(cluster: Cluster
     ):
         assert "team-b/" not in text
         assert "vision-finetune" not in text
+
+
+def test_idle_gangs_are_flagged_and_listed(cluster: Cluster) -> None:
+    page = text_of(cluster, "/?phase=idle")
+    assert page.count('role="rowheader"') == page.count('class="chip idle"') == 2
+    assert "embed-docs" in page
+    page = text_of(cluster, "/workloads/team-a/serving-chat")
+    assert re.search(r"3\.2 %<[^>]*> of 24 GPUs, mean of the last 20 min", page)
+    assert text_of(cluster, "/map").count('class="chip idle"') == 2
+    assert "3 % busy" in text_of(cluster, "/map")
+    gangs = {one["name"]: one["utilisation"] for one in get(cluster, "/api/v1/gangs").json()}
+    assert gangs["serving-chat"]["idle_gpus"] == 24
+    assert gangs["vision-finetune"] is None
+    explanation = get(cluster, "/api/v1/explain/team-a/serving-chat").json()
+    assert explanation["gang"]["utilisation"] == gangs["serving-chat"]
+
+
+def test_idle_gpus_are_counted_for_everybody_and_named_to_their_tenants(cluster: Cluster) -> None:
+    for person in ("admin", "ann", "nobody"):
+        assert '<b class="num">34</b> of 226 measured GPUs are idle' in text_of(cluster, "/overview", person)
+        assert "3 % busy" in text_of(cluster, "/map", person)
+    assert "serving-chat" not in text_of(cluster, "/map", "nobody")
+    assert 'class="chip idle"' not in text_of(cluster, "/map", "nobody")
+
+
+def test_nothing_is_said_of_use_where_it_is_not_known(world: World) -> None:
+    unmeasured = asyncio.run(shown(world))
+    for path in ("/", "/overview", "/map", "/workloads/team-a/serving-chat"):
+        page = text_of(unmeasured, path)
+        assert "GPU use" not in page
+        assert "idle" not in page.lower().replace("idle_gpus", "")
+        assert "busy" not in page
 
 
 def test_the_list_helps_in_place(cluster: Cluster) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from extender.core.events import NamespaceSeen, QueueSeen
 from extender.core.limits import Limits, Preempts
+from extender.observe.utilisation import Load, Loads, Measured, Utilisation
 from policies.model import CLIQUE, Node, Pod, RunTerms, Topology
 from policies.model.levels import LevelKey
 from policies.model.queues import Cohort, LocalQueue
-from tests.builders import gang, node
+from tests.builders import GPU, gang, node
 from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor
 
@@ -92,3 +93,16 @@ def busy() -> World:
     world.advance(400)
     world.come("team-a", "tokenizer", 2, 600.0)
     return world
+
+
+def measured(world: World) -> Utilisation:
+    """Return how busy the GPUs of ``busy`` are: two gangs leave them idle, and nobody measures those of a third."""
+    percent = {"serving-chat": 3.2, "embed-docs": 0.0, "pretrain-70b": 96.4, "moe-ablation": 88.1, "rlhf-sweep-1": 41.5}
+    pods = {
+        (pod.namespace, pod.name): (pod.node or "", Load(dict(pod.requests)[GPU], percent[pod.group_key.name]))
+        for pod in world.core.state.pods.values()
+        if pod.node and pod.group_key is not None and pod.group_key.name in percent
+    }
+    every = tuple(Measured((pod,), (node,), "", load) for pod, (node, load) in pods.items())
+    known = Loads(every, {pod: {"": load} for pod, (_, load) in pods.items()})
+    return Utilisation(on=True, below_percent=10.0, window_s=1200, loads=known, at=world.now)
