@@ -29,15 +29,17 @@ class Settings(BaseSettings):
         None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."
     )
     tls_key_file: File = Field(None, description="The key of that certificate (PEM, not encrypted).")
-    kubeconfig: File = Field(None, description="Credentials; without it as kubectl finds them, else those of the pod.")
+    kubeconfig: File = Field(None, description="Credentials. Default: as kubectl finds them, else those of the pod.")
     extender: str = Field(
         "system:serviceaccount:kube-system:muster-scheduler",
         min_length=1,
-        description="The user that brings the updates: the ServiceAccount of Muster's pods.",
+        description="The user that sends the updates: the ServiceAccount of Muster's pods.",
     )
     audience: str = Field(DASHBOARD_AUDIENCE, min_length=1, description="The audience that tokens of that user have.")
-    log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
-    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
+    log_format: str = Field("text", pattern="^(text|json)$", description="json: one object to a line.")
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="From this level on lines are written."
+    )
 
     @classmethod
     def settings_customise_sources(

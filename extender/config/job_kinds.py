@@ -76,10 +76,10 @@ class _Strict(BaseModel):
 class PodSetPlaces(_Strict):
     """A pod template of such a job."""
 
-    name: Name = Field(description="Told apart by this name; different in each podset of the kind.")
+    name: Name = Field(description="Different in each podset of the kind.")
     template: Path = Field(description="Path of the pod template: metadata and spec.")
     count: Annotated[int | str, PlainValidator(_count)] = Field(
-        description="Path of the number of its pods, 1 where nothing is said; or the number itself."
+        description="The number of its pods, or its path (1 where the field is absent)."
     )
     index_label: LabelKey = Field(
         default="",
@@ -99,9 +99,7 @@ class JobKind(_Strict):
     )
     plural: Name = Field(description="Its name in paths of the API server: names.plural of its CRD.")
     suspend: Path = Field("spec.suspend", description="Path of the field that suspends it while it is true.")
-    podsets: tuple[PodSetPlaces, ...] = Field(
-        min_length=1, max_length=16, description="The podsets: one for each pod template."
-    )
+    podsets: tuple[PodSetPlaces, ...] = Field(min_length=1, max_length=16, description="One for each pod template.")
     finished: tuple[Sign, ...] = Field(
         max_length=16,
         description="Signs that it has ended. A sign is the type of a condition that is True, a field that is neither "
@@ -109,8 +107,7 @@ class JobKind(_Strict):
     )
     stopped: Sign | None = Field(
         default=None,
-        description="Sign that its controller has seen that it is suspended. Without, it counts as stopped when its "
-        "pods are gone.",
+        description="Sign that its controller has seen that it is suspended. Default: that its pods are gone.",
     )
     began: tuple[Sign, ...] = Field(
         ("status.*",),
@@ -121,15 +118,16 @@ class JobKind(_Strict):
     ran: tuple[Sign, ...] = Field(
         ("status.active", "status.ready"),
         max_length=16,
-        description="Signs that pods of it run or have run: one that others have started is left alone then.",
+        description="Signs that pods of it run or have run. If other clients have started it, it is left alone then.",
     )
     managed_by: Path | None = Field(
-        default=None, description="Path of a field that names who looks after it. Others than managers: left alone."
+        default=None,
+        description="Path of a field that names its manager. Jobs with others than managers are left alone.",
     )
-    managers: tuple[str, ...] = Field((), max_length=16, description="What may stand there, besides nothing.")
+    managers: tuple[str, ...] = Field((), max_length=16, description="Values of that field, besides nothing.")
     frozen: bool = Field(default=True, description="Its templates may be changed only while it is suspended.")
     resumes: bool = Field(
-        default=False, description="When it starts again, pods that have succeeded and are there are not made again."
+        default=False, description="When it starts again, succeeded pods that still exist are not made again."
     )
 
     @property

@@ -46,25 +46,24 @@ class Settings(BaseSettings):
     )
     mode: Mode = Field(
         Mode.ENFORCE,
-        description="enforce: gangs start all or none. advise: kube-scheduler decides alone; Muster only scores nodes, "
+        description="enforce: gangs start all or none. advise: kube-scheduler decides alone; Muster scores nodes, "
         "explains, and counts what it would have rejected or held.",
     )
     listen_host: str = Field(
         "127.0.0.1",
-        description="Address to listen on; kube-scheduler runs beside Muster. Beyond loopback: mutual TLS.",
+        description="Address to listen on. Beyond loopback mutual TLS is required.",
     )
     listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
     allowed_hosts: tuple[HostName, ...] = Field(
         (),
-        description="Host names that plain HTTP is answered under, besides localhost, listen_host and addresses. With "
-        "TLS the certificate decides.",
+        description="Host names that plain HTTP is answered under, besides localhost, listen_host and addresses.",
     )
     metrics_port: int = Field(
         0,
         ge=0,
         le=65535,
-        description="Serve /metrics alone on this port of all addresses, with the certificates below if there are any. "
-        "0: off.",
+        description="Serve /metrics alone on this port of all addresses, with the certificates below if there are "
+        "any. 0: off.",
     )
     tls_cert_file: File = Field(
         None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."
@@ -75,20 +74,19 @@ class Settings(BaseSettings):
     )
     tls_client_names: tuple[str, ...] = Field(
         (),
-        description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
-        "if the authority signs for others, too.",
+        description="Accept only certificates with one of these names (common name, DNS name or URI). Empty: any "
+        "name. Needed if the authority signs for others, too.",
     )
     dashboard_url: str = Field(
         "",
         pattern=r"^(https?://[^\s/?#]+/?)?$",
-        description="The dashboard that is kept up to date, over a connection that the extender opens. Empty: none. "
-        "docs/dashboard.md.",
+        description="The dashboard that the extender keeps up to date (docs/dashboard.md).",
     )
     dashboard_token_file: File = Field(
         None, description="The token that proves to the dashboard who this is. Read again at each connection."
     )
-    dashboard_ca_file: File = Field(None, description="With an https dashboard_url: the authority of its certificate.")
-    kubeconfig: File = Field(None, description="Credentials; without it as kubectl finds them, else those of the pod.")
+    dashboard_ca_file: File = Field(None, description="The authority of the dashboard's certificate.")
+    kubeconfig: File = Field(None, description="Credentials. Default: as kubectl finds them, else those of the pod.")
     bind_timeout_s: float = Field(
         600.0, ge=5, le=3600, description="The httpTimeout of the extender entry with bindVerb: no bind waits longer."
     )
@@ -96,68 +94,71 @@ class Settings(BaseSettings):
         30.0,
         ge=5,
         description="How long the first held bind of a gang waits for the others. The time begins again with each "
-        "new pod of a job, each round, and each pod before the gang in kube-scheduler's queue. docs/steering.md.",
+        "new pod of a job, each round, and each pod before the gang in kube-scheduler's queue "
+        "(docs/steering.md).",
     )
     bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
     plan_timeout_s: float = Field(
         20.0,
         ge=1,
-        description="How long kube-scheduler may take to try the pods of a plan. The time begins again with each pod "
-        "before them in its queue. While it tries no pod at all, one plan in that time is revoked.",
+        description="How long kube-scheduler may take to try the pods of a plan. The time begins again with each "
+        "pod before them in its queue. While it tries no pod at all, one plan in that time is revoked.",
     )
     partial_grace_s: float = Field(
         60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."
     )
     evict_partial: bool = Field(
-        default=True, description="Then evict the bound members of a gang that never became whole."
+        default=True, description="Evict the bound members after that time if the gang never became whole."
     )
     replacement_grace_s: float = Field(
         60.0,
         ge=0,
-        description="How long a running gang of pods keeps the room of a lost member, from the end of that pod on. "
-        "A job keeps the nodes of its pods while it runs.",
+        description="How long a running gang of pods keeps the room of a lost member after that pod ended. A job "
+        "keeps the nodes of its pods while it runs.",
     )
     incomplete_grace_s: float = Field(
         900.0,
         ge=10,
-        description="A job that has run with too few pods for this time is suspended and planned again. Keep it above "
-        "the Job controller's longest pause between failures, 600 s. Gangs of pods run on, unless:",
+        description="A job that has run with too few pods for this time is suspended and planned again. Keep it "
+        "above the Job controller's longest pause between failures, 600 s.",
     )
     evict_incomplete: bool = Field(
         default=False,
-        description="Then evict the members of a gang of pods, too; not of a StatefulSet, Deployment or "
+        description="Evict the members of a gang of pods after that time, too; not of a StatefulSet, Deployment or "
         "LeaderWorkerSet. `muster.dev/evict-incomplete` on the pods goes before this.",
     )
     node_loss_s: float = Field(
         60.0,
         ge=1,
-        description="How long a node may be silent (not ready) before jobs with pods on it are suspended and planned "
-        "without it. A deleted node counts at once. Keep it below the 300 s after which pods are evicted from such a "
-        "node: a job with backoffLimit 0 fails by that.",
+        description="How long a node may be not ready before jobs with pods on it are suspended and planned without "
+        "it. A deleted node counts at once. Keep it below the 300 s after which Kubernetes evicts those "
+        "pods: a job with backoffLimit 0 then fails.",
     )
     steering: SteeringMode = Field(
         SteeringMode.AUTO,
-        description="How kube-scheduler puts pods on planned nodes. auto: by the filter alone in clusters of up to 500 "
-        "nodes, else by nominations. A pin saves a write for each pod, and cannot be undone. docs/steering.md.",
+        description="How kube-scheduler puts pods on planned nodes (docs/steering.md). auto: by the filter alone in "
+        "clusters of up to 500 nodes, else by nominations. A pin saves a write for each pod, and cannot "
+        "be undone.",
     )
     topology_levels: tuple[str, ...] = Field(
         (),
         description="Topology levels, nearest first: presets (nvidia, topograph, topograph-0.5, aws, gke, oci, "
-        "coreweave, zone), label keys, or NAME=KEY. Empty: those of the presets that nodes have. docs/topology.md.",
+        "coreweave, zone), label keys, or NAME=KEY (docs/topology.md). Empty: those of the presets that "
+        "nodes have.",
     )
     compute_domains_require_clique: bool = Field(
         default=False,
-        description="Pods of a ComputeDomain that say nothing of the topology require one clique. Else they prefer it.",
+        description="Pods of a ComputeDomain without a topology of their own require one clique. Else they prefer it.",
     )
     queue_policy: str = Field(
         "priority-then-age",
-        description="Which waiting gang is served first. proportion and drf order queues, too: docs/shares.md.",
+        description="Which waiting gang is served first. proportion and drf order queues, too (docs/shares.md).",
     )
     default_queue: str = Field(
         "",
         max_length=253,
         pattern=f"{NAME}|^$",
-        description="The LocalQueue of workloads that name none, if their namespace has it. Empty: none.",
+        description="The LocalQueue of workloads that name none, if their namespace has it.",
     )
     name_other_namespaces: bool = Field(
         default=False,
@@ -167,24 +168,24 @@ class Settings(BaseSettings):
     workload_objects: bool = Field(default=True, description="Keep a Workload object (kueue.x-k8s.io) for each job.")
     fair_sharing: bool = Field(
         default=False,
-        description="Between queues the one with the least dominant resource share over its weight is served first.",
+        description="The queue with the least dominant resource share over its weight is served first.",
     )
     admission_fair_sharing: AdmissionFairSharing = Field(
         AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/shares.md."
     )
     elastic: Elastic = Field(NO_FLAVORS, description="Flavors for whose nodes Muster asks. docs/elastic.md.")
     preemption: Preempts = Field(
-        Preempts.OFF, description="Whether workloads are evicted for others: docs/preemption.md."
+        Preempts.OFF, description="Whether workloads are evicted for others (docs/preemption.md)."
     )
     preemption_timeout_s: float = Field(
         300.0, ge=10, description="How long victims may take to go before the preemption ends."
     )
     preemption_min_runtime_s: float = Field(0.0, ge=0, description="No workload is evicted that has run for less.")
     preemption_min_runtime_limit_s: float = Field(
-        86_400.0, ge=0, description="What `muster.dev/min-runtime` of a workload may say at most in place of that."
+        86_400.0, ge=0, description="The most that `muster.dev/min-runtime` of a workload may say in place of that."
     )
     preemption_evictions_per_hour: int = Field(
-        4, ge=0, description="One workload is evicted no more often in an hour. 0: no limit."
+        4, ge=0, description="How often a workload may be evicted in an hour. 0: no limit."
     )
     preemption_saturation: float = Field(
         0.0,
@@ -194,29 +195,30 @@ class Settings(BaseSettings):
         "share of its own than the other's. 0: no such rule; KAI's default is 1.",
     )
     pods_preempt_gangs: bool = Field(
-        default=True, description="Gangs are evicted for pods without a gang: docs/preemption-steps.md."
+        default=True, description="Gangs are evicted for pods without a gang (docs/preemption-steps.md)."
     )
     backfill: Reserving = Field(
         Reserving.EASY,
-        description="easy: the first workloads of a queue tree that lack room get a reservation, and others get that "
-        "room only if they are expected to end in time. conservative: every workload that lacks room gets one. off: "
-        "nothing is reserved.",
+        description="easy: the first workloads of a queue tree that lack room get a reservation; others get that "
+        "room only if they are expected to end in time. conservative: every workload that lacks room "
+        "gets one. off: nothing is reserved.",
     )
     reserve_after_s: float = Field(
         21_600.0,
         ge=0,
         le=10 * 365 * 86_400,
-        description="A workload gets a reservation when it has waited for so long.",
+        description="How long a workload waits until it gets a reservation.",
     )
     reservations: int = Field(
-        1, ge=1, description="With `backfill: easy`, how many workloads of a queue tree have a reservation at a time."
+        1, ge=1, description="How many workloads of a queue tree have a reservation at a time, with `backfill: easy`."
     )
     drain_share: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="Where nobody knows when running workloads end, reserved nodes are drained: one workload of a "
-        "queue tree at a time, and of all GPUs no larger share than this, unless one workload alone needs more.",
+        description="Share of all GPUs that may be drained for reservations where nobody knows when running "
+        "workloads end. One workload of a queue tree is drained for at a time, even if it alone needs "
+        "more.",
     )
     forecast_s: float = Field(
         60.0,
@@ -226,33 +228,35 @@ class Settings(BaseSettings):
     )
     pod_trials: bool = Field(
         default=True,
-        description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape. "
-        "Needs the component pod-trials: docs/pod-trials.md.",
+        description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape "
+        "(docs/pod-trials.md). Needs the component pod-trials.",
     )
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
         {"affinity": 2, "packing": 1},
-        description="Which of several nodes with room is the better one: policies and their weights.",
+        description="Policies and their weights that choose among nodes with room.",
     )
     job_kinds: JobKinds = Field(
         (),
-        description="Kinds of jobs of your own that are planned before their pods exist. docs/own-kinds.md.",
+        description="Your own kinds of jobs that are planned before their pods exist (docs/own-kinds.md).",
     )
     allreduce_bandwidth_ratio: float = Field(
         18.0,
         ge=1,
         description="For the modelled slowdown in /metrics: bandwidth of a GPU inside a nearest domain over that "
-        "between two. docs/placement.md.",
+        "between two (docs/placement.md).",
     )
     leader_election: LeaderElection = Field(
         LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
     )
-    writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
+    writes_at_once: int = Field(
+        64, ge=1, le=512, description="Most writes to the API server under way at the same time."
+    )
     max_connections: int = Field(
         16_384,
         ge=64,
-        description="Connections of callers at the same time; every held bind has one. Beyond that, the one that has "
-        "waited longest without a complete request is closed.",
+        description="Most connections of callers at the same time; every held bind has one. Beyond that, the one "
+        "that has waited longest without a complete request is closed.",
     )
     max_body_mib: int = Field(
         4,
@@ -261,37 +265,45 @@ class Settings(BaseSettings):
         description="Larger request bodies are refused. 4 MiB are enough for 50,000 names of nodes.",
     )
     max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
-    max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
+    max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned.")
     max_gang_shapes: int = Field(
-        16, ge=1, le=64, description="Different pod templates, as far as nodes are concerned, that one gang may have."
+        16,
+        ge=1,
+        le=64,
+        description="Most different pod templates, as far as nodes are concerned, that a gang may have.",
     )
     max_waiting_gangs: int = Field(
-        20_000, ge=1, description="Gangs of one namespace that are looked at; later ones wait for a place."
+        20_000, ge=1, description="Most gangs of one namespace that are looked at; later ones wait for a place."
     )
     verify_every_s: float = Field(
         600.0,
         ge=0,
-        description="How often the self-check runs, which restarts the core for a difference. 0: only by "
-        "`muster verify`, and nothing is restarted. docs/self-repair.md.",
+        description="How often the self-check runs, which restarts the core for a difference (docs/self-repair.md). "
+        "0: only by `muster verify`, and nothing is restarted.",
     )
     failures_file: File = Field(
         None,
         description="Where a replica notes which objects its core has failed on, so that its next start leaves them "
-        "out. Each replica needs a file of its own. docs/self-repair.md.",
+        "out (docs/self-repair.md). Each replica needs its own.",
     )
     prometheus_url: str = Field(
         "",
         pattern=r"^(https?://[^\s/?#@]+(/[^\s?#@]*)?)?$",
-        description="The Prometheus that knows how busy GPUs are, by DCGM exporter. Empty: none. docs/utilisation.md.",
+        description="The Prometheus that knows from DCGM exporter how busy GPUs are (docs/utilisation.md).",
     )
-    prometheus_token_file: File = Field(None, description="A bearer token for it. Read again each time it is asked.")
-    prometheus_ca_file: File = Field(None, description="With https: the authority of its certificate (PEM).")
+    prometheus_token_file: File = Field(None, description="A bearer token for it. Read again at each request.")
+    prometheus_ca_file: File = Field(None, description="The authority of its certificate (PEM).")
     idle_below_percent: float = Field(
-        10.0, ge=0, le=100, description="A gang is idle whose GPUs were used less than that, in the mean over:"
+        10.0,
+        ge=0,
+        le=100,
+        description="A gang is idle if its GPUs were used less than that, in the mean over idle_after_s.",
     )
-    idle_after_s: int = Field(1800, ge=60, le=86_400, description="this time, in which all its members ran.")
-    log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
-    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
+    idle_after_s: int = Field(1800, ge=60, le=86_400, description="The time of that mean, in which all members ran.")
+    log_format: str = Field("text", pattern="^(text|json)$", description="json: one object to a line.")
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="From this level on lines are written."
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -40,19 +40,19 @@ class AdmissionFairSharing(BaseModel):
         default=0.0,
         ge=0,
         le=10 * 365 * 86_400,
-        description="Seconds in which half of what a LocalQueue has used is forgotten. 0: past usage does not count, "
-        "and ClusterQueues that order by it have a warning.",
+        description="Seconds in which half of a LocalQueue's past use is forgotten. 0: past use does not count, and "
+        "ClusterQueues that order by it have a warning.",
     )
     usage_sampling_interval_s: float = Field(
         default=300.0,
         ge=1,
         le=86_400,
-        description="How often what is used is added. A start counts for one interval at once.",
+        description="How often use is added. A start counts for one interval at once.",
     )
     resource_weights: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
         default={},
         max_length=64,
-        description="How much a unit of each resource counts: 1 for those that are not named.",
+        description="How much a unit of each resource counts; 1 for the others.",
     )
 
     @property
@@ -65,7 +65,9 @@ class Elastic(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    flavors: tuple[Text, ...] = Field(default=(), description="ResourceFlavors, by name. None: no nodes are asked for.")
+    flavors: tuple[Text, ...] = Field(
+        default=(), description="ResourceFlavors for whose nodes Muster asks (docs/elastic.md)."
+    )
     provisioning_class: str = Field(
         default="best-effort-atomic-scale-up.autoscaling.x-k8s.io",
         pattern=NAME,

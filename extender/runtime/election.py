@@ -32,15 +32,15 @@ class LeaderElection(BaseModel):
     enabled: bool = Field(
         default=False,
         description="Act only while the kube-scheduler of the same pod holds the Lease. Needed for more than one "
-        "replica; leaderElection.leaderElect of kube-scheduler must then be true.",
+        "replica, as is leaderElection.leaderElect of kube-scheduler.",
     )
     namespace: str = Field(default="kube-system", pattern=_NAME, description="leaderElection.resourceNamespace.")
     name: str = Field(default="muster", pattern=_NAME, description="leaderElection.resourceName.")
     identity: str = Field(
         default="",
         max_length=253,
-        description="Host name of this replica's kube-scheduler; the Lease's holder is that, an underscore and a UUID. "
-        "Empty: the host name here, which inside one pod is the same.",
+        description="Host name of this replica's kube-scheduler: the Lease's holder is that, an underscore and a "
+        "UUID. Default: the host name here, which is the same inside a pod.",
     )
 
 

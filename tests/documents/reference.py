@@ -1,4 +1,4 @@
-"""The tables of docs/configuration.md, keys.md and api.md, made of the code.
+"""The lists of docs/configuration.md, keys.md and api.md, made of the code.
 
 `python -m tests.documents.reference` rewrites them.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,27 +111,28 @@ SAID = {
 }
 """The annotations or labels that a pod's author writes on pods; the levels also on a PodGroup."""
 
+_ITS_NAME, _ITS_MIN_MEMBER = "The gang's name.", "The gang's minMember."
+_ITS_ROLE = "The role of the pod, as `muster.dev/role`."
 SAID_TO_OTHERS = {
-    GROUP_NAME: f"Volcano: names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
-    TASK_SPEC: "Volcano: the role of the pod, for `minTaskMember` of its PodGroup.",
-    OF_VOLCANO: "Volcano: the Queue of the gang, where neither its PodGroup names one, nor a member a LocalQueue.",
-    KAI_GROUP_NAME: "KAI-Scheduler: names a PodGroup of `scheduling.run.ai/v2alpha2`.",
-    KAI_SUBGROUP: "KAI-Scheduler: the role of the pod, a subgroup of its PodGroup; as `muster.dev/role`.",
-    NAME: "Koordinator: the gang's name.",
-    MIN_AVAILABLE: "Koordinator: its minMember.",
-    "pod-group.scheduling.sigs.k8s.io": "Koordinator, older coscheduling plugins: the gang's name; also with `/name`.",
-    SIGS_MIN_AVAILABLE: "Older coscheduling plugins: its minMember.",
-    APPLICATION_IDS[0]: f"YuniKorn: the gang's name; also {' and '.join(f'`{key}`' for key in APPLICATION_IDS[1:])}.",
-    TASK_GROUP_NAME: "YuniKorn: the role of the pod.",
-    TASK_GROUPS: "YuniKorn: how many of each role start together, in JSON.",
-    KUEUE_GROUP_NAME: "Kueue's plain pod groups: the gang's name.",
-    KUEUE_TOTAL_COUNT: "Kueue's plain pod groups: its minMember.",
-    KUEUE_INDEX: "Kueue's plain pod groups: the index of the pod.",
-    **{key: f"As `{ours}`, unless Kueue manages the pod." for key, ours in zip(KUEUE, TOPOLOGY, strict=True)},
-    KUEUE_LAYERS: f"As `{SLICE_SIZE}` and `{SLICE_TOPOLOGY}` (not if Kueue manages the pod): JSON, size and topology "
-    "for each layer, the farthest level first.",
-    LWS_EXCLUSIVE: f"LeaderWorkerSet: as `{REQUIRED}`, where that is not said.",
-    **{key: f"KAI-Scheduler: as `{ours}`." for key, ours in zip(KAI, TOPOLOGY, strict=True)},
+    GROUP_NAME: f"Names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
+    TASK_SPEC: _ITS_ROLE,
+    OF_VOLCANO: "The Queue of Volcano, where its PodGroup names none and no member names a LocalQueue.",
+    KAI_GROUP_NAME: "Names a PodGroup of `scheduling.run.ai/v2alpha2` (KAI-Scheduler).",
+    KAI_SUBGROUP: _ITS_ROLE,
+    NAME: _ITS_NAME,
+    MIN_AVAILABLE: _ITS_MIN_MEMBER,
+    "pod-group.scheduling.sigs.k8s.io": "The gang's name; also with `/name`.",
+    SIGS_MIN_AVAILABLE: _ITS_MIN_MEMBER,
+    APPLICATION_IDS[0]: f"The gang's name; also {' and '.join(f'`{key}`' for key in APPLICATION_IDS[1:])}.",
+    TASK_GROUP_NAME: _ITS_ROLE,
+    TASK_GROUPS: "How many of each role start together, in JSON.",
+    KUEUE_GROUP_NAME: _ITS_NAME,
+    KUEUE_TOTAL_COUNT: _ITS_MIN_MEMBER,
+    KUEUE_INDEX: "The index of the pod.",
+    **{key: f"As `{ours}`." for theirs in (KUEUE, KAI) for key, ours in zip(theirs, TOPOLOGY, strict=True)},
+    LWS_EXCLUSIVE: f"As `{REQUIRED}`.",
+    KUEUE_LAYERS: f"As `{SLICE_SIZE}` and `{SLICE_TOPOLOGY}`: JSON, size and topology for each layer, the farthest "
+    "level first.",
 }
 """The annotations and labels of other projects that Muster reads."""
 
@@ -208,38 +208,48 @@ WRITTEN_ON_JOBS = {
 }
 """The annotations that Muster writes on a job that it starts, and removes when the job is suspended again."""
 
-_TYPES = {
-    "bool": "true or false",
-    "int": "whole number",
-    "float": "number",
-    "str": "text",
-    "datetime": "instant",
-    "Path": "file",
+_GROUPS = {
+    "scheduler_names": "Connections",
+    "bind_timeout_s": "Times and losses",
+    "steering": "Placement",
+    "queue_policy": "Queues",
+    "preemption": "Preemption",
+    "backfill": "Reservations",
+    "pod_trials": "Jobs and policies",
+    "leader_election.enabled": "Replicas",
+    "writes_at_once": "Limits",
+    "verify_every_s": "Self-repair",
+    "prometheus_url": "Utilisation",
+    "log_format": "Log",
 }
+"""The heading before each of these settings."""
+_NUMBER = "number"
+_TYPES = {"bool": "", "int": _NUMBER, "float": _NUMBER, "str": "text", "Path": "file"}
+"""Words for the types of settings. A default says that a setting is true or false."""
+_JSON_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "datetime": "date-time"}
 _LIMITS = {annotated_types.Ge: "from", annotated_types.Gt: "above", annotated_types.Le: "to"}
 
 
 def settings() -> dict[str, str]:
-    """Return the tables of the settings, by the names that stand in the page's markers."""
-    heads = "setting", "value", "default", "what it is for"
+    """Return the lists of the settings, by the names that stand in the page's markers."""
     return {
-        "settings": _table(*heads, rows=_settings(Settings, "")),
-        "dashboard": _table(*heads, rows=_settings(DashboardSettings, "")),
+        "settings": "\n".join(_grouped(_settings(Settings, ""))),
+        "dashboard": "\n".join(_settings(DashboardSettings, "")),
     }
 
 
 def keys() -> dict[str, str]:
-    """Return the tables of the keys, by the names that stand in the page's markers."""
-    gate = (f"`{GANG_GATE}`", "The scheduling gate that the admission policy sets and Muster takes off.")
+    """Return the lists of the keys, by the names that stand in the page's markers."""
+    gate = {GANG_GATE: "The scheduling gate that the admission policy sets and Muster takes off."}
     return {
-        "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
-        "written for others": _table("annotation or label", "what it says", rows=_keys(SAID_TO_OTHERS)),
-        "written on jobs by you": _table("key", "what it says", rows=_keys(SAID_OF_JOBS)),
-        "written on queues by you": _table("annotation", "what it says", rows=_keys(SAID_OF_QUEUES)),
-        "written on owners by you": _table("key", "what it says", rows=_keys(SAID_OF_OWNERS)),
-        "written on owners by muster": _table("key", "what it says", rows=_keys(WRITTEN_ON_OWNERS)),
-        "written on jobs by muster": _table("annotation", "what it says", rows=_keys(WRITTEN_ON_JOBS)),
-        "written by muster": _table("key", "what it says", rows=[*_keys(STAMPED), gate]),
+        "written by you": _keys(SAID),
+        "written for others": _keys(SAID_TO_OTHERS),
+        "written on jobs by you": _keys(SAID_OF_JOBS),
+        "written on queues by you": _keys(SAID_OF_QUEUES),
+        "written on owners by you": _keys(SAID_OF_OWNERS),
+        "written on owners by muster": _keys(WRITTEN_ON_OWNERS),
+        "written on jobs by muster": _keys(WRITTEN_ON_JOBS),
+        "written by muster": _keys(STAMPED | gate),
     }
 
 
@@ -275,14 +285,22 @@ def filled(page: Path) -> str:
     return text
 
 
-def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, ...]]:
+def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if _is_model(field.annotation):
             yield from _settings(field.annotation, f"{prefix}{name}.")
             continue
-        yield f"`{prefix}{name}`", _value(field), _default(field), field.description or ""
+        yield f"- `{prefix}{name}` ({', '.join(filter(None, (_value(field), _default(field))))}): {field.description}"
         if get_origin(field.annotation) is tuple and _is_model(item := get_args(field.annotation)[0]):
             yield from _settings(item, f"{prefix}{name}[].")
+
+
+def _grouped(lines: Iterator[str]) -> Iterator[str]:
+    """Put the headings of groups between the lines."""
+    for line in lines:
+        if heading := _GROUPS.get(line.split("`")[1]):
+            yield f"\n### {heading}\n"
+        yield line
 
 
 def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -294,16 +312,11 @@ def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _model(model: type[BaseModel]) -> str:
-    rows = [
-        (f"`{name}`", _json_type(field.annotation) + _json_default(field), field.description or "")
+    fields = [
+        f"- `{name}` ({_json_type(field.annotation)}{'' if field.is_required() else ', *new*'}): {field.description}"
         for name, field in model.model_fields.items()
-    ]  # fmt: skip
-    heads = ("field", "value (default)", "what it is")
-    return f"### {model.__name__}\n\n{inspect.getdoc(model)}\n\n{_table(*heads, rows=iter(rows))}\n"
-
-
-def _json_default(field: FieldInfo) -> str:
-    return "" if field.is_required() else f" ({_json(field.get_default())})"
+    ]
+    return "\n".join([f"### {model.__name__}\n", f"{inspect.getdoc(model)}\n", *fields, ""])
 
 
 def _json_type(annotation: Any) -> str:
@@ -318,36 +331,37 @@ def _json_type(annotation: Any) -> str:
         return f"list of {inner[0]}" if kind is list else f"mapping of {' to '.join(inner)}"
     if kind is tuple:
         return f"pair of {' and '.join(inner)}"
-    return "null" if annotation is NoneType else _TYPES[annotation.__name__]
-
-
-def _json(value: Any) -> str:
-    return f"`{json.dumps(value)}`"
+    return "null" if annotation is NoneType else _JSON_TYPES[annotation.__name__]
 
 
 def _is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _keys(said: dict[str, str]) -> list[tuple[str, str]]:
-    return [(f"`{key}`", text) for key, text in said.items()]
+def _keys(said: dict[str, str]) -> str:
+    """A line for each text, with all keys that have it."""
+    by_text: dict[str, list[str]] = {}
+    for key, text in said.items():
+        by_text.setdefault(text, []).append(f"`{key}`")
+    return "\n".join(f"- {', '.join(keys)}: {text}" for text, keys in by_text.items())
 
 
 def _value(field: FieldInfo) -> str:
     limits = []
     for one in field.metadata:
         if (words := re.fullmatch(r"\^\(([a-z|]+)\)\$", getattr(one, "pattern", None) or "")) is not None:
-            return ", ".join(f"`{word}`" for word in words[1].split("|"))
+            return " or ".join(f"`{word}`" for word in words[1].split("|"))
         limits += [
             f"{word} {getattr(one, kind.__name__.lower()):,}" for kind, word in _LIMITS.items() if isinstance(one, kind)
         ]
-    kind = _kind(field.annotation)
-    return f"{kind} {' '.join(limits)}" if limits else kind
+    if len(limits) > 1:
+        return " ".join(limits).removeprefix("from ")
+    return " ".join(limits) if _kind(field.annotation) == _NUMBER else _kind(field.annotation)
 
 
 def _kind(annotation: Any) -> str:
     if annotation in (Mode, SteeringMode, Preempts, Reserving):
-        return ", ".join(f"`{one.value}`" for one in annotation)
+        return " or ".join(f"`{one.value}`" for one in annotation)
     if get_origin(annotation) in (UnionType, Union):
         return " or ".join(_kind(one) for one in get_args(annotation) if one is not NoneType)
     if get_origin(annotation) is Annotated:
@@ -357,7 +371,7 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is tuple:
         return f"list of {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
-        return "mapping of names to weights"
+        return "names with weights"
     return _TYPES[annotation.__name__]
 
 
@@ -367,22 +381,18 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     match value:
         case None | () | "":
-            return "none"
+            return ""
         case bool():
-            return str(value).lower()
+            text = str(value).lower()
         case int() | float():
-            return f"{value:g}" if isinstance(value, float) else f"{value}"
+            text = f"{value:g}" if isinstance(value, float) else f"{value}"
         case tuple():
-            return f"`[{', '.join(map(str, value))}]`"
+            text = f"`[{', '.join(map(str, value))}]`"
         case dict():
-            return f"`{{{', '.join(f'{name}: {weight}' for name, weight in value.items())}}}`"
+            text = f"`{{{', '.join(f'{name}: {weight}' for name, weight in value.items())}}}`"
         case _:
-            return f"`{value}`"
-
-
-def _table(*heads: str, rows: Iterator[tuple[str, ...]] | list[tuple[str, str]]) -> str:
-    lines = [heads, ("---",) * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+            text = f"`{value}`"
+    return f"default {text}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/configuration.md, keys.md and api.md: their tables are those of the code, and every key of ours is in them."""
+"""docs/configuration.md, keys.md and api.md: their lists are those of the code, and every key of ours is in them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
-def test_the_tables_are_those_of_the_code(page: Path) -> None:
+def test_the_lists_are_those_of_the_code(page: Path) -> None:
     assert filled(page) == page.read_text(), "python -m tests.documents.reference rewrites them"
 
 
@@ -47,7 +47,7 @@ def test_every_setting_says_what_it_is_for() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-@pytest.mark.parametrize("name", [name for name in Settings.model_fields if f"\n| `{name}` |" in PAGE.read_text()])
+@pytest.mark.parametrize("name", [name for name in Settings.model_fields if f"\n- `{name}` (" in PAGE.read_text()])
 def test_the_environment_variable_is_the_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"MUSTER_{name.upper()}", "[1")
     # Text and files can be called that; everything else says which setting cannot be read.
@@ -109,7 +109,7 @@ def test_settings_that_are_shown_can_be_used(block: Block, tmp_path: Path) -> No
     load(file)
 
 
-def test_every_key_of_ours_is_in_the_tables() -> None:
+def test_every_key_of_ours_is_in_the_lists() -> None:
     found = set()
     for file in [*(ROOT / "extender").rglob("*.py"), *(ROOT / "policies").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):
