@@ -87,55 +87,39 @@ class Metrics(Observer):
         """
         self._registry = CollectorRegistry()
         seconds = self._histogram(
-            "verb_duration_seconds", "Time from a request's arrival to its answer; for bind this includes the hold.",
+            "verb_duration_seconds", "From a request's arrival to its answer; of bind with the hold.",
             label="verb",
         )  # fmt: skip
         # Labels that are counted several times for each pod are looked up once.
-        calls = self._counter("verb_calls", "Requests by verb and how they ended.", "verb", "outcome")
-        writes = self._counter("api_writes", "Writes to the API server by kind and outcome.", "kind", "outcome")
+        calls = self._counter("verb_calls", "Answered requests.", "verb", "outcome")
+        writes = self._counter("api_writes", "Writes to the API server.", "kind", "outcome")
         self._seconds_of = cache(lambda verb: seconds.labels(verb))
         self._calls_of = cache(lambda verb, outcome: calls.labels(verb, outcome))
         self._writes_of = cache(lambda kind, outcome: writes.labels(kind, outcome))
-        self._retries = self._counter(
-            "api_write_retries", "Writes to the API server that were sent once more, by kind.", "kind"
-        )
+        self._retries = self._counter("api_write_retries", "Writes that were sent once more.", "kind")
         self.holds = self._counter("bind_holds", "Binds that had to wait for their gang.")
-        self._refusals = self._counter(
-            "http_refused", "Requests and connections of callers that were refused, by cause.", "cause"
-        )
+        self._refusals = self._counter("http_refused", "Refused requests and connections of callers.", "cause")
         self._plans = self._counter("gang_plans", "Placements found for whole gangs.")
         self._releases = self._counter("gang_releases", "Gangs whose Bindings were posted.")
         self._starts = self._counter("gang_starts", "Gangs that became whole.")
         self._broken = self._counter("gang_broken_releases", "Releases that broke off with part of the gang bound.")
-        self._replans = self._counter(
-            "gang_replans", "Placements that were revoked, by cause; the gang is planned again.", "cause"
-        )
-        self._deadlines = self._counter(
-            "gang_deadlines", "Of those, placements whose time ran out: held binds, or plans not taken up.", "deadline"
-        )
-        self._preemptions = self._counter(
-            "preemptions", "Workloads for which others were evicted, by outcome.", "outcome"
-        )
+        self._replans = self._counter("gang_replans", "Revoked placements; the gang is planned again.", "cause")
+        self._deadlines = self._counter("gang_deadlines", "Of those, placements whose time ran out.", "deadline")
+        self._preemptions = self._counter("preemptions", "Workloads for which others were evicted.", "outcome")
         self._victims = self._counter("preemption_victims", "Victims, by the rule that allowed it.", "reason")
         self._reservations = self._counter("reservations", "Reservations made for workloads that lack room.")
         self._gang_waits = self._histogram(
-            "gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
+            "gang_wait_seconds", "From the first sight of a member until the gang was whole.",
             buckets=_WAITS, label="size",
         )  # fmt: skip
-        self._gang_holds = self._histogram(
-            "gang_hold_seconds", "From the first bind of a gang that was held until all were released."
-        )
+        self._gang_holds = self._histogram("gang_hold_seconds", "From a gang's first held bind until the release.")
         self._pass_seconds = self._histogram(
             "admission_pass_duration_seconds",
-            "Time spent in one pass over the waiting gangs, questions answered in between not counted.",
+            "Time of a pass over the waiting gangs, without calls answered in between.",
         )
-        self._checks = self._counter("verify_checks", "Self-checks by how they ended.", "outcome")
-        self._drift = self._counter(
-            "verify_differences", "Differences that two self-checks in a row have found, by what differs.", "kind"
-        )
-        self._check_seconds = self._histogram(
-            "verify_duration_seconds", "Time from a self-check's beginning to its end."
-        )
+        self._checks = self._counter("verify_checks", "Ended self-checks.", "outcome")
+        self._drift = self._counter("verify_differences", "Differences that two self-checks in a row found.", "kind")
+        self._check_seconds = self._histogram("verify_duration_seconds", "Duration of a self-check.")
         self._verify_restarts = self._counter("verify_restarts", "Starts of a new core because of such differences.")
         # Without this, the rate of something that has not happened yet is unknown instead of 0.
         for family, known in (
@@ -270,17 +254,17 @@ def gauges(
 def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float) -> Iterator[Metric]:
     """Yield the state of the gangs and of the process. ``now``: seconds since the epoch, like creation times."""
     tally = Tally(code_of(gang.reason_state.cause) for gang in state.workloads.values())
-    yield gauges("gangs", "Gangs by the code of their current reason.", "state", dict(sorted(tally.items())))
+    yield gauges("gangs", "Gangs, by the code of their reason.", "state", dict(sorted(tally.items())))
     yield gauge(
         "oldest_waiting_gang_seconds",
-        "Time since the first pod without a node, or the job, was created in any gang that waits for its start; of a "
-        "job that was stopped since then, and not of one on hold or with the reason InvalidJob. 0: none waits.",
+        "Age of the oldest gang that waits for its start: since its first pod without a node, or its job, "
+        "was created, or since the job was stopped. Jobs on hold and with the reason InvalidJob are left "
+        "out. 0: none waits.",
         _longest_wait_s(state, now),
     )
     yield gauges(
         "expected_start_ratio",
-        "Quantiles of the last 100 starts in a ClusterQueue, or in none: the wait that came, over the wait that was "
-        "expected at first. 1: as expected.",
+        "Wait over the wait expected at first: quantiles of the last 100 starts in a ClusterQueue.",
         "cluster_queue quantile",
         {
             (queue, f"{quantile}"): float(np.quantile(errors, quantile))
@@ -295,27 +279,25 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
     yield gauge("leader", "1 while this replica acts, 0 while it stands by.", leads)
     yield gauges(
         "watch_age_seconds",
-        "Time since the API server last said anything about a kind of object that Muster follows. Below 30 as a "
-        "rule; above 90 this replica is not ready.",
+        "Time since the API server last answered about a kind. Usually below 30; above 90 the replica is not ready.",
         "kind",
         dict(sorted(ages.items())),
     )
     yield gauges(
         "advisory_verdicts",
-        "In advisory mode: filter calls of gangs' pods that enforcing would have rejected or passed, and binds that it "
-        "would have held.",
+        "In advisory mode: what enforcing would have done with filter calls and binds of gangs' pods.",
         "verdict",
         {verdict: state.counts.advised[verdict] for verdict in ("would_reject", "would_hold", "would_pass")},
         CounterMetricFamily,
     )
     yield CounterMetricFamily(
         "muster_unpinned_pods",
-        "Pods of started jobs that were created without the node of their plan: the admission policy failed.",
+        "Pods of started jobs without the node of their plan: the admission policy failed.",
         value=state.counts.unpinned,
     )
     yield gauges(
         "policy_failures",
-        "Times that a policy raised something, or returned what it must not.",
+        "Exceptions and invalid results of a policy.",
         "policy",
         dict(sorted(state.counts.policy_errors.items())),
         CounterMetricFamily,
@@ -326,12 +308,12 @@ def failed(quarantine: Quarantine) -> Iterator[Metric]:
     """Yield how many objects the core has failed on, and whether planning pauses."""
     yield gauge(
         "left_out_objects",
-        "Objects that the core has failed on, and of which it knows at most the bare facts until they change.",
+        "Objects that the core failed on and leaves out until they change.",
         len(quarantine.left_out()),
     )
     yield gauge(
         "planning_paused",
-        "1 while nothing new is planned, because the core has failed too often with no object to blame.",
+        "1 while nothing is planned, because the core failed too often without a known object.",
         quarantine.pause_s > 0,
     )
 
@@ -343,23 +325,23 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
         ratios = {level: getattr(one, name) for level, one in found.levels.items()}
         yield gauges(f"placement_{name}_ratio", text, "level", ratios)
     domains = {(level, use): count for level, one in found.levels.items() for use, count in one.domains.items()}
-    yield gauges("domains", "Domains with GPUs, of which none, some or all are in use.", "level state", domains)
+    yield gauges("domains", "Domains with GPUs, by how many of these are in use.", "level state", domains)
     yield gauges(
         "gpus",
-        "GPUs of all nodes: used by pods or promised to them, free, or free on nodes that are closed to pods.",
+        "GPUs of all nodes: used or promised, free, or free on closed nodes.",
         "state",
         found.gpus,
     )
     yield gauges(
         "largest_gang_nodes",
-        "Whole nodes of the most common kind with GPUs that a gang could have now inside one domain.",
+        "Most whole nodes, of the most common kind with GPUs, that a gang could get now in one domain.",
         "level",
         found.largest,
     )
     yield gauge(
         "modelled_allreduce_slowdown_ratio",
-        "MODELLED, not measured: time of a ring all-reduce over the least possible, in the mean over gangs, from "
-        "the slowest link alone; the setting allreduce_bandwidth_ratio is its parameter.",
+        "MODELLED from allreduce_bandwidth_ratio, not measured: time of a ring all-reduce over the least "
+        "possible, by the slowest link, in the mean over gangs.",
         found.slowdown,
     )
 
@@ -371,13 +353,13 @@ def reserved(state: State, now: float) -> Iterator[Metric]:
     yield gauge("reserved_workloads", "Workloads that have a reservation.", len(backfills.of))
     yield gauges(
         "reserved_idle_gpus",
-        "GPUs that are free and kept for these workloads.",
+        "Free GPUs that are kept for these workloads.",
         "resource",
         {kind: backfills.idle[kind] for kind in kinds},
     )
     yield gauges(
         "reserved_idle_gpu_seconds",
-        "Such GPUs, times the seconds for which they were kept.",
+        "The same, times the seconds for which they were kept.",
         "resource",
         {kind: idle_s.get(kind, 0.0) for kind in kinds},
         CounterMetricFamily,
@@ -400,8 +382,8 @@ def comparison(state: State) -> Iterator[Metric]:
     gangs, view = state.workloads.values(), state.claims.snapshot()
     yield gauge(
         "stranded_gpus",
-        "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "
-        "release; so in advisory mode it is what enforcing would save.",
+        "GPUs of bound members whose gang lacks its quorum: in advisory mode, what enforcing would save. "
+        "Else 0, except during a release.",
         sum(map(stranded, gangs)),
     )
     domains: dict[tuple[str, str], int] = {}
@@ -410,13 +392,12 @@ def comparison(state: State) -> Iterator[Metric]:
         domains |= {(level.name, "used"): used, (level.name, "advised"): advised}
     yield gauges(
         "advisory_domains",
-        "In advisory mode: domains of all running gangs whose members were all advised, as they are used and as "
-        "advised.",
+        "In advisory mode: domains that running gangs use, and would use as advised.",
         "level placement",
         domains,
     )
     torn = {level.name: len(level.torn) for level in view.levels}
-    yield gauges("topology_contradictions", "Label values that are in two domains farther out.", "level", torn)
+    yield gauges("topology_contradictions", "Domains that lie in two domains farther out.", "level", torn)
 
 
 def stranded(gang: Workload) -> int:
@@ -449,32 +430,32 @@ def device_gauges(state: State) -> Iterator[Metric]:
     of_drivers = Tally((key.driver, "allocated" if key in allocated else "free") for key in devices.inventory.known)
     yield gauges(
         "devices",
-        "Devices that drivers publish: allocated to ResourceClaims, or free. Those that are promised count as free.",
+        "Devices that drivers publish: allocated to ResourceClaims, or free (promised ones, too).",
         "driver state",
         dict(sorted(of_drivers.items())),
     )
     yield gauges(
         "promised_devices",
-        "Devices that pods claim which have been promised a node and are not bound, by DeviceClass.",
+        "Devices of pods with a promised node that are not bound.",
         "class",
         {name: much for name, much in sorted(_promised(state).items()) if name in devices.classes.seen},
     )
     yield gauge(
         "unreserved_allocations",
-        "ResourceClaims that have devices and are reserved for no pod. A failed start leaves some for a moment; "
-        "as long as they stay, nobody else gets these devices.",
+        "ResourceClaims with devices that no pod has reserved: no other pod gets these. A failed start "
+        "leaves some for a moment.",
         sum(one.allocation is not None and not one.reserved_for for one in devices.claims.values()),
     )
     claiming = Tally(code_of(gang.reason_state.cause) for gang in state.workloads.values() if _claims_devices(gang))
     yield gauges(
         "device_gangs",
-        "Gangs whose pods claim devices, by the code of their current reason.",
+        "Gangs whose pods claim devices, by the code of their reason.",
         "state",
         dict(sorted(claiming.items())),
     )
     yield gauges(
         "compute_domains",
-        "ComputeDomains: without a pod on a node, with all of these in one NVLink clique, or divided among cliques.",
+        "ComputeDomains without a pod on a node, with all pods in one NVLink clique, or divided among cliques.",
         "state",
         _domains_by_use(state),
     )
@@ -516,19 +497,19 @@ def utilisation_gauges(state: State, utilisation: Utilisation, now: float) -> It
         return
     yield gauge(
         "gpu_utilisation_known",
-        "1 while the Prometheus of prometheus_url says how busy GPUs are; only with that setting.",
+        "With prometheus_url: 1 while that Prometheus says how busy GPUs are.",
         not utilisation.problem,
     )
     queues = sorted(utilisation.by_queue(state, now).items())
     yield gauges(
         "gang_gpu_utilisation_ratio",
-        "Utilisation of the GPUs of gangs in a ClusterQueue, or in none, in the mean of the last idle_after_s, 0 to 1.",
+        "Mean utilisation of the GPUs of a ClusterQueue's gangs in the last idle_after_s, 0 to 1.",
         "cluster_queue",
         {name: view.percent / 100 for name, view in queues},
     )
     yield gauges(
         "gang_idle_gpus",
-        "GPUs of gangs in a ClusterQueue, or in none, that have run and left them idle for all of that time.",
+        "GPUs that a ClusterQueue's gangs left idle for all of that time.",
         "cluster_queue",
         {name: view.idle_gpus for name, view in queues},
     )

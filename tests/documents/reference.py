@@ -1,4 +1,4 @@
-"""The lists of docs/configuration.md, keys.md and api.md, made of the code.
+"""The lists of docs/configuration.md, keys.md, api.md and metrics.md, made of the code.
 
 `python -m tests.documents.reference` rewrites them.
 """
@@ -84,8 +84,9 @@ from extender.kube.reading.topology import (
 from extender.kube.reading.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
+from tests.metrics import described
 
-PAGE, KEYS, API = (ROOT / "docs" / name for name in ("configuration.md", "keys.md", "api.md"))
+PAGE, KEYS, API, METRICS = (ROOT / "docs" / name for name in ("configuration.md", "keys.md", "api.md", "metrics.md"))
 
 SAID = {
     POD_GROUP: "The gang's name, in the pod's namespace. All pods that name it are its members.",
@@ -270,7 +271,17 @@ def api() -> dict[str, str]:
     return {"models": "\n".join(_model(model) for model in shown.values())}
 
 
-TABLES: dict[Path, Callable[[], dict[str, str]]] = {PAGE: settings, KEYS: keys, API: api}
+def metrics() -> dict[str, str]:
+    """Return the list of the metrics, in the notation of Prometheus."""
+    lines = []
+    for metric in described().values():
+        labels = f"{{{','.join(metric.labels)}}}" if metric.labels else ""
+        kind = " (histogram)" if metric.kind == "histogram" else ""
+        lines.append(f"- `{metric.name}{labels}`{kind}: {metric.text}")
+    return {"metrics": "\n".join(lines)}
+
+
+TABLES: dict[Path, Callable[[], dict[str, str]]] = {PAGE: settings, KEYS: keys, API: api, METRICS: metrics}
 
 
 def filled(page: Path) -> str:

@@ -1,4 +1,4 @@
-"""docs/configuration.md, keys.md and api.md: their lists are those of the code, and every key of ours is in them."""
+"""docs/configuration.md, keys.md, api.md, metrics.md: their lists are those of the code, and have every key of ours."""
 
 from __future__ import annotations
 
