@@ -19,16 +19,19 @@ ON = Limits(reserve_after_s=AFTER_S)
 
 
 class Backlog(Script):
-    """Reservations are written down at once."""
+    """Reservations are written down at once, unless ``answers`` is false."""
 
-    def __init__(self, *facts: Node | Pod, limits: Limits = ON, **options: Any) -> None:
+    def __init__(self, *facts: Node | Pod, limits: Limits = ON, answers: bool = True, **options: Any) -> None:
         self.written: list[Reserve] = []
+        self._answers = answers
         super().__init__(*facts, limits=limits, **options)
 
     def _note(self, effect: Effect) -> None:
         super()._note(effect)
         if isinstance(effect, Reserve):
             self.written.append(effect)
+            if not self._answers:
+                return
             if effect.pod is not None and effect.pod.uid in self.pods:
                 self.change(self.pods[effect.pod.uid], backfill=effect.reservation)
             self.feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, "", effect.backfill))

@@ -301,6 +301,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
     (backfill.ends_of_backfilled_workloads_ignored, 3000004, "was to start by|may go to .*, where .* is kept"),
     (backfill.reservations_outlive_their_owners, 3000012, "waits no more, and has"),
+    (backfill.reservations_for_members_beyond_the_minimum, 3000109, "waits no more, and has"),
     (backfill.reservations_forgotten_at_a_restart, 3000004, "has Reservation.*, and is to have"),
     (backfill.room_that_comes_free_is_not_kept, 3000004, "may go to .*, where .* is kept|was to start by"),
     (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),

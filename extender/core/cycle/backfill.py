@@ -31,11 +31,12 @@ from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
-from extender.core.preemption.reservations import asks_for, writes_of, written_on_it
+from extender.core.preemption.reservations import asks_for, written_on_it
 from extender.core.queue.endings import Endings, Opening
+from extender.core.workload.job import JobWrite
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
-from policies.model import GroupKey, Reservation
+from policies.model import GroupKey
 from policies.placement.snapshot import kinds
 from policies.steps import AT_ONCE, Steps, ordered
 
@@ -73,6 +74,9 @@ class Backfilling:
         self._reviewed_at = -inf
         self._searches = 0
         """How many more workloads this review may search room for."""
+        self._unwritten: dict[tuple[GroupKey, str], None] = {}
+        """The workloads whose reservation has changed, each with what it is written on: a pod's UID, or empty for a
+        job."""
 
     @property
     def _enabled(self) -> bool:
@@ -121,25 +125,28 @@ class Backfilling:
                 yield from self._renew(self._store.workloads[key], now, stands=stands)
 
     def written(self, event: Reserved, now: float) -> None:
-        """Handle the outcome of writing a reservation.
+        """Handle the outcome of writing a reservation, or of removing it: a write that failed is repeated.
 
-        If the write failed, the reservation is kept until the process ends. If the reservation has ended meanwhile, it
-        is removed from its object; a failed removal is repeated.
+        A write may land after its reservation has ended. Then the reservation is removed from the object.
         """
-        if event.reservation is None:
-            if event.detail:
-                self._repeats.repeat_later(Reserve(event.key, event.pod, event.job, None, backfill=True), now)
-        elif event.key not in self._backfills.of:
-            self._outbox.append(Reserve(event.key, event.pod, event.job, None, backfill=True))
+        if event.detail:
+            self._repeats.repeat_later(Reserve(event.key, event.pod, event.job, None, backfill=True), now)
+        elif event.reservation is not None and event.key not in self._backfills.of:
+            self._unwritten[event.key, "" if event.pod is None else event.pod.uid] = None
 
     def follow(self, now: float) -> None:
         """End the reservations of workloads that wait no more, and keep room that has come free. Called after every
         event."""
         backfills = self._backfills
-        if not backfills.of:
-            return
         for key in [key for key in backfills.of if not self._waits(key)]:
             self._end(key, now)
+        for key, reservation in backfills.of.items():
+            if (carrier := self._carrier(self._store.workloads[key], reservation.written_on)) != reservation.written_on:
+                self._unwritten |= {(key, reservation.written_on): None, (key, carrier): None}
+                reservation.written_on = carrier
+        self._write_changes()
+        if not backfills.of:
+            return
         for key, reservation in backfills.of.items():
             if reservation.after is not None and reservation.after not in self._store.workloads:
                 reservation.after = None  # the workload has ended early, so reasons must not name it
@@ -153,22 +160,24 @@ class Backfilling:
     def restore(self, now: float) -> None:
         """Take over the reservations that are written on waiting workloads, after a restart.
 
-        Any user can write one. So it may reserve no more than the workload asks for, and no tree gets more reservations
-        than its limit.
+        Any user can write one. So it may reserve no more than the workload asks for, and no tree gets more
+        reservations, or more drained nodes, than its limit. All others are removed from their objects.
         """
-        for key in list(self._pending.keys):
+        in_turn = [*self._pending.keys, *(key for key in self._store.workloads if key not in self._pending.keys)]
+        for key in in_turn:
             workload = self._store.workloads[key]
             for written_on, reservation in written_on_it(workload, "backfill"):
                 tree = self._tree_of(key)
+                start_by = reservation.until + self._process.wall_offset if reservation.until else inf
+                rooms = {node: Counter(dict(requests)) for node, requests in reservation.rooms}
+                new = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
                 there = sum(other.tree == tree for other in self._backfills.of.values())
                 may = self._enabled and key not in self._backfills.of and there < self._limits.reservations
-                if may and asks_for(workload, reservation):
-                    start_by = reservation.until + self._process.wall_offset if reservation.until else inf
-                    rooms = {node: Counter(dict(requests)) for node, requests in reservation.rooms}
-                    new = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
+                may = may and self._waits(key) and asks_for(workload, reservation)
+                if may and (not new.drains or self._may_drain(key, new)):
                     self._backfills.begin(key, new, now)
                 else:
-                    self._write(key, written_on, None)
+                    self._unwritten[key, written_on] = None
 
     def with_facts(self, workload: Workload, outcome: AskNodes | Cause) -> AskNodes | Cause:
         """Add to the cause why a workload waits: its own reservation, and reservations of others that it may not
@@ -227,14 +236,13 @@ class Backfilling:
         opening = yield from self._opening(workload, now)
         if opening is None or not self._waits(workload.key):
             return False
-        first = None if workload.job is not None else workload.members.first
-        written_on = "" if first is None else first.uid
+        written_on = self._carrier(workload)
         reservation = Backfill(opening.rooms, opening.start_by, now, tree, workload.priority, opening.after, written_on)
         if reservation.drains and not self._may_drain(workload.key, reservation):
             return False
         is_first = not self._backfills.used
         self._backfills.begin(workload.key, reservation, now)
-        self._write(workload.key, written_on, reservation)
+        self._unwritten[workload.key, written_on] = None
         self._reporter.reached(
             workload, Milestone.RESERVED, now, detail=fact_text(self._backfills.fact_of(reservation))
         )
@@ -261,7 +269,6 @@ class Backfilling:
         if after is None:
             return
         self._backfills.begin(workload.key, after, now)
-        self._write(workload.key, before.written_on, after)
         self._pending.wake(Own(workload.key, recompute=True))
         if after.start_by > before.start_by:
             # A workload that would have ended too late for the former start may end in time now.
@@ -274,15 +281,13 @@ class Backfilling:
         return (yield from self._endings.find(workload, demand, demand.shape, now))
 
     def _may_have_one(self, workload: Workload) -> bool:
-        """Whether the workload lacks room or quota, and neither a preemption nor its start is under way."""
+        """Whether the workload waits because it lacks room or quota, and no preemption for it is under way."""
         demand = workload.current_demand
         return (
-            isinstance(workload.reason_state.cause, Lacks)
+            self._waits(workload.key)
+            and isinstance(workload.reason_state.cause, Lacks)
             and demand is not None
             and demand.shape is not None
-            and not workload.has_promised_quorum
-            and not workload.resumes
-            and workload.release.partial_since is None
             and workload.key not in self._preemptions.under_way
         )
 
@@ -310,9 +315,12 @@ class Backfilling:
         return self._quotas.queues.snapshot.tree.root_of(self._quotas.members.queue_of(key) or "")
 
     def _waits(self, key: GroupKey) -> bool:
-        """Whether the workload exists, lacks nodes, is not held, and has no problem of its own."""
+        """Whether the workload waits for its start, is not held, and has no problem of its own.
+
+        One that has started may wait for room for more members. It needs no reservation for those.
+        """
         workload = self._store.workloads.get(key)
-        if workload is None or key not in self._pending.keys:
+        if workload is None or key not in self._pending.keys or workload.has_promised_quorum or workload.resumes:
             return False
         return workload.demand is None or workload.demand.trouble is None
 
@@ -322,16 +330,31 @@ class Backfilling:
             return
         for node in reservation.rooms:
             self._room.free(reserved_on(key, node))
-        self._write(key, reservation.written_on, None)
+        self._unwritten[key, reservation.written_on] = None
         self._due = min(self._due, now)
 
-    def _write(self, key: GroupKey, written_on: str, reservation: Backfill | None) -> None:
-        """Write the reservation on the job of the workload, or on its pod ``written_on``; None takes it off."""
-        store, as_written = self._store, None if reservation is None else self._as_written(reservation)
-        workload, pod = store.workloads.get(key), store.pods.get(written_on)
-        for effect in writes_of(key, workload, pod, written_on, as_written, backfill=True):
-            self._outbox.append(effect)
+    @staticmethod
+    def _carrier(workload: Workload, former: str = "") -> str:
+        """What a reservation is written on: empty for the job, else the UID of a member.
 
-    def _as_written(self, reservation: Backfill) -> Reservation:
-        rooms = tuple((node, tuple(sorted(wanted.items()))) for node, wanted in reservation.rooms.items())
-        return Reservation(rooms, (), self._backfills.start_of(reservation) or 0.0)
+        That is the ``former`` one while it lives, else the first member.
+        """
+        if workload.job is not None or former in workload.members.live:
+            return "" if workload.job is not None else former
+        return "" if workload.members.first is None else workload.members.first.uid
+
+    def _write_changes(self) -> None:
+        """Write the reservations that have changed, each on the job of its workload or on a pod, or take them off.
+
+        While the write that starts a job is under way, its outcome is awaited.
+        """
+        store = self._store
+        for key, written_on in list(self._unwritten):
+            workload, pod = store.workloads.get(key), store.pods.get(written_on)
+            record = None if workload is None or written_on else workload.job
+            if record is not None and record.writing is JobWrite.START:
+                continue
+            del self._unwritten[key, written_on]
+            if pod is not None or record is not None:
+                seen = None if record is None else record.seen
+                self._outbox.append(Reserve(key, pod, seen, self._backfills.as_written(key, written_on), backfill=True))

@@ -510,7 +510,7 @@ class Repeats:
 
     def _wanted(self, effect: Wake | Confirm | Hint | Nominate | Ungate | Reserve) -> Repeatable | None:
         if isinstance(effect, Reserve):
-            return self._left_over(effect)
+            return self._reservation_now(effect)
         if isinstance(effect, Hint) and not effect.uid:
             return effect if self._namespaces.ending(effect.namespace) is None else None
         found, pod = self._store.member(effect.uid), self._store.pods.get(effect.uid)
@@ -533,19 +533,20 @@ class Repeats:
                 )
         return effect if wanted else None
 
-    def _left_over(self, effect: Reserve) -> Reserve | None:
-        """The write that removes a reservation from its object; None if it is gone, or its workload has one again."""
-        key = effect.key
+    def _reservation_now(self, effect: Reserve) -> Reserve | None:
+        """The write after which the object has the reservation of its workload, or none; None if that is so already."""
+        key, written_on = effect.key, "" if effect.pod is None else effect.pod.uid
+        if not effect.backfill and key in self._preemptions.under_way:
+            return None
+        kept = self._backfills.as_written(key, written_on) if effect.backfill else None
+        if written_on:
+            pod = self._store.pods.get(written_on)
+            return None if pod is None or _written(effect, pod) == kept else replace(effect, pod=pod, reservation=kept)
         workload = self._store.workloads.get(key)
-        if key in (self._backfills.of if effect.backfill else self._preemptions.under_way):
+        job = None if workload is None or workload.job is None else workload.job.seen
+        if job is None or effect.job is None or job.uid != effect.job.uid or _written(effect, job) == kept:
             return None
-        if effect.pod is not None:
-            pod = self._store.pods.get(effect.pod.uid)
-            return None if pod is None or _written(effect, pod) is None else replace(effect, pod=pod)
-        record = None if workload is None else workload.job
-        if record is None or effect.job is None or record.seen.uid != effect.job.uid or record.writing is not None:
-            return None
-        return None if _written(effect, record.seen) is None else replace(effect, job=record.seen)
+        return replace(effect, job=job, reservation=kept)
 
 
 def _written(effect: Reserve, on: Pod | Job) -> Reservation | None:

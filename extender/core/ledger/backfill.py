@@ -22,7 +22,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Process
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
-from policies.model import Duration, GroupKey, Pod, Requests
+from policies.model import Duration, GroupKey, Pod, Requests, Reservation
 
 
 @dataclass(slots=True)
@@ -222,6 +222,14 @@ class Backfills:
     def start_of(self, reservation: Backfill) -> float | None:
         """The expected start on the wall clock; None where it is not known."""
         return None if reservation.drains else reservation.start_by - self._process.wall_offset
+
+    def as_written(self, key: GroupKey, written_on: str) -> Reservation | None:
+        """The text of the reservation that the pod of this UID is to have, or the job; None if it is to have none."""
+        reservation = self.of.get(key)
+        if reservation is None or reservation.written_on != written_on:
+            return None
+        rooms = tuple((node, tuple(sorted(wanted.items()))) for node, wanted in reservation.rooms.items())
+        return Reservation(rooms, (), self.start_of(reservation) or 0.0)
 
     def fact_of(self, reservation: Backfill) -> RoomReserved:
         """The reservation as a fact of a reason, which names instants on the wall clock."""

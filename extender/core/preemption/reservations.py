@@ -462,8 +462,6 @@ def writes_of(
     pod: Pod | None,
     written_on: str,
     reservation: Reservation | None,
-    *,
-    backfill: bool = False,
 ) -> list[Reserve]:
     """The write of a reservation on the pod, or on the job if the UID ``written_on`` is empty.
 
@@ -471,10 +469,10 @@ def writes_of(
     """
     record = None if workload is None else workload.job
     if pod is not None:
-        return [Reserve(key, pod, None, reservation, backfill)]
+        return [Reserve(key, pod, None, reservation)]
     if record is None or written_on or record.writing is JobWrite.START:
         return []
-    return [Reserve(key, None, record.seen, reservation, backfill)]
+    return [Reserve(key, None, record.seen, reservation)]
 
 
 def written_on_it(workload: Workload, field: str) -> list[tuple[str, Reservation]]:

@@ -6,6 +6,7 @@ import pytest
 
 from extender.core.cycle.backfill import Backfilling
 from extender.core.ledger.backfill import Backfills
+from policies.model import GroupKey
 
 
 def ends_of_backfilled_workloads_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -28,3 +29,15 @@ def reservations_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 def room_that_comes_free_is_not_kept(patch: pytest.MonkeyPatch) -> None:
     """A reservation is written, and anybody may use its room."""
     patch.setattr(Backfills, "_claim_freed_on", lambda self, *of: None)
+
+
+def reservations_for_members_beyond_the_minimum(patch: pytest.MonkeyPatch) -> None:
+    """A gang that has started, and has room for some members only, keeps or gets a reservation for the others."""
+
+    def waits(self: Backfilling, key: GroupKey) -> bool:
+        workload = self._store.workloads.get(key)
+        if workload is None or key not in self._pending.keys:
+            return False
+        return workload.demand is None or workload.demand.trouble is None
+
+    patch.setattr(Backfilling, "_waits", waits)
