@@ -51,6 +51,7 @@ def reserving(limits: Limits, chance: Chance, *, steady: bool) -> Limits:
     return replace(
         limits,
         reserve_after_s=dice.choice((1.0, 3.0, 10.0, 30.0)),
+        forecast_s=5.0,
         reservations=dice.choice((1, 1, 1, 2, 1000)),
         drain_share=dice.choice((0.1, 0.5, 1.0)),
         preemption=Preempts.OFF if steady else limits.preemption,
