@@ -12,6 +12,7 @@ from extender.core.limits import Limits
 from policies.model import RunTerms
 from tests.builders import cluster, key, single
 from tests.core.backfilling import AFTER_S, Backlog
+from tests.core.sliced import step
 
 
 def test_what_ends_in_time_starts_in_reserved_room_and_nothing_else_does() -> None:
@@ -291,3 +292,23 @@ def test_no_more_is_reserved_of_a_node_than_it_has() -> None:
     assert high is not None
     assert sorted(high.rooms) == ["a-0", "a-1"]
     assert all(wanted["nvidia.com/gpu"] == 8 for wanted in high.rooms.values())
+
+
+@pytest.mark.parametrize("slices", [1, 4])
+def test_a_reservation_may_end_between_two_slices_of_a_review(slices: int) -> None:
+    """While no room is found for the first workload of a review, the only reservation of its tree ends."""
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, slice_units=1))
+    script.start("first", 2, 1000)
+    low = script.wait("low", 1, 500)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("low") is not None
+    script.wait("too-large", 3, 500, priority=10)
+    script.wait("next", 2, 500, priority=5)
+    script.advance(AFTER_S - 1)
+    script.now += 2
+    for _ in range(slices):
+        step(script)
+    script.gone(script.pods[low[0].uid])
+    script.advance(AFTER_S)
+    assert script.reservation("low") is None
+    assert script.reservation("next") is not None
