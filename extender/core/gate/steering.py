@@ -538,15 +538,19 @@ class Repeats:
         key, written_on = effect.key, "" if effect.pod is None else effect.pod.uid
         if not effect.backfill and key in self._preemptions.under_way:
             return None
-        kept = self._backfills.as_written(key, written_on) if effect.backfill else None
+        reserved = self._backfills.as_written(key, written_on) if effect.backfill else None
         if written_on:
             pod = self._store.pods.get(written_on)
-            return None if pod is None or _written(effect, pod) == kept else replace(effect, pod=pod, reservation=kept)
+            return (
+                None
+                if pod is None or _written(effect, pod) == reserved
+                else replace(effect, pod=pod, reservation=reserved)
+            )
         workload = self._store.workloads.get(key)
         job = None if workload is None or workload.job is None else workload.job.seen
-        if job is None or effect.job is None or job.uid != effect.job.uid or _written(effect, job) == kept:
+        if job is None or effect.job is None or job.uid != effect.job.uid or _written(effect, job) == reserved:
             return None
-        return replace(effect, job=job, reservation=kept)
+        return replace(effect, job=job, reservation=reserved)
 
 
 def _written(effect: Reserve, on: Pod | Job) -> Reservation | None:
