@@ -16,8 +16,8 @@ from dashboard.cluster import Cluster, UnansweredError
 from dashboard.feed import Feed, router
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
 
-COALESCE_S = 1.0
-"""Seconds between two messages of changes to a browser, at least."""
+EVERY_S = 0.5
+"""Changes are told at instants so far apart, to all browsers at the same ones: then they share what is rendered."""
 KEEPALIVE_S = 15.0
 """A proxy closes a stream that is silent for long."""
 
@@ -25,7 +25,7 @@ KEEPALIVE_S = 15.0
 def app(cluster: Cluster, access: Access, feed: Feed | None = None) -> FastAPI:
     """Return the application. Each request needs a token that ``access`` knows. ``feed``: where updates come in."""
     served = FastAPI(title="Muster dashboard", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    served.state.cluster, served.state.access = cluster, access
+    served.state.cluster, served.state.access, served.state.contents = cluster, access, pages.Contents()
     served.include_router(_api(), prefix=PREFIX)
     if feed is not None:
         served.include_router(router(feed, access.is_extender))
@@ -91,12 +91,13 @@ def _events(cluster: Cluster) -> APIRouter:
             yield f"retry: 2000\nid: {version}\nevent: hello\ndata: {version}\n\n"
             while True:
                 try:
-                    version = await asyncio.wait_for(cluster.changes(version), KEEPALIVE_S)
+                    await asyncio.wait_for(cluster.changes(version), KEEPALIVE_S)
                 except TimeoutError:
                     yield ": alive\n\n"
                     continue
+                await asyncio.sleep(EVERY_S - asyncio.get_running_loop().time() % EVERY_S)
+                version = cluster.version
                 yield f"id: {version}\nevent: change\ndata: {version}\n\n"
-                await asyncio.sleep(COALESCE_S)
 
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
@@ -71,6 +71,10 @@ class Seen:
         self.person = person
         self.now = cluster.now() if now is None else now
         self._cluster = cluster
+
+    def without_name(self) -> Seen:
+        """Return the same sight of the cluster, without the name of the person."""
+        return Seen(self._cluster, replace(self.person, name=""), self.now)
 
     @property
     def as_of(self) -> float:
@@ -139,10 +143,7 @@ class Seen:
 
     def nodes(self) -> list[NodeView]:
         """Return all nodes, by name, with the workloads there that the person sees. Others count in the numbers."""
-        return [
-            node.model_copy(update={"workloads": [one for one in node.workloads if self.person.sees(one.namespace)]})
-            for _, node in sorted(self._cluster.nodes.items())
-        ]
+        return [self._node(node) for _, node in sorted(self._cluster.nodes.items())]
 
     def node_loads(self) -> Mapping[str, UtilisationView | None]:
         """Return how busy the GPUs of nodes are, by name; None, or no entry, where that is not known."""
@@ -178,6 +179,10 @@ class Seen:
         shown = self._rendered(explanation, namespace)
         shown.gang.utilisation = self._cluster.gang_loads.get((namespace, name))
         return shown
+
+    def _node(self, node: NodeView) -> NodeView:
+        workloads = [one for one in node.workloads if self.person.sees(one.namespace)]
+        return node if len(workloads) == len(node.workloads) else node.model_copy(update={"workloads": workloads})
 
     def _gang(self, gang: GangView) -> GangView:
         shown = aged(gang, self.now - self._cluster.views_as_of)

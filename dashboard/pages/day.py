@@ -13,6 +13,7 @@ from markupsafe import Markup
 from dashboard.asking import Viewer
 from dashboard.cluster import BIN_S, DAY_S, Bin
 from dashboard.pages.rendering import render, span
+from dashboard.pages.sharing import shared
 
 router = APIRouter()
 _BINS = int(DAY_S / BIN_S)
@@ -47,6 +48,7 @@ class Hour:
 
 
 @router.get("/day")
+@shared
 async def day(request: Request, seen: Viewer) -> Response:
     """Return the page. Its counts are of the whole cluster."""
     bins, begins = seen.history(), (math.floor(seen.now / BIN_S) + 1) * BIN_S - DAY_S

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from dashboard.asking import Viewer
 from dashboard.pages.queues import bars
 from dashboard.pages.rendering import phase, render
+from dashboard.pages.sharing import shared
 from dashboard.views import Seen
 from extender.api.models import DomainStock, QueueView
 
@@ -18,6 +19,7 @@ _QUEUES, _DOMAINS = 12, 8
 
 
 @router.get("/overview")
+@shared
 async def overview(request: Request, seen: Viewer) -> Response:
     """Return the page. Its counts are of the workloads of all namespaces."""
     totals = seen.totals()

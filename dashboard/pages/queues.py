@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from dashboard.asking import Viewer
 from dashboard.pages.rendering import render
+from dashboard.pages.sharing import shared
 from extender.api.models import QueueView, QuotaView
 from policies.words import natural
 
@@ -47,6 +48,7 @@ class Bar:
 
 
 @router.get("/queues")
+@shared
 async def queues(request: Request, seen: Viewer) -> Response:
     """Return the tree, of the parameter ``text``: the queues that have it in their name, with those above them."""
     text = request.query_params.get("text", "")[:200]

@@ -40,10 +40,19 @@ _PHASE_OF = {status: phase for phase, statuses in PHASES.items() for status in s
 
 
 def render(request: Request, seen: Seen | None, template: str, *, status: int = 200, **shown: object) -> HTMLResponse:
-    """Return the page that the template makes. ``seen``: None on a page that shows nothing of the cluster."""
+    """Return the page that the template makes, or its content alone.
+
+    ``seen``: None on a page that shows nothing of the cluster.
+    """
     links = Links(request)
-    text = _TEMPLATES.get_template(template).render(seen=seen, to=links.to, here=links.here, page=template, **shown)
+    about = {"seen": seen, "to": links.to, "here": links.here, "page": template, "whole": wants_whole(request)}
+    text = _TEMPLATES.get_template(template).render(**about, **shown)
     return HTMLResponse(text, status, HEADERS)
+
+
+def wants_whole(request: Request) -> bool:
+    """Whether the whole page is asked for, and not the content of one that is open."""
+    return "hx-request" not in request.headers or "hx-history-restore-request" in request.headers
 
 
 class Links:

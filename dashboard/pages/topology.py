@@ -14,6 +14,7 @@ from dashboard.cluster import UnansweredError
 from dashboard.pages.colours import looks
 from dashboard.pages.drawing import Drawing, draw_need
 from dashboard.pages.rendering import Links, render
+from dashboard.pages.sharing import shared
 from dashboard.views import Seen
 from extender.api.feed import NodeView
 from extender.api.models import Explanation, LevelView, UtilisationView
@@ -57,6 +58,7 @@ class Area:
 
 
 @router.get("/map")
+@shared
 async def topology_map(request: Request, seen: Viewer) -> Response:
     """Return the page.
 
@@ -104,7 +106,7 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
         use=_use(nodes, level, seen.node_loads()),
         idle={(brief.namespace, brief.name) for brief in briefs if brief.idle},
         domains=[domain for domain in seen.domains() if domain.level == level],
-        every="5s",
+        every="1s",
     )
 
 

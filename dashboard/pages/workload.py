@@ -10,6 +10,7 @@ from dashboard.asking import Viewer
 from dashboard.cluster import UnansweredError
 from dashboard.pages.meanings import REASONS, STATUSES
 from dashboard.pages.rendering import part_of, phase, render
+from dashboard.pages.sharing import shared
 from dashboard.pages.workloads import number_of
 from dashboard.views import Seen
 from extender.api.models import Explanation, GangView
@@ -19,6 +20,7 @@ _MEMBERS = 100
 
 
 @router.get("/workloads/{namespace}/{name:path}")
+@shared
 async def workload(request: Request, seen: Viewer, namespace: str, name: str) -> Response:
     """Return its page."""
     gang = _known(seen, namespace, name)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from dashboard.asking import Viewer
 from dashboard.pages.meanings import REASONS
 from dashboard.pages.rendering import PHASES, part_of, phase, render
+from dashboard.pages.sharing import shared
 from dashboard.views import Brief, Seen
 from policies.words import many
 
@@ -19,6 +20,7 @@ _ORDER = {name: at for at, name in enumerate(PHASES)}
 
 
 @router.get("/")
+@shared
 async def workloads(request: Request, seen: Viewer) -> Response:
     """Return the list, filtered by the parameters ``namespace``, ``text``, ``phase`` and ``reason``."""
     asked = {name: request.query_params.get(name, "")[:200] for name in ("namespace", "text", "phase", "reason")}
