@@ -20,8 +20,9 @@ log = logging.getLogger("muster.dashboard")
 ANSWER_S = 20.0
 MOST_QUESTIONS = 32
 """Questions that wait for an answer. More are refused at once: each costs the extender some 50 ms."""
-REMEMBERED_S = 5.0
-"""An explanation is shown again to others who ask within this time."""
+REMEMBERED_S = 60.0
+"""An explanation is shown again within this time, while its gang has the same status and reason: open pages ask for it
+at every change of the cluster, and kube-scheduler's calls wait while the extender makes one."""
 Admits = Callable[[str], Awaitable[bool]]
 """Whether that token is the extender's."""
 
@@ -43,7 +44,8 @@ class Feed:
         self._cluster = cluster
         self._numbers = count()
         self._waiting: dict[int, asyncio.Future[Explanation | None]] = {}
-        self._known: dict[tuple[str, str], tuple[float, asyncio.Future[Explanation | None]]] = {}
+        self._known: dict[tuple[str, ...], tuple[float, asyncio.Future[Explanation | None]]] = {}
+        """By namespace, name, status and reason of the gang."""
         self._socket: WebSocket | None = None
         cluster.explain = self.explain
 
@@ -70,11 +72,13 @@ class Feed:
         """Return what the extender says of a gang; None: it knows none. Raises UnansweredError."""
         now = asyncio.get_running_loop().time()
         self._known = {key: known for key, known in self._known.items() if now - known[0] < REMEMBERED_S}
-        if (known := self._known.get((namespace, name))) is not None:
+        gang = self._cluster.gangs.get((namespace, name))
+        key = namespace, name, *(() if gang is None else (gang.status, gang.state))
+        if (known := self._known.get(key)) is not None:
             asked = known[1]
         else:
             asked = await self._ask(namespace, name)
-            self._known[namespace, name] = now, asked
+            self._known[key] = now, asked
         try:
             return await asyncio.wait_for(asyncio.shield(asked), ANSWER_S)
         except TimeoutError:

@@ -17,7 +17,7 @@ from dashboard.access import Person
 from dashboard.app import app
 from dashboard.cluster import Cluster, UnansweredError
 from dashboard.feed import Feed
-from extender.api.feed import Update
+from extender.api.feed import Answer, Question, Update
 from extender.api.models import Explanation, GangView
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, Synced
@@ -185,10 +185,10 @@ class Socket:
         self.closed = why
 
 
-def update(number: int, *names: str, whole: bool = False, more: bool = False) -> str:
+def update(number: int, *names: str, whole: bool = False, more: bool = False, state: str = "NoRoom") -> str:
     gangs = [
         GangView(
-            namespace="ns", name=name, state="NoRoom", message="", for_s=0, min_member=1, members=1, bound=0, held=0,
+            namespace="ns", name=name, state=state, message="", for_s=0, min_member=1, members=1, bound=0, held=0,
             waiting=1, pods=[], story=[],
         )
         for name in names
@@ -222,6 +222,39 @@ async def test_a_picture_that_is_not_complete_is_not_shown() -> None:
     assert sorted(cluster.gangs) == [("ns", "a"), ("ns", "b")]
     await feed.serve(Socket(update(0, "c", whole=True, more=True)))  # type: ignore[arg-type]
     assert sorted(cluster.gangs) == [("ns", "a"), ("ns", "b")]
+
+
+class Answering:
+    """A connection whose extender explains what it is asked for, and counts that."""
+
+    def __init__(self) -> None:
+        self.texts = asyncio.Queue[str]()
+        self.questions = 0
+
+    async def receive_text(self) -> str:
+        return await self.texts.get()
+
+    async def send_text(self, text: str) -> None:
+        self.questions += 1
+        question = Question.model_validate_json(text)
+        self.texts.put_nowait(Answer(answers=question.number).model_dump_json())
+
+
+async def test_an_explanation_is_asked_for_again_when_its_gang_has_another_reason() -> None:
+    cluster, connection = Cluster(), Answering()
+    feed = Feed(cluster)
+    serving = asyncio.create_task(feed.serve(connection))  # type: ignore[arg-type]
+    connection.texts.put_nowait(update(0, "a", "b", whole=True))
+    await cluster.changes(0)
+    for name in ("a", "a", "b", "a"):
+        await feed.explain("ns", name)
+    assert connection.questions == 2
+    connection.texts.put_nowait(update(1, "a", state="NoQuota"))
+    await cluster.changes(1)
+    for name in ("a", "b", "a"):
+        await feed.explain("ns", name)
+    assert connection.questions == 3
+    serving.cancel()
 
 
 async def test_browsers_are_told_of_changes(dashboard: Dashboard, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from itertools import islice
 import numpy as np
 
 from extender.core.explain.problems import Problems
-from extender.core.ledger.claims import Claim, Owner
+from extender.core.ledger.claims import Owner
 from extender.core.ledger.state import State
 from extender.core.queue.demands import siblings, to_be_planned
 from extender.core.workload.shape import Flavoring, PodSetKey, podset_key
 from extender.core.workload.workload import Workload
 from extender.observe.explain.quota import QuotaQuestion
-from policies.model import NO_LEVEL, Pod
+from policies.model import NO_LEVEL, GroupKey, Pod
 from policies.model.mentions import Mention, mentioned
 from policies.placement.capacity import reach
 from policies.placement.closed import Closed, closed
@@ -285,21 +285,22 @@ class Holder:
 def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
     """The workloads with room on these nodes, by name, except the gang itself."""
     view = question.snapshot
-    given: dict[str, dict[int, list[int]]] = {}
+    given: dict[GroupKey | Mention, dict[int, list[int]]] = {}
     for row in rows.tolist():
         for owner, claim in state.claims.on(view.names[row]):
-            name = _name(state, owner, claim)
-            if name is None or name == question.gang.key.mention:
+            holder = claim.workload or _single(state, owner)
+            if holder is None or holder == question.gang.key:
                 continue
-            amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
+            amounts = given.setdefault(holder, {}).setdefault(row, [0] * len(view.resources))
             for resource, amount in claim.requests:
                 # A resource that no node offers has no line; any user can ask for one.
                 if (line := view.resources.get(resource)) is not None:
                     amounts[line] += amount
-    return [
-        Holder(name, np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T)
-        for name, there in sorted(given.items())
+    found = [
+        Holder(_named(holder), np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T)
+        for holder, there in given.items()
     ]
+    return sorted(found, key=lambda one: one.name)
 
 
 def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]:
@@ -355,8 +356,11 @@ class _Ends:
         return found
 
 
-def _name(state: State, owner: Owner, claim: Claim) -> str | None:
-    if claim.workload is not None:
-        return claim.workload.mention
+def _single(state: State, owner: Owner) -> Mention | None:
+    """The pod without a gang that has the claim."""
     pod = state.pods.get(owner) if isinstance(owner, str) else None
-    return None if pod is None else mentioned([Mention(pod.namespace, f"pod {pod}")])
+    return None if pod is None else Mention(pod.namespace, f"pod {pod}")
+
+
+def _named(holder: GroupKey | Mention) -> str:
+    return holder.mention if isinstance(holder, GroupKey) else mentioned([holder])
