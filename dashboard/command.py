@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from extender.cli.terminal import stop, stop_on
+from extender.cli.servers import Config, Kubeconfig, Port, stop_without
+from extender.cli.terminal import stop_on
 
 
-def dashboard(
-    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Credentials; default: as kubectl finds them, else those of the pod.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
-) -> None:
+def dashboard(config: Config = None, kubeconfig: Kubeconfig = None, port: Port = None) -> None:
     """Run the dashboard until SIGTERM or Ctrl-C."""
     try:
         from dashboard.serve import run
     except ModuleNotFoundError as error:
-        stop(
-            f"muster dashboard needs {error.name} and more, which the client alone does without: "
-            "install muster-scheduler[server], as docs/install.md shows"
-        )
+        stop_without("dashboard", error)
     from dashboard.settings import load
     from extender.config.settings import SettingsError
     from extender.observe import logs

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, model_validator
+from pydantic_settings import SettingsConfigDict
 
-from extender.config.mistakes import mistakes
-from extender.config.reading import UnreadableYamlError, read_mapping
-from extender.config.settings import SettingsError
+from extender.config.settings import FromFile, load_as
 from extender.config.tls_files import TlsFiles
 from extender.config.values import DASHBOARD_AUDIENCE, File
 
@@ -18,7 +16,7 @@ PREFIX = "MUSTER_DASHBOARD_"
 PORT = 10292
 
 
-class Settings(BaseSettings):
+class Settings(FromFile):
     """Everything about one running dashboard."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
@@ -41,18 +39,6 @@ class Settings(BaseSettings):
         "info", pattern="^(debug|info|warning|error)$", description="From this level on lines are written."
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # ``load`` passes the file's values as init arguments, and the environment overrides the file.
-        return (env_settings, init_settings)
-
     @model_validator(mode="after")
     def _both_files(self) -> Self:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
@@ -69,11 +55,4 @@ class Settings(BaseSettings):
 
 def load(path: Path | None, **flags: Any) -> Settings:
     """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
-    try:
-        settings = Settings(**(read_mapping(path) if path is not None else {}))
-        given = {name: value for name, value in flags.items() if value is not None}
-        return Settings.model_validate(settings.model_dump() | given) if given else settings
-    except ValidationError as error:
-        raise SettingsError(mistakes(error, Settings)) from None
-    except UnreadableYamlError as error:
-        raise SettingsError(str(error)) from None
+    return load_as(Settings, path, flags)

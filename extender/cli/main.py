@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from extender.cli.servers import Config, Kubeconfig, Port, stop_without
 from extender.cli.terminal import stop, stop_on
 
 _DEFERRED = {
@@ -130,11 +131,9 @@ def muster(
 
 @main.command()
 def serve(
-    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Credentials; default: as kubectl finds them, else those of the pod.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
+    config: Config = None,
+    kubeconfig: Kubeconfig = None,
+    port: Port = None,
 ) -> None:
     """Run the extender until SIGTERM or Ctrl-C."""
     from extender.runtime import garbage
@@ -143,10 +142,7 @@ def serve(
     try:
         from extender import app
     except ModuleNotFoundError as error:
-        stop(
-            f"muster serve needs {error.name} and more, which the client alone does without: "
-            "install muster-scheduler[server], as docs/install.md shows"
-        )
+        stop_without("serve", error)
     from extender.config.settings import SettingsError, load
     from extender.observe import logs
 
@@ -161,7 +157,7 @@ def check(
     ready: Annotated[
         bool, typer.Option("--ready/--live", help="Check whether it has read the cluster, or only whether it answers.")
     ] = True,
-    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+    config: Config = None,
     port: Annotated[int | None, typer.Option(help="Port of the extender.")] = None,
 ) -> None:
     """Ask the extender on this machine how it is.

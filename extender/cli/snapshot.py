@@ -14,6 +14,7 @@ import typer
 
 from extender.cli.inspection.options import Context, Kubeconfig
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
+from extender.cli.servers import Config
 from extender.cli.terminal import stop_on
 from extender.config.settings import Settings, SettingsError, load
 from extender.core.events import BudgetSeen, Event, GroupSeen, OwnerSeen, QueueSeen
@@ -35,7 +36,7 @@ def snapshot(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+    config: Config = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
     """Write a cluster to a file, as far as a decision reads it.

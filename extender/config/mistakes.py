@@ -103,8 +103,8 @@ def _names(model: type[BaseModel], above: tuple[int | str, ...]) -> Iterator[str
     yield from inner.model_fields
 
 
-def unread(environment: Mapping[str, str], model: type[BaseModel]) -> Iterator[str]:
-    """Yield a sentence for each variable that nothing reads."""
+def unread(environment: Mapping[str, str], model: type[BaseModel], prefix: str) -> Iterator[str]:
+    """Yield a sentence for each variable with the prefix that nothing reads."""
     fields = model.model_fields
     inside = {
         f"{name}_{inner}": name
@@ -113,12 +113,12 @@ def unread(environment: Mapping[str, str], model: type[BaseModel]) -> Iterator[s
         for inner in field.annotation.model_fields
     }
     for variable, value in sorted(environment.items()):
-        name = variable.removeprefix(PREFIX).lower()
-        if not variable.startswith(PREFIX) or name in fields or "://" in value:
+        name = variable.removeprefix(prefix).lower()
+        if not variable.startswith(prefix) or name in fields or "://" in value:
             continue
         if (whole := inside.get(name.replace("__", "_"))) is not None:
-            yield f"{variable}: there is no such variable; {PREFIX}{whole.upper()} has all of {whole}, in JSON"
+            yield f"{variable}: there is no such variable; {prefix}{whole.upper()} has all of {whole}, in JSON"
         elif why := _GONE.get(name):
             yield f"{variable}: there is no such variable any more: {why}. Take it out"
         elif meant := get_close_matches(name, fields, 1, _LIKENESS):
-            yield f"{variable}: there is no such variable; did you mean {PREFIX}{meant[0].upper()}?"
+            yield f"{variable}: there is no such variable; did you mean {prefix}{meant[0].upper()}?"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -28,6 +29,7 @@ from extender.runtime.election import LeaderElection
 from policies.chosen import Policies
 from policies.model.levels import LevelKey, levels_from
 
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 _METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_policies": "score"}
 """The method that the policy named by each of these settings must have."""
 
@@ -36,7 +38,23 @@ class SettingsError(ValueError):
     """The settings cannot be used; the message says which and why, one line each."""
 
 
-class Settings(BaseSettings):
+class FromFile(BaseSettings):
+    """Settings of a process: what ``load_as`` reads from the file, and variables over it."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # ``load_as`` passes the file's values as init arguments, and the environment overrides the file.
+        return (env_settings, init_settings)
+
+
+class Settings(FromFile):
     """Everything about one running extender."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False)
@@ -305,18 +323,6 @@ class Settings(BaseSettings):
         "info", pattern="^(debug|info|warning|error)$", description="From this level on lines are written."
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # ``load`` passes the file's values as init arguments, and the environment overrides the file.
-        return (env_settings, init_settings)
-
     @field_validator(*_METHODS)
     @classmethod
     def _known(cls, value: str | dict[str, int], info: ValidationInfo) -> str | dict[str, int]:
@@ -415,18 +421,32 @@ class Settings(BaseSettings):
 
 def load(path: Path | None, **flags: Any) -> Settings:
     """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
+    return load_as(Settings, path, flags, rename_settings)
+
+
+def load_as(
+    model: type[SettingsT],
+    path: Path | None,
+    flags: Mapping[str, Any],
+    rename: Callable[[MutableMapping[str, Any], str], Iterable[str]] = lambda *_: (),
+) -> SettingsT:
+    """Read the settings of any process as ``load`` does.
+
+    ``rename`` renames old settings of a file, or variables with a prefix, and returns what is wrong with them.
+    """
+    prefix = model.model_config.get("env_prefix", "")
     try:
         values = read_mapping(path) if path is not None else {}
-        twice = *rename_settings(values), *rename_settings(os.environ, PREFIX)
-        if wrong := "\n".join((*twice, *unread(os.environ, Settings))):
+        twice = *rename(values, ""), *rename(os.environ, prefix)
+        if wrong := "\n".join((*twice, *unread(os.environ, model, prefix))):
             raise SettingsError(wrong)
-        settings = Settings(**values)
+        settings = model(**values)
         given = {name: value for name, value in flags.items() if value is not None}
-        return Settings.model_validate(settings.model_dump() | given) if given else settings
+        return model.model_validate(settings.model_dump() | given) if given else settings
     except ValidationError as error:
-        raise SettingsError(mistakes(error, Settings)) from None
+        raise SettingsError(mistakes(error, model)) from None
     except UnreadableYamlError as error:
         raise SettingsError(str(error)) from None
     except NotJsonError as error:
         _, name, *_ = str(error).split('"')
-        raise SettingsError(f"MUSTER_{name.upper()}: a list or mapping has to be JSON in a variable") from None
+        raise SettingsError(f"{prefix}{name.upper()}: a list or mapping has to be JSON in a variable") from None

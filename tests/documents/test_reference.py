@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.settings import load as load_for_dashboard
 from extender.config.settings import Settings, SettingsError, load
 from tests.documents.pages import PAGES, ROOT, Block, blocks
 from tests.documents.reference import (
@@ -83,11 +84,22 @@ def test_a_variable_that_is_none_and_was_meant_for_a_setting_is_refused(
     assert str(error.value) == f"{variable}: there is no such variable; {said}"
 
 
-@pytest.mark.parametrize("service", ["MUSTER", "MUSTER_METRIC", "MUSTER_METRICS", "MUSTER_ELASTIC", "MUSTER_LISTEN"])
+def test_so_is_one_that_was_meant_for_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_DASHBOARD_LISTENPORT", "80")
+    with pytest.raises(SettingsError) as error:
+        load_for_dashboard(None)
+    said = "there is no such variable; did you mean MUSTER_DASHBOARD_LISTEN_PORT?"
+    assert str(error.value) == f"MUSTER_DASHBOARD_LISTENPORT: {said}"
+
+
+@pytest.mark.parametrize(
+    "service",
+    ["MUSTER", "MUSTER_METRIC", "MUSTER_METRICS", "MUSTER_ELASTIC", "MUSTER_LISTEN", "MUSTER_DASHBOARD"],
+)
 def test_what_kubernetes_says_of_a_service_and_what_others_read_is_left_alone(
     service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    silent = load(None)
+    silent, dashboard = load(None), load_for_dashboard(None)
     said = {
         "SERVICE_HOST": "10.0.0.1",
         "SERVICE_PORT": "80",
@@ -99,7 +111,10 @@ def test_what_kubernetes_says_of_a_service_and_what_others_read_is_left_alone(
         monkeypatch.setenv(f"{service}_{name}", value)
     monkeypatch.setenv("MUSTER_URL", "http://127.0.0.1:10290")
     monkeypatch.setenv("MUSTER_METRIC_PORT", "tcp://10.0.0.1:80")
-    assert load(None) == silent
+    monkeypatch.setenv("MUSTER_DASHBOARD_URL", "http://127.0.0.1:10292")
+    monkeypatch.setenv("MUSTER_DASHBOARD_TOKEN_FILE", "")
+    assert load(None).model_copy(update={"dashboard_url": ""}) == silent
+    assert load_for_dashboard(None) == dashboard
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page.name}:{block.line}")
