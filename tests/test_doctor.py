@@ -319,7 +319,7 @@ def test_the_gravest_comes_first() -> None:
 
 
 def test_the_document_has_every_code_and_no_other() -> None:
-    rows = re.findall(r"^\| (`[A-Z].*?) \|", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^- (`[A-Z].*?`): ", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == finding_codes()
 
 
