@@ -96,6 +96,18 @@ def test_the_offered_load_is_what_was_asked_for() -> None:
     assert offered_load(at_load(arrivals, gpus_of(nodes), 0.8), gpus_of(nodes)) == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_what_runs_after_the_last_arrival_changes_no_utilisation(scheduler: str) -> None:
+    def utilisation(last_runs_s: float) -> float | None:
+        arrivals = [Arrival("first", 0, 1, 8, 900), Arrival("last", 1_000, 1, 1, last_runs_s)]
+        nodes = nodes_of(pools_from("1 nodes x 8 GPUs"))
+        played = Case(arrivals, nodes, Terms(), 0, {"muster": partial(core, load(None))})
+        (outcome,) = run(played, [scheduler], lambda *_: None)
+        return outcome.figures.utilisation
+
+    assert utilisation(10) == utilisation(1_000_000) == pytest.approx(0.9)
+
+
 def test_a_replay_is_kept_and_told_for_each_load_and_a_gang_that_holds_is_a_problem(tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("cluster,submission_time,duration,num_gpu\na,0,100,16\na,5,100,8\na,9,100,1\na,300,50,4\n")
