@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.documents.pages import ROOT, blocks
+from tests.documents.pages import ROOT
 from tests.test_manifests import MANIFESTS, documents
 
 PAGE = ROOT / "docs" / "kyverno.md"
@@ -96,10 +96,8 @@ def test_what_refuses_stays_the_api_servers(made: list[Object]) -> None:
     assert names == {(one["kind"], one["metadata"]["name"]) for one in ours if one["kind"].startswith("Validating")}
 
 
-def test_the_page_shows_the_policy_for_gangs_and_names_the_others(made: list[Object]) -> None:
-    (shown,) = (yaml.safe_load(block.text) for block in blocks(PAGE) if block.language == "yaml")
+def test_the_page_names_each_policy_and_whether_it_refuses() -> None:
     policies = {one["metadata"]["name"]: one for one in built("examples/kyverno") if one["kind"] == "MutatingPolicy"}
-    assert shown == policies["muster-gang-gate"]
     told = dict(re.findall(r"^\| `(muster-[\w-]+)` \|.*\| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE))
     assert told.keys() == policies.keys()
     refuses = {name for name, policy in policies.items() if policy["spec"]["failurePolicy"] == "Fail"}
