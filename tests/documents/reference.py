@@ -227,7 +227,8 @@ _GROUPS = {
 _NUMBER = "number"
 _TYPES = {"bool": "", "int": _NUMBER, "float": _NUMBER, "str": "text", "Path": "file"}
 """Words for the types of settings. A default says that a setting is true or false."""
-_JSON_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "datetime": "date-time"}
+_STRING = "string"
+_JSON_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": _STRING, "datetime": "date-time"}
 _LIMITS = {annotated_types.Ge: "from", annotated_types.Gt: "above", annotated_types.Le: "to"}
 
 
@@ -323,10 +324,12 @@ def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _model(model: type[BaseModel]) -> str:
-    fields = [
-        f"- `{name}` ({_json_type(field.annotation)}{'' if field.is_required() else ', *new*'}): {field.description}"
-        for name, field in model.model_fields.items()
-    ]
+    fields = []
+    for name, field in model.model_fields.items():
+        kind = _json_type(field.annotation)
+        remarks = ["" if kind == _STRING else kind, "" if field.is_required() else "*new*"]
+        remark = f" ({', '.join(filter(None, remarks))})" if any(remarks) else ""
+        fields.append(f"- `{name}`{remark}: {field.description}")
     return "\n".join([f"### {model.__name__}\n", f"{inspect.getdoc(model)}\n", *fields, ""])
 
 

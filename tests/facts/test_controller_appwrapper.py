@@ -185,7 +185,6 @@ def test_a_running_one_keeps_its_plan(kind: Kind) -> None:
     consequence="Suspended says that the room is free. An AppWrapper is planned anew by suspension, and its manifest "
     "is given back as it was written.",
     slow=True,
-    for_users=True,
 )
 def test_suspended_again(kind: Kind) -> None:
     running(kind, "again", job(grace_s=30))
@@ -206,8 +205,8 @@ def test_suspended_again(kind: Kind) -> None:
 @fact(
     "appwrapper.retry",
     "The Job in a running AppWrapper fails.",
-    result="`status.phase: Resetting`: its components are deleted and, after a pause (90 s by default), made anew with "
-    "the same `podSetInfos`; it is not suspended by that. After `retryLimit` times it is Failed.",
+    result="`status.phase: Resetting`: its components are deleted and, after a pause (90 s by default), made "
+    "again. It is not suspended by that. After `retryLimit` times it is Failed.",
     consequence="A retry keeps the plan, and its slots are filled again after the pause, unless Muster has started it "
     "over meanwhile.",
     slow=True,
@@ -228,8 +227,8 @@ def test_retried(kind: Kind) -> None:
 @fact(
     "appwrapper.finished",
     "The pods of an AppWrapper succeed.",
-    result="`status.phase: Succeeded`, without a condition that says so alone; its components stay for a week by "
-    "default. `podSetInfos` may be changed then.",
+    result="`status.phase: Succeeded`, without a condition that says so alone; its components stay for a "
+    "week by default.",
     consequence="Finished is the phase Succeeded or Failed; what Muster wrote comes off then.",
     slow=True,
     for_users=True,

@@ -155,7 +155,6 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     consequence="A JobSet is planned anew by suspension. Its manifest is given back as it was written, its Jobs are "
     "not (jobset.restore).",
     slow=True,
-    for_users=True,
 )
 def test_suspended_again_and_restored(kind: Kind) -> None:
     written = kind.create(jobset("again"))["spec"]["replicatedJobs"]
@@ -204,7 +203,7 @@ def test_a_plan_that_was_taken_off_stays(kind: Kind) -> None:
 @fact(
     "jobset.failure-restart",
     "A pod of a running JobSet with `failurePolicy.maxRestarts` fails.",
-    result="All Jobs are made anew from the JobSet's templates: all pods are new, and carry the annotations still.",
+    result="All Jobs are made again from the JobSet's templates, and all pods are new.",
     consequence="A restart of a JobSet keeps the plan, and needs no new admission; its slots are filled again.",
     slow=True,
     for_users=True,

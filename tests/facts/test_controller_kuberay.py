@@ -122,7 +122,6 @@ def test_everything_may_be_written(kind: Kind) -> None:
     "the others stay.",
     consequence="A lost slot gets its new node by one PATCH of the running cluster, without a suspension.",
     slow=True,
-    for_users=True,
 )
 def test_a_running_template_may_be_changed(kind: Kind) -> None:
     pods = {slot(pod): pod for pod in running(kind, "changed")}
@@ -141,7 +140,7 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
 
 @fact(
     "ray.recreate",
-    "The same PATCH for a RayCluster with `upgradeStrategy: Recreate`.",
+    "The templates of a running RayCluster with `upgradeStrategy: Recreate` are changed.",
     result="All pods are deleted and made anew at once.",
     consequence="Muster does not write a template of such a cluster while it runs.",
     slow=True,
@@ -176,9 +175,9 @@ def test_a_replica_restarts_whole(kind: Kind) -> None:
 
 @fact(
     "ray.suspend-again",
-    "A running RayCluster is suspended, and unsuspended with another plan while its pods still terminate.",
-    result="RayClusterSuspending=True until the pods are gone, then RayClusterSuspended=True, and only then does it "
-    "start again, whatever `spec.suspend` says meanwhile. The templates may be written at any time.",
+    "A running RayCluster is suspended, and unsuspended while its pods still terminate.",
+    result="It starts again only when the pods are gone and RayClusterSuspended=True, whatever "
+    "`spec.suspend` says meanwhile.",
     consequence="Here, and only here, the condition tells that the room is free, and two runs do not mix.",
     slow=True,
     for_users=True,
@@ -201,8 +200,7 @@ def test_suspended_again(kind: Kind) -> None:
 @fact(
     "ray.elastic",
     "`replicas` of a group of workers of a running RayCluster is raised and lowered.",
-    result="Accepted. The lowest free indexes are created from the template as it is now; which ones are deleted is "
-    "not defined (Ray's autoscaler names them).",
+    result="The lowest free indexes are created; which ones are deleted is not defined (Ray's autoscaler names them).",
     consequence="Indexes beyond the plan are gated by the policy, and a gap is filled again: a slot of a RayCluster "
     "may come and go.",
     slow=True,
@@ -276,8 +274,7 @@ def test_a_job_is_suspended_again(jobs: Kind) -> None:
 @fact(
     "rayjob.failed",
     "The submitter of a RayJob fails for good.",
-    result="`jobDeploymentStatus: Failed`, and the RayCluster is deleted, because of `shutdownAfterJobFinishes`. "
-    "(Complete needs Ray's own answer, which simulated pods do not give.)",
+    result="`jobDeploymentStatus: Failed`, and the RayCluster is deleted, because of `shutdownAfterJobFinishes`.",
     consequence="Finished is `jobDeploymentStatus` Complete or Failed; a RayJob has no conditions.",
     slow=True,
     for_users=True,

@@ -144,8 +144,8 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
 @fact(
     "mpi.worker-failed",
     "A worker of a running MPIJob fails; or is evicted by its kubelet (Failed with the reason Evicted).",
-    result="Failed: it is counted and kept, not replaced; the job stays Running with a worker less. Evicted: the job "
-    "gets Failed=True without a `completionTime`, and its pods run on.",
+    result="Failed: it is not replaced, and the job stays Running with a worker less. Evicted: the job gets "
+    "Failed=True without a `completionTime`, and its pods run on.",
     consequence="A failed worker holds its slot until somebody deletes it. Failed=True does not mean that the room is "
     "free.",
     slow=True,
@@ -227,8 +227,8 @@ def test_unsuspended_while_pods_terminate(kind: Kind) -> None:
     "mpi.launcher-waits",
     "An MPIJob with `launcherCreationPolicy: WaitForWorkersReady` starts while no node takes its pods: created "
     "suspended, or not.",
-    result="Not suspended at first: the launcher comes when the workers are ready. Suspended at first: the launcher's "
-    "Job is made at once, for no worker is all of none, and it starts together with the workers.",
+    result="Not suspended at first: the launcher comes when the workers are ready. Suspended at first: it "
+    "starts together with the workers.",
     consequence="An MPIJob that was suspended at CREATE is one wave, whatever its policy. One that was not needs a "
     "quorum of its workers alone.",
     slow=True,
@@ -253,7 +253,7 @@ def test_the_launcher_waits(kind: Kind) -> None:
 @fact(
     "mpi.elastic",
     "`replicas` of the workers of a running MPIJob is raised and lowered.",
-    result="Accepted. The next indexes are created from the template as it is now; the highest ones are deleted.",
+    result="The next indexes are created; the highest ones are deleted.",
     consequence="As with an elastic Indexed Job: an index beyond the plan is gated by the policy.",
     slow=True,
     for_users=True,

@@ -200,7 +200,6 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     "JobSet is active; the new pods carry the new plan, and nothing counts as failed.",
     consequence="Room is free when the pods are gone; after that, a TrainJob is planned anew by one PATCH.",
     slow=True,
-    for_users=True,
 )
 def test_suspended_again(kind: Kind) -> None:
     running(kind, "again", "slow")

@@ -155,9 +155,8 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
 @fact(
     "training.deleted-by-others",
     "A running pod of a PyTorchJob is deleted by anybody but the operator.",
-    result="A pod that terminates counts as failed. With `restartPolicy: Never` the job is Failed at once; with "
-    "OnFailure, Always or ExitCode it is Restarting, and the pod is made anew, under its name, when the old one is "
-    "gone.",
+    result="It counts as failed. With `restartPolicy: Never` the job is Failed at once; with OnFailure, "
+    "Always or ExitCode it is Restarting, and the pod is made again when the old one is gone.",
     consequence="Muster suspends the job before anybody evicts a pod of it; with `restartPolicy: Never` that is all "
     "that keeps it alive.",
     slow=True,
@@ -238,8 +237,8 @@ def test_suspended_again_and_restored(kind: Kind, policy: str) -> None:
 @fact(
     "training.unsuspended-while-terminating",
     "A suspended PyTorchJob is unsuspended while pods of its former run still terminate.",
-    result="They count as failed pods of the new run: with `restartPolicy: Never` the job is Failed and starts no "
-    "more; with OnFailure it is Restarting, and starts when they are gone, for their names are taken.",
+    result="They count as failed pods of the new run: with `restartPolicy: Never` the job is Failed and "
+    "starts no more; with OnFailure it starts when they are gone.",
     consequence="Muster never unsuspends such a job before all its pods are gone.",
     slow=True,
     for_users=True,
@@ -260,7 +259,7 @@ def test_unsuspended_while_pods_terminate(kind: Kind, restart: str) -> None:
 @fact(
     "training.elastic",
     "`replicas` of a role of a running PyTorchJob is raised and lowered, without an `elasticPolicy`.",
-    result="Accepted. The next indexes are created from the templates as they are now; the highest ones are deleted.",
+    result="The next indexes are created; the highest ones are deleted.",
     consequence="Any of these jobs may grow and shrink. An index beyond the plan is gated by the policy; template "
     "affinity would send it to the nodes of its siblings.",
     slow=True,
