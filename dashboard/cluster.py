@@ -14,7 +14,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from pydantic import BaseModel
 
 from extender.api.feed import Happening, NodeView, Update
-from extender.api.models import DomainStock, Explanation, GangView, QueueView, TopologyView, UtilisationView
+from extender.api.models import (
+    DeviceStock,
+    DomainStock,
+    Explanation,
+    GangView,
+    QueueView,
+    TopologyView,
+    UtilisationView,
+)
 
 BIN_S = 300.0
 DAY_S = 86_400.0
@@ -191,6 +199,7 @@ def domains_of(topology: TopologyView, nodes: Iterable[NodeView]) -> list[Domain
         for name in (*(domain.name for domain in level.domains), "")
     }  # fmt: skip
     gangs: dict[tuple[str, str], dict[str, None]] = {}
+    devices: dict[tuple[str, str], dict[str, DeviceStock]] = {}
     for node in nodes:
         here = [f"{one.namespace}/{one.name}" for one in node.workloads if not one.name.startswith("pod ")]
         for level in topology.levels:
@@ -204,9 +213,24 @@ def domains_of(topology: TopologyView, nodes: Iterable[NodeView]) -> list[Domain
                 its.free_gpus += node.free
                 its.whole += 0 < node.gpus == node.free
             gangs.setdefault(key, {}).update(dict.fromkeys(here))
+            for stock in node.devices:
+                _add(stock, devices.setdefault(key, {}))
     for key, names in gangs.items():
         sums[key].gangs = sorted(names)
+    for key, stocks in devices.items():
+        sums[key].devices = [stock for _, stock in sorted(stocks.items())]
     return [one for one in sums.values() if one.nodes]
+
+
+def _add(stock: DeviceStock, stocks: dict[str, DeviceStock]) -> None:
+    """Add the devices of a node to those of its domain, by name."""
+    if (total := stocks.get(stock.name)) is None:
+        stocks[stock.name] = stock.model_copy()
+        return
+    total.devices += stock.devices
+    total.free += stock.free
+    total.promised += stock.promised
+    total.used += stock.used
 
 
 async def _nobody(_namespace: str, _name: str) -> Explanation | None:

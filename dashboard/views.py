@@ -131,9 +131,17 @@ class Seen:
         ]
 
     def domains(self) -> list[DomainStock]:
-        """Return all domains, with the gangs there that the person sees."""
+        """Return all domains, with the gangs there that the person sees.
+
+        A kind of devices that selectors describe is named in the words of pods, which may be another tenant's.
+        """
         return [
-            one.model_copy(update={"gangs": [name for name in one.gangs if self.person.sees(name.partition("/")[0])]})
+            one.model_copy(
+                update={
+                    "gangs": [name for name in one.gangs if self.person.sees(name.partition("/")[0])],
+                    "devices": [stock for stock in one.devices if self.person.sees_all or " " not in stock.name],
+                }
+            )
             for one in self._cluster.domains
         ]
 
@@ -177,6 +185,8 @@ class Seen:
         if explanation is None:
             return None
         shown = self._rendered(explanation, namespace)
+        for domain in shown.compute_domains:
+            domain.workloads = [name for name in domain.workloads if self.person.sees(name.partition("/")[0])]
         shown.gang.utilisation = self._cluster.gang_loads.get((namespace, name))
         return shown
 

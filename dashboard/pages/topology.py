@@ -105,7 +105,8 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
         fits={room.name: f"{room.free} of {room.want}" for room in rooms.values()},
         use=_use(nodes, level, seen.node_loads()),
         idle={(brief.namespace, brief.name) for brief in briefs if brief.idle},
-        domains=[domain for domain in seen.domains() if domain.level == level],
+        domains=(domains := [domain for domain in seen.domains() if domain.level == level]),
+        any_devices=any(domain.devices for domain in domains),
         every="1s",
     )
 

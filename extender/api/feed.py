@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from extender.api.models import Explanation, GangView, QueueView, TopologyView, UtilisationView
+from extender.api.models import DeviceStock, Explanation, GangView, QueueView, TopologyView, UtilisationView
 
 FEED_PATH = "/feed"
 """The path of the dashboard's WebSocket for the extender."""
@@ -36,6 +36,7 @@ class NodeView(BaseModel):
     reserved: int = Field(default=0, description="GPUs kept for replacements, preemptors and reservations.")
     free: int = 0
     workloads: list[NodeWorkload] = Field(default=[], description="Those with GPUs of it.")
+    devices: list[DeviceStock] = Field(default=[], description="Its devices that drivers publish (DRA).")
     problems: list[str] = Field(default=[], description="What is wrong with it, in words.")
 
 

@@ -185,6 +185,23 @@ class VictimView(BaseModel):
     )
 
 
+class ComputeDomainView(BaseModel):
+    """A ComputeDomain of NVIDIA's driver."""
+
+    namespace: str = Field(description="Its namespace.", examples=["team-a"])
+    name: str = Field(description="Its name.", examples=["train"])
+    uid: str = Field(description="Its UID, with which the driver labels nodes.", examples=["5f1c9a3e"])
+    num_nodes: int = Field(description="`spec.numNodes`; 0 for any number.", examples=[0])
+    members: int = Field(description="Pods that have or get a channel of it.", examples=[16])
+    workloads: list[str] = Field(
+        description="Gangs and single pods with a channel, as NAMESPACE/NAME.",
+        examples=[["team-a/job-train"]],
+    )
+    nodes: int = Field(description="Nodes that the driver has prepared.", examples=[16])
+    cliques: list[str] = Field(description="NVLink domains of these nodes.", examples=[["clique-a"]])
+    problems: list[str] = Field(description="What is wrong with it.", examples=[[]])
+
+
 class Explanation(BaseModel):
     """Why a gang waits or where it runs, and what would make it start."""
 
@@ -213,6 +230,9 @@ class Explanation(BaseModel):
         examples=["preemption is off; on, 1 workload would be evicted for it"],
     )
     victims: list[VictimView] = Field(default=[], description="Those workloads.")
+    compute_domains: list[ComputeDomainView] = Field(
+        default=[], description="ComputeDomains of which its pods have, or are to have, a channel."
+    )
     expected_start: str = Field(
         default="",
         description="`gang.expected` in words.",
@@ -345,23 +365,6 @@ class DeviceStock(BaseModel):
     free: int = Field(description="Devices neither claimed nor promised.", examples=[8])
     promised: int = Field(description="Devices promised to gangs and not yet claimed.", examples=[0])
     used: int = Field(description="Claimed devices.", examples=[64])
-
-
-class ComputeDomainView(BaseModel):
-    """A ComputeDomain of NVIDIA's driver."""
-
-    namespace: str = Field(description="Its namespace.", examples=["team-a"])
-    name: str = Field(description="Its name.", examples=["train"])
-    uid: str = Field(description="Its UID, with which the driver labels nodes.", examples=["5f1c9a3e"])
-    num_nodes: int = Field(description="`spec.numNodes`; 0 for any number.", examples=[0])
-    members: int = Field(description="Pods that have or get a channel of it.", examples=[16])
-    workloads: list[str] = Field(
-        description="Gangs and single pods with a channel, as NAMESPACE/NAME.",
-        examples=[["team-a/job-train"]],
-    )
-    nodes: int = Field(description="Nodes that the driver has prepared.", examples=[16])
-    cliques: list[str] = Field(description="NVLink domains of these nodes.", examples=[["clique-a"]])
-    problems: list[str] = Field(description="What is wrong with it.", examples=[[]])
 
 
 class DomainStock(BaseModel):

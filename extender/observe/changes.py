@@ -21,7 +21,7 @@ from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
 from extender.core.ledger.state import State
 from extender.observe.quality import gpu_kinds, gpus_of
 from extender.observe.queues import queues
-from extender.observe.topology import topology
+from extender.observe.topology import devices_of, topology
 from extender.observe.utilisation import UNASKED, Utilisation
 from extender.observe.views import marked, view
 from policies.model import GroupKey, Pod
@@ -242,6 +242,7 @@ def node_view(state: State, snapshot: Snapshot, name: str) -> NodeView:
         reserved=reserved,
         free=int(snapshot.free[lines, row].clip(0).sum()) if lines else 0,
         workloads=list(workloads.values()),
+        devices=devices_of(state, snapshot, name),
         problems=[*([] if node.ready else ["not ready"]), *(["cordoned"] if node.unschedulable else [])],
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from extender.api.models import (
     TopologyView,
 )
 from extender.core.ledger.state import State
+from extender.core.workload.workload import Workload
+from policies.devices.lines import Match
 from policies.model import CLIQUE
-from policies.model.devices import DOMAIN_LABEL, ComputeDomain
+from policies.model.devices import DOMAIN_LABEL, ComputeDomain, DeviceKey
 from policies.placement.columns import Codes
 from policies.placement.snapshot import Amounts, Counts, Level, Snapshot
 from policies.words import counted, natural
@@ -91,30 +93,51 @@ def domains(state: State) -> list[DomainStock]:
 
 
 def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
-    """The devices of each node, and how many are free, promised and used, by what pods ask for.
+    """The devices of each node, and how many are free, promised and used, by what pods ask for."""
+    counts: dict[str, Amounts] = {}
+    kinds = list(state.devices.counted())
+    for node, row in view.rows.items():
+        for stock in devices_of(state, view, node, kinds):
+            here = counts.setdefault(stock.name, np.zeros((4, len(view.names)), dtype=np.int64))
+            here[:, row] = stock.devices, stock.free, stock.promised, stock.used
+    return dict(sorted(counts.items()))
 
-    Devices that no pod asks for are listed by driver. Devices that several nodes reach are in no domain.
+
+def devices_of(
+    state: State, view: Snapshot, node: str, kinds: Iterable[tuple[str, Match, str]] | None = None
+) -> list[DeviceStock]:
+    """The devices of a node, by what pods ask for; devices that no pod asks for, by driver.
+
+    Devices that several nodes reach belong to none. ``kinds``: those of ``Devices.counted``, for callers that have
+    them.
     """
-    stock: dict[str, Amounts] = {}
-    lines, allocated = list(state.devices.counted()), state.devices.allocated()
-    for key, known in state.devices.inventory.known.items():
-        if (row := view.rows.get(known.reach.node)) is not None:
-            for name in [name for name, match, _ in lines if known.match & match] or [key.driver]:
-                # A bound pod's room is taken from the amount that its node offers, and is no promise.
-                used, as_room = key in allocated, key in allocated and not known.used
-                here = stock.setdefault(name, np.zeros((5, len(view.names)), dtype=np.int64))[:, row]
-                here += (1, not used, 0, used, as_room)
-    for name, _, line in lines:
-        if name in stock and (at := view.resources.get(line)) is not None:
-            taken = view.allocatable[at] - view.free[at] - stock[name][4]
-            stock[name][2] = np.clip(taken, 0, stock[name][1])
-            stock[name][1] -= stock[name][2]
-    return {name: counts[:4] for name, counts in stock.items()}
+    if not (there := state.devices.inventory.on_node(node)):
+        return []
+    kinds = [*(state.devices.counted() if kinds is None else kinds)]
+    as_room = state.devices.counted_as_room(node)
+    by_kind: dict[str, list[DeviceKey]] = {}
+    for key, known in there.items():
+        for name in [name for name, match, _ in kinds if known.match & match] or [key.driver]:
+            by_kind.setdefault(name, []).append(key)
+    lines = {name: view.resources.get(line) for name, _, line in kinds}
+    stocks, row = [], view.rows[node]
+    for name, keys in sorted(by_kind.items()):
+        used = sum(there[key].used or key in as_room for key in keys)
+        promised = 0
+        if (line := lines.get(name)) is not None:
+            # A bound pod's room is taken from the amount that its node offers, and is no promise.
+            taken = int(view.allocatable[line, row] - view.free[line, row])
+            room = sum(key in as_room and not there[key].used for key in keys)
+            promised = min(max(0, taken - room), len(keys) - used)
+        stocks.append(_stock(name, (len(keys), len(keys) - used - promised, promised, used)))
+    return stocks
 
 
-def compute_domains(state: State) -> list[ComputeDomainView]:
-    """All ComputeDomains, by namespace and name."""
-    return [_compute_domain(one, state) for one in sorted(state.devices.domains.seen.values(), key=str)]
+def compute_domains(state: State, of: Workload | None = None) -> list[ComputeDomainView]:
+    """All ComputeDomains, by namespace and name; ``of``: those of this workload."""
+    seen = state.devices.domains.seen.values()
+    uids = None if of is None else {*of.compute_domains}
+    return [_compute_domain(one, state) for one in sorted(seen, key=str) if uids is None or one.uid in uids]
 
 
 def _compute_domain(domain: ComputeDomain, state: State) -> ComputeDomainView:

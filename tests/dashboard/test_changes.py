@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import invariant
@@ -16,6 +17,7 @@ from extender.observe.topology import domains
 from extender.observe.utilisation import UNASKED, Load, Loads, Measured, Utilisation
 from extender.observe.views import marked, view
 from tests.builders import cluster, gang, single
+from tests.core.compute_domains import in_domain, racks
 from tests.core.script import Script
 from tests.core.test_machine import Cluster as Machine
 
@@ -125,6 +127,22 @@ def test_domains_are_added_up_as_the_extender_does() -> None:
     follower = Follower(script.core, script.now)
     follower.catch_up(script.now)
     assert follower.cluster.domains == domains(script.core.state)
+
+
+def test_devices_are_added_up_as_the_extender_does() -> None:
+    """Kinds of devices are those that pods ask for: a new one is on all nodes within a round."""
+    script = racks("a: 3x4", "b: 4x4", domains=("train",))
+    follower = Follower(script.core, script.now)
+    pods = in_domain("train", 4)
+    script.see(pods)
+    steps: list[Callable[[], None]] = [lambda: script.run(pods), lambda: script.gone(*pods), lambda: None]
+    for step in steps:
+        for turn in range(3):
+            follower.catch_up(script.now + turn * ROUND_S)
+        stocks = domains(script.core.state)
+        assert follower.cluster.domains == stocks
+        assert stocks[0].devices
+        step()
 
 
 def test_queues_are_sent_when_they_have_changed_and_not_at_every_update() -> None:

@@ -16,11 +16,12 @@ from dashboard.pages.meanings import REASONS
 from dashboard.pages.queues import grow
 from dashboard.pages.rendering import clauses, part_of, span
 from extender.api.feed import NodeView, NodeWorkload
-from extender.api.models import QueueView
+from extender.api.models import DeviceStock, QueueView
 from extender.core.explain.reasons import CODES
 from extender.observe.explain.explanation import explain
 from policies.model import Topology
 from policies.model.topology import SILENT
+from tests.core.compute_domains import in_domain, racks
 from tests.dashboard.connected import People, shown, update
 from tests.dashboard.world import NAMESPACES, World, busy, measured
 from tests.documents.meanings import FILE, made
@@ -37,6 +38,7 @@ PAGES = (
 )
 HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202etxt.exe"
 LONG = "n" * 253
+SELECTED = "gpu.example.com with memory of project-x"
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +185,30 @@ def test_nothing_is_said_of_use_where_it_is_not_known(world: World) -> None:
         assert "GPU use" not in page
         assert "idle" not in page.lower().replace("idle_gpus", "")
         assert "busy" not in page
+
+
+def test_devices_and_compute_domains_are_shown() -> None:
+    script = racks("a: 3x4", "b: 4x4", domains=("train",))
+    script.see(in_domain("train", 4))
+    cluster = asyncio.run(shown(script))
+    free = re.findall(r"<td>(\d of \d) <bdi>compute-domain-default-channel.nvidia.com</bdi>", text_of(cluster, "/map"))
+    assert free == ["3 of 3", "0 of 4"]
+    page = text_of(cluster, "/workloads/default/train")
+    assert "ComputeDomain <bdi>train</bdi>" in page
+    assert "4 pods with a channel, 0 nodes prepared" in page
+
+
+def test_the_selectors_of_devices_are_shown_to_whoever_sees_all() -> None:
+    world = World(1)
+    kinds = [DeviceStock(name=name, devices=4, free=4, promised=0, used=0) for name in ("gpu.example.com", SELECTED)]
+    sent = update(world)
+    sent.nodes[0].devices = kinds
+    cluster = Cluster()
+    asyncio.run(cluster.take(sent))
+    assert SELECTED in text_of(cluster, "/map")
+    page = text_of(cluster, "/map", "ann")
+    assert SELECTED not in page
+    assert "4 of 4 <bdi>gpu.example.com</bdi>" in page
 
 
 def test_the_list_helps_in_place(cluster: Cluster) -> None:

@@ -334,6 +334,10 @@ class Devices:
             key for claim in self.claims.values() if claim.allocation is not None for key in claim.allocation.devices
         }
 
+    def counted_as_room(self, node: str) -> set[DeviceKey]:
+        """The devices of the node that are the room of pods there."""
+        return {key for owner, _ in self._room.on(node) for key in self._as_room.get(owner, ())}
+
     def counted(self) -> Iterator[tuple[str, Match, str]]:
         """Yield each kind of device that is counted: its text, the requirements, and the name of the amount.
 

@@ -17,7 +17,7 @@ from extender.core.queue.planner import Statements
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
-from extender.observe.topology import in_order
+from extender.observe.topology import compute_domains, in_order
 from extender.observe.views import marked, view
 from policies.model import Pod
 from policies.model.mentions import full
@@ -57,6 +57,7 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
         remedies=remedies(state, gang, statement, questions, now),
         preemption="" if outlook is None else outlook.text,
         expected_start=_expected_start(state, gang),
+        compute_domains=compute_domains(state, gang),
         victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
     )
 
