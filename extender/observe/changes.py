@@ -15,6 +15,7 @@ import msgspec
 from pydantic import BaseModel
 
 from extender.api.feed import Happening, Load, NodeView, NodeWorkload
+from extender.api.models import QueueView, UtilisationView
 from extender.core.effects import Milestone, Reached
 from extender.core.engine import Engine
 from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
@@ -22,7 +23,7 @@ from extender.core.ledger.state import State
 from extender.observe.quality import gpu_kinds, gpus_of
 from extender.observe.queues import queues
 from extender.observe.topology import devices_of, topology
-from extender.observe.utilisation import UNASKED, Utilisation
+from extender.observe.utilisation import UNASKED, Usage, Utilisation
 from extender.observe.views import marked, view
 from policies.model import GroupKey, Pod
 from policies.placement.snapshot import Snapshot
@@ -48,6 +49,7 @@ class Changes:
     ) -> None:
         self.core = core
         self._utilisation, self._measured = utilisation, UNASKED
+        self._queue_loads: dict[str, UtilisationView | None] = {}
         self._from, self._wall = now, wall
         self._number = 0
         self._open = False
@@ -142,21 +144,31 @@ class Changes:
             elif self._sent.pop(name, None) is not None:
                 self._sent.pop(("load", name), None)
                 yield "gone_nodes", name
-        if now - self._queues_at >= QUEUES_S:
-            self._queues_at = now
-            made_queues = queues(self.core, self._from, marked)
-            yield "queues", self._if_new("queues", *made_queues, listed=True)
         if (measured := self._utilisation()) is not self._measured:
             self._measured = measured
             yield from self._loads(measured, now)
+        if now - self._queues_at >= QUEUES_S:
+            self._queues_at = now
+            yield "queues", self._if_new("queues", *self._queues(), listed=True)
+
+    def _queues(self) -> list[QueueView]:
+        made = queues(self.core, self._from, marked)
+        for queue in made:
+            queue.utilisation = self._queue_loads.get(queue.name) if queue.kind == "ClusterQueue" else None
+        return made
 
     def _loads(self, measured: Utilisation, now: float) -> Iterator[tuple[str, Any]]:
-        """Make the loads of gangs and nodes that this measurement has changed."""
+        """Make the loads of gangs and nodes that this measurement has changed, and keep those of ClusterQueues."""
         state = self.core.state
+        by_queue: dict[str, list[Usage]] = {}
         for key in list(state.workloads):
             if (gang := state.workloads.get(key)) is not None:
-                made = Load(namespace=key.namespace, name=key.name, utilisation=measured.of_gang(state, gang, now))
+                usages = [] if (usage := measured.usage(state, gang, now)) is None else [usage]
+                if (queue := state.quotas.queue_of(key)) is not None:
+                    by_queue.setdefault(queue.name, []).extend(usages)
+                made = Load(namespace=key.namespace, name=key.name, utilisation=measured.view(usages))
                 yield "gang_loads", self._load_if_new(key, made)
+        self._queue_loads = {name: measured.view(usages) for name, usages in by_queue.items()}
         unknown = dict.fromkeys(state.claims.nodes)
         for node in measured.of_nodes(state):
             unknown.pop(node.node, None)

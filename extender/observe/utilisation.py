@@ -135,7 +135,7 @@ def _mean(some: Iterable[Load]) -> Load:
 
 
 @dataclass(frozen=True, slots=True)
-class _Usage:
+class Usage:
     """The loads of a gang's pods, or of a node. ``idle_gpus``: its GPUs, if it is a gang that leaves them idle."""
 
     measured: tuple[ByProfile, ...]
@@ -160,19 +160,20 @@ class Utilisation:
     at: float | None = None
 
     def of_gang(self, state: State, gang: Workload, now: float) -> UtilisationView | None:
-        """The utilisation of a gang's GPUs. None if none of them has been measured for the whole window."""
-        return self._view([] if (usage := self._usage(state, gang, now)) is None else [usage])
+        """The utilisation of a gang's GPUs; None where ``usage`` is."""
+        return self.view([] if (usage := self.usage(state, gang, now)) is None else [usage])
 
     def by_queue(self, state: State, now: float) -> dict[str, UtilisationView]:
         """The utilisation of all gangs that are measured, by ClusterQueue, "" for none."""
-        usages: defaultdict[str, list[_Usage]] = defaultdict(list)
+        usages: defaultdict[str, list[Usage]] = defaultdict(list)
         for key, gang in state.workloads.items():
-            if (usage := self._usage(state, gang, now)) is not None:
+            if (usage := self.usage(state, gang, now)) is not None:
                 queue = state.quotas.queue_of(key)
                 usages["" if queue is None else queue.name].append(usage)
-        return {name: view for name, some in usages.items() if (view := self._view(some)) is not None}
+        return {name: view for name, some in usages.items() if (view := self.view(some)) is not None}
 
-    def _usage(self, state: State, gang: Workload, now: float) -> _Usage | None:
+    def usage(self, state: State, gang: Workload, now: float) -> Usage | None:
+        """The loads of a gang's pods. None if none of them has been measured for the whole window."""
         if not self.loads.pods:
             return None
         pods = [pod for pod in gang.bound if _has_gpus(pod)]
@@ -184,7 +185,7 @@ class Utilisation:
             return None
         every = _mean(load for by in measured for load in by.values())
         runs = gang.status.value is Status.RUNNING and len(measured) == len(pods)
-        return _Usage(tuple(measured), every.gpus if runs and every.percent < self.below_percent else 0)
+        return Usage(tuple(measured), every.gpus if runs and every.percent < self.below_percent else 0)
 
     def of_nodes(self, state: State) -> Iterator[NodeLoad]:
         """The utilisation of each node's GPUs, also of GPUs that no pod has."""
@@ -196,11 +197,11 @@ class Utilisation:
             if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
                 by_node[node][one.profile].append(one.load)
         for node, by in sorted(by_node.items()):
-            usage = _Usage(({profile: _mean(some) for profile, some in by.items()},))
-            if (view := self._view([usage])) is not None:
+            usage = Usage(({profile: _mean(some) for profile, some in by.items()},))
+            if (view := self.view([usage])) is not None:
                 yield NodeLoad(node=node, utilisation=view)
 
-    def _view(self, usages: Iterable[_Usage]) -> UtilisationView | None:
+    def view(self, usages: Iterable[Usage]) -> UtilisationView | None:
         """The mean over the GPUs of all these; None without any."""
         by_profile: defaultdict[str, list[Load]] = defaultdict(list)
         idle = 0

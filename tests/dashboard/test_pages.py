@@ -163,6 +163,7 @@ def test_idle_gangs_are_flagged_and_listed(cluster: Cluster) -> None:
     assert re.search(r"3\.2 %<[^>]*> of 24 GPUs, mean of the last 20 min", page)
     assert text_of(cluster, "/map").count('class="chip idle"') == 2
     assert "3 % busy" in text_of(cluster, "/map")
+    assert ">34</span> idle" in text_of(cluster, "/queues")
     gangs = {one["name"]: one["utilisation"] for one in get(cluster, "/api/v1/gangs").json()}
     assert gangs["serving-chat"]["idle_gpus"] == 24
     assert gangs["vision-finetune"] is None
@@ -180,7 +181,7 @@ def test_idle_gpus_are_counted_for_everybody_and_named_to_their_tenants(cluster:
 
 def test_nothing_is_said_of_use_where_it_is_not_known(world: World) -> None:
     unmeasured = asyncio.run(shown(world))
-    for path in ("/", "/overview", "/map", "/workloads/team-a/serving-chat"):
+    for path in ("/", "/overview", "/map", "/queues", "/workloads/team-a/serving-chat"):
         page = text_of(unmeasured, path)
         assert "GPU use" not in page
         assert "idle" not in page.lower().replace("idle_gpus", "")
