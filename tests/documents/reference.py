@@ -89,26 +89,25 @@ from tests.metrics import described
 PAGE, KEYS, API, METRICS = (ROOT / "docs" / name for name in ("configuration.md", "keys.md", "api.md", "metrics.md"))
 
 SAID = {
-    POD_GROUP: "The gang's name, in the pod's namespace. All pods that name it are its members.",
+    POD_GROUP: "The gang's name. All pods of the namespace that name it are its members.",
     MIN_MEMBER: "How many members start together; the same on every member. Not needed with a PodGroup object.",
     COSCHEDULING_POD_GROUP: "Names a PodGroup object of `scheduling.x-k8s.io/v1alpha1`, which has the `minMember`. "
     f"It wins over `{MIN_MEMBER}`.",
     REQUIRED: "Level (its name or label key) of which one domain has to hold the gang. "
     f"`{NO_LEVEL}`: this role of a gang may be anywhere.",
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
-    SLICE_SIZE: "Members of a slice: each slice of that many consecutive ranks stays in one domain. In layers `8,64`.",
-    SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest. In layers `clique,block`.",
-    MIN_RUNTIME: "Seconds, or `90m`, `1h30m`, `2d`, before it may be evicted; instead of the setting "
-    "`preemption_min_runtime_s`, and no more than `preemption_min_runtime_limit_s`. An annotation, also on the job.",
-    CHECKPOINTED: "When it last wrote a checkpoint, in RFC 3339: what an eviction loses counts since then. An "
-    "annotation, also on the job.",
-    EVICT_INCOMPLETE: "`true` or `false`: whether the pods of this gang are evicted when it has run with too few "
-    "members for `incomplete_grace_s`; instead of the setting `evict_incomplete`. An annotation.",
-    RESTARTABLE: "`true` or `false`: whether the workload may be stopped and started on other nodes, because it goes "
-    "on from a checkpoint. `muster defrag` counts on it; nothing is stopped. An annotation, also on the job.",
-    EXPECTED_DURATION: "How long the workload runs, as its author expects it: seconds, or `90m`, `1h30m`, `2d`. An "
-    "annotation, also on the job and on a PodGroup.",
-    ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
+    SLICE_SIZE: "Members of a slice: so many consecutive ranks stay in one domain. In layers `8,64`.",
+    SLICE_TOPOLOGY: "Level of the domains of slices. Default: the nearest. In layers `clique,block`.",
+    ROLE: "Role of the member, where no controller tells roles apart: each role may ask for other levels.",
+    MIN_RUNTIME: "Annotation, also on the job: how long the workload runs before it may be evicted, in place of the "
+    "setting `preemption_min_runtime_s`.",
+    EXPECTED_DURATION: "Annotation, also on the job and a PodGroup: how long its author expects the workload to run.",
+    CHECKPOINTED: "Annotation, also on the job: when it last wrote a checkpoint (RFC 3339). What an eviction loses "
+    "counts since then.",
+    RESTARTABLE: "Annotation, also on the job, `true` or `false`: whether the workload goes on from a checkpoint when "
+    "it is started on other nodes. Only `muster defrag` uses it.",
+    EVICT_INCOMPLETE: "Annotation, `true` or `false`: whether the pods of this gang are evicted when it has run with "
+    "too few members for `incomplete_grace_s`, in place of the setting `evict_incomplete`.",
 }
 """The annotations or labels that a pod's author writes on pods; the levels also on a PodGroup."""
 
@@ -140,16 +139,16 @@ SAID_TO_OTHERS = {
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
     GANG_NAME: "Its name. The pod stays in that gang, whatever it names later.",
-    GANG_QUEUE: "The queue whose quota it uses, if it names one: what the pod names later does not count.",
+    GANG_QUEUE: "The queue whose quota it uses, whatever it names later.",
     RELEASE: "The release: the UID of the member that was bound last.",
-    RELEASE_COMPLETE: "On the last Binding of a release, and soon on a second member: all is in.",
+    RELEASE_COMPLETE: "On the last Binding of a release, and soon on a second member: the release is complete.",
     RELEASE_QUORUM: "The gang's minMember when it was released.",
-    RELEASE_SIZE: "How many members of the release were bound or about to be.",
+    RELEASE_SIZE: "How many members the release has.",
     RELEASED_AT: "When the release began.",
     NODE: "The node that it was bound to.",
     RANK: "The member's index, or its place among all.",
     DOMAIN: "Its domain of the nearest level.",
-    COST: "Members that a ReplicaSet made: which of them it removes first when it is scaled down.",
+    COST: "On members of a ReplicaSet: which of them it removes first when it is scaled down.",
 }
 """The annotations that Muster writes on the pods that it binds."""
 
@@ -165,10 +164,10 @@ SAID_OF_JOBS = {
 """The annotations, or labels where it says so, that a job's author writes on the job."""
 
 SAID_OF_QUEUES = {
-    MAX_RUN: "How long its workloads may run: seconds, or `90m`, `1h30m`, `2d`. One that says more waits with the "
-    "reason `RunTooLong`; one that says nothing is expected to run for so long.",
-    AGEING: "On a ClusterQueue: so much more priority in its line for each day since a workload was created, as "
-    "`100 per day` or `5 per hour`. Default: none.",
+    MAX_RUN: "How long its workloads may run. One that says more waits with the reason `RunTooLong`; one that says "
+    "nothing is expected to run for so long.",
+    AGEING: "On a ClusterQueue: how much priority a waiting workload gains with its age, as `100 per day` or "
+    "`5 per hour`.",
 }
 """What is written on a ClusterQueue or LocalQueue, as an annotation."""
 
@@ -185,25 +184,22 @@ WRITTEN_ON_OWNERS = {
 
 WRITTEN_ON_JOBS = {
     PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index. While it '
-    "has quota and awaits nodes that an autoscaler is to make: until when.",
-    OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
-    FLAVORS: 'On the job until it has stopped, if it was admitted with quota: `{"podset": {"resource": "flavor"}}`. '
-    "Tolerations of its flavors are added to those of its pod templates.",
-    PREEMPTING: "On the job while others are evicted for it, on one pod of a gang, or on a single pod: the room "
-    "that is kept for it, its victims, and until when.",
-    RESERVED: "On the job while room is reserved for it, or on one pod of a gang: nodes and amounts, and in `until` "
-    "the expected start, in seconds since 1970; 0 if it is not known.",
+    "awaits nodes of an autoscaler: until when.",
+    OWN: "On the job: what its pod templates had where Muster writes.",
+    FLAVORS: 'On a job with quota until it has stopped: `{"podset": {"resource": "flavor"}}`.',
+    PREEMPTING: "On the job, on one pod of a gang, or on a single pod, while others are evicted for it: the room that "
+    "is kept for it, its victims, and until when.",
+    RESERVED: "On the job or one pod of a gang while room is reserved for it: nodes, amounts, and in `until` the "
+    "expected start, in seconds since 1970 (0: unknown).",
     EVICTED_AT: "On a job that was evicted for others: when, in the last hour. It stays there.",
-    IN_VAIN: "On a job that was suspended because the nodes that it awaited did not come: how often in a row, and how "
-    "long it pauses.",
-    WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
-    f"`{MIN_MEMBER}`.",
-    PODSET: "On templates and pods of a kind of `job_kinds`, and of AppWrappers: the podset.",
-    COMPONENT: "For the pods of an AppWrapper: the number of their component, from 0.",
-    INDEX_LABEL: "Beside it, if the setting names one: the label of the pods that has their index.",
-    NODES: "On a pod template: the nodes by index, which the admission policy reads and removes from pods.",
-    NODE_LABELS: "On a pod template of a job that awaits nodes: the labels of its flavor, which the admission policy "
-    "makes the node selector of its pods.",
+    IN_VAIN: "On a job whose awaited nodes did not come: how often in a row, and how long it pauses.",
+    WORKLOAD: f"On pod templates and pods: the UID of the job; beside it `{POD_GROUP}` and `{MIN_MEMBER}`.",
+    PODSET: "On templates and pods of AppWrappers and kinds of `job_kinds`: the podset.",
+    COMPONENT: "On pods of an AppWrapper: the number of their component, from 0.",
+    INDEX_LABEL: "Beside it, if the pods have an index: the label that has it.",
+    NODES: "On a pod template: the nodes by index. The admission policy reads it, and removes it from pods.",
+    NODE_LABELS: "On a pod template of a job that awaits nodes: the labels of its flavor. The admission policy makes "
+    "them the node selector of its pods.",
     LED: "Label of a pod template: `true` with node affinity, `index` with `muster.dev/nodes`. Admission policies "
     "pass over such pods.",
 }
