@@ -271,7 +271,9 @@ class DefragView(BaseModel):
         description="Why no moves would help, in words.",
         examples=["it has room now, and starts by itself"],
     )
-    moves: list[MoveView] = Field(default=[], description="The moves in order: each goes to room that is free by then.")
+    moves: list[MoveView] = Field(
+        default=[], description="The moves in order: each goes to room that is free at that time."
+    )
     pods: list[PodMove] = Field(default=[], description="The pods of the gang, which starts after the moves.")
 
 

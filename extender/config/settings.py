@@ -234,9 +234,8 @@ class Settings(FromFile):
         0.1,
         ge=0,
         le=1,
-        description="Share of all GPUs that may be drained for reservations where nobody knows when running "
-        "workloads end. One workload of a queue tree is drained for at a time, even if it alone needs "
-        "more.",
+        description="Share of all GPUs that may be drained for reservations where no end of running workloads is "
+        "known. One workload of a queue tree is drained for at a time, even if it alone needs more.",
     )
     forecast_s: float = Field(
         60.0,

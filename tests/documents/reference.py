@@ -96,7 +96,7 @@ SAID = {
     REQUIRED: "Level (its name or label key) of which one domain has to hold the gang. "
     f"`{NO_LEVEL}`: this role of a gang may be anywhere.",
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
-    SLICE_SIZE: "Members of a slice: so many consecutive ranks stay in one domain. In layers `8,64`.",
+    SLICE_SIZE: "Members of a slice: that many consecutive ranks stay in one domain. In layers `8,64`.",
     SLICE_TOPOLOGY: "Level of the domains of slices. Default: the nearest. In layers `clique,block`.",
     ROLE: "Role of the member, where no controller tells roles apart: each role may ask for other levels.",
     MIN_RUNTIME: "Annotation, also on the job: how long the workload runs before it may be evicted, in place of the "
@@ -165,7 +165,7 @@ SAID_OF_JOBS = {
 
 SAID_OF_QUEUES = {
     MAX_RUN: "How long its workloads may run. One that says more waits with the reason `RunTooLong`; one that says "
-    "nothing is expected to run for so long.",
+    "nothing is expected to run that long.",
     AGEING: "On a ClusterQueue: how much priority a waiting workload gains with its age, as `100 per day` or "
     "`5 per hour`.",
 }
@@ -230,10 +230,9 @@ _LIMITS = {annotated_types.Ge: "from", annotated_types.Gt: "above", annotated_ty
 
 def settings() -> dict[str, str]:
     """Return the lists of the settings, by the names that stand in the page's markers."""
-    return {
-        "settings": "\n".join(_grouped(_settings(Settings, ""))),
-        "dashboard": "\n".join(_settings(DashboardSettings, "")),
-    }
+    ours = list(_settings(Settings, ""))
+    others = [line for line in _settings(DashboardSettings, "") if line not in ours]
+    return {"settings": "\n".join(_grouped(ours)), "dashboard": "\n".join(others)}
 
 
 def keys() -> dict[str, str]:
@@ -303,7 +302,7 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
             yield from _settings(item, f"{prefix}{name}[].")
 
 
-def _grouped(lines: Iterator[str]) -> Iterator[str]:
+def _grouped(lines: list[str]) -> Iterator[str]:
     """Put the headings of groups between the lines."""
     for line in lines:
         if heading := _GROUPS.get(line.split("`")[1]):

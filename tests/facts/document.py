@@ -31,7 +31,7 @@ real control plane ({version}). [Other facts](../tests/facts/all.md), and
 """
 _CONTROLLERS_HEAD = """# What the controllers of jobs do
 
-What becomes of a job without Muster when it is suspended, scaled or loses a pod. Each row is a test with the real
+What happens to a job without Muster when it is suspended, scaled or loses a pod. Each row is a test with the real
 controller. [kinds.md](kinds.md) says what Muster makes of it.
 """
 _ALL_HEAD = """# All facts

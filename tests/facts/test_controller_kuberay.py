@@ -141,7 +141,7 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
 @fact(
     "ray.recreate",
     "The templates of a running RayCluster with `upgradeStrategy: Recreate` are changed.",
-    result="All pods are deleted and made anew at once.",
+    result="All pods are deleted and made again at once.",
     consequence="Muster does not write a template of such a cluster while it runs.",
     slow=True,
     for_users=True,

@@ -75,7 +75,7 @@ def test_leaders_first(kind: Kind) -> None:
 @fact(
     "lws.restart",
     "A worker of a running group with `RecreateGroupOnPodRestart` is deleted.",
-    result="All pods of that group are deleted and made anew; the other group stays.",
+    result="All pods of that group are deleted and made again; the other group stays.",
     consequence="A group starts again as a whole: a new start with a new quorum, and its room stays its own meanwhile.",
     slow=True,
     for_users=True,

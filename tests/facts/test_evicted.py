@@ -32,11 +32,11 @@ def end(place: Place, pod: Object) -> None:
 
 @fact(
     "evicted.policy",
-    "A pod of a Job with `backoffLimit: 0` and a `podFailurePolicy` that ignores DisruptionTarget is evicted through "
-    "the Eviction API, or deleted plainly; then its kubelet writes that it has Failed.",
-    result="Either way nothing counts while it terminates, and no replacement is created. Evicted, it has the "
-    "condition DisruptionTarget: its failure is ignored, and the replacement is created. Deleted, it has none: the Job "
-    "fails (BackoffLimitExceeded).",
+    "A pod of a Job with `backoffLimit: 0` and a `podFailurePolicy` that ignores DisruptionTarget is "
+    "evicted through the Eviction API, or deleted.",
+    result="Nothing counts while it terminates. When it has Failed: evicted, its failure is ignored, and a "
+    "replacement is created. Deleted, it lacks the condition DisruptionTarget, and the Job fails "
+    "(BackoffLimitExceeded).",
     consequence="Such a Job survives drains and preemption, and loses a slot for as long as the pod terminates. "
     "Whoever has to take a single pod of it uses the Eviction API, never a deletion.",
     for_users=True,

@@ -53,9 +53,10 @@ def seen_in(job: Object) -> Object:
     "suspend.course",
     "A running Job with `backoffLimit: 0` is suspended: plain, with `podReplacementPolicy: Failed`, a "
     "`podFailurePolicy`, a `successPolicy`, or `backoffLimitPerIndex`.",
-    result="Every pod that has not finished is deleted, at its grace period; Succeeded ones stay and count. Nothing "
-    "counts as failed. Two status writes: Suspended=True with no `active`, `ready: 0`, `terminating: n` and no "
-    "`startTime`; then `terminating: 0`. Unsuspended, only the indexes that have not succeeded run again.",
+    result="Every pod that has not finished is deleted, at its grace period; Succeeded ones stay and count. "
+    "Nothing counts as failed. The status first says Suspended=True with no `active` and "
+    "`terminating: n`, then `terminating: 0`. Unsuspended, only the indexes that have not succeeded "
+    "run again.",
     consequence="Suspension evicts a whole gang without touching its `backoffLimit`, whatever its policies. Its room "
     "is free at `terminating: 0`, not at Suspended.",
     for_users=True,

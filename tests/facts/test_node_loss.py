@@ -98,9 +98,9 @@ def test_the_default_is_300_seconds(place: Place) -> None:
 
 @fact(
     "loss.silent",
-    "The kubelet of a node falls silent; the pods on it tolerate that for ever.",
-    result="Ready becomes Unknown and the node gets the taints; its pods get Ready=False and nothing else: "
-    "phase Running, no `deletionTimestamp`. The Job counts them as active, and not as ready.",
+    "The kubelet of a node falls silent, and the pods on it tolerate that without limit.",
+    result="The node is not Ready and gets the taints. Its pods stay Running, with Ready=False and no "
+    "`deletionTimestamp`. The Job counts them as active.",
     consequence="Nobody decides anything yet: the node's Ready condition is the sign to act on, with time left for it.",
     slow=True,
     for_users=True,
@@ -119,9 +119,8 @@ def test_a_silent_node(scene: Scene) -> None:
 @fact(
     "loss.silent-backoff-0",
     "Taint eviction of one pod on a silent node, Job with `backoffLimit: 0`.",
-    result="The pod gets `deletionTimestamp` and DisruptionTarget (DeletionByTaintManager). The Job gets "
-    "FailureTarget (BackoffLimitExceeded) and its healthy pods are deleted and count as failed, too. The condition "
-    "Failed waits for the terminating pod: without an end.",
+    result="The pod terminates without an end. The Job gets FailureTarget (BackoffLimitExceeded), and its "
+    "healthy pods are deleted and count as failed, too. Its condition Failed never comes.",
     consequence="Muster has to suspend the Job before the toleration ends. FailureTarget, not Failed, says that a Job "
     "is over: with Failed alone its quota would be held by a dead node.",
     slow=True,
@@ -142,8 +141,8 @@ def test_eviction_ends_a_job_without_retries(scene: Scene) -> None:
 @fact(
     "loss.silent-retry",
     "The same with `backoffLimit: 6`.",
-    result="The evicted pod counts as failed at once, and a replacement of its index is created; the evicted pod stays "
-    "in `terminating`, without an end. The replacement goes to any node that the template allows.",
+    result="The evicted pod counts as failed at once, and a replacement of its index is created, which goes "
+    "to any node that the template allows.",
     consequence="Two pods of one index exist. Only the one without `deletionTimestamp` is the slot's.",
     slow=True,
     for_users=True,
@@ -253,8 +252,8 @@ def test_the_replacement_with_a_spare(scene: Scene) -> None:
 @fact(
     "loss.deleted",
     "A Node is deleted under a pod, Job with `backoffLimit: 0`.",
-    result="The pod stays Running until the Pod garbage collector fails and removes it, {seconds} s after the "
-    "deletion here (40 s and up to two rounds of 20 s). Then the Job fails (BackoffLimitExceeded).",
+    result="The Pod garbage collector fails and removes the pod after 40 s and up to two rounds of 20 s ({seconds} s "
+    "here). Then the Job fails (BackoffLimitExceeded).",
     consequence="Muster has 40 s to suspend the Job, whatever the pods tolerate: act at once on the deletion of a Node "
     "with pods of an admitted Job.",
     slow=True,

@@ -62,8 +62,7 @@ def is_suspended(place: Place, name: str) -> bool:
     "A manifest that does not mention `suspend` is applied again, while its Job waits and while it runs, by "
     "client-side and by server-side apply. The admission policy has suspended the Job, a PATCH has unsuspended it with "
     "its plan.",
-    result="Nothing changes: neither `suspend` nor the plan is touched. With server-side apply nobody owns the "
-    "`suspend` that the policy has set.",
+    result="Nothing changes: neither `suspend` nor the plan is touched.",
     consequence="GitOps and the admission policy get on, as long as manifests do not mention `suspend`.",
     for_users=True,
 )
