@@ -48,7 +48,7 @@ def test_names_follow_the_convention(metric: Described) -> None:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_the_document_has_every_cause(cause: Cause) -> None:
-    assert f"| `{cause}` |" in DOCUMENT
+    assert f"\n- `{cause}`: " in DOCUMENT
 
 
 def test_milestones_are_counted() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from devcluster import binaries
@@ -25,18 +25,18 @@ RECOMMENDATIONS = FOLDER / "recommendations"
 
 _KUBERNETES_HEAD = """# What Kubernetes does
 
-What happens to Jobs when a node is lost, a Job is suspended or a manifest is applied again. Each row is a test on a
+What happens to Jobs when a node is lost, a Job is suspended or a manifest is applied again. Each item is a test on a
 real control plane ({version}). [Other facts](../tests/facts/all.md), and
 [what follows for Muster](../tests/facts/README.md), are for its developers.
 """
 _CONTROLLERS_HEAD = """# What the controllers of jobs do
 
-What happens to a job without Muster when it is suspended, scaled or loses a pod. Each row is a test with the real
-controller. [kinds.md](kinds.md) says what Muster makes of it.
+What happens to a job without Muster when it is suspended, scaled or loses a pod. Each item is a test with the
+real controller. [kinds.md](kinds.md) says what Muster makes of it.
 """
 _ALL_HEAD = """# All facts
 
-Each row is a test on a real control plane ({version}). CPU is that of a process, user and system, for each object.
+Each item is a test on a real control plane ({version}). CPU is that of a process, user and system, for each object.
 """
 _CONSEQUENCES_HEAD = """# What follows for Muster
 
@@ -54,9 +54,9 @@ def documents() -> dict[Path, str]:
     kubernetes = [section for section in useful if not section.module.startswith(_CONTROLLER)]
     controllers = [section for section in useful if section.module.startswith(_CONTROLLER)]
     return {
-        PAGE: _page(_facts(_KUBERNETES_HEAD, kubernetes, _row)),
-        CONTROLLERS: _page(_facts(_CONTROLLERS_HEAD, controllers, _row)),
-        ALL: _page(_facts(_ALL_HEAD, sections(), _row_with_id)),
+        PAGE: _page(_facts(_KUBERNETES_HEAD, kubernetes, ids=False)),
+        CONTROLLERS: _page(_facts(_CONTROLLERS_HEAD, controllers, ids=False)),
+        ALL: _page(_facts(_ALL_HEAD, sections(), ids=True)),
         CONSEQUENCES: _page(_consequences(sections())),
     }
 
@@ -71,14 +71,12 @@ def _page(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(head: str, chosen: list[Section], row: Callable[[Fact, Run | None], str]) -> Iterator[str]:
+def _facts(head: str, chosen: list[Section], *, ids: bool) -> Iterator[str]:
     yield head.format(version=binaries.kubernetes_version())
     for section in chosen:
         runs = load(section.module)
         yield f"## {section.title}\n"
-        yield "| fact | result |"
-        yield "|---|---|"
-        yield from (row(one, runs.get(one.id)) for one in section.facts)
+        yield from (_line(one, runs.get(one.id), f"**{one.id}** " if ids else "") for one in section.facts)
         yield ""
 
 
@@ -102,13 +100,9 @@ def _consequences(known: list[Section]) -> Iterator[str]:
         )
 
 
-def _row(one: Fact, run: Run | None) -> str:
+def _line(one: Fact, run: Run | None, name: str) -> str:
     result = one.result.format_map(defaultdict(lambda: NOT_MEASURED, run.figures if run else {}))
-    return f"| {_cell(one.sentence)} | {_cell(result)} |"
-
-
-def _row_with_id(one: Fact, run: Run | None) -> str:
-    return _row(one, run).replace("|", f"| **{one.id}**", 1)
+    return f"- {name}*{one.sentence}* {result}"
 
 
 def _last(one: Fact, run: Run | None) -> str:

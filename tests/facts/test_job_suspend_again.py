@@ -132,7 +132,7 @@ def test_when_the_template_may_be_written_again(place: Place, scheduler: Schedul
 
 @fact(
     "suspend.frozen",
-    "Other fields of the template of a suspended Job.",
+    "Fields of the template of a suspended Job, besides labels, annotations and node affinity, are changed.",
     result="The resources of containers may be changed (1.36, beta). `schedulerName`, `priorityClassName`, pod "
     "affinity and the image may not: 422.",
     consequence="Our scheduler's name and the priority have to be there at CREATE: the admission policy sets them, "
