@@ -55,6 +55,14 @@ class _Said:
     excused: bool = False
 
 
+def _said_again(reservation: Reservation, before: _Said | None) -> _Said:
+    """What is said from now on: the first instant counts, and whoever is excused stays so."""
+    until = reservation.until or inf
+    if before is None:
+        return _Said(reservation, until)
+    return _Said(reservation, min(until, before.until), before.excused)
+
+
 class Reservations:
     """``begin_life`` is told what is known of each life of the extender."""
 
@@ -91,8 +99,7 @@ class Reservations:
                 elif not self._is_as_good(effect.reservation, before):
                     yield f"{key} has {before.reservation}, and is to have {effect.reservation}"
             if effect.reservation is not None:
-                until = effect.reservation.until or inf
-                self._said[key] = _Said(effect.reservation, until if before is None else min(until, before.until))
+                self._said[key] = _said_again(effect.reservation, before)
 
     def look(self, api: ApiServer, now: float) -> Iterator[str]:
         """To be called every second or so."""
