@@ -359,10 +359,12 @@ jobs:
     foresight = found["muster, reserve_after_s=0"]["foresight"]
     assert found["fifo"]["foresight"] is None
     assert foresight["backfilled"] == 1
+    assert foresight["late_s"] == [pytest.approx(0, abs=1)]
     assert foresight["kept"] == pytest.approx(8 * (30_000 - 5000) / 3600, rel=0.01)
     (expected,) = foresight["expected"]
     assert (expected["queue"], expected["starts"]) == ("", 1)
     assert expected["median"] == pytest.approx(1, abs=0.01)
     said = " ".join(simulate(*args)[1].split())
     assert "Jobs backfilled on reserved nodes" in said
+    assert "0 of 1" in said
     assert "no queue" in said

@@ -53,7 +53,7 @@ from extender.core.events import (
 from extender.core.gate.stamps import stamp_of
 from extender.core.workload.shape import of_job
 from extender.simulation.clock import Clock, Timer
-from policies.model import GANG_GATE, Job, Node, Pod, PodSet
+from policies.model import GANG_GATE, GroupKey, Job, Node, Pod, PodSet
 from policies.model.queues import ResourceFlavor
 
 BIND_TIMEOUT_S = 30.0
@@ -79,6 +79,8 @@ class CollapsedControlPlane:
         """The suspensions that the core asked for, of jobs that stay as they are."""
         self.evicted: list[Pod] = []
         """The pods that the core asked to evict, if nothing is evicted."""
+        self.start_by: dict[GroupKey, float] = {}
+        """The earliest instant by which a reservation of each workload said that it starts."""
         self._clock = clock
         self._bound = bound
         self._evict = evict or self.evicted.append
@@ -170,6 +172,8 @@ class CollapsedControlPlane:
         pod = effect.pod
         if not self._preempts and not effect.backfill:
             return
+        if effect.backfill and effect.reservation is not None and (until := effect.reservation.until):
+            self.start_by[effect.key] = min(until, self.start_by.get(effect.key, until))
         if pod is not None and pod.uid in self.pods:
             self.see(replace(self.pods[pod.uid], **effect.fields))
         self.feed(Reserved(effect.key, pod, effect.job, effect.reservation, backfill=effect.backfill))

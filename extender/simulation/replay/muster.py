@@ -41,10 +41,12 @@ class Foresight:
 
     ``kept``: GPU-hours that were idle because they were reserved.
     ``backfilled``: jobs that started on a node that was reserved for another job.
+    ``late_s``: for each job whose reservation had an instant, the seconds by which it started after the earliest one.
     """
 
     kept: float
     backfilled: int
+    late_s: tuple[float, ...]
     expected: tuple[Expected, ...]
 
 
@@ -69,6 +71,7 @@ class Muster:
         self._lives: dict[str, Life] = {}
         self._backfilled: dict[int, None] = {}
         """The jobs that started on reserved nodes, by number."""
+        self._late_s: list[float] = []
         self._control_plane = CollapsedControlPlane(core, course.clock, self._bound, self._evict)
         self._control_plane.begin(nodes, facts)
 
@@ -101,12 +104,14 @@ class Muster:
             Expected(queue, len(ratios), *(round(float(one), 3) for one in np.quantile(ratios, (0.1, 0.5, 0.9))))
             for queue, ratios in sorted(state.expectations.errors.items())
         )
-        return Foresight(kept, len(self._backfilled), tuple(expected))
+        return Foresight(kept, len(self._backfilled), tuple(self._late_s), tuple(expected))
 
     def _bound(self, pod: Pod) -> None:
         life, node = self._lives[pod.uid], pod.node or ""
         self._course.place(life, node)
         own = GroupKey(life.arrival.namespace, life.arrival.name)
+        if (start_by := self._control_plane.start_by.pop(own, None)) is not None:
+            self._late_s.append(round(max(0.0, self._course.clock.now - start_by), 3))
         reservations = self._control_plane.core.state.backfills.of
         if any(node in one.rooms for key, one in reservations.items() if key != own):
             self._backfilled[life.number] = None

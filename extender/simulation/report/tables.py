@@ -19,6 +19,7 @@ WINDOWS = (
     "Busy hours (demand beyond the entitlement): how often each queue got its fair share within 5 %, and its worst "
     "shortfall; docs/simulate.md says how it is counted"
 )
+_MINUTE_S = 60.0
 EXPECTED = (
     "Expected starts: the wait that came over the wait that was expected, 10th percentile / median / 90th percentile "
     "(starts)"
@@ -218,6 +219,7 @@ def foresight_tables(outcomes: Sequence[Outcome]) -> list[Table]:
         rows = [
             ("Reserved GPU-hours that were kept free", *(hours(one.kept) for _, one in found)),
             ("Jobs backfilled on reserved nodes", *(f"{one.backfilled:,}" for _, one in found)),
+            ("Starts later than reserved, by how much at most", *(_late(one.late_s) for _, one in found)),
         ]
         tables.append(Table("Reservations", ("", *names), rows))
     by_queue = [{expected.queue: expected for expected in one.expected} for _, one in found]
@@ -225,6 +227,12 @@ def foresight_tables(outcomes: Sequence[Outcome]) -> list[Table]:
         cells = [(queue or "no queue", *(_expected(one.get(queue)) for one in by_queue)) for queue in queues]
         tables.append(Table(EXPECTED, ("queue", *names), cells))
     return tables
+
+
+def _late(late_s: Sequence[float]) -> str:
+    """How many starts came over a minute later than their reservation first said, of how many; and the latest one."""
+    late = [seconds for seconds in late_s if seconds > _MINUTE_S]
+    return f"{len(late):,} of {len(late_s):,}" + (f", {duration(max(late))}" if late else "")
 
 
 def _expected(one: Expected | None) -> str:
