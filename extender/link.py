@@ -30,7 +30,10 @@ log = logging.getLogger("muster")
 _SLICE_S = 0.001
 """How long views are made before calls are answered."""
 _SHARE = 0.05
-"""The largest share of the time for the dashboard, apart from the first update of a connection."""
+"""The largest share of a core for the dashboard, apart from the first update of a connection.
+
+The time is that of the thread: by the wall's clock, updates would be late wherever other processes are busy.
+"""
 _EVERY_S = 0.25
 _ALIVE_S = 10.0
 """Without an answer to a ping for this long the other end counts as gone."""
@@ -117,18 +120,20 @@ class Link:
                 raise error
 
     async def _send(self, socket: aiohttp.ClientWebSocketResponse, changes: Changes) -> None:
+        first = True
         while self._runner.core is changes.core and self._runner.acting.is_set() and not socket.closed:
-            spent_s, began = 0.0, time.perf_counter()
+            spent_s, began = 0.0, time.thread_time()
             for update in changes.updates(self._runner.clock()):
                 if update:
                     await socket.send_str(update.decode())
-                    began = time.perf_counter()
-                elif (slice_s := time.perf_counter() - began) > _SLICE_S:
+                    began = time.thread_time()
+                elif (slice_s := time.thread_time() - began) > _SLICE_S:
                     spent_s += slice_s
                     await asyncio.sleep(0)
-                    began = time.perf_counter()
-            spent_s += time.perf_counter() - began
-            await asyncio.sleep(max(_EVERY_S, spent_s * (1 / _SHARE - 1)))
+                    began = time.thread_time()
+            spent_s += time.thread_time() - began
+            await asyncio.sleep(_EVERY_S if first else max(_EVERY_S, spent_s * (1 / _SHARE - 1)))
+            first = False
 
     async def _answer(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         """Explain gangs, one at a time, with pauses that keep this to its share of the time."""
@@ -140,9 +145,9 @@ class Link:
             except ValidationError:
                 log.warning("the dashboard has asked something that cannot be read")
                 continue
-            began = time.perf_counter()
+            began = time.thread_time()
             answer = self._explain(question)
-            spent_s = time.perf_counter() - began
+            spent_s = time.thread_time() - began
             await socket.send_str(answer.model_dump_json())
             await asyncio.sleep(spent_s * (1 / _SHARE - 1))
 
