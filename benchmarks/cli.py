@@ -12,6 +12,7 @@ from benchmarks import (
     core,
     courses,
     creation,
+    dashboard,
     devices,
     gang,
     jobs,
@@ -192,6 +193,20 @@ def devices_command(
     run(devices.benchmark(nodes, devices_of_each, repeat), output)
 
 
+@main.command("dashboard", short_help="What a dashboard costs the extender.")
+def dashboard_command(
+    nodes: Nodes = 5000,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs of four; those beyond a quarter of the nodes wait.")] = 2000,
+    viewers: Annotated[int, typer.Option(min=1, help="Pages that are open.")] = 20,
+    browsers: Annotated[int, typer.Option(min=0, help="So many of them in Chromium, the others by plain clients.")] = 2,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds without a dashboard, without viewers, and with all.")] = 3,
+    spell: Annotated[float, typer.Option(min=5, help="Seconds of each measurement.")] = 15,
+    output: Output = None,
+) -> None:
+    """The dashboard's cost for the extender, and how soon its viewers see the cluster and its changes."""
+    run(dashboard.benchmark(nodes, gangs, viewers, browsers, repeat, spell), output)
+
+
 @main.command("core", short_help="How long the core alone takes.")
 def core_command(
     nodes: Annotated[
@@ -313,7 +328,7 @@ main.command("latency", short_help=LATENCY)(latency_command)
 
 _BY_TOPIC = (
     "latency", "throughput", "gang", "levels", "jobs", "creation", "waiting", "contention", "courses", "memory",
-    "takeover", "faults", "writes", "core", "preemption", "queues", "replay", "fragmentation", "all",
+    "takeover", "dashboard", "faults", "writes", "core", "preemption", "queues", "replay", "fragmentation", "all",
 )  # fmt: skip
 """A running extender first, then what needs a control plane, then what needs none. Others come before all of these."""
 _PLACES = {name: place for place, name in enumerate(_BY_TOPIC)}

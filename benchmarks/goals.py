@@ -9,7 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import contention, core, devices, gang, jobs, latency, levels, memory, queues, throughput, waiting
+from benchmarks import (
+    contention,
+    core,
+    dashboard,
+    devices,
+    gang,
+    jobs,
+    latency,
+    levels,
+    memory,
+    queues,
+    throughput,
+    waiting,
+)
 from benchmarks.benchmark import Table, middle
 from benchmarks.job_stage import Arm
 from benchmarks.kinds import runs_of
@@ -165,6 +178,10 @@ def _memory(what: str, bar: float, figure: Callable[[memory.Run], Sequence[float
     )
 
 
+def _dashboard(what: str, bar: float, of: Callable[[Sequence[Any]], float | None], unit: str = "") -> Goal:
+    return Goal("dashboard", f"dashboard, 5,000 nodes, 2,000 gangs, 20 viewers: {what}", bar, of, unit)
+
+
 def _quiet(run: waiting.Run) -> float:
     return _both(run.quiet.cpu_share) * 100
 
@@ -252,6 +269,11 @@ GOALS: Sequence[Goal] = (
     Goal("queues", "1,000 ClusterQueues: an admission, more than without queues and others", 2, queues.more, " ms"),
     _devices("first pass, processor time", 2, lambda run: run.first_s, " s"),
     _devices("one changed slice, processor time", 1, lambda run: run.changed_ms, " ms"),
+    _dashboard("a page is painted after", 2, dashboard.first_s, " s"),
+    _dashboard("a change is on the page after, p99", 1, dashboard.update_s, " s"),
+    _dashboard("filter p99 inside the extender", 2, dashboard.filter_ms, " ms"),
+    _dashboard("binds held until their deadline", 0, dashboard.deadlines),
+    _dashboard("processor time of the extender, times that without a dashboard", 1.05, dashboard.times_alone),
     _memory("resident memory", 300, lambda run: run.resident_mib, " MiB"),
     _memory("ready after its start", 2.5, lambda run: run.ready_s, " s"),
 )

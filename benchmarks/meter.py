@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -19,6 +20,18 @@ def cpu_ms(pid: int, proc: Path = PROC) -> float:
     # The second field is the program's name in parentheses, which may hold spaces and parentheses of its own.
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * _TICK_MS
+
+
+def family_ms(pid: int, proc: Path = PROC) -> float:
+    """The processor time so far of a process and of all that descend from it and still run."""
+    parents = {}
+    for stat in proc.glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    family = {pid}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(cpu_ms(one, proc) for one in family)
 
 
 def memory_mib(pid: int, proc: Path = PROC) -> tuple[float, float]:

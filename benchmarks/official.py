@@ -11,6 +11,7 @@ from benchmarks import (
     core,
     courses,
     creation,
+    dashboard,
     devices,
     gang,
     jobs,
@@ -63,5 +64,6 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         queues.benchmark(),
         courses.benchmark(),
         memory.benchmark(5000, 20000),
+        dashboard.benchmark(5000, 2000, 20, 2, repeat, 15.0),
         writes.benchmark(500, 1),
     )
