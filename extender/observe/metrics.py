@@ -257,9 +257,8 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
     yield gauges("gangs", "Gangs, by the code of their reason.", "state", dict(sorted(tally.items())))
     yield gauge(
         "oldest_waiting_gang_seconds",
-        "Age of the oldest gang that waits for its start: since its first pod without a node, or its job, "
-        "was created, or since the job was stopped. Jobs on hold and with the reason InvalidJob are left "
-        "out. 0: none waits.",
+        "Age of the oldest gang that waits for its start: since its first pod without a node, or its job, was "
+        "created, or the job was stopped. Jobs on hold or with the reason InvalidJob do not count.",
         _longest_wait_s(state, now),
     )
     yield gauges(

@@ -106,8 +106,8 @@ SAID = {
     "counts since then.",
     RESTARTABLE: "Annotation, also on the job, `true` or `false`: whether the workload goes on from a checkpoint when "
     "it is started on other nodes. Only `muster defrag` uses it.",
-    EVICT_INCOMPLETE: "Annotation, `true` or `false`: whether the pods of this gang are evicted when it has run with "
-    "too few members for `incomplete_grace_s`, in place of the setting `evict_incomplete`.",
+    EVICT_INCOMPLETE: "Annotation, `true` or `false`, in place of the setting `evict_incomplete`: whether the pods are "
+    "evicted when the gang has run with too few members for `incomplete_grace_s`.",
 }
 """The annotations or labels that a pod's author writes on pods; the levels also on a PodGroup."""
 
@@ -187,9 +187,8 @@ WRITTEN_ON_JOBS = {
     "awaits nodes of an autoscaler: until when.",
     OWN: "On the job: what its pod templates had where Muster writes.",
     FLAVORS: 'On a job with quota until it has stopped: `{"podset": {"resource": "flavor"}}`.',
-    PREEMPTING: "On the job, on one pod of a gang, or on a single pod, while others are evicted for it: the room that "
-    "is kept for it, its victims, and until when.",
-    RESERVED: "On the job or one pod of a gang while room is reserved for it: nodes, amounts, and in `until` the "
+    PREEMPTING: "On the job, or on a pod, while others are evicted for it: its room, its victims, and until when.",
+    RESERVED: "On the job, or on a pod of the gang, while room is reserved for it: nodes and amounts. `until` is the "
     "expected start, in seconds since 1970 (0: unknown).",
     EVICTED_AT: "On a job that was evicted for others: when, in the last hour. It stays there.",
     IN_VAIN: "On a job whose awaited nodes did not come: how often in a row, and how long it pauses.",

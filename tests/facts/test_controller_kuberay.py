@@ -157,7 +157,7 @@ def test_recreated(kind: Kind) -> None:
 @fact(
     "ray.multi-host",
     "A worker of a replica of two hosts is deleted.",
-    result="Both workers of that replica are deleted and made anew, with the same indexes; the other replica and the "
+    result="Both workers of that replica are deleted and made again, with the same indexes; the other replica and the "
     "head stay.",
     consequence="A replica of several hosts is lost as a whole: both of its slots get new pods.",
     slow=True,
@@ -273,7 +273,7 @@ def test_a_job_is_suspended_again(jobs: Kind) -> None:
 
 @fact(
     "rayjob.failed",
-    "The submitter of a RayJob fails for good.",
+    "The submitter of a RayJob fails.",
     result="`jobDeploymentStatus: Failed`, and the RayCluster is deleted, because of `shutdownAfterJobFinishes`.",
     consequence="Finished is `jobDeploymentStatus` Complete or Failed; a RayJob has no conditions.",
     slow=True,

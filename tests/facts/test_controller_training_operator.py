@@ -181,7 +181,7 @@ def test_a_pod_that_others_delete(kind: Kind, restart: str) -> None:
     "training.failed",
     "A pod of a running PyTorchJob fails.",
     result="`restartPolicy: Never`, or ExitCode and the exit code 1: the job is Failed, and its other pods run on. "
-    "OnFailure, Always, or ExitCode and 137: the pod is deleted and made anew, the others stay.",
+    "OnFailure, Always, or ExitCode and 137: the pod is deleted and made again, the others stay.",
     consequence="A restart is a new pod in the same slot. The room of a failed job is free when its pods are gone, "
     "not at Failed.",
     slow=True,
