@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from extender.core.events import ClaimTemplateSeen, ComputeDomainSeen, DeviceClaimSeen, DeviceClassSeen, SliceSeen
 from policies.model import Pod
@@ -70,11 +70,21 @@ def allocated(pod: Pod, of: str, node: str) -> DeviceClaimSeen:
     return DeviceClaimSeen(replace(made, owner=pod.uid, use="channel"))
 
 
+ScriptT = TypeVar("ScriptT", bound=Script)
+
+
 def racks(*cliques: str, domains: tuple[str, ...] = (), host_managed: bool = False, **how: Any) -> Script:
     """Cliques whose nodes have channels, a node of the control plane without, and domains with their templates."""
+    return racks_of(Script, *cliques, domains=domains, host_managed=host_managed, **how)
+
+
+def racks_of(
+    script_type: type[ScriptT], *cliques: str, domains: tuple[str, ...] = (), host_managed: bool = False, **how: Any
+) -> ScriptT:
+    """The same, for another kind of script."""
     nodes = cluster(*cliques)
     plane = node("plane-0", 0, labels={"node-role.kubernetes.io/control-plane": ""})
-    script = Script(*nodes, plane, **how)
+    script = script_type(*nodes, plane, **how)
     for event in CLASSES[: 1 if host_managed else 2]:
         script.feed(event)
     for one in nodes:

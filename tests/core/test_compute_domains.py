@@ -17,8 +17,20 @@ from extender.observe.topology import compute_domains, domains
 from policies.model import CLIQUE, Dialect, GroupRef, Node, Pod, PodSet, Requirement, Selection, Topology
 from policies.model.devices import ClaimTemplate, ClaimUse
 from tests.builders import coscheduled, gang, requests, single
-from tests.core.compute_domains import CHANNEL, LABEL, allocated, domain, fabric, in_domain, racks, spec, template
+from tests.core.compute_domains import (
+    CHANNEL,
+    LABEL,
+    allocated,
+    domain,
+    fabric,
+    in_domain,
+    racks,
+    racks_of,
+    spec,
+    template,
+)
 from tests.core.jobs import Controlled, job
+from tests.core.preempting import Cluster
 from tests.core.script import Script
 from tests.policies.devices.vendors import IMEX
 
@@ -223,6 +235,66 @@ def test_several_podsets_share_a_domain_and_the_launcher_has_none() -> None:
     train.wait(1)
     (start,) = train.starts
     assert sorted(node for nodes in start.plan.values() for node in nodes) == ["b-0", "b-1", "b-2", "b-3", "plane-0"]
+
+
+def test_a_workload_goes_to_the_clique_of_another_one_in_its_domain() -> None:
+    script = racks("a: 5x4", "b: 4x4", "c: 2x4", domains=("train",))
+    first, second = in_domain("first", 3, of="train"), in_domain("second", 1, of="train")
+    script.see(first)
+    assert {*cliques(script, first)} == {"b"}
+    script.see(second)
+    assert cliques(script, second) == ["b"], "clique c has fewer nodes left, and none of its domain"
+    third = in_domain("third", 2, of="train")
+    script.see(third)
+    assert {*cliques(script, third)} == {"c"}, "one clique is preferred to the room that is left in two"
+
+
+def test_jobs_that_share_a_domain_go_to_one_clique_before_their_pods_exist() -> None:
+    script = racks("a: 6x4", "b: 5x4", "c: 2x4", domains=("train",))
+    uses = (ClaimUse("channel", "", "train-channel"),)
+    started = []
+    for name, count in (("prefill", 3), ("decode", 2)):
+        made = job(count, name=name, gpus=4)
+        (podset,) = made.podsets.podsets
+        podset = replace(podset, template=replace(podset.template, device_claims=uses))
+        started.append(Controlled(script, replace(made, podsets=replace(made.podsets, podsets=(podset,)))))
+    nodes = []
+    for one in started:
+        one.wait(1)
+        nodes += [node for planned in one.starts[0].plan.values() for node in planned]
+    assert sorted(nodes) == ["b-0", "b-1", "b-2", "b-3", "b-4"]
+
+
+def test_a_clique_that_two_workloads_of_a_domain_require_is_the_same_one() -> None:
+    script = racks("a: 6x4", "b: 4x4", domains=("train", "other"))
+    required = Topology(CLIQUE)
+    first = in_domain("first", 3, of="train", topology=required)
+    second = in_domain("second", 2, of="train", topology=required)
+    script.see(first, second)
+    assert {*cliques(script, first)} == {"b"}
+    assert script.reason("second") == "NoRoom"
+    other = in_domain("other", 2, topology=required)
+    script.see(other)
+    assert {*cliques(script, other)} == {"a"}, "another domain is not tied to that clique"
+    script.gone(*first)
+    script.advance(5.0)
+    assert cliques(script, second) in (["a", "a"], ["b", "b"])
+
+
+def test_no_workload_is_evicted_outside_of_the_clique_that_a_domain_requires() -> None:
+    script = racks_of(Cluster, "a: 2x4", "b: 2x4", domains=("train",))
+    required = Topology(CLIQUE)
+    first = in_domain("first", 2, of="train", topology=required, priority=10)
+    low = gang("low", 2, gpus=4)
+    script.see(first)
+    script.run(first)
+    script.see(low)
+    script.run(low)
+    script.see(in_domain("second", 1, of="train", topology=required, priority=10))
+    assert script.reason("second") == "NoRoom"
+    assert not script.evicted
+    script.see(in_domain("third", 1, of="train", priority=10))
+    assert script.evicted, "a workload that prefers the clique goes elsewhere"
 
 
 def test_a_clique_label_that_vanishes_while_pods_run_there_comes_back() -> None:

@@ -13,7 +13,7 @@ from extender.core.ledger.store import Process
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, Concerns
 from extender.core.preemption.reclaim import Option, Reclaiming
-from extender.core.queue.demands import Demands, left_short, siblings, to_complete
+from extender.core.queue.demands import Demands, left_short, placed_beside, to_complete
 from extender.core.queue.planner import Planner, Statements
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
@@ -78,7 +78,7 @@ class VictimSearch:
 
         Candidates are as of now: events are handled before they are gathered, and not after.
         """
-        beside, asked = (yield from siblings(workload)), demand
+        beside, asked = (yield from placed_beside(workload, self._workloads)), demand
         if workload.current_demand is not asked:
             return None
         if workload.incomplete:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
@@ -26,7 +26,7 @@ from extender.core.limits import Limits
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape, is_hidden, of_gang, of_job, podset_key
 from extender.core.workload.slots import lacking_roles
 from extender.core.workload.workload import Workload
-from policies.model import UNCONSTRAINED, Pod, Selection, SlotKey
+from policies.model import CLIQUE, UNCONSTRAINED, GroupKey, Pod, Selection, SlotKey, Topology
 from policies.model.queues import ClusterQueue
 from policies.placement.concern import concerned
 from policies.placement.request import Sibling, all_demands_of, shape_of
@@ -248,11 +248,13 @@ class Demands:
         firsts = [some[0] for some in roles.values()]
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, firsts)):
-            beside = yield from ordered((yield from siblings(workload)), lambda one: (one[0].rank, one[1]))
+            beside = yield from placed_beside(workload, self._store.workloads)
+            beside = yield from ordered(beside, lambda one: (one[0].rank, one[1]))
             # The reason names other pods as they are called in its namespace.
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
+            tied = (*tied, *sorted(_domains_of(workload)))  # members of others may come beside its own
         related = concerned(firsts, self._claims.tenants) or concerned(firsts, self._singles.nominated_tenants)
         tied = (*tied, *_ties(workload, asked, asked if related else ()))
         if workload.version != version:
@@ -358,3 +360,29 @@ def siblings(workload: Workload, made: Mapping[PodSetKey, Flavoring] | None = No
     placed += [(pod, pod.node) for pod in workload.bound if pod.node]
     asked = yield from constrained(workload, [pod for pod, _ in placed], made)
     return [(pod, node) for pod, (_, node) in zip(asked, placed, strict=True)]
+
+
+def placed_beside(
+    workload: Workload, workloads: Mapping[GroupKey, Workload], made: Mapping[PodSetKey, Flavoring] | None = None
+) -> Steps[list[Sibling]]:
+    """Its siblings, and the members of other workloads that share a ComputeDomain with it. ``made``: as in
+    ``Workload.constrained``.
+
+    GPUs of a domain share memory within one clique. So members of other workloads count as siblings, without slices.
+    """
+    beside = yield from siblings(workload, made)
+    domains = _domains_of(workload)
+    if not domains:
+        return beside
+    sharing = [one for one in workloads.values() if one is not workload and not domains.isdisjoint(one.compute_domains)]
+    yield 1 + len(workloads) // AT_ONCE
+    for other in sharing:
+        for pod, node in (yield from siblings(other)):
+            if pod.compute_domain in domains:
+                required = CLIQUE if pod.topology.required in (CLIQUE, "clique") else None
+                beside.append((replace(pod, topology=Topology(required)), node))
+    return beside
+
+
+def _domains_of(workload: Workload) -> set[str]:
+    return set(filter(None, workload.compute_domains))

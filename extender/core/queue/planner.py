@@ -20,7 +20,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
-from extender.core.queue.demands import left_short, siblings
+from extender.core.queue.demands import left_short, placed_beside
 from extender.core.workload.members import Members
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape
 from extender.core.workload.workload import Workload
@@ -146,7 +146,7 @@ class Planner:
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | causes.Unplaced | Changed]:
         """Find a plan that can be committed now, or the cause why there is none."""
-        beside = yield from siblings(workload, demand.flavors)
+        beside = yield from placed_beside(workload, self._workloads, demand.flavors)
         if workload.version != demand.version:
             return Changed()
         as_of = self._as_of(workload)
@@ -160,7 +160,7 @@ class Planner:
         self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot
     ) -> Steps[Plan | causes.Unplaced | Changed]:
         """Find a plan on the nodes as ``view`` shows them, for example later ones. It is not for committing."""
-        beside = yield from siblings(workload, demand.flavors)
+        beside = yield from placed_beside(workload, self._workloads, demand.flavors)
         return (yield from self._plan(workload, demand, shape, view, beside))
 
     def _plan(
@@ -238,7 +238,7 @@ class Planner:
             # Nominations of several rounds would block each other.
             return None
         wanted = {pod.identity: pod.nominated_node for pod in demand.pods if pod.nominated_node}
-        beside = yield from siblings(workload)
+        beside = yield from placed_beside(workload, self._workloads)
         if len(wanted) < len(demand.pods) or workload.version != demand.version:
             return None
         plan = Plan(demand.pods, wanted)
