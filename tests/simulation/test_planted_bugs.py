@@ -52,6 +52,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (claims.plan_leaves_the_devices_of_an_earlier_start, 1_000_003, "and its claim .* has devices on"),
     (claims.allocation_taken_back_while_a_binding_is_under_way, 1_000_001, "is deallocated, and .* (bound with it)"),
     (claims.devices_that_come_back_are_taken_for_lost, 1_600_055, "is to be suspended without a cause"),
+    (claims.allocations_of_failed_starts_are_never_taken_back, 1_600_042, "keeps . devices from others, for no pod"),
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
     (hearing.bound_members_not_counted, 1, "is bound in part"),
@@ -283,6 +284,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.dry_runs_that_tell_what_pods_ask_for_are_not_heard, 1088, _UNLIKE),
     (jobs.refused_dry_runs_are_not_heeded, 10298, "although the API server has refused its pods"),
     (jobs.jobs_evict_again_although_their_pods_did_not_come, 2996, "whose pods were not created"),
+    (jobs.adopted_starts_hold_nobody_back, 920_100_060, r"waits \(SharedSpread\); after a restart: waits \(NoRoom\)"),
     (
         queues.changed_queues_are_not_noticed,
         83,
@@ -309,7 +311,11 @@ FOUND: list[tuple[Plant, int, str]] = [
     (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),
 ]
 """The bug, the seed that is remembered to find it, and the complaint."""
-DRIFTS = (drifting.room_of_a_pod_that_was_deleted_stays_taken, drifting.quota_of_every_fifth_pod_is_counted_twice)
+DRIFTS = (
+    drifting.room_of_a_pod_that_was_deleted_stays_taken,
+    drifting.quota_of_every_fifth_pod_is_counted_twice,
+    jobs.adopted_starts_hold_nobody_back,
+)
 """The self-check alone finds them."""
 INSIDE = (
     pending.turns_of_a_namespace_are_not_renewed,

@@ -18,6 +18,7 @@ from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.creation import Creation
 from extender.core.ledger.kube_scheduler import KubeQueue
+from extender.core.ledger.pending import Starting
 from extender.core.preemption.preempt import Preempting
 from extender.core.workload import additions
 from extender.core.workload.additions import Additions, PodDemand
@@ -301,3 +302,15 @@ def held_members_do_not_wait_for_kube_schedulers_queue(patch: pytest.MonkeyPatch
 def a_forged_plan_is_believed(patch: pytest.MonkeyPatch) -> None:
     """Any plan on a job that a user has unsuspended is taken over."""
     patch.setattr(Jobs, "_disproved", lambda *_: "")
+
+
+def adopted_starts_hold_nobody_back(patch: pytest.MonkeyPatch) -> None:
+    """A restart does not know which jobs are being started, for workloads that a topology spread of them counts."""
+    adopt = Jobs.adopt
+
+    def adopted(self: Jobs, workload: Workload, now: float) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Starting, "begin", lambda *_: None)
+            adopt(self, workload, now)
+
+    patch.setattr(Jobs, "adopt", adopted)
