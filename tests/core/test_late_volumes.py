@@ -194,6 +194,22 @@ def test_volumes_are_provisioned_in_the_topologies_of_their_class() -> None:
     assert Counter(map(script.planned, pods)) == {"a-2": 2, "a-3": 2}
 
 
+def test_volumes_that_several_nodes_reach_are_learned_from_refusals() -> None:
+    """Each of these nodes offers the volume, and kube-scheduler gives it to the first member."""
+    pods, claims = with_late_claims(gang("train", 2, gpus=8))
+    script = scene(LOCAL, free("v0", "a-0", "a-1"), *claims, *pods)
+    assert sorted(map(script.planned, pods)) == ["a-0", "a-1"]
+    script.feed(free("v0", "a-0", "a-1", claim="data-train-0"))
+    script.advance(0.2)
+    assert script.reason("train") == "NoRoom"
+    assert "StorageClass local" in script.message("train")
+    assert "data-train-1" in script.message("train")
+    script.feed(free("v1", "a-2", "a-3"))
+    script.advance(0.2)
+    assert script.planned(pods[0]) in ("a-0", "a-1")
+    assert script.planned(pods[1]) in ("a-2", "a-3")
+
+
 def capacity(node: str, size: int, largest: int | None = None) -> CapacitySeen:
     limit = None if largest is None else largest * GIB
     return CapacitySeen(Capacity("storage", f"of-{node}", "lvm", on(node), size * GIB, limit))

@@ -208,7 +208,7 @@ class Volumes:
 
     def _touch(self, reach: Reach, name: str) -> None:
         """Mark the nodes in reach of the volume or capacity to be counted again, if any pod waits for volumes."""
-        if self._waited_for and not self._all_dirty:
+        if self._waited_for:
             nodes = reach.nodes_of(name, self._room.nodes)
             if nodes is None:
                 self._all_dirty = True
@@ -218,14 +218,13 @@ class Volumes:
     def refresh(self) -> bool:
         """Have nodes offer at once what an event has changed on a few of them. Returns whether ``settle`` has more to
         do."""
-        if self._waited_for and not self._all_dirty:
+        if self._waited_for:
             dirty, self._dirty = tuple(self._dirty), {}
             for name in dirty:
                 self._look_at(name)
-            if self._based_on == self._basis():
-                self._offer(dirty)
-            else:
-                self._all_dirty = True
+            # Plans lose their room at once. More kinds of volumes than before count from ``settle`` on.
+            self._offer(dirty)
+            self._all_dirty |= self._based_on != self._basis()
         return not self.settled
 
     def node_changed(self, name: str) -> None:

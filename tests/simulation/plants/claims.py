@@ -9,7 +9,6 @@ import pytest
 from extender.core.events import DeviceClaimGone, DeviceClaimSeen
 from extender.core.gate.allocations import Allocations
 from extender.core.ledger.devices import Devices
-from extender.core.workload.workload import Retries
 from policies.devices.inventory import Inventory
 from policies.model import Pod
 
@@ -52,8 +51,3 @@ def devices_that_come_back_are_taken_for_lost(patch: pytest.MonkeyPatch) -> None
 def allocations_of_failed_starts_are_never_taken_back(patch: pytest.MonkeyPatch) -> None:
     """Devices of a start that failed block others until their pods are deleted."""
     patch.setattr(Allocations, "_is_idle", lambda *_: False)
-
-
-def gangs_that_fail_again_keep_their_devices(patch: pytest.MonkeyPatch) -> None:
-    """A gang keeps the devices of its failed starts while it pauses."""
-    patch.setattr(Retries, "rests_again", lambda *_: False)
