@@ -20,6 +20,7 @@ from benchmarks import (
     levels,
     memory,
     queues,
+    racks,
     throughput,
     waiting,
 )
@@ -210,6 +211,13 @@ GOALS: Sequence[Goal] = (
     _speed(1000, Mode.PIN_DOMAIN, Mode.ADAPTIVE, 0.85),
     _speed(1000, Mode.PIN_NODE, Mode.ADAPTIVE, 0.85),
     Goal("levels-1000", "throughput, 1,000 nodes, three levels: times first fit", 0.95, levels.ratio, at_least=True),
+    Goal(
+        "racks-20",
+        "gangs of 16 nodes on racks of 18, GPUs and channels by claims: times alone-adaptive",
+        0.8,
+        racks.ratio,
+        at_least=True,
+    ),
     Goal(
         "throughput-1000",
         "throughput, 1,000 nodes, nominate: processor time of the extender per pod",

@@ -20,6 +20,7 @@ from benchmarks import (
     memory,
     preemption,
     queues,
+    racks,
     throughput,
     waiting,
     writes,
@@ -51,6 +52,7 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         throughput.benchmark("throughput-1000", 1000, 375, 8, LARGE, repeat, PATIENCE_S),
         throughput.benchmark("throughput-5000", 5000, 188, 8, LARGE, repeat, PATIENCE_S),
         levels.benchmark(1000, 188, 8, repeat, PATIENCE_S),
+        racks.benchmark(20, 20, 16, racks.MODES, repeat, PATIENCE_S),
         gang.benchmark(500, 512, MODES, repeat),
         # Pins need no row of their own: gated gangs wait alike, however they are steered later.
         contention.benchmark(32, 12, 8, 60.0, (Mode.NOMINATE, Mode.UNGATED)),
