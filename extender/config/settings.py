@@ -237,6 +237,14 @@ class Settings(FromFile):
         description="Share of all GPUs that may be drained for reservations where no end of running workloads is "
         "known. One workload of a queue tree is drained for at a time, even if it alone needs more.",
     )
+    overrun_grace_s: float = Field(
+        0.0,
+        ge=0,
+        le=10 * 365 * 86_400,
+        description="How long a workload with `muster.dev/evict-overrun` runs on after its "
+        "`muster.dev/expected-duration` where room is reserved for another one. Then its job is suspended, or its pods "
+        "are evicted; it waits again. 0: for ever.",
+    )
     forecast_s: float = Field(
         60.0,
         ge=0,
@@ -408,6 +416,7 @@ class Settings(FromFile):
             reserve_after_s=inf if self.backfill is Reserving.OFF else self.reserve_after_s,
             reservations=inf if self.backfill is Reserving.CONSERVATIVE else self.reservations,
             drain_share=self.drain_share,
+            overrun_s=self.overrun_grace_s or inf,
             forecast_s=self.forecast_s or inf,
             clique_of_domains=self.compute_domains_require_clique,
         )

@@ -197,6 +197,7 @@ class Engine:
             jobs=jobs,
             makers=makers,
             allocations=allocations,
+            victim_eviction=victim_eviction,
         )
         hints = make(Hints)
         self._calls = calls = make(

@@ -28,6 +28,7 @@ from extender.core.gate.stamps import recover_release, was_whole
 from extender.core.gate.steering import Steering
 from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.makers import PodMakers
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claim, Claims, ClaimState, SlotOf
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.expected import ExpectedPods, uncreated
@@ -36,7 +37,9 @@ from extender.core.ledger.pending import Changes, Pending, Timers
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
+from extender.core.preemption.candidates import named
 from extender.core.preemption.kube_preemption import KubePreemption
+from extender.core.preemption.reservations import VictimEviction
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.names import MovedPods
 from extender.core.workload.slots import Stage
@@ -44,6 +47,9 @@ from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 from policies.model.eviction import together
 from policies.steps import Steps
+
+_OVERRUN_CHECK_S = 60.0
+"""How often it is looked at whether room is reserved where a workload runs that has run for too long."""
 
 
 @dataclass(eq=False)
@@ -64,6 +70,7 @@ class Lifecycle:
     _moved_pods: MovedPods
     _timers: Timers
     _durations: Durations
+    _backfills: Backfills
     _kube_queue: KubeQueue
     _reporter: Reporter
     _facts: Facts
@@ -76,6 +83,7 @@ class Lifecycle:
     _jobs: Jobs
     _makers: PodMakers
     _allocations: Allocations
+    _victim_eviction: VictimEviction
 
     def __post_init__(self) -> None:
         self._ours = frozenset(self._schedulers)
@@ -166,6 +174,7 @@ class Lifecycle:
             if claim is None or (claim.until is not None and now >= claim.until):
                 self._room.unreserve(workload, slot)
         self._end_incomplete(workload, now)
+        self._end_overrun(workload, now)
         workload.retries.expire(now)
         self._expire_holds(workload, now)
         if awaits_uptake(workload) and now >= workload.plan_deadline:
@@ -228,6 +237,8 @@ class Lifecycle:
             at.append(release.partial_since + self._limits.partial_s)
         if release.incomplete_since is not None:
             at.append(release.incomplete_since + self._limits.incomplete_s)
+        # Room may be reserved there later.
+        at.append(overrun if (overrun := self._ends_overrun_at(workload)) > now else now + _OVERRUN_CHECK_S)
         if (first := min(at)) < inf:
             self._timers.set(workload.key, first)
 
@@ -335,6 +346,33 @@ class Lifecycle:
                 self._room.unreserve_all(workload)
                 self._evict(workload, text.replace("it has", "its gang has", 1), now)
         return None
+
+    def _end_overrun(self, workload: Workload, now: float) -> None:
+        """End a workload that runs longer than expected, if it declares that and its room is reserved for another one.
+
+        Its job is suspended, or its bound members are evicted. It waits again, with the age that it has.
+        """
+        if now < self._ends_overrun_at(workload) or workload.paused or workload.releasing:
+            return
+        nodes = {pod.node for pod in workload.bound if not pod.deleting}
+        of = self._backfills.of.items()
+        waiting = [key for key, reservation in of if key != workload.key and not nodes.isdisjoint(reservation.rooms)]
+        if not waiting:
+            return
+        text = f"it has run longer than its author expected, and its room is reserved for {waiting[0].mention}"
+        workload.release.give_back()
+        self._victim_eviction.evict(named(workload), waiting[0], text, now)
+
+    def _ends_overrun_at(self, workload: Workload) -> float:
+        """When the workload has run for too long by its own declaration; infinite if nothing ends it then."""
+        expected_s, began = workload.run_terms.expected_s, workload.began
+        if self._limits.overrun_s == inf or expected_s is None or began is None:
+            return inf
+        declared = [pod.eviction for pod in workload.bound]
+        if workload.job is not None:
+            declared.append(workload.job.seen.eviction)
+        ends = together(declared).when_overrun
+        return began + self._process.wall_offset + expected_s + self._limits.overrun_s if ends else inf
 
     def _evict(self, workload: Workload, why: str, now: float) -> None:
         """Evict the bound members. If others are being bound, that waits for the same time again."""

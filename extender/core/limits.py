@@ -101,6 +101,8 @@ class Limits:
     ``reservations``: of each tree at a time; infinite for no limit.
     ``drain_share``: the part of the GPUs that may be drained at a time, where the ends of running workloads are not
     known.
+    ``overrun_s``: how long a workload that declares so runs on after its expected end where room is reserved for
+    another one; infinite for ever.
     ``forecast_s``: how often the expected starts of waiting workloads are computed; infinite for never.
     ``clique_of_domains``: whether pods of a ComputeDomain that name no topology require a clique.
     """
@@ -145,6 +147,7 @@ class Limits:
     reserve_after_s: float = inf
     reservations: float = 1
     drain_share: float = 0.1
+    overrun_s: float = inf
     forecast_s: float = inf
 
     def for_advice(self) -> Limits:
@@ -154,6 +157,7 @@ class Limits:
             evict_partial=False,
             replacement_s=0.0,
             incomplete_s=inf,
+            overrun_s=inf,
             reserve_after_s=inf,
             preemption=Preempts.OFF if self.preemption is Preempts.OFF else Preempts.DRY_RUN,
             pods_preempt_gangs=False,

@@ -19,12 +19,14 @@ class EvictionTerms(NamedTuple):
     ``checkpointed``: when it last wrote a checkpoint, in seconds since the epoch.
     ``when_incomplete``: whether the gang's pods are evicted if the gang stays incomplete.
     ``restartable``: whether it may be stopped and started elsewhere.
+    ``when_overrun``: whether it is evicted if it runs longer than expected where room is reserved for another workload.
     """
 
     min_runtime_s: float | None = None
     checkpointed: float | None = None
     when_incomplete: bool | None = None
     restartable: bool | None = None
+    when_overrun: bool | None = None
 
 
 NO_TERMS = EvictionTerms()
@@ -33,18 +35,26 @@ NO_TERMS = EvictionTerms()
 def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
     """The terms of a workload from those of its parts: the longest time and the last checkpoint.
 
-    ``when_incomplete`` and ``restartable`` are true only if all parts that state them agree.
+    The other terms are true only if all parts that state them agree.
     """
     said = [one for one in some if one is not NO_TERMS]
     least = [one.min_runtime_s for one in said if one.min_runtime_s is not None]
     saved = [one.checkpointed for one in said if one.checkpointed is not None]
-    wanted = [one.when_incomplete for one in said if one.when_incomplete is not None]
-    evicted = all(wanted) if wanted else None
-    may_restart = [one.restartable for one in said if one.restartable is not None]
-    restartable = all(may_restart) if may_restart else None
     if not said:
         return NO_TERMS
-    return EvictionTerms(max(least, default=None), max(saved, default=None), evicted, restartable)
+    return EvictionTerms(
+        max(least, default=None),
+        max(saved, default=None),
+        _agreed(one.when_incomplete for one in said),
+        _agreed(one.restartable for one in said),
+        _agreed(one.when_overrun for one in said),
+    )
+
+
+def _agreed(stated: Iterable[bool | None]) -> bool | None:
+    """Whether all parts that state the term want it; None if no part states it."""
+    wanted = [term for term in stated if term is not None]
+    return all(wanted) if wanted else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,14 @@ from extender.kube.keys import (
     WORKLOAD,
 )
 from extender.kube.reading.durations import AGEING, EXPECTED_DURATION, MAX_RUN
-from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME, RESTARTABLE
+from extender.kube.reading.eviction import (
+    CHECKPOINTED,
+    EVICT_INCOMPLETE,
+    EVICT_OVERRUN,
+    EVICTED_AT,
+    MIN_RUNTIME,
+    RESTARTABLE,
+)
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING, RESERVED
@@ -106,6 +113,8 @@ SAID = {
     "counts since then.",
     RESTARTABLE: "Annotation, also on the job, `true` or `false`: whether the workload goes on from a checkpoint when "
     "it is started on other nodes. Only `muster defrag` uses it.",
+    EVICT_OVERRUN: "Annotation, also on the job, `true` or `false`: whether the workload is evicted when it runs "
+    "`overrun_grace_s` longer than its author expects where room is reserved for another one.",
     EVICT_INCOMPLETE: "Annotation, `true` or `false`, in place of the setting `evict_incomplete`: whether the pods are "
     "evicted when the gang has run with too few members for `incomplete_grace_s`.",
 }

@@ -10,7 +10,14 @@ from extender.kube.kinds.change import clean, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.reading.durations import HOW
-from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME, RESTARTABLE
+from extender.kube.reading.eviction import (
+    CHECKPOINTED,
+    EVICT_INCOMPLETE,
+    EVICT_OVERRUN,
+    EVICTED_AT,
+    MIN_RUNTIME,
+    RESTARTABLE,
+)
 from extender.kube.reading.objects import PodObject
 from policies.model import EvictionTerms, Pod
 from policies.model.eviction import together
@@ -20,6 +27,7 @@ from tests.kube.kinds.jobs import stored
 
 def read(**annotations: str) -> Pod:
     keys = {"least": MIN_RUNTIME, "saved": CHECKPOINTED, "evict": EVICT_INCOMPLETE, "restart": RESTARTABLE}
+    keys["overrun"] = EVICT_OVERRUN
     said = {keys[key]: text for key, text in annotations.items()}
     meta = {"name": "p", "namespace": "team", "uid": "u", "annotations": said}
     return pod_from(msgspec.convert({"metadata": meta}, PodObject))
@@ -111,3 +119,11 @@ def test_what_cannot_be_read_counts_as_no_eviction(text: str) -> None:
     obj = stored(INDEXED)
     obj["metadata"]["annotations"] = {EVICTED_AT: text}
     assert Reader().read(JOB, obj).evicted == ()
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("true", True), ("false", False), ("yes", None)])
+def test_a_workload_that_overruns_is_evicted_if_its_author_wants_that(text: str, *, wanted: bool | None) -> None:
+    pod = read(overrun=text)
+    assert pod.eviction == EvictionTerms(when_overrun=wanted)
+    assert (pod.hint is None) is (wanted is not None)
+    assert together([pod.eviction, EvictionTerms(when_overrun=False)]).when_overrun is False

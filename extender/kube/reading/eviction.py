@@ -1,5 +1,5 @@
-"""A job's or pod's terms of eviction: its least running time, its last checkpoint, whether to evict an incomplete gang,
-and whether it may be restarted elsewhere."""
+"""A job's or pod's terms of eviction: its least running time, its last checkpoint, whether to evict it if its gang is
+incomplete or runs for too long, and whether it may be restarted elsewhere."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ MIN_RUNTIME = "muster.dev/min-runtime"
 CHECKPOINTED = "muster.dev/checkpointed-at"
 EVICT_INCOMPLETE = "muster.dev/evict-incomplete"
 RESTARTABLE = "muster.dev/restartable"
+EVICT_OVERRUN = "muster.dev/evict-overrun"
 EVICTED_AT = "muster.dev/evicted-at"
 """Written on a job by Muster: the instants of its evictions within the last hour, in RFC 3339."""
 _MOST_EVICTIONS = 64
-TERMS = (MIN_RUNTIME, CHECKPOINTED, EVICT_INCOMPLETE, RESTARTABLE)
+_FLAGS = (EVICT_INCOMPLETE, RESTARTABLE, EVICT_OVERRUN)
+TERMS = (MIN_RUNTIME, CHECKPOINTED, *_FLAGS)
 _YES_OR_NO = {"true": True, "false": False}
 
 
@@ -28,10 +30,8 @@ def terms_of(meta: Meta) -> EvictionTerms:
     said = meta.annotations or {}
     if not any(key in said for key in TERMS):
         return NO_TERMS
-    evicted, restartable = (_YES_OR_NO.get(said.get(key, "")) for key in (EVICT_INCOMPLETE, RESTARTABLE))
-    return EvictionTerms(
-        span_of(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), evicted, restartable
-    )
+    flags = (_YES_OR_NO.get(said.get(key, "")) for key in _FLAGS)
+    return EvictionTerms(span_of(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), *flags)
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
@@ -41,7 +41,7 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
         yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: {HOW}"
     if CHECKPOINTED in said and instant_of(said[CHECKPOINTED]) is None:
         yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
-    for key in (EVICT_INCOMPLETE, RESTARTABLE):
+    for key in _FLAGS:
         if key in said and said[key] not in _YES_OR_NO:
             yield f"{key} is {quoted(said[key])} and does not count: write true or false"
 
