@@ -20,9 +20,10 @@ from tests.simulation.model.devices import (
     CHANNEL,
     CLASSES,
     DAEMONS,
-    LARGE,
+    TEMPLATES,
     Thing,
     amounts_in,
+    by_resource,
     listed,
     slice_of,
     spec_of,
@@ -30,13 +31,6 @@ from tests.simulation.model.devices import (
 )
 from tests.simulation.model.job_specs import JobSpec, Role
 
-TEMPLATES: dict[str, Requests] = {
-    "one": ((ANY, 1),),
-    "two": ((ANY, 2),),
-    "large": ((ANY, 1), (LARGE, 1)),
-    "both": ((ANY, 2), (LARGE, 1)),
-}
-"""The templates of claims, by name, and the amounts of each: a large device is one of any kind, too."""
 ONE_CHANNEL: Requests = ((CHANNEL, 1),)
 LOSES, LEAVES = "a driver publishes fewer devices", "a driver stops"
 
@@ -116,6 +110,10 @@ def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
             if len(spec.roles) == 1 and of_nvidia.random() < 0.7:
                 domains.append(spec.name)
                 jobs[at] = when_s, replace(spec, roles=(_with_channel(spec.roles[0], spec.name),))
+    of_resource = chance.stream("extended resources")
+    if of_resource.random() < 0.3:
+        jobs = [(at, _by_resources(of_resource, spec)) for at, spec in jobs]
+        batch = tuple((at, _made_by_resources(of_resource, one)) for at, one in batch)
     plan = ClaimPlan(kinds, tuple(shared), prepare_s, tuple(domains))
     return DrawnClaims(nodes, tuple(jobs), batch, plan, tuple(faults))
 
@@ -126,6 +124,28 @@ def _with_channel(role: Role, name: str) -> Role:
     return replace(
         role, claims=claims, requests=with_amounts(role.requests, (*amounts_in(role.requests), *ONE_CHANNEL))
     )
+
+
+def _by_resources(dice: Random, spec: JobSpec) -> JobSpec:
+    """The job whose pods may ask for the extended resource in place of claims."""
+    (first, *others), by = spec.roles, dice.random() < 0.6
+    return replace(spec, roles=(replace(first, claims=_without_templates(first.claims)), *others)) if by else spec
+
+
+def _made_by_resources(dice: Random, job: BatchJob) -> BatchJob:
+    """The same for a suspended job."""
+    if dice.random() >= 0.6:
+        return job
+    podsets = [
+        replace(one, template=replace(one.template, device_claims=_without_templates(one.template.device_claims)))
+        for one in job.podsets
+    ]
+    return replace(job, podsets=tuple(podsets))
+
+
+def _without_templates(claims: Sequence[ClaimUse]) -> tuple[ClaimUse, ...]:
+    """The uses, with the extended resource where a template asks for any devices."""
+    return tuple(by_resource(use.template) if use.template in ("one", "two") else use for use in claims)
 
 
 def _kinds(dice: Random) -> tuple[str, ...]:

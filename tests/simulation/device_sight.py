@@ -27,7 +27,7 @@ from extender.core.events import (
 )
 from extender.core.ledger.devices import ObjectKey
 from policies.model import Job, Node, Pod, PodSets, Requests
-from policies.model.devices import DOMAIN_LABEL, Allocation, DeviceClaim, DeviceKey, Slice
+from policies.model.devices import DOMAIN_LABEL, EXTENDED_USE, Allocation, DeviceClaim, DeviceKey, Slice
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import OURS
 from tests.simulation.model.apiserver import ApiServer
@@ -235,7 +235,9 @@ class DeviceSight:
         for pod in self._api.pods.values():
             if not (pod.device_claims and pod.node and pod.live and pod.scheduler == OURS):
                 continue
-            for its in claims_of(pod, self._api.claims.values()):
+            for use, its in zip(pod.device_claims, claims_of(pod, self._api.claims.values()), strict=True):
+                if its is None and use.name == EXTENDED_USE:
+                    continue  # kube-scheduler deleted its claim when it gave the Binding up, which was written yet
                 if its is None or its.allocation is None or pod.uid not in its.reserved_for:
                     yield f"{pod.uid} is bound to {pod.node}, and has no devices there"
             node, domain = self._api.nodes.get(pod.node), domain_of(pod, self._api)
@@ -254,3 +256,6 @@ class DeviceSight:
             if isinstance(thing, Slice) and thing.name in room:
                 free = [one.name for one in thing.devices if DeviceKey(*thing.pool, one.name) not in used]
                 room[thing.name].update({ANY: 0, LARGE: 0, CHANNEL: 0} | dict(amounts_of(free)))
+        for pod in self._api.pods.values():
+            if pod.node in room and not pod.terminal and None in claims_of(pod, self._api.claims.values()):
+                room[pod.node][ANY] -= dict(pod.requests).get(ANY, 0)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from extender.simulation.clock import Clock
 from policies.model import Pod
-from policies.model.devices import ClaimTemplate, DeviceClaim
+from policies.model.devices import EXTENDED_USE, ClaimTemplate, DeviceClaim
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.devices import claims_of
@@ -65,7 +65,7 @@ class ClaimController:
         """Make the claims of its templates, where the template is there."""
         for use, claim in zip(pod.device_claims, claims_of(pod, self._api.claims.values()), strict=True):
             template = self._api.things.get(f"ClaimTemplate/{use.template}")
-            if claim is None and isinstance(template, ClaimTemplate):
+            if claim is None and use.name != EXTENDED_USE and isinstance(template, ClaimTemplate):
                 name = f"{pod.uid}-{use.name}"
                 made = DeviceClaim(pod.namespace, name, f"claim {name}", template.spec, owner=pod.uid, use=use.name)
                 self._api.set_claim(made)

@@ -11,6 +11,7 @@ from extender.core.effects import AnswerFilter, AnswerPreempt
 from policies.model import Pod, Selection
 from tests.simulation.model.backlog import EXTENDER
 from tests.simulation.model.cache import DEVICES, SHAPE, VOLUMES, Cache
+from tests.simulation.model.devices import as_shown
 from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.network import Network
 from tests.simulation.model.storage import VolumeBinding
@@ -160,7 +161,7 @@ class Cycle:
     def _filter(self, pod: Pod, nodes: tuple[str, ...]) -> Process[AnswerFilter | None]:
         if self._find is None:
             return AnswerFilter(0, nodes)
-        return (yield from self.ask(lambda extender: extender.filter(pod, nodes)))
+        return (yield from self.ask(lambda extender: extender.filter(as_shown(pod), nodes)))
 
     def _scan(self, pod: Pod) -> tuple[tuple[str, ...], dict[str, str]]:
         """The nodes that the plugins accept, up to the wanted number, and the plugins that refused the others."""

@@ -14,6 +14,7 @@ from extender.core.events import DeviceClassSeen
 from extender.core.ledger.domains import DAEMON_CLASS
 from policies.model import Node, Pod, PodSets, Requests, Requirement, Terms
 from policies.model.devices import (
+    EXTENDED_USE,
     Allocation,
     ClaimRequest,
     ClaimSpec,
@@ -36,9 +37,18 @@ DRIVER = "gpu.example.com"
 ANY, LARGE, CHANNEL = "devices.sim/any", "devices.sim/large", "devices.sim/channel"
 """Amounts of the model: devices of any kind, large ones among them, and beside them channels of ComputeDomains."""
 _AMOUNTS = (ANY, LARGE, CHANNEL)
+RESOURCE = "gpu.example.com/device"
+"""The extended resource that the class of any device offers."""
+TEMPLATES: dict[str, Requests] = {
+    "one": ((ANY, 1),),
+    "two": ((ANY, 2),),
+    "large": ((ANY, 1), (LARGE, 1)),
+    "both": ((ANY, 2), (LARGE, 1)),
+}
+"""The templates of claims, by name, and the amounts of each: a large device is one of any kind, too."""
 _KIND = f"device.attributes['{DRIVER}'].kind"
 CLASSES = (
-    DeviceClassSeen("any.example.com", "", (f"{_KIND} != 'channel'",)),
+    DeviceClassSeen("any.example.com", RESOURCE, (f"{_KIND} != 'channel'",)),
     DeviceClassSeen("large.example.com", "", (f"{_KIND} == 'large'",)),
     DeviceClassSeen("channel.example.com", "", (f"{_KIND} == 'channel'",)),
 )
@@ -90,7 +100,7 @@ def amounts_of(names: Sequence[str]) -> Requests:
 
 def with_amounts(there: Requests, amounts: Requests) -> Requests:
     """The same requests with exactly these amounts of devices."""
-    return tuple(sorted((*(one for one in there if one[0] not in _AMOUNTS), *amounts)))
+    return tuple(sorted((*(one for one in there if one[0] not in (*_AMOUNTS, RESOURCE)), *amounts)))
 
 
 def amounts_in(requests: Requests) -> Requests:
@@ -98,9 +108,23 @@ def amounts_in(requests: Requests) -> Requests:
     return tuple(one for one in requests if one[0] in _AMOUNTS)
 
 
+def by_resource(template: str) -> ClaimUse:
+    """The use of as many devices as that template has, by the extended resource: kube-scheduler makes the claim."""
+    return ClaimUse(EXTENDED_USE, "", template)
+
+
+def as_scheduled(pod: Pod) -> Pod:
+    """The pod as kube-scheduler's plugins see it: claims and extended resources in place of amounts."""
+    return replace(pod, requests=with_amounts(pod.requests, ())) if pod.device_claims else pod
+
+
 def as_shown(pod: Pod) -> Pod:
     """The pod as its object says."""
-    return replace(pod, requests=with_amounts(pod.requests, ())) if pod.device_claims else pod
+    much = sum(dict(TEMPLATES[use.template])[ANY] for use in pod.device_claims if use.name == EXTENDED_USE)
+    if not much:
+        return as_scheduled(pod)
+    claims = tuple(use for use in pod.device_claims if use.name != EXTENDED_USE)
+    return replace(pod, requests=with_amounts(pod.requests, ((RESOURCE, much),)), device_claims=claims)
 
 
 def node_as_shown(node: Node) -> Node:

@@ -13,6 +13,7 @@ from tests.simulation.model.apiserver import NOT_FOUND, OK, ApiServer
 from tests.simulation.model.backlog import Backlog, DevicesChanged, Place, PodWent, Queued, StorageChanged
 from tests.simulation.model.cache import Bars, Cache, no_bars
 from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
+from tests.simulation.model.devices import as_shown
 from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.network import Network
 from tests.simulation.model.observed import ObservedCluster
@@ -192,7 +193,7 @@ class KubeScheduler:
             return Nomination.CLEAR
         if self._find is not None:
             asked = {node: tuple(victim.uid for victim in pods) for node, pods in victims.items()}
-            answer = yield from self._cycle.ask(lambda extender: extender.preempt(pod, asked))
+            answer = yield from self._cycle.ask(lambda extender: extender.preempt(as_shown(pod), asked))
             if answer is None or not answer.victims:
                 return Nomination.KEEP
             victims = _chosen(victims, answer.victims)

@@ -9,7 +9,7 @@ from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.backlog import Backlog, NodeCame, NodeWent, Place, PodCame, PodWent
 from tests.simulation.model.cache import Cache
 from tests.simulation.model.changes import Change, Kind
-from tests.simulation.model.devices import as_shown, node_as_shown
+from tests.simulation.model.devices import as_scheduled, node_as_shown
 from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
@@ -113,7 +113,7 @@ class ObservedCluster:
 
 def _pod(change: Change) -> Pod:
     assert isinstance(change.value, Pod)
-    return as_shown(change.value)
+    return as_scheduled(change.value)
 
 
 def _node(change: Change) -> Node:

@@ -51,3 +51,8 @@ def devices_that_come_back_are_taken_for_lost(patch: pytest.MonkeyPatch) -> None
 def allocations_of_failed_starts_are_never_taken_back(patch: pytest.MonkeyPatch) -> None:
     """Devices of a start that failed block others until their pods are deleted."""
     patch.setattr(Allocations, "_is_idle", lambda *_: False)
+
+
+def devices_of_extended_resources_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """The devices of an extended resource are not known: no node lists it."""
+    patch.setattr(Devices, "_ask_by_resources", lambda *_, **__: None)
