@@ -205,11 +205,11 @@ def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[
 
 async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
     """Stop on SIGTERM, Ctrl-C, or a failed core. Held binds are failed first; the server would wait for them."""
-    told = asyncio.Event()
+    event = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    waits = [asyncio.ensure_future(told.wait()), asyncio.ensure_future(runner.failed.wait())]
+        loop.add_signal_handler(number, event.set)
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(runner.failed.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     await runner.drain()
     server.should_exit = True

@@ -27,8 +27,8 @@ def finish(steps: Steps[T]) -> T:
         try:
             next(steps)
         except StopIteration as end:
-            found: T = end.value
-            return found
+            value: T = end.value
+            return value
 
 
 def quickly(found: T) -> Steps[T]:

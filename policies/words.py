@@ -78,13 +78,13 @@ def without_devices(requests: Requests) -> Requests:
     """The requests that the pod itself states: without amounts of devices that its claims ask for."""
     for name, _ in requests:
         if name.startswith(LINE):
-            return tuple(one for one in requests if not one[0].startswith(LINE))
+            return tuple(request for request in requests if not request[0].startswith(LINE))
     return requests
 
 
 def stated(requests: Requests) -> Requests:
     """The requests that the pod itself states: without amounts of devices and volumes that its claims ask for."""
-    return tuple(one for one in requests if not one[0].startswith(COUNTED))
+    return tuple(request for request in requests if not request[0].startswith(COUNTED))
 
 
 def count_devices(requests: Requests) -> int:

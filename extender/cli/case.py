@@ -65,10 +65,10 @@ def settings_of(config: Path | None, changes: list[str], names: list[str] | None
     ``names``: the schedulerNames of Muster's pods, instead of those in the settings.
     """
     ours: dict[str, Any] = {"mode": Mode.ENFORCE, "scheduler_names": tuple(names) if names else None}
-    found = {"muster": load(config, **ours)}
+    settings = {"muster": load(config, **ours)}
     if changes:
-        found[f"muster, {', '.join(changes)}"] = load(config, **ours | dict(map(_change, changes)))
-    return found
+        settings[f"muster, {', '.join(changes)}"] = load(config, **ours | dict(map(_change, changes)))
+    return settings
 
 
 def from_trace(path: Path, layout: Layout, cluster: str | None, jobs: int | None, gpus_per_pod: int) -> Scenario:
@@ -103,15 +103,15 @@ def case_of(
         if len(left_out) == len(arrivals):
             raise InputError(f"no job fits into the empty cluster: {example}")
         tell(f"{counted(len(left_out), 'job')} left out, for which the empty cluster is too small: {example}")
-        names = {one.name for one in left_out}
-        arrivals = [one for one in arrivals if one.name not in names]
+        names = {arrival.name for arrival in left_out}
+        arrivals = [arrival for arrival in arrivals if arrival.name not in names]
     gpus = gpus_of(nodes)
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
     virtual = virtual_clusters(arrivals, gpus, queues.borrowing, queues.rules) if queues.virtual else None
     queueing = Queueing(queues.seen if virtual is None else virtual)
-    if not queueing.seen and any(one.queue for one in arrivals):
+    if not queueing.seen and any(arrival.queue for arrival in arrivals):
         tell("the jobs name queues, and no --queues is given: they count for nothing")
-    elif queueing.seen and not any(one.queue for one in arrivals):
+    elif queueing.seen and not any(arrival.queue for arrival in arrivals):
         tell("no job names a queue: the quota of --queues counts for nothing")
     arrivals = queueing.named(arrivals)
     queueing.check(arrivals, nodes)
@@ -128,7 +128,7 @@ def case_of(
         muster=version("muster-scheduler"),
         checkpoint_s=given.terms.checkpoint_s,
     )
-    makers = {name: partial(core, one) for name, one in settings.items()}
+    makers = {name: partial(core, setting) for name, setting in settings.items()}
     if queueing.seen:
         makers[NO_QUEUES] = makers["muster"]
     return about, Case(arrivals, nodes, given.terms, seed, makers, queueing)
@@ -149,7 +149,7 @@ def queues_from(paths: Sequence[Path]) -> QueueInput:
     from extender.kube.queues.documents import queue_documents
     from extender.kube.reading.identity import UnreadableError
 
-    found = QueueInput()
+    queue_input = QueueInput()
     for path in paths:
         try:
             objects = list(queue_documents(text_of(path)))
@@ -157,9 +157,9 @@ def queues_from(paths: Sequence[Path]) -> QueueInput:
             raise InputError(f"{path}: {error}") from None
         if not objects:
             raise InputError(f"{path}: there is no object in it")
-        found.seen += [one for one in objects if isinstance(one, QueueSeen)]
-        found.classes |= {one[0]: one[1] for one in objects if not isinstance(one, QueueSeen)}
-    return found
+        queue_input.seen += [one for one in objects if isinstance(one, QueueSeen)]
+        queue_input.classes |= {one[0]: one[1] for one in objects if not isinstance(one, QueueSeen)}
+    return queue_input
 
 
 def amended(given: Scenario, cluster: str, terms: dict[str, float | None]) -> Scenario:

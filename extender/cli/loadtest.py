@@ -106,17 +106,17 @@ def latency_command(
         _measure_own(verb or list(Verb), settings, fail_if or (), Files(output, kube_burner, junit))
     verbs = verb or [Verb.FILTER, Verb.PRIORITIZE]
     with stop_on(OutputError, UnreachableError, ThresholdError):
-        thresholds = read_thresholds(fail_if or (), [one.value for one in verbs])
+        thresholds = read_thresholds(fail_if or (), [verb.value for verb in verbs])
         writer = Writer(Files(output, kube_burner, junit), JOB)
         verify = verification(Way(url, ca_file=ca_file, cert_file=cert_file, key_file=key_file), url)
     results = load_test(url.rstrip("/"), verbs, *settings, limit_ms, verify)
-    samples = {one.value: Sample(()) for one in verbs} | _samples(results)
+    samples = {verb.value: Sample(()) for verb in verbs} | _samples(results)
     errors: Counter[str] = Counter()
     for name, load in results.items():
         for why, times in (*load.failed.items(), *_unforeseen(name, load).items()):
             errors[f"{name}: {why}"] += times
     calls_in_all = sum(sample.count for sample in samples.values())
-    verdicts = [one.judge(samples, errors.total(), calls_in_all) for one in thresholds]
+    verdicts = [threshold.judge(samples, errors.total(), calls_in_all) for threshold in thresholds]
     _show(results, stderr=writer.has_standard_output)
     files.show_verdicts(verdicts, stderr=writer.has_standard_output)
     run = secrets.token_hex(4)
@@ -143,7 +143,7 @@ def _measure_own(
         raise typer.Exit(code)
     samples, sent = _samples(results), sum(len(load.calls) for load in results.values())
     errors = sum(load.refused + sum(load.failed.values()) for load in results.values())
-    verdicts = [one.judge(samples, errors, sent) for one in thresholds]
+    verdicts = [threshold.judge(samples, errors, sent) for threshold in thresholds]
     files.show_verdicts(verdicts, stderr=writer.has_standard_output)
     _write(writer, secrets.token_hex(4), {}, verdicts, results, samples)
     raise typer.Exit(max(code, files.exit_code(verdicts, errors)))
@@ -179,7 +179,7 @@ def _document(
         "latency_ms": {name: sample.figures() for name, sample in samples.items()},
         "client_late_ms": {name: round(load.client_late_ms, 2) for name, load in results.items()},
         "errors": dict(errors),
-        "thresholds": [one.document() for one in verdicts],
+        "thresholds": [verdict.document() for verdict in verdicts],
     }
 
 

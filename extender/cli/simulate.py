@@ -259,7 +259,7 @@ def simulate(
         with progress(len(case.arrivals), len(names)) as over:
             outcomes = run(case, names, over)
         terminal.print(f"{about.jobs}; {about.cluster}")
-        shown = [*tables([one.figures for one in outcomes], price), *never_started(outcomes)]
+        shown = [*tables([outcome.figures for outcome in outcomes], price), *never_started(outcomes)]
         shown += [*foresight_tables(outcomes), *preempted_tables(outcomes), *fairness_tables(outcomes)]
         show_tables(shown, terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
@@ -320,7 +320,7 @@ def _show_snapshot(
         terminal.print(line, style="yellow")
     first, shown = found[0], snapshot_tables(found)
     answers = [f"With {one.name.removeprefix(CHANGED)} {change(first, one)}." for one in found[1:]]
-    jobs = sum(one.suspended and not one.finished for one in facts.jobs)
+    jobs = sum(job.suspended and not job.finished for job in facts.jobs)
     suspended = f" ({many(jobs, 'suspended job')} among them)" if jobs else ""
     summary = (
         f"{many(len(facts.nodes), 'node')}. {counted(first.running, 'gang', 'runs', 'run')}, "
@@ -329,8 +329,8 @@ def _show_snapshot(
     )
     if changes.seen or changes.classes:
         other, notes = with_queues(facts, changes.seen, changes.classes)
-        said = remarks(one for one in other.queues if isinstance(one, QueueSeen))
-        left_out += (lines := [line for one in changes.seen for line in said[key_of(one.object)]])
+        said = remarks(queue for queue in other.queues if isinstance(queue, QueueSeen))
+        left_out += (lines := [line for queue_seen in changes.seen for line in said[key_of(queue_seen.object)]])
         for line in lines:
             terminal.print(line, style="yellow")
         other = replace(other, jobs=changed.jobs)

@@ -64,7 +64,7 @@ def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int]
 
     ``priorities``: the values of WorkloadPriorityClasses, instead of those in the file.
     """
-    schedulers = [name for one in settings for name in one.scheduler_names]
+    schedulers = [name for setting in settings for name in setting.scheduler_names]
     try:
         return decode(path.read_bytes(), schedulers, priorities)
     except OSError as error:
@@ -75,7 +75,7 @@ def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int]
 
 def of_others(facts: ClusterFacts, settings: Iterable[Settings]) -> Iterator[str]:
     """Tell which schedulers none of these settings serves, by waiting pods, and how Muster can take over their pods."""
-    served = {name for one in settings for name in one.scheduler_names}
+    served = {name for setting in settings for name in setting.scheduler_names}
     names = Counter(pod.scheduler for pod in facts.pods if pod.live and not pod.node and pod.scheduler not in served)
     if names:
         first = ", ".join(f"{name} ({count:,})" for name, count in names.most_common(_MOST_NAMES))
@@ -89,8 +89,8 @@ def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verd
     others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
     others += [*facts.storage, *facts.volumes, *facts.claims, *facts.devices, *map(BudgetSeen, facts.budgets)]
     return [
-        decide(name, one.engine(), facts.nodes, facts.pods, facts.jobs, others, facts.taken)
-        for name, one in settings.items()
+        decide(name, setting.engine(), facts.nodes, facts.pods, facts.jobs, others, facts.taken)
+        for name, setting in settings.items()
     ]
 
 
@@ -101,14 +101,16 @@ def amended(
 
     ``priorities``: the values of WorkloadPriorityClasses, which jobs are read with (``read``).
     """
-    queues = {key_of(one.object): one for one in facts.queues if isinstance(one, QueueSeen)}
+    queues = {key_of(queue.object): queue for queue in facts.queues if isinstance(queue, QueueSeen)}
     told = []
-    for one in changes:
-        kind, namespace, name = key = key_of(one.object)
-        told.append(f"{TITLES.get(kind, kind)} {namespace}{'/' if namespace else ''}{name}: {_how(queues, key, one)}")
-        queues[key] = one
+    for change in changes:
+        kind, namespace, name = key = key_of(change.object)
+        told.append(
+            f"{TITLES.get(kind, kind)} {namespace}{'/' if namespace else ''}{name}: {_how(queues, key, change)}"
+        )
+        queues[key] = change
     told += [f"WorkloadPriorityClass {name}: {_how(facts.priorities, name, priorities[name])}" for name in priorities]
-    others = [one for one in facts.queues if not isinstance(one, QueueSeen)]
+    others = [queue for queue in facts.queues if not isinstance(queue, QueueSeen)]
     return replace(facts, queues=[*others, *queues.values()]), told
 
 

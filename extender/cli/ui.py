@@ -99,10 +99,10 @@ async def _run(way: Way, port: int, account: Account | None, *, open_browser: bo
 
 
 async def _told_to_stop() -> None:
-    told = asyncio.Event()
+    event = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    await told.wait()
+        asyncio.get_running_loop().add_signal_handler(number, event.set)
+    await event.wait()
 
 
 def _service(way: Way) -> str:
@@ -216,8 +216,8 @@ class Window:
         try:
             headers[self._header] = await self._token()
             async with self._ask(request.raw_path.removeprefix(self._prefix), headers) as answer:
-                if answer.status >= HTTPStatus.BAD_REQUEST and (said := await _refusal(answer)):
-                    return web.Response(status=answer.status, text=f"{said}\n")
+                if answer.status >= HTTPStatus.BAD_REQUEST and (refusal := await _refusal(answer)):
+                    return web.Response(status=answer.status, text=f"{refusal}\n")
                 passed_back = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
                 back = web.StreamResponse(status=answer.status, headers=passed_back)
                 await back.prepare(request)

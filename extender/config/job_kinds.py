@@ -138,10 +138,10 @@ class JobKind(_Strict):
     def _consistent(self) -> Self:
         if self.kind in KNOWN.get(self.group, ()):
             raise ValueError(f"Muster knows the kind {self.kind} of {self.group} already")
-        for one, other in combinations(self.podsets, 2):
-            if one.name == other.name:
-                raise ValueError(f"two podsets have the name {one.name}")
-        for outer, inner in permutations([self.suspend, *(one.template for one in self.podsets)], 2):
+        for set_places, other in combinations(self.podsets, 2):
+            if set_places.name == other.name:
+                raise ValueError(f"two podsets have the name {set_places.name}")
+        for outer, inner in permutations([self.suspend, *(podset.template for podset in self.podsets)], 2):
             if f"{inner}.".startswith(f"{outer}."):
                 raise ValueError(f"{inner} is {outer} or a part of it, and each place is one thing alone")
         if self.managers and self.managed_by is None:
@@ -152,11 +152,11 @@ class JobKind(_Strict):
 
 
 def _distinct(kinds: tuple[JobKind, ...]) -> tuple[JobKind, ...]:
-    for one, other in combinations(kinds, 2):
-        if (one.group, one.kind) == (other.group, other.kind):
-            raise ValueError(f"the kind {one.kind} of {one.group} is there twice")
-        if (one.version, one.plural) == (other.version, other.plural):
-            raise ValueError(f"{one.kind} and {other.kind} have the same plural {one.plural}")
+    for job_kind, other in combinations(kinds, 2):
+        if (job_kind.group, job_kind.kind) == (other.group, other.kind):
+            raise ValueError(f"the kind {job_kind.kind} of {job_kind.group} is there twice")
+        if (job_kind.version, job_kind.plural) == (other.version, other.plural):
+            raise ValueError(f"{job_kind.kind} and {other.kind} have the same plural {job_kind.plural}")
     return kinds
 
 

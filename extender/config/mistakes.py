@@ -53,9 +53,9 @@ _LIKENESS = 0.8
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> str:
     """A line for each fault. A list is not blamed besides its entries."""
-    found = error.errors()
-    blamed = {one["loc"][:depth] for one in found for depth in range(1, len(one["loc"]))}
-    return "\n".join(_mistake(one, model) for one in found if one["loc"] not in blamed)
+    errors = error.errors()
+    blamed = {one["loc"][:depth] for one in errors for depth in range(1, len(one["loc"]))}
+    return "\n".join(_mistake(one, model) for one in errors if one["loc"] not in blamed)
 
 
 def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:

@@ -94,5 +94,5 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
         below = [part for pair in node.value for part in pair]
     elif isinstance(node, yaml.SequenceNode):
         below = node.value
-    sizes[id(node)] = size = 1 + sum(_size(one, sizes) for one in below)
+    sizes[id(node)] = size = 1 + sum(_size(node, sizes) for node in below)
     return size

@@ -454,11 +454,11 @@ class PodFacts:
         self._bindings.posted(event, now)
 
     def gone(self, event: PodGone, now: float) -> None:
-        pod, had, found = self._store.pods.get(event.uid), self._claims.get(event.uid), self._store.member(event.uid)
+        pod, had, entry = self._store.pods.get(event.uid), self._claims.get(event.uid), self._store.member(event.uid)
         self._drop(event.uid, now)
         self._store.confirm_bound(event.uid)
-        if pod is not None and had is not None and found is not None and not had.promised:
-            self._revocations.reserve_room(found[0], pod, had, now)
+        if pod is not None and had is not None and entry is not None and not had.promised:
+            self._revocations.reserve_room(entry[0], pod, had, now)
 
     def _drop(self, uid: str, now: float) -> None:
         """Forget the pod, after its gang has lost it. Whether Muster has bound it stays known."""

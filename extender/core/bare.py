@@ -107,7 +107,7 @@ def _bare_pod(pod: Pod) -> Pod:
 def _bare_job(job: Job) -> Job:
     """Keep the room of the job's pods, its quota and its plan. A job that is ``bare`` is neither suspended nor
     evicted."""
-    podsets = tuple(_bare_podset(one) for one in job.podsets.podsets)
+    podsets = tuple(_bare_podset(podset) for podset in job.podsets.podsets)
     return Job(
         PodSets(job.key, podsets),
         job.owner,

@@ -56,16 +56,16 @@ class Calls:
             return self._outbox.append(AnswerFilter(event.call, event.candidates))
         if pod.group_key is None:
             return self._single_pods.filter(event, pod, now)
-        found = self._store.member(pod.uid)
-        if found is not None and found[1].step is Step.LATER:
+        entry = self._store.member(pod.uid)
+        if entry is not None and entry[1].step is Step.LATER:
             return self._outbox.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
-        node = pod.node or (found[1].node if found is not None else self._node_of_slot(pod))
+        node = pod.node or (entry[1].node if entry is not None else self._node_of_slot(pod))
         if node and node in event.candidates:
             return self._outbox.append(AnswerFilter(event.call, (node,)))
-        if found is not None and refused_by_filter(found[1], event):
-            self._refusals.refused(*found, now, event.candidates)
-        elif found is not None and not node:
-            self._refusals.accepted(*found, event.candidates)
+        if entry is not None and refused_by_filter(entry[1], event):
+            self._refusals.refused(*entry, now, event.candidates)
+        elif entry is not None and not node:
+            self._refusals.accepted(*entry, event.candidates)
         return self._outbox.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
 
     def _node_of_slot(self, pod: Pod) -> str:

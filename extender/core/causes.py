@@ -938,7 +938,7 @@ L = TypeVar("L", bound="NoRoom | NoQuota | Refused")
 
 def with_facts(cause: L, *facts: Beside) -> L:
     """Return the cause with these facts beside it, each once, in this order."""
-    more = tuple(one for one in facts if one not in cause.beside)
+    more = tuple(fact for fact in facts if fact not in cause.beside)
     return replace(cause, beside=(*cause.beside, *more)) if more else cause
 
 
@@ -947,18 +947,18 @@ def names_of(cause: Unplaced) -> Iterator[str]:
     match cause.what:
         case Short() as short:
             yield from (str(key) for key, _ in short.holders.most)
-            yield from (one.name for one in short.ahead)
-            yield from (one.name for text in (short.near, short.detail) for one in mentions_of(text))
+            yield from (mention.name for mention in short.ahead)
+            yield from (mention.name for text in (short.near, short.detail) for mention in mentions_of(text))
         case ByFlavor(flavors=flavors, last=last):
-            for one in flavors:
-                if isinstance(one, FlavorShort):
-                    yield from (str(key) for key, _ in one.users)
-                elif isinstance(one.why, Unplaced):
-                    yield from names_of(one.why)
+            for flavor in flavors:
+                if isinstance(flavor, FlavorShort):
+                    yield from (str(key) for key, _ in flavor.users)
+                elif isinstance(flavor.why, Unplaced):
+                    yield from names_of(flavor.why)
             if last is not None and not flavors:
                 yield from names_of(last)
         case Misfit(detail=detail):
-            yield from (one.name for one in mentions_of(detail))
+            yield from (mention.name for mention in mentions_of(detail))
 
 
 Cause = (

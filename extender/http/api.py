@@ -102,8 +102,8 @@ def api(
         app.include_router(some, prefix=PREFIX)
     app.include_router(_self_check(runner, verifier), prefix=PREFIX)
     # Paths from before the API had versions.
-    for some in routes:
-        app.include_router(some, include_in_schema=False)
+    for route in routes:
+        app.include_router(route, include_in_schema=False)
     return app
 
 

@@ -59,37 +59,37 @@ class Connections:
         ] = {}  # connections that wait for a request or the rest of it; the longest first
         self._arriving: dict[BoundedProtocol, int] = {}  # bytes of each arriving request; the longest first
 
-    def opened(self, one: BoundedProtocol) -> None:
-        self._open.add(one)
-        self.waits(one)
+    def opened(self, bounded_protocol: BoundedProtocol) -> None:
+        self._open.add(bounded_protocol)
+        self.waits(bounded_protocol)
         if len(self._open) > self._most:
             next(iter(self._waiting)).evict()
 
-    def closed(self, one: BoundedProtocol) -> None:
-        self._open.discard(one)
-        self.answering(one)
+    def closed(self, bounded_protocol: BoundedProtocol) -> None:
+        self._open.discard(bounded_protocol)
+        self.answering(bounded_protocol)
 
-    def waits(self, one: BoundedProtocol) -> None:
+    def waits(self, bounded_protocol: BoundedProtocol) -> None:
         """Record that the connection waits for its next request."""
-        self._waiting[one] = None
+        self._waiting[bounded_protocol] = None
 
-    def begins(self, one: BoundedProtocol) -> None:
+    def begins(self, bounded_protocol: BoundedProtocol) -> None:
         """Record that a request has begun to arrive."""
-        self.answering(one)
-        self._waiting[one] = None
-        self._arriving[one] = 0
+        self.answering(bounded_protocol)
+        self._waiting[bounded_protocol] = None
+        self._arriving[bounded_protocol] = 0
 
-    def grows(self, one: BoundedProtocol, size: int) -> None:
+    def grows(self, bounded_protocol: BoundedProtocol, size: int) -> None:
         """Record that ``size`` more bytes of a request have arrived."""
-        self._arriving[one] += size
+        self._arriving[bounded_protocol] += size
         self.arriving_bytes += size
         while self.arriving_bytes > self._most_bytes:
             next(iter(self._arriving)).evict()
 
-    def answering(self, one: BoundedProtocol) -> None:
+    def answering(self, bounded_protocol: BoundedProtocol) -> None:
         """Record that the request has arrived in full."""
-        self._waiting.pop(one, None)
-        self.arriving_bytes -= self._arriving.pop(one, 0)
+        self._waiting.pop(bounded_protocol, None)
+        self.arriving_bytes -= self._arriving.pop(bounded_protocol, 0)
 
 
 class BoundedProtocol(HttpToolsProtocol):

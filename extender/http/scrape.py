@@ -62,6 +62,6 @@ async def metrics_page(
         yield
     finally:
         server.close()
-        for one in list(state.connections):
-            one.shutdown()
+        for connection in list(state.connections):
+            connection.shutdown()
         await server.wait_closed()

@@ -27,7 +27,7 @@ def folded(value: Any, kind: inspect.Type) -> Any:
     """The value with the keys of its structs in Muster's spelling, without unknown ones; maps keep their keys."""
     match kind:
         case inspect.UnionType(types):
-            return folded(value, next(one for one in types if not isinstance(one, inspect.NoneType)))
+            return folded(value, next(type_ for type_ in types if not isinstance(type_, inspect.NoneType)))
         case inspect.StructType() if isinstance(value, dict):
             known = _fields(kind.cls)
             found = ((known.get(key.lower()), content) for key, content in value.items())
@@ -267,10 +267,10 @@ def _bind_request(args: _BindingArgs) -> BindRequest:
 
 
 def _preempt_request(args: _PreemptionArgs, most: int) -> PreemptRequest:
-    said = next((one for one in (args.node_name_to_meta_victims, args.node_name_to_victims) if one != _NULL), _NULL)
-    if (parts := _parts(said, 2 * most)) > 2 * most:
+    raw = next((raw for raw in (args.node_name_to_meta_victims, args.node_name_to_victims) if raw != _NULL), _NULL)
+    if (parts := _parts(raw, 2 * most)) > 2 * most:
         raise WireError(f"the request has victims of {parts} parts, and twice max_candidates are read")
-    nodes = msgspec.json.decode(said, type=dict[str, _Victims] | None) or {}
+    nodes = msgspec.json.decode(raw, type=dict[str, _Victims] | None) or {}
     _require_few(len(nodes), most)
     return PreemptRequest(
         pod=_pod(args.pod),

@@ -83,8 +83,8 @@ class Kube:
         """The time by the API server's clock, to a second; None if its answer has none."""
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
         async with self._connection.answer("GET", "/version", limits) as answer:
-            told = answer.headers.get("Date")
-        return parsedate_to_datetime(told) if told else None
+            header = answer.headers.get("Date")
+        return parsedate_to_datetime(header) if header else None
 
     def saw(self, uid: str, version: str | None) -> None:
         """Record that the pod with that UID was seen at that resource version, or (None) is gone."""

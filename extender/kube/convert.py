@@ -191,7 +191,7 @@ def node_from(obj: NodeObject) -> Node:
         labels=_labels_of_node(meta),
         taints=taints_of((obj.spec.taints if obj.spec else None) or ()),
         unschedulable=bool(obj.spec and obj.spec.unschedulable),
-        ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
+        ready=any(condition.type == "Ready" and condition.status == "True" for condition in conditions),
     )
 
 
@@ -251,8 +251,13 @@ def _if_readable(read: Callable[[], ValueT | None]) -> ValueT | None:
 def _uses(spec: PodSpec) -> tuple[ClaimUse, ...]:
     """The device claims that the pod names, up to the limit."""
     return tuple(
-        ClaimUse(*(plain(text or "") for text in (one.name, one.resource_claim_name, one.resource_claim_template_name)))
-        for one in (spec.resource_claims or ())[:MOST_NAMES]
+        ClaimUse(
+            *(
+                plain(text or "")
+                for text in (pod_claim.name, pod_claim.resource_claim_name, pod_claim.resource_claim_template_name)
+            )
+        )
+        for pod_claim in (spec.resource_claims or ())[:MOST_NAMES]
     )
 
 
@@ -302,9 +307,9 @@ def instant(text: str | None) -> float:
 
 
 def _refusal(conditions: Iterable[Condition]) -> str | None:
-    for one in conditions:
-        if one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable":
-            return (one.message or "")[:_LONGEST_REFUSAL]
+    for condition in conditions:
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            return (condition.message or "")[:_LONGEST_REFUSAL]
     return None
 
 

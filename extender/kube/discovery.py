@@ -50,5 +50,5 @@ def _kinds(answer: bytes) -> Iterator[tuple[Served, str]]:
     for group in read_as(answer, _Groups).items or ():
         name = (group.metadata and group.metadata.name) or ""
         for version in group.versions or ():
-            for one in version.resources or ():
-                yield (f"{name}/{version.version}", one.resource), (one.response_kind or _Kind()).kind
+            for resource in version.resources or ():
+                yield (f"{name}/{version.version}", resource.resource), (resource.response_kind or _Kind()).kind

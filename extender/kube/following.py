@@ -43,7 +43,7 @@ from policies.model import Node, Pod
 log = logging.getLogger("muster")
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 
-_DEVICE_KINDS = frozenset(one.kind for one in DEVICES if one is not DEVICE_CLASSES)
+_DEVICE_KINDS = frozenset(resource.kind for resource in DEVICES if resource is not DEVICE_CLASSES)
 LOOK_AGAIN_S = 30.0
 """Seconds between two looks whether a kind has come to exist, or no longer exists."""
 _TRY_AGAIN_S = 2.0
@@ -131,7 +131,9 @@ class JobFollower:
             **{(kind.version, kind.plural): owners_of(kind, reader) for kind in OWNER_KINDS},
             volcano_jobs.kind: volcano_jobs,
         }
-        self._jobs = {kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for kind, one in read.items()}
+        self._jobs = {
+            kind: Reflector(kube, resource, receiver, sight=sight, pause=pause) for kind, resource in read.items()
+        }
         others: tuple[Resource[Any, Event], ...] = (
             VOLCANO_QUEUES,
             *DEVICES,
@@ -140,8 +142,10 @@ class JobFollower:
         )
         classes = _Noticed(receiver, self._changed.set)
         self._groups = {
-            one.kind: Reflector(kube, one, classes if one is DEVICE_CLASSES else receiver, sight=sight, pause=pause)
-            for one in others
+            resource.kind: Reflector(
+                kube, resource, classes if resource is DEVICE_CLASSES else receiver, sight=sight, pause=pause
+            )
+            for resource in others
         }
         self._running: dict[Served, asyncio.Task[None]] = {}
         self.queues = QueueFollower(kube, receiver, sight, self._changed.set, pause=pause)
@@ -239,5 +243,8 @@ class JobFollower:
 
 def _by_name(classes: Reflector[ClassT, None]) -> dict[str, ClassT] | None:
     """The objects by name; None if Muster may not read them."""
-    known = {(one.metadata and one.metadata.name) or "": one for one in classes.known}
+    known = {
+        (priority_class.metadata and priority_class.metadata.name) or "": priority_class
+        for priority_class in classes.known
+    }
     return None if classes.denied else known

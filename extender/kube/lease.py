@@ -54,19 +54,19 @@ async def follow(
     while True:
         try:
             version = ""
-            found: Lease | None = None
+            lease: Lease | None = None
             async with aclosing(kube.list_pages(path, selector=selector)) as pages:
                 async for page in pages:
                     version = page.resource_version
-                    found = next(map(lease_from, page.items), found)
-            if found is None:
+                    lease = next(map(lease_from, page.items), lease)
+            if lease is None:
                 log.warning(
                     "there is no Lease %s/%s: does kube-scheduler run with leaderElection.leaderElect?",
                     election.namespace,
                     election.name,
                 )
             sight.heard(_KIND)
-            seen(found)
+            seen(lease)
             async with aclosing(kube.watch(path, version, lasts_s=_WATCH_S, selector=selector)) as changes:
                 async for change in changes:
                     sight.heard(_KIND)

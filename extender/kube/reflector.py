@@ -303,8 +303,8 @@ class Reflector(Generic[ValueT, EventT]):
     async def _back_off(self, error: ApiError | None, longest_s: float = _LONGEST_PAUSE_S) -> None:
         pause = min(longest_s, _FIRST_PAUSE_S * 2 ** min(self._failures, 10))
         self._failures += 1
-        asked = (error.retry_after_s if error else None) or 0.0
-        await self._pause(max(pause, asked) * random.uniform(0.75, 1.25))  # noqa: S311
+        retry_after_s = (error.retry_after_s if error else None) or 0.0
+        await self._pause(max(pause, retry_after_s) * random.uniform(0.75, 1.25))  # noqa: S311
 
 
 def _meta(raw: msgspec.Raw) -> Meta:

@@ -148,7 +148,7 @@ class PodTrials:
             return None
         if kind.shown_in is None and meta.uid != job.uid:
             return None
-        chosen = next((one for one in templates if effect.podset in one.series), None)
+        chosen = next((template for template in templates if effect.podset in template.series), None)
         return None if chosen is None else bare(chosen, originals.get(chosen.name, {}))
 
 
@@ -202,7 +202,7 @@ def _refuses_all_else(policy: Object) -> bool:
     return (
         spec.get("failurePolicy") == "Fail"
         and not narrowed
-        and any(pods.items() <= one.items() for one in rules)
+        and any(pods.items() <= rule.items() for rule in rules)
         and not spec.get("matchConditions")
         and ONLY_DRY_RUN in [one.get("expression") for one in spec.get("validations") or ()]
     )

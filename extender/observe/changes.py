@@ -112,14 +112,14 @@ class Changes:
             yield self._written(now, {}, whole=False, more=False)
 
     def _written(self, now: float, fields: dict[str, Any], *, whole: bool, more: bool) -> bytes:
-        said = [msgspec.Raw(one.model_dump_json().encode()) for one in fields.pop("happenings", ())]
+        raws = [msgspec.Raw(one.model_dump_json().encode()) for one in fields.pop("happenings", ())]
         head = {
             "number": self._number,
             "as_of": self._wall + now - self._from,
             "views_as_of": self._wall,
             "whole": whole,
             "more": more,
-            "happenings": said,
+            "happenings": raws,
         }
         self._number += 1
         self._open = more
@@ -183,7 +183,7 @@ class Changes:
 
     def _if_new(self, key: object, *made: BaseModel, listed: bool = False) -> msgspec.Raw | None:
         """Return the view as JSON; None if it equals the last one that was sent."""
-        text = b",".join(one.model_dump_json().encode() for one in made)
+        text = b",".join(model.model_dump_json().encode() for model in made)
         if listed:
             text = b"[" + text + b"]"
         if self._sent.get(key) == (digest := hash(text)):

@@ -321,7 +321,7 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
     """Yield how well the gangs are placed, and what the domains have left."""
     found = quality(state.workloads.values(), state.claims.snapshot(), bandwidth_ratio)
     for name, text in _BY_LEVEL.items():
-        ratios = {level: getattr(one, name) for level, one in found.levels.items()}
+        ratios = {level: getattr(level_quality, name) for level, level_quality in found.levels.items()}
         yield gauges(f"placement_{name}_ratio", text, "level", ratios)
     domains = {(level, use): count for level, one in found.levels.items() for use, count in one.domains.items()}
     yield gauges("domains", "Domains with GPUs, by how many of these are in use.", "level state", domains)

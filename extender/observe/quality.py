@@ -141,13 +141,13 @@ def _level(level: Level, members: _Members, offered: Counts, free: Counts) -> tu
     np.minimum.at(smallest, gang, gpus)
     np.maximum.at(largest, gang, gpus)
     split = used > 1
-    found = LevelQuality(
+    level_quality = LevelQuality(
         _domains(level.tally(offered)[0], level.tally(free)[0]),
         _mean(used / least),
         float(inside / pairs) if pairs else 1.0,
         _mean(smallest[split] / largest[split]),
     )
-    return found, split & (least == 1)
+    return level_quality, split & (least == 1)
 
 
 def _domains(offered: Counts, free: Counts) -> dict[str, int]:

@@ -21,19 +21,23 @@ SHOWN = 100
 
 def queues(core: Engine, now: float, render: Callable[[str, str], str] = full) -> list[QueueView]:
     """Return the cohorts, then the ClusterQueues, then the LocalQueues, each by name. ``render``: as for ``view``."""
-    snapshot, found = core.state.quotas.queues.snapshot, core.queue_reports(now)
+    snapshot, queue_reports = core.state.quotas.queues.snapshot, core.queue_reports(now)
     cohorts = [
-        _view("Cohort", node, _parent(node), _below(node), _of_cohort(found, node))
+        _view("Cohort", node, _parent(node), _below(node), _of_cohort(queue_reports, node))
         for _, node in sorted(snapshot.tree.cohorts.items())
     ]
     views = []
     for name, queue in sorted(snapshot.queues.items()):
-        report = found.get(("ClusterQueue", "", name)) or QueueReport()
+        report = queue_reports.get(("ClusterQueue", "", name)) or QueueReport()
         node = core.state.quotas.node_of(name)
         view = _view("ClusterQueue", node, queue.cohort, [] if node is None else [node], report)
         view.name, view.waiting = name, list(_waiting(core, report.pending, now, render))
         views.append(view)
-    return [*cohorts, *views, *(_local(one, found) for _, one in sorted(snapshot.locals.items()))]
+    return [
+        *cohorts,
+        *views,
+        *(_local(local_queue, queue_reports) for _, local_queue in sorted(snapshot.locals.items())),
+    ]
 
 
 def _view(kind: str, node: QuotaNode | None, parent: str, below: list[QuotaNode], report: QueueReport) -> QueueView:
@@ -54,8 +58,8 @@ def _view(kind: str, node: QuotaNode | None, parent: str, below: list[QuotaNode]
     )
 
 
-def _local(queue: LocalQueue, found: Reports) -> QueueView:
-    report = found.get(("LocalQueue", queue.namespace, queue.name)) or QueueReport()
+def _local(queue: LocalQueue, queue_reports: Reports) -> QueueView:
+    report = queue_reports.get(("LocalQueue", queue.namespace, queue.name)) or QueueReport()
     view = _view("LocalQueue", None, queue.queue, [], report)
     view.namespace, view.name = queue.namespace, queue.name
     view.quotas = [
@@ -67,13 +71,13 @@ def _local(queue: LocalQueue, found: Reports) -> QueueView:
 
 def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
     whats: dict[FlavorResource, None] = {}
-    for one in (node, *below):
-        whats |= dict.fromkeys((*one.quotas, *one.used))
+    for quota_node in (node, *below):
+        whats |= dict.fromkeys((*quota_node.quotas, *quota_node.used))
     for what in whats:
         flavor, resource = what
-        used = sum(one.used[what] for one in below)
-        nominal = sum(one.quotas[what].nominal for one in _within(node) if what in one.quotas)
-        borrowed = sum(one.borrowed(what) for one in below)
+        used = sum(quota_node.used[what] for quota_node in below)
+        nominal = sum(quota_node.quotas[what].nominal for quota_node in _within(node) if what in quota_node.quotas)
+        borrowed = sum(quota_node.borrowed(what) for quota_node in below)
         lent = borrowed if node.is_cohort else max(0, nominal - used - max(0, node.left(what)))
         limit = node.quotas[what].borrowing if what in node.quotas and not node.is_cohort else None
         most = None if limit is None else nominal + limit
@@ -87,9 +91,9 @@ def _waiting(
 ) -> Iterator[WaitingView]:
     for position, key in enumerate([*pending][:SHOWN], 1):
         if (workload := core.state.workloads.get(key)) is not None:
-            told = workload.reason_state
-            since = round(now - told.since, 3) if told.since else 0.0
-            reason = reason_of(told.cause)
+            reason_state = workload.reason_state
+            since = round(now - reason_state.since, 3) if reason_state.since else 0.0
+            reason = reason_of(reason_state.cause)
             yield WaitingView(
                 namespace=key.namespace,
                 name=key.name,
@@ -100,26 +104,26 @@ def _waiting(
             )
 
 
-def _of_cohort(found: Reports, node: QuotaNode) -> QueueReport:
+def _of_cohort(queue_reports: Reports, node: QuotaNode) -> QueueReport:
     """The sums over the cohort's ClusterQueues, with the report of its own object, if there is one."""
-    own = found.get(("Cohort", "", node.name)) or QueueReport()
-    queues = [found.get(("ClusterQueue", "", one.name)) or QueueReport() for one in _below(node)]
+    own = queue_reports.get(("Cohort", "", node.name)) or QueueReport()
+    queues = [queue_reports.get(("ClusterQueue", "", quota_node.name)) or QueueReport() for quota_node in _below(node)]
     return replace(
         own,
-        pending=tuple(key for one in queues for key in one.pending),
-        reserving=sum(one.reserving for one in queues),
-        admitted=sum(one.admitted for one in queues),
+        pending=tuple(key for queue in queues for key in queue.pending),
+        reserving=sum(queue.reserving for queue in queues),
+        admitted=sum(queue.admitted for queue in queues),
     )
 
 
 def _below(node: QuotaNode) -> list[QuotaNode]:
     """The ClusterQueues of a cohort and of all cohorts inside it."""
-    return [found for child in node.children for found in (_below(child) if child.is_cohort else [child])]
+    return [quota_node for child in node.children for quota_node in (_below(child) if child.is_cohort else [child])]
 
 
 def _within(node: QuotaNode) -> list[QuotaNode]:
     """The node, and all nodes below it."""
-    return [node, *(found for child in node.children for found in _within(child))]
+    return [node, *(quota_node for child in node.children for quota_node in _within(child))]
 
 
 def _parent(node: QuotaNode) -> str:

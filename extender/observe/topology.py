@@ -89,7 +89,11 @@ def domains(state: State) -> list[DomainStock]:
         "free_gpus": usable,
     }
     rows_of_gangs, devices = _rows_of_gangs(state, view), device_counts(state, view)
-    return [one for at in range(len(view.levels)) for one in _of(at, view, per_node, rows_of_gangs, devices)]
+    return [
+        domain_stock
+        for at in range(len(view.levels))
+        for domain_stock in _of(at, view, per_node, rows_of_gangs, devices)
+    ]
 
 
 def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
@@ -141,11 +145,11 @@ def compute_domains(state: State, of: Workload | None = None) -> list[ComputeDom
 
 
 def _compute_domain(domain: ComputeDomain, state: State) -> ComputeDomainView:
-    gangs = [one for _, one in sorted(state.workloads.items()) if domain.uid in one.compute_domains]
-    singles = [one for one in state.devices.pods_of(domain) if one.group_key is None and one.live]
-    members = len(singles) + sum(one.members_of(domain.uid) for one in gangs)
-    nodes = [one for one in state.claims.nodes.values() if one.labels.get(DOMAIN_LABEL) == domain.uid]
-    cliques = sorted({one.labels[CLIQUE] for one in nodes if one.labels.get(CLIQUE)}, key=natural)
+    gangs = [workload for _, workload in sorted(state.workloads.items()) if domain.uid in workload.compute_domains]
+    singles = [pod for pod in state.devices.pods_of(domain) if pod.group_key is None and pod.live]
+    members = len(singles) + sum(workload.members_of(domain.uid) for workload in gangs)
+    nodes = [node for node in state.claims.nodes.values() if node.labels.get(DOMAIN_LABEL) == domain.uid]
+    cliques = sorted({node.labels[CLIQUE] for node in nodes if node.labels.get(CLIQUE)}, key=natural)
     problems = []
     if domain.nodes and members and domain.nodes != members:
         problems.append(f"numNodes is {domain.nodes}, and {counted(members, 'pod', 'has', 'have')} a channel of it")
@@ -159,7 +163,7 @@ def _compute_domain(domain: ComputeDomain, state: State) -> ComputeDomainView:
         uid=domain.uid,
         num_nodes=domain.nodes,
         members=members,
-        workloads=[*(str(one.key) for one in gangs), *(str(one) for one in singles)],
+        workloads=[*(str(workload.key) for workload in gangs), *(str(pod) for pod in singles)],
         nodes=len(nodes),
         cliques=cliques,
         problems=problems,

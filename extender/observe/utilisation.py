@@ -95,11 +95,11 @@ def loads(answers: Iterable[tuple[Source, Sequence[Vector], Sequence[Vector]]]) 
     """Make the loads of the results of each source: the means, and how many GPUs each is of."""
     found: dict[tuple[tuple[str, str], ...], Measured] = {}
     for source, means, counts in answers:
-        gpus = {_labels(one): one.value[1] for one in counts}
-        for one in means:
-            mean, count = _number(one.value[1]), _number(gpus.get(_labels(one), ""))
+        gpus = {_labels(count): count.value[1] for count in counts}
+        for vector in means:
+            mean, count = _number(vector.value[1]), _number(gpus.get(_labels(vector), ""))
             if mean is not None and count:
-                found.setdefault(_labels(one), _measured(one.metric, Load(int(count), 100 * mean / source.full)))
+                found.setdefault(_labels(vector), _measured(vector.metric, Load(int(count), 100 * mean / source.full)))
     by_pod: defaultdict[tuple[str, str], defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
     for measured in found.values():
         if measured.pods:
@@ -108,8 +108,8 @@ def loads(answers: Iterable[tuple[Source, Sequence[Vector], Sequence[Vector]]]) 
     return Loads(tuple(found.values()), pods)
 
 
-def _labels(one: Vector) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(one.metric.items()))
+def _labels(vector: Vector) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(vector.metric.items()))
 
 
 def _number(text: str) -> float | None:
@@ -191,11 +191,11 @@ class Utilisation:
         """The utilisation of each node's GPUs, also of GPUs that no pod has."""
         places = {(pod.namespace, pod.name): pod.node for pod in state.pods.values() if pod.node}
         by_node: defaultdict[str, defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-        for one in self.loads.all:
+        for measured in self.loads.all:
             # A container knows its node's name only if its pod template says so. The exporter's own pod is there, too.
-            names = (*one.nodes, *(places.get(pod) or "" for pod in one.pods))
+            names = (*measured.nodes, *(places.get(pod) or "" for pod in measured.pods))
             if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
-                by_node[node][one.profile].append(one.load)
+                by_node[node][measured.profile].append(measured.load)
         for node, by in sorted(by_node.items()):
             usage = Usage(({profile: _mean(some) for profile, some in by.items()},))
             if (view := self.view([usage])) is not None:
@@ -214,7 +214,9 @@ class Utilisation:
             return None
         means = {profile: _mean(some) for profile, some in sorted(by_profile.items())}
         every = _mean(means.values())
-        mig = {name: ProfileLoad(gpus=one.gpus, percent=round(one.percent, 1)) for name, one in means.items() if name}
+        mig = {
+            name: ProfileLoad(gpus=mean.gpus, percent=round(mean.percent, 1)) for name, mean in means.items() if name
+        }
         return UtilisationView(
             percent=round(every.percent, 1), gpus=every.gpus, idle_gpus=idle, window_s=self.window_s, mig=mig
         )
@@ -227,7 +229,7 @@ class Utilisation:
             ago_s=None if self.at is None else round(now - self.at, 3),
             window_s=self.window_s,
             below_percent=self.below_percent,
-            gpus=sum(one.load.gpus for one in self.loads.all),
+            gpus=sum(measured.load.gpus for measured in self.loads.all),
             nodes=list(self.of_nodes(state)),
         )
 

@@ -37,8 +37,13 @@ def verified(verifier: Verifier, now: float) -> VerifyView:
         ago_s=None if verifier.last is None else round(now - last.at, 3),
         seconds=round(last.seconds, 3),
         differences=[
-            DifferenceView(kind=one.kind.value, object=one.object, running=one.running, rebuilt=one.rebuilt)
-            for one in last.differences
+            DifferenceView(
+                kind=difference.kind.value,
+                object=difference.object,
+                running=difference.running,
+                rebuilt=difference.rebuilt,
+            )
+            for difference in last.differences
         ],
         unconfirmed=last.unconfirmed,
         compared={kind.value: count for kind, count in last.compared.items()},

@@ -36,7 +36,7 @@ def view(state: State, gang: Workload, now: float, render: Callable[[str, str], 
         held=len(gang.members.holds),
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
-        pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
+        pods=[_member(member) for member in sorted(gang.members, key=lambda member: _by_rank(member.pod))],
         story=[(round(now - at, 3), render(turn_text(turn), gang.key.namespace)) for at, turn in reasons.story],
         status=gang.status.value,
         status_for_s=round(now - gang.status.since, 3),
@@ -48,15 +48,15 @@ def view(state: State, gang: Workload, now: float, render: Callable[[str, str], 
 
 def _expected(state: State, gang: Workload, render: Callable[[str, str], str]) -> ExpectedStart | None:
     """The expected start, to the second, since nothing is known more exactly."""
-    if (found := state.expectations.of.get(gang.key)) is None:
+    if (expectation := state.expectations.of.get(gang.key)) is None:
         return None
     start, earliest, latest, as_of = (
         datetime.fromtimestamp(round(instant - state.process.wall_offset), UTC)
-        for instant in (found.start, found.earliest, found.latest, found.as_of)
+        for instant in (expectation.start, expectation.earliest, expectation.latest, expectation.as_of)
     )
-    after = "" if found.after is None else render(found.after.mention, gang.key.namespace)
+    after = "" if expectation.after is None else render(expectation.after.mention, gang.key.namespace)
     return ExpectedStart(
-        start=start, earliest=earliest, latest=latest, as_of=as_of, after=after, rests_on=found.rests_on
+        start=start, earliest=earliest, latest=latest, as_of=as_of, after=after, rests_on=expectation.rests_on
     )
 
 

@@ -63,27 +63,33 @@ class Difference(NamedTuple):
 
 
 UNDER_WAY: Mapping[str, Callable[[Workload], object]] = {
-    "its Bindings are being written": lambda one: one.releasing or one.outcome_unknown,
-    "its members are promised nodes": lambda one: one.members.placed or one.filling,
-    "nodes are planned for pods that are to come": lambda one: one.members.slots.planned,
-    "room is kept for its lost members": lambda one: one.reserved,
-    "its start broke off": lambda one: one.release.partial_since is not None,
-    "pods of it have ended and are gone, and its job does not count them": lambda one: (
-        one.job and not one.job.seen.closed and one.members.counts_gone
+    "its Bindings are being written": lambda workload: workload.releasing or workload.outcome_unknown,
+    "its members are promised nodes": lambda workload: workload.members.placed or workload.filling,
+    "nodes are planned for pods that are to come": lambda workload: workload.members.slots.planned,
+    "room is kept for its lost members": lambda workload: workload.reserved,
+    "its start broke off": lambda workload: workload.release.partial_since is not None,
+    "pods of it have ended and are gone, and its job does not count them": lambda workload: (
+        workload.job and not workload.job.seen.closed and workload.members.counts_gone
     ),
-    "its job is being written to": lambda one: one.job and (one.job.writing or one.job.stop or one.job.awaits_nodes),
+    "its job is being written to": lambda workload: (
+        workload.job and (workload.job.writing or workload.job.stop or workload.job.awaits_nodes)
+    ),
 }
 """Workloads of the running core that are left out for now, by reason: no object records their full state."""
 
 FORGOTTEN: Mapping[str, Callable[[Workload], object]] = {
-    "nodes were refused, and no object says in what words or for how long": lambda one: (
-        one.retries.nodes or one.retries.not_before
+    "nodes were refused, and no object says in what words or for how long": lambda workload: (
+        workload.retries.nodes or workload.retries.not_before
     ),
-    "its PodGroup is gone, and with it the size that it was started with": lambda one: (
-        one.min_member is None and one.members.bound
+    "its PodGroup is gone, and with it the size that it was started with": lambda workload: (
+        workload.min_member is None and workload.members.bound
     ),
-    "the API server adds to its pods, which only its last pods have shown": lambda one: one.job and one.job.additions,
-    "its job is gone, and with it the queue that its pods are counted in": lambda one: one.queue_of_deleted_job,
+    "the API server adds to its pods, which only its last pods have shown": lambda workload: (
+        workload.job and workload.job.additions
+    ),
+    "its job is gone, and with it the queue that its pods are counted in": lambda workload: (
+        workload.queue_of_deleted_job
+    ),
 }
 """Workloads that may differ after a restart, by reason."""
 
@@ -217,7 +223,7 @@ class Comparison:
             yield
         for device in list(dict.fromkeys((*running.inventory.known, *rebuilt.inventory.known))):
             if running.inventory.version == self.at.devices:
-                mine, other = (device in one.inventory.known for one in (running, rebuilt))
+                mine, other = (device in devices.inventory.known for devices in (running, rebuilt))
                 self._judge(Kind.DEVICES, f"device {'/'.join(device)}", mine, other, _is_published)
             yield
 
@@ -357,7 +363,7 @@ def _of_device_claim(claim: DeviceClaim | None) -> str:
         return "not known"
     if claim.allocation is None:
         return "has no devices"
-    return f"has {listed(one.device for one in claim.allocation.devices) or 'no device of its own'}"
+    return f"has {listed(device.device for device in claim.allocation.devices) or 'no device of its own'}"
 
 
 def _is_published(known: bool) -> str:

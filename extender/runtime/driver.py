@@ -320,15 +320,15 @@ class Driver:
         """Run one step of a write. If that ended it, returns the ticket of the write that can begin in its place."""
         write = self._under_way[ticket]
         try:
-            asked = next(write.procedure) if response is None else write.procedure.send(response)
+            procedure = next(write.procedure) if response is None else write.procedure.send(response)
         except StopIteration as end:
             del self._under_way[ticket]
             write.ended(end.value)
             return self._budget.give_back()
-        if isinstance(asked, Pause):
-            heapq.heappush(self._pauses, (self.now + asked.seconds, ticket))
+        if isinstance(procedure, Pause):
+            heapq.heappush(self._pauses, (self.now + procedure.seconds, ticket))
         else:
-            self._actions.append(Send(ticket, asked.asked, asked.timeout_s))
+            self._actions.append(Send(ticket, procedure.asked, procedure.timeout_s))
         return None
 
 

@@ -318,7 +318,7 @@ class Quarantine:
 
     def _save_record(self) -> None:
         now = self._clock()
-        past = [uid for uid, one in self._entries.items() if one.taken_in and one.at < now - REMEMBERED_S]
+        past = [uid for uid, entry in self._entries.items() if entry.taken_in and entry.at < now - REMEMBERED_S]
         for uid in past:
             del self._entries[uid]
         self._save(Record(tuple(self._entries.values()), self._failures, self.paused_until))

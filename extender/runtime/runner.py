@@ -273,9 +273,9 @@ class Runner:
         self._trial = asyncio.get_running_loop().call_later(seconds, self._try_suspects)
 
     def _report_left_out(self) -> None:
-        for one in self.quarantine.left_out():
-            log.warning("%s is left out until it changes: the core failed on it (%s)", one, one.error)
-            self.write_event(Hint("", one.namespace, one.object.name, _LEFT_OUT, one.object, "LeftOut"))
+        for left_out in self.quarantine.left_out():
+            log.warning("%s is left out until it changes: the core failed on it (%s)", left_out, left_out.error)
+            self.write_event(Hint("", left_out.namespace, left_out.object.name, _LEFT_OUT, left_out.object, "LeftOut"))
 
     def write_event(self, hint: Hint) -> None:
         """Write an Event on an object, whether the core knows it or not."""

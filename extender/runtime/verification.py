@@ -83,4 +83,4 @@ class Check:
 
 def confirmed(first: Sequence[Difference], second: Sequence[Difference]) -> list[Difference]:
     """The differences that both checks have found."""
-    return [one for one in second if one in first]
+    return [difference for difference in second if difference in first]

@@ -168,17 +168,21 @@ class Verifier:
                     return Result(runner.clock(), problem="another core has begun meanwhile")
                 if time.perf_counter() - began > _LONGEST_S:
                     return Result(runner.clock(), problem=f"the check has taken longer than {_LONGEST_S:.0f} s")
-        found = check.comparison
+        comparison = check.comparison
         seconds = time.perf_counter() - began
         return Result(
-            runner.clock(), seconds, tuple(found.differences), compared=found.compared, left_out=found.left_out
+            runner.clock(),
+            seconds,
+            tuple(comparison.differences),
+            compared=comparison.compared,
+            left_out=comparison.left_out,
         )
 
     def _report_drift(self, differences: Sequence[Difference]) -> None:
         """Report drift, and repair it."""
-        for one in differences[:_SHOWN]:
-            log.error("the self-check has found drift: %s", one)
-        self._observer.drifted([one.kind for one in differences])
+        for difference in differences[:_SHOWN]:
+            log.error("the self-check has found drift: %s", difference)
+        self._observer.drifted([difference.kind for difference in differences])
         repairs = self.every_s > 0 and self._runner.clock() >= self._no_restart_before
         if repairs:
             self.restarts += 1
@@ -197,7 +201,7 @@ def report_drift(runner: Runner, host: str, text: str) -> None:
 
     ``host``: the pod's name. Outside of a cluster there is no pod, and only the log has the text.
     """
-    pod = next((one for one in runner.core.state.pods.values() if one.name == host and one.controller), None)
+    pod = next((pod for pod in runner.core.state.pods.values() if pod.name == host and pod.controller), None)
     log.error("%s", text)
     if pod is None or pod.controller is None:
         return

@@ -61,8 +61,8 @@ def run(case: Case, names: Iterable[str], tell: Tell) -> list[Outcome]:
 def misfits(arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> list[Arrival]:
     """The jobs that even the empty cluster cannot start."""
     arrivals = list(arrivals)
-    there = {gpus: slots(gpus, nodes) for gpus in {one.gpus for one in arrivals}}
-    return [one for one in arrivals if one.needed > there[one.gpus]]
+    there = {gpus: slots(gpus, nodes) for gpus in {arrival.gpus for arrival in arrivals}}
+    return [arrival for arrival in arrivals if arrival.needed > there[arrival.gpus]]
 
 
 def slots(gpus: int, nodes: Sequence[Node]) -> int:

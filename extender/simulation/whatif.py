@@ -97,35 +97,37 @@ def decide(
     answers = [_answer(core, workload, bound, control_plane.evicted) for _, workload in found]
     looks = count()
     answers = [
-        one if one.starts else _with_outlook(core, one, key, began, next(looks))
-        for one, (key, _) in zip(answers, found, strict=True)
+        answer if answer.starts else _with_outlook(core, answer, key, began, next(looks))
+        for answer, (key, _) in zip(answers, found, strict=True)
     ]
     return Verdict(
         name,
-        sorted(answers, key=lambda one: one.gang),
+        sorted(answers, key=lambda answer: answer.gang),
         running=len(core.state.workloads) - len(found),
         singles=sum(_lacks(core, pod) and pod.group_key is None for pod in pods),
-        suspended={str(one.job.key): one.reason for one in control_plane.suspended},
+        suspended={str(suspend_job.job.key): suspend_job.reason for suspend_job in control_plane.suspended},
     )
 
 
 def tables(verdicts: Sequence[Verdict]) -> list[Table]:
     """The answers of the first verdict, and what the others change."""
     first = verdicts[0]
-    starts = [(one.gang, *_where(one)) for one in first.answers if one.starts]
-    waits = [(one.gang, f"{one.members}", one.code, one.reason) for one in first.answers if not one.starts]
+    starts = [(answer.gang, *_where(answer)) for answer in first.answers if answer.starts]
+    waits = [
+        (answer.gang, f"{answer.members}", answer.code, answer.reason) for answer in first.answers if not answer.starts
+    ]
     found = [
         Table(f"Would start with {first.name}", ("gang", "members", "domains", "nodes"), starts, words=True),
         Table("Would wait", ("gang", "members", "code", "reason"), waits, words=True),
     ]
-    if outlooks := [(one.gang, one.preemption) for one in first.answers if one.preemption]:
+    if outlooks := [(answer.gang, answer.preemption) for answer in first.answers if answer.preemption]:
         found.append(Table("Would others give way", ("gang", "preemption"), outlooks, words=True))
-    if evicted := [(one.gang, f"{one.evicted}") for one in first.answers if one.evicted]:
+    if evicted := [(answer.gang, f"{answer.evicted}") for answer in first.answers if answer.evicted]:
         found.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
     if first.suspended:
         found.append(Table("Run, and would be suspended", ("gang", "reason"), [*first.suspended.items()], words=True))
     for other in verdicts[1:]:
-        then = {one.gang: one for one in other.answers}
+        then = {answer.gang: answer for answer in other.answers}
         changed = [
             (before.gang, _told(before), _told(after))
             for before in first.answers
@@ -137,9 +139,9 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
 
 def change(first: Verdict, then: Verdict) -> str:
     """A sentence on what changes; ``nothing changes`` if each answer is the same."""
-    before, after = ({one.gang: one for one in verdict.answers} for verdict in (first, then))
+    before, after = ({answer.gang: answer for answer in verdict.answers} for verdict in (first, then))
     gangs = list(dict.fromkeys([*before, *after]))
-    now, later = ({name for name in gangs if name in some and some[name].starts} for some in (before, after))
+    now, later = ({name for name in gangs if name in answers and answers[name].starts} for answers in (before, after))
     both = [name for name in gangs if name in now & later and before[name].nodes != after[name].nodes]
     wait = [name for name in gangs if name not in now | later and before.get(name) != after.get(name)]
     stops = [name for name in then.suspended if name not in first.suspended]
@@ -164,9 +166,13 @@ def change(first: Verdict, then: Verdict) -> str:
 
 def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:
     """The effect of other queue objects: which gangs start then, and why the others wait."""
-    before = {one.gang: _told(one) for one in as_it_is.answers}
-    starts = [(one.gang, before.get(one.gang, ""), _told(one)) for one in then.answers if one.starts]
-    waits = [(one.gang, before.get(one.gang, ""), one.code, one.reason) for one in then.answers if not one.starts]
+    before = {answer.gang: _told(answer) for answer in as_it_is.answers}
+    starts = [(answer.gang, before.get(answer.gang, ""), _told(answer)) for answer in then.answers if answer.starts]
+    waits = [
+        (answer.gang, before.get(answer.gang, ""), answer.code, answer.reason)
+        for answer in then.answers
+        if not answer.starts
+    ]
     return [
         Table("Would start then", ("gang", "as it is", "then"), starts, words=True),
         Table("Would wait then", ("gang", "as it is", "code", "reason"), waits, words=True),
@@ -194,7 +200,7 @@ def _key(core: Engine, job: Job) -> GroupKey:
 
 def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:
     nodes = {pod.name: bound[pod.uid] for pod in sorted(gang.live, key=lambda pod: pod.rank) if pod.uid in bound}
-    wanted = 0 if gang.podsets is None else sum(one.size for one in gang.podsets.podsets)
+    wanted = 0 if gang.podsets is None else sum(podset.size for podset in gang.podsets.podsets)
     members = max(len(gang.live), wanted)
     gone = sum(pod.group_key == gang.key for pod in evicted)
     reason = reason_of(gang.reason_state.cause)
@@ -229,10 +235,14 @@ def _domains(core: Engine, nodes: dict[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node if code < 0 else level.names[code] for node, code in sorted(codes.items())))
 
 
-def _where(one: Answer) -> tuple[str, str, str]:
-    nodes = listed(dict.fromkeys(one.nodes.values()), _SHOWN)
-    return f"{len(one.nodes)} of {one.members}", listed(one.domains, _SHOWN), nodes
+def _where(answer: Answer) -> tuple[str, str, str]:
+    nodes = listed(dict.fromkeys(answer.nodes.values()), _SHOWN)
+    return f"{len(answer.nodes)} of {answer.members}", listed(answer.domains, _SHOWN), nodes
 
 
-def _told(one: Answer) -> str:
-    return f"starts on {listed(dict.fromkeys(one.nodes.values()), _SHOWN)}" if one.starts else f"waits: {one.code}"
+def _told(answer: Answer) -> str:
+    return (
+        f"starts on {listed(dict.fromkeys(answer.nodes.values()), _SHOWN)}"
+        if answer.starts
+        else f"waits: {answer.code}"
+    )

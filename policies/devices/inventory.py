@@ -133,8 +133,8 @@ class Inventory:
     def _complete(self, pool: PoolKey) -> dict[str, Slice]:
         """The slices of the newest generation, if all are present and no device is in two; else none."""
         slices = [self._slices[name] for name in self._pools.get(pool, ())]
-        newest = max((one.generation for one in slices), default=0)
-        of_newest = {one.name: one for one in slices if one.generation == newest}
+        newest = max((slice_.generation for slice_ in slices), default=0)
+        of_newest = {slice_.name: slice_ for slice_ in slices if slice_.generation == newest}
         names = [device.name for one in of_newest.values() for device in one.devices]
         whole = all(one.slices == len(of_newest) for one in of_newest.values()) and len(set(names)) == len(names)
         return of_newest if whole else {}
@@ -193,7 +193,7 @@ class Inventory:
         """Take over a rule that taints devices and was added or changed."""
         before = self._tainting.get(rule.name)
         self._tainting[rule.name] = rule
-        self._taint_again([one for one in (before, rule) if one is not None])
+        self._taint_again([taint_rule for taint_rule in (before, rule) if taint_rule is not None])
 
     def drop_taint(self, name: str) -> None:
         """Forget a rule that taints devices and was deleted."""

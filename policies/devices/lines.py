@@ -84,12 +84,14 @@ class Line:
     def offered(self, devices: Iterable[Devices]) -> int:
         """Count the line's offer on a node with these devices."""
         if self.whole:
-            here = [some for some in devices if (some.match | some.unfit) & self.match]
-            return WHOLE - (not here or any(some.free < some.there or some.unfit & self.match for some in here))
-        here = [some for some in devices if some.match & self.match]
+            here = [device for device in devices if (device.match | device.unfit) & self.match]
+            return WHOLE - (
+                not here or any(devices.free < devices.there or devices.unfit & self.match for devices in here)
+            )
+        here = [device for device in devices if device.match & self.match]
         if self.least:
-            return WHOLE * (sum(some.there for some in here) >= self.least)
-        return sum(some.free for some in here)
+            return WHOLE * (sum(devices.there for devices in here) >= self.least)
+        return sum(devices.free for devices in here)
 
     def held(self, devices: Iterable[Holdable]) -> int:
         """The amount of the line that a pod with these devices takes."""

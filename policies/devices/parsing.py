@@ -154,25 +154,25 @@ class _Parser:
 
     def _fields(self) -> tuple[Expr, ...]:
         """Parse a list of keys and values, which alternate in the result."""
-        found: list[Expr] = []
+        exprs: list[Expr] = []
         while not self._is_next("}"):
             name = self.next[0] == "name" and self._tokens[self._at + 1][1] == ":"
-            found.append(Expr("literal", self._take()) if name else self.expression())
+            exprs.append(Expr("literal", self._take()) if name else self.expression())
             self._take(":")
-            found.append(self.expression())
+            exprs.append(self.expression())
             if not self._is_next("}"):
                 self._take(",")
         self._take("}")
-        return tuple(found)
+        return tuple(exprs)
 
     def _until(self, end: str) -> tuple[Expr, ...]:
-        found: list[Expr] = []
+        exprs: list[Expr] = []
         while not self._is_next(end):
-            found.append(self.expression())
+            exprs.append(self.expression())
             if not self._is_next(end):
                 self._take(",")
         self._take(end)
-        return tuple(found)
+        return tuple(exprs)
 
     def _primary(self) -> Expr:
         kind, word = self.next

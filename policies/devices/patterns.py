@@ -162,7 +162,7 @@ class _Parser:
     def _among(self, members: str | frozenset[str]) -> Callable[[str], bool]:
         chars = frozenset(members)
         if self._fold:
-            chars |= {other for one in chars for other in (one.lower(), one.upper())}
+            chars |= {other for char in chars for other in (char.lower(), char.upper())}
         return chars.__contains__
 
     def _accepting(self, accepts: Callable[[str], bool]) -> _Piece:

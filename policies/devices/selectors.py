@@ -366,9 +366,9 @@ def _called(name: str, parts: Sequence[Expr | None], bound: frozenset[str]) -> E
         case "matches", (of, Expr("literal", str(pattern))):
             return _method(_matching(pattern), [_compiled(of, bound)])
         case _, (None, *arguments) if (name, len(arguments)) in _FUNCTIONS:
-            return _method(_FUNCTIONS[name, len(arguments)], [_compiled(one, bound) for one in arguments])
+            return _method(_FUNCTIONS[name, len(arguments)], [_compiled(argument, bound) for argument in arguments])
         case _, (of, *arguments) if of is not None and (name, len(arguments)) in _METHODS:
-            return _method(_METHODS[name, len(arguments)], [_compiled(one, bound) for one in (of, *arguments)])
+            return _method(_METHODS[name, len(arguments)], [_compiled(expr, bound) for expr in (of, *arguments)])
     raise UnreadSelectorError(f"{name}()")
 
 

@@ -142,7 +142,7 @@ class Constraints:
     def selectors(self) -> tuple[Selector, ...]:
         """The selectors of the pods that the demands concern."""
         terms = (*self.affinity, *self.anti_affinity)
-        return (*(term.selector for term in terms), *(one.selector for one in self.spread))
+        return (*(term.selector for term in terms), *(spread.selector for spread in self.spread))
 
 
 UNCONSTRAINED = Constraints()
@@ -151,7 +151,7 @@ UNCONSTRAINED = Constraints()
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
     """Whether the labels satisfy the selector, as apimachinery's labels.Selector decides it."""
-    return selector is not None and all(_holds(one, labels.get(one.key)) for one in selector)
+    return selector is not None and all(_holds(requirement, labels.get(requirement.key)) for requirement in selector)
 
 
 def _holds(requirement: Requirement, value: str | None) -> bool:

@@ -30,11 +30,11 @@ class RunTerms(NamedTuple):
 NO_RUN_TERMS = RunTerms()
 
 
-def longest(some: Iterable[RunTerms]) -> RunTerms:
+def longest(run_terms: Iterable[RunTerms]) -> RunTerms:
     """The terms of a workload that ends with the last of these parts. It has a deadline only if all of them have."""
-    parts = list(some)
-    expected = [one.expected_s for one in parts if one.expected_s is not None]
-    deadlines = [one.deadline_s for one in parts if one.deadline_s is not None]
+    parts = list(run_terms)
+    expected = [run_terms.expected_s for run_terms in parts if run_terms.expected_s is not None]
+    deadlines = [run_terms.deadline_s for run_terms in parts if run_terms.deadline_s is not None]
     return RunTerms(max(expected, default=None), max(deadlines, default=None) if len(deadlines) == len(parts) else None)
 
 
@@ -85,5 +85,5 @@ def expected(run: RunTerms, limit_s: float | None) -> Duration | None:
     """
     bounds = [(run.deadline_s, Basis.DEADLINE), (limit_s, Basis.QUEUE_LIMIT)]
     known = [Duration(seconds, basis) for seconds, basis in bounds if seconds is not None]
-    said = [] if run.expected_s is None else [Duration(run.expected_s, Basis.SAID)]
-    return min([*said, *known], key=lambda one: one.seconds, default=None)
+    durations = [] if run.expected_s is None else [Duration(run.expected_s, Basis.SAID)]
+    return min([*durations, *known], key=lambda duration: duration.seconds, default=None)

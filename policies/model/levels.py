@@ -62,14 +62,14 @@ def levels_from(entries: Iterable[str]) -> tuple[LevelKey, ...]:
     A level without a name is named by the last part of its key. Raises ValueError for an invalid label key, and for two
     levels of one name or key.
     """
-    found: list[LevelKey] = []
+    level_keys: list[LevelKey] = []
     for entry in entries:
-        found += PRESETS.get(entry) or (_level(entry),)
+        level_keys += PRESETS.get(entry) or (_level(entry),)
     for what in ("name", "key"):
-        said = [getattr(level, what) for level in found]
+        said = [getattr(level, what) for level in level_keys]
         if twice := next((one for one in said if said.count(one) > 1), None):
             raise ValueError(f"two levels have the {what} {twice}; write NAME=KEY to give a level another name")
-    return tuple(found)
+    return tuple(level_keys)
 
 
 def detected(present: Iterable[str]) -> tuple[LevelKey, ...]:
@@ -95,20 +95,20 @@ def united(levels: tuple[LevelKey, ...], topologies: Iterable[Sequence[str]]) ->
     A new level comes right behind the nearer one of its Topology, else right before the farther one, else before the
     zone. Its name is the last part of its label, or the whole label if another level has that name.
     """
-    found = list(levels)
+    level_keys = list(levels)
     for keys in topologies:
         for at, key in enumerate(keys):
-            known = [one.key for one in found]
+            known = [level_key.key for level_key in level_keys]
             if key in known:
                 continue
             nearer = [known.index(one) for one in keys[:at] if one in known]
             farther = [known.index(one) for one in keys[at + 1 :] if one in known]
-            end = len(found) - (known[-1:] == [PRESETS["zone"][0].key])
+            end = len(level_keys) - (known[-1:] == [PRESETS["zone"][0].key])
             place = max(nearer) + 1 if nearer else min(farther, default=end)
             name = key.rpartition("/")[2]
-            taken = name == "none" or any(one.name == name for one in found)
-            found.insert(place, LevelKey(key if taken else name, key))
-    return tuple(found)
+            taken = name == "none" or any(level_key.name == name for level_key in level_keys)
+            level_keys.insert(place, LevelKey(key if taken else name, key))
+    return tuple(level_keys)
 
 
 def contradiction(keys: Sequence[str], others: Iterable[Sequence[str]]) -> tuple[str, str] | None:

@@ -39,14 +39,14 @@ class Mention(NamedTuple):
 
 def mentioned(mentions: Sequence[Mention], most: int = 5) -> str:
     """The mentions as a part of a text, in the form of ``listed``. Marks in their names are removed."""
-    named = (_PART.join(part.translate(_NO_MARKS) for part in one) for one in mentions[:most])
+    named = (_PART.join(part.translate(_NO_MARKS) for part in mention) for mention in mentions[:most])
     more = f" and {len(mentions) - most} more" if len(mentions) > most else ""
     return f"{_BEGIN}{_NEXT.join(named)}{_END}{more}" if mentions else ""
 
 
 def full(text: str, namespace: str = "") -> str:
     """The text with all names, for an operator. ``namespace``: that of the workload that the text is about."""
-    return _rendered(text, lambda there: ", ".join(_name(one, namespace) for one in there))
+    return _rendered(text, lambda there: ", ".join(_name(mention, namespace) for mention in there))
 
 
 def discreet(text: str, namespace: str, sees: Callable[[str], bool] = lambda _: False) -> str:
@@ -56,9 +56,9 @@ def discreet(text: str, namespace: str, sees: Callable[[str], bool] = lambda _: 
     """
 
     def said(there: Sequence[Mention]) -> str:
-        known = [one for one in there if one.namespace == namespace or sees(one.namespace)]
-        own = [_name(one, namespace) for one in known]
-        theirs = [one.other for one in there if one not in known]
+        known = [mention for mention in there if mention.namespace == namespace or sees(mention.namespace)]
+        own = [_name(mention, namespace) for mention in known]
+        theirs = [mention.other for mention in there if mention not in known]
         own += dict.fromkeys(filter(None, theirs))
         if others := theirs.count(""):
             own.append("a workload of another namespace" if others == 1 else f"{others} workloads of other namespaces")
@@ -83,5 +83,5 @@ def _mentions(inside: str) -> Iterator[Mention]:
     return (Mention(*one.split(_PART)) for one in inside.split(_NEXT))
 
 
-def _name(one: Mention, namespace: str) -> str:
-    return one.own if one.own and one.namespace == namespace else one.text
+def _name(mention: Mention, namespace: str) -> str:
+    return mention.own if mention.own and mention.namespace == namespace else mention.text

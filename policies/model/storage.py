@@ -32,15 +32,15 @@ class Storage:
     attributes: str = ""
     selector: Selector = ()
 
-    def serves(self, asked: Storage, labels: Labels) -> bool:
+    def serves(self, storage: Storage, labels: Labels) -> bool:
         """Whether a volume like this, with these labels, satisfies a claim, as kube-scheduler decides it."""
         same_kind = (self.storage_class, self.block, self.attributes) == (
-            asked.storage_class,
-            asked.block,
-            asked.attributes,
+            storage.storage_class,
+            storage.block,
+            storage.attributes,
         )
-        enough = self.size >= asked.size and all(mode in self.modes for mode in asked.modes)
-        return same_kind and enough and (not asked.selector or selects(asked.selector, dict(labels)))
+        enough = self.size >= storage.size and all(mode in self.modes for mode in storage.modes)
+        return same_kind and enough and (not storage.selector or selects(storage.selector, dict(labels)))
 
 
 ANY_STORAGE = Storage()

@@ -64,7 +64,7 @@ class PodSet:
     def mapped(self, change: Callable[[Pod], Pod]) -> PodSet:
         """The podset with every pod in it changed."""
         leader = None if self.leader is None else change(self.leader)
-        apart = tuple((index, change(one)) for index, one in self.apart)
+        apart = tuple((index, change(pod)) for index, pod in self.apart)
         return replace(self, template=change(self.template), leader=leader, apart=apart)
 
     @property
@@ -134,13 +134,13 @@ class PodSets:
 
     def __post_init__(self) -> None:
         # Computed once, because they are read very often.
-        first = min((one.first for one in self.podsets if one.size), default=0)
-        object.__setattr__(self, "minimum", sum(one.least for one in self.podsets))
+        first = min((podset.first for podset in self.podsets if podset.size), default=0)
+        object.__setattr__(self, "minimum", sum(podset.least for podset in self.podsets))
         object.__setattr__(
-            self, "first_wave", sum(one.together for one in self.podsets if one.size and one.first == first)
+            self, "first_wave", sum(podset.together for podset in self.podsets if podset.size and podset.first == first)
         )
         object.__setattr__(self, "first", first)
-        templates = (pod for one in self.podsets for pod in (one.template, one.leader) if pod is not None)
+        templates = (pod for podset in self.podsets for pod in (podset.template, podset.leader) if pod is not None)
         object.__setattr__(self, "priority", max((pod.priority for pod in templates), default=0))
 
     def short(self, there: Callable[[PodSet], int], *, together: bool) -> PodSet | None:
@@ -149,27 +149,29 @@ class PodSets:
         ``together``: only podsets that start together count. Once pods of a later wave exist, they have started.
         """
         first = self.first
-        if together and any(one.wave > first and there(one) for one in self.podsets):
+        if together and any(podset.wave > first and there(podset) for podset in self.podsets):
             return None
-        asked = (one for one in self.podsets if one.wave == first or not together)
-        return next((one for one in asked if there(one) < (one.together if together else one.least)), None)
+        podsets = (podset for podset in self.podsets if podset.wave == first or not together)
+        return next(
+            (podset for podset in podsets if there(podset) < (podset.together if together else podset.least)), None
+        )
 
     def wave_of(self, slot: SlotKey) -> int:
         """The number of the start to which the slot belongs."""
-        return next((one.wave_of(int(slot[1])) for one in self.podsets if one.prefix == slot[0]), 0)
+        return next((podset.wave_of(int(slot[1])) for podset in self.podsets if podset.prefix == slot[0]), 0)
 
     def by_slot(self, plan: PlannedNodes) -> dict[SlotKey, str]:
         """The planned node of each slot that has one."""
-        named = ((one, plan.get(one.name, ())[: one.count]) for one in self.podsets)
-        return {one.slot(at): node for one, names in named for at, node in enumerate(names) if node}
+        named = ((podset, plan.get(podset.name, ())[: podset.count]) for podset in self.podsets)
+        return {podset.slot(at): node for podset, names in named for at, node in enumerate(names) if node}
 
     def without(self, done: Collection[SlotKey]) -> PodSets:
         """The podsets without those slots; unchanged if no slot would be left."""
         left = tuple(
-            replace(one, left_out=one.left_out | {at for at in range(one.count) if one.slot(at) in done})
-            for one in self.podsets
+            replace(podset, left_out=podset.left_out | {at for at in range(podset.count) if podset.slot(at) in done})
+            for podset in self.podsets
         )
-        return PodSets(self.key, left) if any(one.size for one in left) else self
+        return PodSets(self.key, left) if any(podset.size for podset in left) else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,10 @@ class DomainCapacity:
         self._holds: dict[int, Mask] = {}
 
     def rooms(self, role: int, at: int) -> Counts:
-        found = self._rooms.get((role, at))
-        if found is None:
-            found = self._rooms[role, at] = rooms(self.roles[role], at, self.levels)
-        return found
+        room = self._rooms.get((role, at))
+        if room is None:
+            room = self._rooms[role, at] = rooms(self.roles[role], at, self.levels)
+        return room
 
     def siblings(self, at: int) -> Counts:
         """How many of the gang's other members each domain has."""

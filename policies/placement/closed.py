@@ -144,7 +144,11 @@ def _sentence(one: Closed, snapshot: Snapshot) -> str:
 
 
 def _barrier_of(terms: Terms) -> Barrier:
-    return Barrier.DOMAIN if any(one.key == DOMAIN_LABEL for term in terms for one in term) else Barrier.DEVICES
+    return (
+        Barrier.DOMAIN
+        if any(requirement.key == DOMAIN_LABEL for term in terms for requirement in term)
+        else Barrier.DEVICES
+    )
 
 
 def _names(one: Closed, snapshot: Snapshot) -> str:
@@ -166,19 +170,19 @@ def terms_text(terms: Terms) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _requirement_text(one: Requirement) -> str:
-    values = listed(one.values, 3)
-    match one.operator:
-        case "In" | "NotIn" if len(one.values) == 1:
-            return f"{one.key}{'=' if one.operator == 'In' else '!='}{values}"
+def _requirement_text(requirement: Requirement) -> str:
+    values = listed(requirement.values, 3)
+    match requirement.operator:
+        case "In" | "NotIn" if len(requirement.values) == 1:
+            return f"{requirement.key}{'=' if requirement.operator == 'In' else '!='}{values}"
         case "Exists":
-            return one.key
+            return requirement.key
         case "DoesNotExist":
-            return f"!{one.key}"
+            return f"!{requirement.key}"
         case "Gt" | "Lt":
-            return f"{one.key}{'>' if one.operator == 'Gt' else '<'}{values}"
+            return f"{requirement.key}{'>' if requirement.operator == 'Gt' else '<'}{values}"
         case _:
-            return f"{one.key} {one.operator.lower()} ({values})"
+            return f"{requirement.key} {requirement.operator.lower()} ({values})"
 
 
 def why_closed(node: Node | None, selection: Selection) -> str:

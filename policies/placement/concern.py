@@ -49,7 +49,7 @@ def role_key(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -
     keys = _keys(pods, snapshot)
 
     def key_of(pod: Pod) -> tuple[object, ...]:
-        labels = tuple(one for one in pod.labels if one[0] in keys)
+        labels = tuple(label for label in pod.labels if label[0] in keys)
         return pod.requests, (pod.selection, pod.topology) if by_node else None, pod.constraints, labels, pod.wave
 
     return key_of
@@ -58,6 +58,6 @@ def role_key(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -
 def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
     """The keys of labels that any selector asks for which concerns pods of the gang."""
     asked = dict.fromkeys(pod.constraints for pod in pods)
-    selectors: list[Selector] = [one for constraints in asked for one in constraints.selectors()]
+    selectors: list[Selector] = [requirements for constraints in asked for requirements in constraints.selectors()]
     selectors += snapshot.others.tenants.averse_to(pods[0].namespace)
-    return frozenset(one.key for selector in selectors for one in selector or ())
+    return frozenset(requirement.key for selector in selectors for requirement in selector or ())

@@ -188,18 +188,18 @@ class _Search:
         """Add all nodes to the fold, yielding costs; stops once all members fit."""
         parts: list[_NodeSet] = []
         yield from self._nodes(rooms, parts)
-        for at in sorted({one.level for role in self._roles for one in role.rules.slices}):
+        for at in sorted({slice_.level for role in self._roles for slice_ in role.rules.slices}):
             units = tuple(role.rules.unit(at) for role in self._roles)
             domains: dict[int, list[_NodeSet]] = {}
             for part in parts:
                 domains.setdefault(int(self._levels[at].codes[part.rows].max()), []).append(part)
             parts = domains.pop(-1, [])
-            for some in domains.values():
+            for node_sets in domains.values():
                 inner = _Fold(self.counts)
-                for part in some:
+                for part in node_sets:
                     yield from inner.add(part)
                 if ways := inner.ways(units):
-                    parts.append(_NodeSet(np.concatenate([part.rows for part in some]), ways, inner.take))
+                    parts.append(_NodeSet(np.concatenate([part.rows for part in node_sets]), ways, inner.take))
                 yield 20 + len(ways)
         for part in parts:
             yield from fold.add(part)
@@ -211,7 +211,7 @@ class _Search:
         nodes: dict[str, str] = {}
         rows = np.array(list(chosen), dtype=np.intp)
         for number, role in enumerate(self._roles):
-            near = [self._levels[one.level] for one in role.rules.slices]
+            near = [self._levels[slice_.level] for slice_ in role.rules.slices]
             keys = [self._snapshot.rank[rows], *(np.append(level.rank, -1)[level.codes[rows]] for level in near)]
             ordered = rows[np.lexsort(keys)].tolist()
             names = [self._snapshot.names[row] for row in ordered for _ in range(chosen[row][number])]
@@ -229,7 +229,7 @@ class _Search:
                 yield spent
                 spent = 0
         rows = self._rows[users == 1]
-        near = [self._levels[one.level].codes[rows] for role in self._roles for one in role.rules.slices]
+        near = [self._levels[slice_.level].codes[rows] for role in self._roles for slice_ in role.rules.slices]
         alone: dict[tuple[int, ...], list[int]] = {}
         for row, *key in np.stack([rows, rooms[:, rows].argmax(axis=0), *near], axis=1).tolist():
             alone.setdefault(tuple(key), []).append(row)

@@ -82,7 +82,7 @@ def tenant_conflict(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone:
         if (key := key_of(pod)) not in known:
             known[key] = finish(hindrances_of(pod, view))
         row = view.rows.get(node)
-        for one in known[key] if row is not None else ():
-            if one.rows[row]:
-                return f"node {node} is closed to pod {pod.name} by now: {one.text}"
+        for obstacle in known[key] if row is not None else ():
+            if obstacle.rows[row]:
+                return f"node {node} is closed to pod {pod.name} by now: {obstacle.text}"
     return None

@@ -66,8 +66,11 @@ def reached(node: Node, terms: Terms | None) -> bool:
 def facts_of(selection: Selection) -> dict[Fact, None]:
     """The facts about each node that the selection asks for."""
     terms = chain(selection.affinity or (), *selection.held)
-    asked = (*(Label(key) for key, _ in selection.node_selector), *(_fact(one) for term in terms for one in term))
-    return dict.fromkeys((NodeTaints(), *asked))
+    facts = (
+        *(Label(key) for key, _ in selection.node_selector),
+        *(_fact(requirement) for term in terms for requirement in term),
+    )
+    return dict.fromkeys((NodeTaints(), *facts))
 
 
 def pinned_to(selection: Selection) -> str | None:
@@ -109,8 +112,8 @@ def _any_of(terms: Terms, test: Callable[[Fact, Predicate], Verdict]) -> Steps[V
     found: Verdict | bool = False
     for term in terms:
         held: Verdict | bool = bool(term)
-        for one in term:
-            held = held & test(_fact(one), _predicate(one))
+        for requirement in term:
+            held = held & test(_fact(requirement), _predicate(requirement))
             yield _COST
         found = found | held
     return found

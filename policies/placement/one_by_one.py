@@ -38,10 +38,10 @@ class _RoleState:
     @classmethod
     def of(cls, relation: Relation, demand: Demand, room: Mask) -> _RoleState:
         """The state without placed members. ``room``: nodes with any room."""
-        near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
+        near = [] if relation.near is None else [count.copy() for count in relation.near.counts]
         some = relation.near is not None and relation.near.some
         return cls(
-            relation, demand, room & ~relation.closed, near, some, [one.counts.copy() for one in relation.evenly]
+            relation, demand, room & ~relation.closed, near, some, [evenly.counts.copy() for evenly in relation.evenly]
         )
 
     def copy(self) -> _RoleState:
@@ -116,22 +116,22 @@ class PlacementState:
     def copy(self) -> PlacementState:
         other = PlacementState.__new__(PlacementState)
         other._left, other._waves = self._left.copy(), self._waves
-        other.states = [None if one is None else one.copy() for one in self.states]
+        other.states = [None if state is None else state.copy() for state in self.states]
         return other
 
     def allowed(self, role: int) -> Mask:
         """The nodes where one more member of the role may go."""
-        one = self.states[role]
-        return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.allowed()
+        role_state = self.states[role]
+        return np.zeros(self._left.shape[1], dtype=np.bool_) if role_state is None else role_state.allowed()
 
     def open_to(self, role: int) -> Mask:
         """The nodes where members of the role may go, now or once others have come."""
-        one = self.states[role]
-        return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
+        role_state = self.states[role]
+        return np.zeros(self._left.shape[1], dtype=np.bool_) if role_state is None else role_state.open
 
     def spread_counts(self, role: int) -> Counts | None:
-        one = self.states[role]
-        return None if one is None else one.spread_counts()
+        role_state = self.states[role]
+        return None if role_state is None else role_state.spread_counts()
 
     def place(self, role: int, row: int) -> None:
         """Place a member of the role on that row."""
@@ -139,12 +139,12 @@ class PlacementState:
         if state is not None:
             for line, amount in state.demand:
                 self._left[line, row] -= amount
-        for number, one in enumerate(self.states):
-            if one is not None and self._waves[number] < self._waves[role]:
+        for number, role_state in enumerate(self.states):
+            if role_state is not None and self._waves[number] < self._waves[role]:
                 # The earlier wave comes first. Besides it, the member placed now might not be admitted.
-                one.open[:] = False
-            elif one is not None:
-                one.meet(role, row, all(self._left[line, row] >= amount for line, amount in one.demand))
+                role_state.open[:] = False
+            elif role_state is not None:
+                role_state.meet(role, row, all(self._left[line, row] >= amount for line, amount in role_state.demand))
 
 
 def accepted(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
@@ -195,8 +195,8 @@ def letting_in(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
                 begun = None
                 refused.append(number)
                 continue
-            for one in states:
-                one.meet(*role_rows[number], room=True)
+            for state in states:
+                state.meet(*role_rows[number], room=True)
         if len(refused) == len(rest):
             return None
         rest = refused
@@ -208,12 +208,12 @@ class _Round:
 
     def __init__(self, states: Sequence[_RoleState]) -> None:
         self._states = states
-        self._alone = [one.may_begin() for one in states]
-        self._beside = [one.beside() for one in states]
+        self._alone = [state.may_begin() for state in states]
+        self._beside = [state.beside() for state in states]
         self._evenly = [
             (number, even, counts, even.most(counts))
-            for number, one in enumerate(states)
-            for even, counts in zip(one.relation.evenly, one.evenly, strict=True)
+            for number, state in enumerate(states)
+            for even, counts in zip(state.relation.evenly, state.evenly, strict=True)
         ]
         self._own: dict[tuple[int, int], bool] = {}
         """Maps (spread constraint of a role, domain) to whether all members of the role there count themselves."""
@@ -276,6 +276,6 @@ def _table(
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
     relations = yield from relations_of(examples, snapshot)
-    states = [_RoleState.of(one, (), room) for one in relations.on(rows).of]
+    states = [_RoleState.of(relation, (), room) for relation in relations.on(rows).of]
     role_rows = [(part, places.get(node, -1)) for part, (_, node) in zip(numbers, placed, strict=True)]
     return states, role_rows, relations.upkeep

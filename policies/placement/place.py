@@ -94,13 +94,13 @@ def placing(
     nodes come in an order in which kube-scheduler admits the members.
     """
     snapshot = seen_by([*members, *[pod for pod, _ in beside]], snapshot)
-    asked = yield from roles_of(members, caps, snapshot, beside)
-    if isinstance(asked, Unclear):
-        return Shortfall(0, needed, asked.explanation, unclear=True, split=isinstance(asked, Split))
-    found = yield from _placing(asked, needed, snapshot, caps, beside, policies)
-    if _placed(found) < len(members) and any(role.wishes is not None for role in asked):
+    roles = yield from roles_of(members, caps, snapshot, beside)
+    if isinstance(roles, Unclear):
+        return Shortfall(0, needed, roles.explanation, unclear=True, split=isinstance(roles, Split))
+    found = yield from _placing(roles, needed, snapshot, caps, beside, policies)
+    if _placed(found) < len(members) and any(role.wishes is not None for role in roles):
         # A preference must not cost any member its place.
-        plain = [role.unwishing() for role in asked]
+        plain = [role.unwishing() for role in roles]
         again = yield from _placing(plain, needed, snapshot, caps, beside, policies)
         return again if _placed(again) > _placed(found) else found
     return found
@@ -366,7 +366,7 @@ class _Harder:
         """Try other orders, then place exactly: first the first roles, so that the others can be near, then all."""
         snapshot, scoring, most = self._snapshot, self._scoring, self._left // 2
         first, rest = within[:held], within[held:]
-        for order in dict.fromkeys((*one, *other) for one in _orders(first) for other in _orders(rest)):
+        for order in dict.fromkeys((*roles, *other) for roles in _orders(first) for other in _orders(rest)):
             if order != within:
                 nodes = yield from fill(order, choice, snapshot, scoring)
                 if len(nodes) == self._count:

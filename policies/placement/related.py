@@ -197,7 +197,7 @@ class _Table:
 
     def named(self, placed: RoleRows) -> dict[str, str]:
         """A node for each member. If any order is equally good, consecutive members sit side by side."""
-        if all(one.near is None and not one.evenly for one in self._relations.of):
+        if all(relation.near is None and not relation.evenly for relation in self._relations.of):
             placed = sorted(placed, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
         ranks = [Ranks(role.pods, layers) for role, layers in zip(self._roles, self._slices, strict=True)]
         return {ranks[number].next(row).uid: self._names[row] for number, row in placed}
@@ -336,7 +336,7 @@ def openings(
         yield cost
     if few and not any(role.rules.slices or relations.of[role.part].begins for role in roles):
         wishes = (role.wishes.facts for role in roles if role.wishes is not None)
-        facts = {id(one): one for one in chain(*(one.facts for one in relations.of), *wishes)}
+        facts = {id(one): one for one in chain(*(relation.facts for relation in relations.of), *wishes)}
         kinds = kinds_of(facts.values(), rows)
         yield 5 * len(facts)
         chosen, most = np.zeros(len(rows), dtype=np.bool_), sum(role.count for role in roles)
@@ -396,7 +396,7 @@ class Begun:
         return cls(layers, count, [np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64) for _, codes in layers])
 
     def copy(self) -> Begun:
-        return Begun(self.layers, self.rest, [one.copy() for one in self.counts])
+        return Begun(self.layers, self.rest, [count.copy() for count in self.counts])
 
     def add(self, row: int, by: int = 1) -> None:
         """Add ``by`` members on that row, or remove them."""

@@ -82,12 +82,12 @@ def near_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Near 
     terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
     if not terms:
         return None
-    rows = rows_with((one for one in (yield from tenants.meant(terms)) if not one.expected), snapshot)
+    rows = rows_with((tenant for tenant in (yield from tenants.meant(terms)) if not tenant.expected), snapshot)
     codes = tuple(snapshot.others.column(term.key) for term in terms)
-    counts = tuple(tally(one, rows) for one in codes)
+    counts = tuple(tally(code, rows) for code in codes)
     wave = pods[number].wave
     feeds = tuple(pod.wave <= wave and all(tenants.means(term, pod) for term in terms) for pod in pods)
-    return Near(codes, counts, feeds, any(bool(one.any()) for one in counts), feeds[number])
+    return Near(codes, counts, feeds, any(bool(count.any()) for count in counts), feeds[number])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +123,8 @@ class Relation:
     @property
     def facts(self) -> tuple[Codes | Mask, ...]:
         """The arrays by which nodes differ, besides each being one node."""
-        wide = (one.codes for one in self.exclusions if not one.single)
-        return *wide, *(() if self.near is None else self.near.codes), *chain(*(one.facts for one in self.evenly))
+        wide = (exclusion.codes for exclusion in self.exclusions if not exclusion.single)
+        return *wide, *(() if self.near is None else self.near.codes), *chain(*(evenly.facts for evenly in self.evenly))
 
     @property
     def begins(self) -> bool:
@@ -136,14 +136,16 @@ class Relation:
 
         ``number``: the number of this relation.
         """
-        wide = self.near is not None or any(one.other == number and not one.single for one in self.exclusions)
+        wide = self.near is not None or any(
+            exclusion.other == number and not exclusion.single for exclusion in self.exclusions
+        )
         return self.evenly[0].codes if len(self.evenly) == 1 and self.evenly[0].feeds[number] and not wide else None
 
     def on(self, rows: Rows, found: OnSome) -> Relation:
         """The relation over some of the nodes. ``found``: shared arrays of the other roles."""
         near = None if self.near is None else self.near.on(rows)
-        exclusions = tuple(one._replace(codes=one.codes[rows]) for one in self.exclusions)
-        evenly = tuple(one.on(rows, found) for one in self.evenly)
+        exclusions = tuple(exclusion._replace(codes=exclusion.codes[rows]) for exclusion in self.exclusions)
+        evenly = tuple(evenly.on(rows, found) for evenly in self.evenly)
         return replace(self, closed=self.closed[rows], exclusions=exclusions, near=near, evenly=evenly)
 
 
@@ -163,22 +165,22 @@ class Relations:
     def on(self, rows: Rows) -> Relations:
         """The relations over some of the nodes; the counts of domains stay those of all nodes."""
         found: OnSome = {}
-        return replace(self, of=tuple(one.on(rows, found) for one in self.of))
+        return replace(self, of=tuple(relation.on(rows, found) for relation in self.of))
 
     @property
     def upkeep(self) -> int:
         """The cost of placing a member besides the others, in the units of ``policies.steps``."""
-        asked = [len(one.evenly) + len(one.exclusions) for one in self.of]
+        asked = [len(relation.evenly) + len(relation.exclusions) for relation in self.of]
         return 2 * max(asked) + sum(asked) // 4
 
     def caps(self, number: int, room: Counts, count: int) -> Counts:
         """An upper bound of the room for ``count`` members of a role, by the role's own demands alone."""
-        one = self.of[number]
-        room = np.where(one.closed, 0, room)
-        for exclusion in one.exclusions:
+        relation = self.of[number]
+        room = np.where(relation.closed, 0, room)
+        for exclusion in relation.exclusions:
             if exclusion.other == number:
                 room = np.where(exclusion.codes >= 0, np.minimum(room, 1), room)
-        for even in one.evenly:
+        for even in relation.evenly:
             if even.itself and sum(even.feeds) == 1:
                 room = np.minimum(room, evened(even, even.codes, room, count)[1][even.codes])
         return room
@@ -188,12 +190,12 @@ class Relations:
 
         ``room``: the room of these nodes, within the ``caps``.
         """
-        one, found = self.of[number], int(room.sum())
-        for exclusion in one.exclusions:
+        relation, found = self.of[number], int(room.sum())
+        for exclusion in relation.exclusions:
             if exclusion.other == number and not exclusion.single:
                 inside = np.bincount(exclusion.codes[rows] + 1, room)
                 found = min(found, int(inside[0]) + int(np.count_nonzero(inside[1:])))
-        for even in one.evenly:
+        for even in relation.evenly:
             if even.itself and sum(even.feeds) == 1:
                 found = min(found, int(np.minimum(*evened(even, even.codes[rows], room, count)).sum()))
         return found
@@ -203,11 +205,11 @@ class Relations:
 
         Excluded are those inside one domain that admits fewer by the role's own demands.
         """
-        one, found = self.of[number], np.ones(len(level.names), dtype=np.bool_)
-        for exclusion in one.exclusions:
+        relation, found = self.of[number], np.ones(len(level.names), dtype=np.bool_)
+        for exclusion in relation.exclusions:
             if exclusion.other == number and not exclusion.single:
                 found &= (level.shared(exclusion.codes) < 0) | (count < 2)
-        for even in one.evenly:
+        for even in relation.evenly:
             if even.itself and sum(even.feeds) == 1:
                 outer = level.shared(even.codes)
                 found &= (outer < 0) | (even.in_one()[outer] >= count)
@@ -217,13 +219,13 @@ class Relations:
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Relations]:
     """The relations of the roles; ``pods``: one pod of each."""
     each, known = np.arange(len(snapshot.names)), Known()
-    found: list[Relation] = []
+    relations: list[Relation] = []
     for number, pod in enumerate(pods):
-        found.append((yield from _relation(number, pods, snapshot, each, known)))
-        asked = pod.constraints
-        yield 20 + (1 + len(asked.affinity) + len(asked.anti_affinity)) * _term_cost(pods, snapshot)
-    alone = all(_alone(number, one) for number, one in enumerate(found))
-    return Relations(tuple(pods), tuple(found), alone, _waves(pods, found))
+        relations.append((yield from _relation(number, pods, snapshot, each, known)))
+        constraints = pod.constraints
+        yield 20 + (1 + len(constraints.affinity) + len(constraints.anti_affinity)) * _term_cost(pods, snapshot)
+    alone = all(_alone(number, relation) for number, relation in enumerate(relations))
+    return Relations(tuple(pods), tuple(relations), alone, _waves(pods, relations))
 
 
 def _term_cost(pods: Sequence[Pod], snapshot: Snapshot) -> int:
@@ -240,10 +242,10 @@ def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes,
     for constraint in spread:
         evenly.append((yield from evenly_of(constraint, spread, number, pods, snapshot, known)))
         yield _term_cost(pods, snapshot)
-    hindrances = [one for one in (yield from hindrances_of(pod, snapshot)) if one.rows.any()]
+    hindrances = [obstacle for obstacle in (yield from hindrances_of(pod, snapshot)) if obstacle.rows.any()]
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
-    for one in hindrances:
-        closed |= one.rows
+    for obstacle in hindrances:
+        closed |= obstacle.rows
     return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot, each)), near, tuple(evenly))
 
 
@@ -253,40 +255,42 @@ def hindrances_of(pod: Pod, snapshot: Snapshot) -> Steps[list[Hindrance]]:
     Causes are used ports, anti-affinity in both directions, nominated pods that count for its spread, and missing
     labels.
     """
-    others, asked, found = snapshot.others, pod.constraints, list[Hindrance]()
-    for port in asked.ports:
+    others, constraints, hindrances = snapshot.others, pod.constraints, list[Hindrance]()
+    for port in constraints.ports:
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.taking(port)
         rows[rows_with(there, snapshot)] = True
-        found.append(Hindrance(f"port {port.port} in use by {_named(there)}", rows))
-    for term in asked.anti_affinity:
+        hindrances.append(Hindrance(f"port {port.port} in use by {_named(there)}", rows))
+    for term in constraints.anti_affinity:
         there = yield from others.tenants.meant((term,))
-        found.append(Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot)))
+        hindrances.append(Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot)))
         yield len(there) // 20
     for term, there in others.tenants.repelling(pod):
-        found.append(Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot)))
+        hindrances.append(Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot)))
         yield len(there) // 20
-    for spread in asked.spread:
+    for spread in constraints.spread:
         # The remaining room depends on where the nominated pods go, so no member is planned there before.
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), []
         there += yield from others.tenants.counted_where_nominated(spread, pod.namespace)
         rows[rows_with(there, snapshot)] = True
-        found.append(Hindrance(f"kept for {_named(there)}, for which its spread has to leave room", rows))
-    for key in dict.fromkeys((*(one.key for one in asked.affinity), *(one.key for one in asked.spread))):
-        found.append(Hindrance(f"no label {key}", others.column(key) < 0))
-    return found
+        hindrances.append(Hindrance(f"kept for {_named(there)}, for which its spread has to leave room", rows))
+    for key in dict.fromkeys(
+        (*(term.key for term in constraints.affinity), *(spread.key for spread in constraints.spread))
+    ):
+        hindrances.append(Hindrance(f"no label {key}", others.column(key) < 0))
+    return hindrances
 
 
 def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Iterable[Exclusion]:
     """Yield the exclusions between roles. Anti-affinity counts in both directions."""
-    others, asked = snapshot.others, pods[number].constraints
+    others, constraints = snapshot.others, pods[number].constraints
     for other, pod in enumerate(pods):
-        mine = [term for term in asked.anti_affinity if others.tenants.means(term, pod)]
+        mine = [term for term in constraints.anti_affinity if others.tenants.means(term, pod)]
         theirs = [term for term in pod.constraints.anti_affinity if others.tenants.means(term, pods[number])]
         for key in dict.fromkeys(term.key for term in (*mine, *theirs)):
             codes = others.column(key)
             single = int(np.bincount(codes + 1)[1:].max(initial=0)) <= 1
             yield Exclusion(other, codes, f"anti-affinity to each other by {key}", single)
-        taken = [port for port in asked.ports if any(map(port.conflicts, pod.constraints.ports))]
+        taken = [port for port in constraints.ports if any(map(port.conflicts, pod.constraints.ports))]
         if taken:
             yield Exclusion(other, each, f"port {taken[0].port} for each", single=True)
 
@@ -307,15 +311,15 @@ def _named(tenants: Sequence[Tenant]) -> str:
     return named if len(tenants) < 2 else f"{named} and {len(tenants) - 1} more"
 
 
-def _waves(pods: Sequence[Pod], found: Sequence[Relation]) -> tuple[int, ...]:
+def _waves(pods: Sequence[Pod], relations: Sequence[Relation]) -> tuple[int, ...]:
     """The waves of the roles; all 0 if no role counts members of an earlier wave for its affinity or spread."""
-    for pod, one in zip(pods, found, strict=True):
-        for asked in (*one.evenly, *(() if one.near is None else (one.near,))):
+    for pod, relation in zip(pods, relations, strict=True):
+        for asked in (*relation.evenly, *(() if relation.near is None else (relation.near,))):
             if any(other.wave < pod.wave for other, feeds in zip(pods, asked.feeds, strict=True) if feeds):
                 return tuple(other.wave for other in pods)
     return (0,) * len(pods)
 
 
-def _alone(number: int, one: Relation) -> bool:
-    only = all(other.other == number and other.single for other in one.exclusions)
-    return one.near is None and not one.evenly and only
+def _alone(number: int, relation: Relation) -> bool:
+    only = all(other.other == number and other.single for other in relation.exclusions)
+    return relation.near is None and not relation.evenly and only

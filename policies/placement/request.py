@@ -34,8 +34,13 @@ _on_its_own: Callable[[Pod], tuple[Requests, Selection, Topology]] = attrgetter(
 
 def shape_of(pod: Pod) -> MemberShape:
     """The demands that it shares with the members of its role. Preferences do not decide whether they fit."""
-    asked = pod.constraints
-    return pod.requests, pod.selection, pod.topology, asked if asked is UNCONSTRAINED else asked.required
+    constraints = pod.constraints
+    return (
+        pod.requests,
+        pod.selection,
+        pod.topology,
+        constraints if constraints is UNCONSTRAINED else constraints.required,
+    )
 
 
 class Cap(NamedTuple):
@@ -182,8 +187,8 @@ def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snap
 def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]] | Unclear]:
     """Roles of whole slices, and one role for each incomplete slice; True for one that must join its siblings."""
     pods, room, rules = sliced.pods, sliced.room, sliced.rules
-    for one in rules.slices:
-        room[snapshot.levels[one.level].codes < 0] = 0
+    for slice_ in rules.slices:
+        room[snapshot.levels[slice_.level].codes < 0] = 0
     codes, inner = snapshot.levels[rules.slice_level].codes, rules.slices[:-1]
     shape = (pods[0].requests, pods[0].selection, pods[0].topology)
     there: dict[tuple[str, int], list[int]] = {}
@@ -191,9 +196,9 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
         if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows:
             there.setdefault(pod.slice_of(rules.slice_size), []).append(snapshot.rows[node])
     slices = yield from grouped(pods, lambda pod: pod.slice_of(rules.slice_size))
-    parts = [of for of, some in slices.items() if of in there or len(some) < rules.slice_size]
+    parts = [of for of, pods in slices.items() if of in there or len(pods) < rules.slice_size]
     cut = set(parts)
-    found, whole = [], [pod for of, some in slices.items() if of not in cut for pod in some]
+    found, whole = [], [pod for of, pods in slices.items() if of not in cut for pod in pods]
     if whole:
         found.append((False, replace(sliced, pods=tuple(whole))))
     for of in parts[:MOST_PARTS]:

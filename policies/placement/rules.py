@@ -65,7 +65,7 @@ class Rules:
 
     def unit(self, at: int) -> int:
         """How many members cannot be divided among domains of that level."""
-        return next((one.size for one in self.slices if one.level == at), 1)
+        return next((slice_.size for slice_ in self.slices if slice_.level == at), 1)
 
     @property
     def confining(self) -> int | None:
@@ -93,35 +93,40 @@ def seen_by(pods: Iterable[Pod], snapshot: Snapshot) -> Snapshot:
 
     If a pod names single machines as a level, they are one. Indexes of levels are valid for this snapshot alone.
     """
-    said = None
+    topology = None
     for pod in pods:
-        if pod.topology is not said:
+        if pod.topology is not topology:
             # Most often all share one object.
-            said = pod.topology
-            if HOSTNAME in (said.required, said.preferred, said.slice_level, *(level for _, level in said.around)):
+            topology = pod.topology
+            if HOSTNAME in (
+                topology.required,
+                topology.preferred,
+                topology.slice_level,
+                *(level for _, level in topology.around),
+            ):
                 return snapshot.with_machines()
     return snapshot
 
 
 def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
     """The rules of pods with equal demands."""
-    said = pods[0].topology
-    if said.required is None and said.preferred is None and said.slice_size is None:
+    topology = pods[0].topology
+    if topology.required is None and topology.preferred is None and topology.slice_size is None:
         return NONE_ASKED
-    for name in (said.required, said.preferred, said.slice_level, *(level for _, level in said.around)):
+    for name in (topology.required, topology.preferred, topology.slice_level, *(level for _, level in topology.around)):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
             known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels[snapshot.nearest :])
             return Unclear(f'unknown topology level "{name}"; available: {known}')
-    if said.slice_size not in (None, WHOLE_ROLE) and (without_index := sum(pod.index is None for pod in pods)):
+    if topology.slice_size not in (None, WHOLE_ROLE) and (without_index := sum(pod.index is None for pod in pods)):
         without = counted(without_index, "pod", "has", "have")
         return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
-    slices = [] if said.slice_size is None else [Slice(said.slice_size, _level(said.slice_level, snapshot))]
-    slices += [Slice(size, _level(level, snapshot)) for size, level in said.around]
+    slices = [] if topology.slice_size is None else [Slice(topology.slice_size, _level(topology.slice_level, snapshot))]
+    slices += [Slice(size, _level(level, snapshot)) for size, level in topology.around]
     if any(nearer.level >= farther.level for nearer, farther in pairwise(slices)):
-        named = ", ".join(snapshot.levels[one.level].name for one in slices)
+        named = ", ".join(snapshot.levels[slice_.level].name for slice_ in slices)
         return Unclear(f"the levels of slices go from the nearest to the farthest, and these do not: {named}")
-    preferred = snapshot.nearest if said.preferred is None else _index(said.preferred, snapshot)
-    return Rules(_index(said.required, snapshot), preferred, tuple(slices))
+    preferred = snapshot.nearest if topology.preferred is None else _index(topology.preferred, snapshot)
+    return Rules(_index(topology.required, snapshot), preferred, tuple(slices))
 
 
 def requires_level(pod: Pod) -> bool:
@@ -141,11 +146,11 @@ def homes_of(required: int, beside: Sequence[tuple[Pod, str]], snapshot: Snapsho
     require that level.
     """
     asked: dict[int, list[int]] = {}
-    said, at = None, None
+    topology, at = None, None
     for pod, node in beside:
-        if pod.topology is not said:
+        if pod.topology is not topology:
             # Most often all share one object.
-            said, at = pod.topology, _index(pod.topology.required, snapshot) if requires_level(pod) else None
+            topology, at = pod.topology, _index(pod.topology.required, snapshot) if requires_level(pod) else None
         if at is not None and (row := snapshot.rows.get(node)) is not None:
             asked.setdefault(max(at, required), []).append(row)
     homes: dict[int, int] = {}
@@ -191,18 +196,18 @@ def meets_requirements(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> 
                 of = (pod.requests, pod.selection, pod.slice_of(size))
                 if code < 0 or slices.setdefault(of, code) != code:
                     return False
-    asked = {snapshot.level_called(said.required or "") for said in by_topology}
+    asked = {snapshot.level_called(topology.required or "") for topology in by_topology}
     return all(len(codes) == 1 and -1 not in codes for at, codes in homes.items() if at in asked)
 
 
 def _by_topology(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topology, tuple[list[Pod], list[int]]]:
     """The members with requirements, by topology, and the rows of their nodes."""
     by_topology: dict[Topology, tuple[list[Pod], list[int]]] = {}
-    said, bound = None, False
+    topology, bound = None, False
     for pod, node in nodes:
-        if pod.topology is not said:
+        if pod.topology is not topology:
             # Most often all share one object.
-            said, bound = pod.topology, is_bound_by_rules(pod)
+            topology, bound = pod.topology, is_bound_by_rules(pod)
         if bound:
             pods, rows = by_topology.setdefault(pod.topology, ([], []))
             pods.append(pod)

@@ -69,7 +69,7 @@ class _Search:
         """The levels through which a domain of that level divides, the farthest first."""
         rules = self._first.rules
         if rules.slices:
-            return tuple(one.level for one in reversed(rules.slices) if one.level < at)
+            return tuple(slice_.level for slice_ in reversed(rules.slices) if slice_.level < at)
         steps = dict.fromkeys((rules.preferred, 0)) if rules.preferred is not None else ()
         return tuple(step for step in steps if step is not None and step < at)
 

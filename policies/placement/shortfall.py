@@ -140,7 +140,7 @@ def in_the_way(role: Role, snapshot: Snapshot) -> str:
         return ""
     pod, relation = role.pods[0], role.relations.of[role.part]
     roomy = snapshot.room(pod.requests, pod.selection) > 0
-    found = [(int((one.rows & roomy).sum()), one.text) for one in relation.hindrances]
+    found = [(int((obstacle.rows & roomy).sum()), obstacle.text) for obstacle in relation.hindrances]
     if (near := relation.near) is not None and (near.some or not near.itself):
         found.append((int((~near.within(near.counts) & roomy).sum()), "no pod near that its affinity asks for"))
     for even in relation.evenly:

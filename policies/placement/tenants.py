@@ -143,12 +143,12 @@ class Tenants:
         yield from self.settled()
         first, *others = terms
         names = [name for name in self._in if name in first.namespaces or self._selected(first.elsewhere, name)]
-        found: list[Tenant] = []
+        tenants: list[Tenant] = []
         for name in names:
-            found += yield from self._labelled(name, first.selector)
+            tenants += yield from self._labelled(name, first.selector)
         for term in others:
-            found = yield from chosen(found, partial(self.means, term))
-        return found
+            tenants = yield from chosen(tenants, partial(self.means, term))
+        return tenants
 
     def means(self, term: Term, pod: Pod | Tenant) -> bool:
         return term.matches(pod.namespace, dict(pod.labels), self._labels_of(pod.namespace))
@@ -218,13 +218,16 @@ class Tenants:
         if selector is None:
             return []
         those, rest = self._in.get(namespace, {}), selector
-        one = next((one for one in selector if one.operator == "In"), None)
-        if one is not None:
-            index, rest = (yield from self._index(namespace, one.key)), tuple(it for it in selector if it is not one)
-            those = {owner: tenant for value in one.values for owner, tenant in index.get(value, {}).items()}
+        requirement = next((requirement for requirement in selector if requirement.operator == "In"), None)
+        if requirement is not None:
+            index, rest = (
+                (yield from self._index(namespace, requirement.key)),
+                tuple(it for it in selector if it is not requirement),
+            )
+            those = {owner: tenant for value in requirement.values for owner, tenant in index.get(value, {}).items()}
             yield len(those) // 50
-        found = list(those.values())
-        return (yield from chosen(found, lambda tenant: selects(rest, dict(tenant.labels)))) if rest else found
+        tenants = list(those.values())
+        return (yield from chosen(tenants, lambda tenant: selects(rest, dict(tenant.labels)))) if rest else tenants
 
     def _index(self, namespace: str, key: str) -> Steps[dict[str, Those]]:
         """The index of a namespace by the value of that label."""
@@ -241,7 +244,7 @@ class Tenants:
                         index.setdefault(value, {})[owner] = tenant
             yield AT_ONCE // 8
         self._unready.pop((namespace, key), None)
-        if not index and (not there or sum(not one for one in here.values()) > _EMPTY):
+        if not index and (not there or sum(not tenants for tenants in here.values()) > _EMPTY):
             # Users can put any number of such keys into pods, so only few keys without a pod are kept.
             here.pop(key, None)
         if not here:

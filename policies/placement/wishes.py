@@ -55,18 +55,22 @@ class Wishes:
     @property
     def mutual(self) -> bool:
         """Whether members influence it, so that it changes with each of them."""
-        return any(any(one.gains) for one in self.company) or any(any(one.feeds) for one in self.evenly)
+        return any(any(company.gains) for company in self.company) or any(any(evenly.feeds) for evenly in self.evenly)
 
     @property
     def facts(self) -> tuple[Codes | Mask, ...]:
         """The arrays by which nodes differ for the wishes."""
-        return self.nodes, *(one.codes for one in self.company), *chain(*(one.facts for one in self.evenly))
+        return (
+            self.nodes,
+            *(company.codes for company in self.company),
+            *chain(*(evenly.facts for evenly in self.evenly)),
+        )
 
     def on(self, rows: Rows) -> Wishes:
         """The wishes over some of the nodes; the counts of domains stay those of all nodes."""
-        company = tuple(replace(one, codes=one.codes[rows]) for one in self.company)
+        company = tuple(replace(company, codes=company.codes[rows]) for company in self.company)
         found: OnSome = {}
-        evenly = tuple(one.on(rows, found) for one in self.evenly)
+        evenly = tuple(evenly.on(rows, found) for evenly in self.evenly)
         return replace(self, nodes=self.nodes[rows], company=company, evenly=evenly)
 
     def merits(self, room: Counts) -> Counts:
@@ -85,16 +89,16 @@ class Granted:
     @classmethod
     def none(cls, wishes: Wishes) -> Granted:
         """The state without placed members. Copy it before ``meet`` is called."""
-        return cls(wishes, [one.sums for one in wishes.company], [one.counts for one in wishes.evenly])
+        return cls(wishes, [company.sums for company in wishes.company], [evenly.counts for evenly in wishes.evenly])
 
     def copy(self) -> Granted:
         return Granted(self.wishes, [one.copy() for one in self.company], [one.copy() for one in self.evenly])
 
     def meet(self, role: int, row: int) -> None:
         """Count a member of that role on that row."""
-        for one, sums in zip(self.wishes.company, self.company, strict=True):
-            if one.gains[role] and one.codes[row] >= 0:
-                sums[one.codes[row]] += one.gains[role]
+        for company, sums in zip(self.wishes.company, self.company, strict=True):
+            if company.gains[role] and company.codes[row] >= 0:
+                sums[company.codes[row]] += company.gains[role]
         for even, counts in zip(self.wishes.evenly, self.evenly, strict=True):
             if even.feeds[role] and even.counted[row]:
                 counts[even.codes[row]] += 1
@@ -109,7 +113,7 @@ class Granted:
             total += 100 * self.wishes.nodes // top
         if self.company:
             pairs = zip(self.wishes.company, self.company, strict=True)
-            sums = np.sum([found[one.codes] for one, found in pairs], axis=0)
+            sums = np.sum([found[company.codes] for company, found in pairs], axis=0)
             low, high = int(sums[among].min()), int(sums[among].max())
             if high > low:
                 total += 100 * (sums - low) // (high - low)
@@ -133,33 +137,33 @@ class Granted:
 def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wishes | None]:
     """The wishes of the role ``number``; None without any. ``pods``: one pod of each role."""
     pod, others = pods[number], snapshot.others
-    asked = pod.constraints.preferred
-    if not (asked.nodes or asked.pods or asked.spread):
+    preferred = pod.constraints.preferred
+    if not (preferred.nodes or preferred.pods or preferred.spread):
         return None
     nodes = np.zeros(len(snapshot.names), dtype=np.int64)
-    for weight, term in asked.nodes:
+    for weight, term in preferred.nodes:
         nodes += weight * (yield from others.selected(Selection(affinity=(term,))))
         yield _TERM
     company, apart = yield from _company(number, pods, snapshot)
     known, evenly = Known(), list[Evenly]()
-    for spread in asked.spread:
-        evenly.append((yield from evenly_of(spread, asked.spread, number, pods, snapshot, known)))
+    for spread in preferred.spread:
+        evenly.append((yield from evenly_of(spread, preferred.spread, number, pods, snapshot, known)))
         yield _TERM
-    apart = apart or any(one.feeds[number] for one in evenly)
+    apart = apart or any(evenly.feeds[number] for evenly in evenly)
     return Wishes(nodes, company, tuple(evenly), apart)
 
 
 def _company(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[tuple[tuple[Company, ...], bool]]:
     """The role's affinity preferences label by label, and whether its members prefer not to be near each other."""
-    found: dict[str, Company] = {}
+    companies: dict[str, Company] = {}
     tenants, apart = snapshot.others.tenants, False
     for weight, term in pods[number].constraints.preferred.pods:
         codes = snapshot.others.column(term.key)
         sums = weight * tally(codes, rows_with((yield from tenants.meant((term,))), snapshot))
         gains = tuple(weight * tenants.means(term, pod) for pod in pods)
         apart |= gains[number] < 0
-        if (before := found.get(term.key)) is not None:
+        if (before := companies.get(term.key)) is not None:
             sums, gains = before.sums + sums, tuple(map(add, before.gains, gains))
-        found[term.key] = Company(codes, sums, gains)
+        companies[term.key] = Company(codes, sums, gains)
         yield _TERM
-    return tuple(found.values()), apart
+    return tuple(companies.values()), apart

@@ -70,10 +70,10 @@ def _with(whole: Candidate, surplus: Sequence[Candidate]) -> Candidate:
     """Combine the rest of a workload with these parts of its surplus."""
     usage, budgets = Counter(whole.usage), Counter(dict(whole.budgets))
     claims, pods = whole.claims, whole.pods
-    for one in surplus:
-        usage.update(one.usage)
-        budgets.update(dict(one.budgets))
-        claims, pods = claims + one.claims, pods + one.pods
+    for candidate in surplus:
+        usage.update(candidate.usage)
+        budgets.update(dict(candidate.budgets))
+        claims, pods = claims + candidate.claims, pods + candidate.pods
     return replace(whole, claims=claims, pods=pods, usage=usage, budgets=tuple(sorted(budgets.items())))
 
 
@@ -161,7 +161,7 @@ class Budgets:
         """The rule for each victim, by name; None if they may not go together."""
         if any(left < 0 for left in self._left.values()):
             return None
-        return {one.name: Why.PRIORITY for one in gone}
+        return {candidate.name: Why.PRIORITY for candidate in gone}
 
     def _count(self, candidate: Candidate, sign: int) -> None:
         for name, count in candidate.budgets:

@@ -87,7 +87,7 @@ class Candidate:
     @cached_property
     def size(self) -> tuple[int, int, int]:
         """The devices, cpu and memory that it has; without room the quota that it uses."""
-        held = [(name, one.pods * much) for one in self.claims for name, much in one.requests]
+        held = [(name, claim.pods * much) for claim in self.claims for name, much in claim.requests]
         amounts = held or [(name, much) for (_, name), much in self.usage.items()]
         cpu, memory = (sum(much for name, much in amounts if name == kind) for kind in ("cpu", "memory"))
         return self.devices if held else count_devices(tuple(amounts)), cpu, memory

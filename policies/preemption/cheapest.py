@@ -73,31 +73,31 @@ class Costed:
 def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
     """The cost of evicting all of them. ``home``: domains that the preemptor needs anyway."""
     broken: set[int] = set()
-    for one in gone:
-        broken |= one.domains
+    for costed in gone:
+        broken |= costed.domains
     return (
-        max((one.unit for one in gone), default=Unit.POD),
+        max((costed.unit for costed in gone), default=Unit.POD),
         levels_of(gone),
-        -sum(one.past for one in gone),
+        -sum(costed.past for costed in gone),
         len(broken.difference(home)),
-        sum(one.age for one in gone),
-        sum(one.run for one in gone),
-        _added([one.size for one in gone]),
-        sum(one.turn for one in gone),
-        tuple(sorted(one.name for one in gone)),
+        sum(costed.age for costed in gone),
+        sum(costed.run for costed in gone),
+        _added([costed.size for costed in gone]),
+        sum(costed.turn for costed in gone),
+        tuple(sorted(costed.name for costed in gone)),
     )
 
 
 def _added(sizes: Sequence[Size]) -> Size:
-    return sum(one[0] for one in sizes), sum(one[1] for one in sizes), sum(one[2] for one in sizes)
+    return sum(size[0] for size in sizes), sum(size[1] for size in sizes), sum(size[2] for size in sizes)
 
 
 def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:
     """The loss at each priority, the highest first."""
     sums: dict[int, tuple[int, int]] = {}
-    for one in gone:
-        hours, count = sums.get(one.priority, (0, 0))
-        sums[one.priority] = hours + one.hours, count + 1
+    for costed in gone:
+        hours, count = sums.get(costed.priority, (0, 0))
+        sums[costed.priority] = hours + costed.hours, count + 1
     return tuple((priority, *sums[priority]) for priority in sorted(sums, reverse=True))
 
 
@@ -165,11 +165,11 @@ class VictimSet:
         self._freed = freed
         self._room = room
         self._rules = rules
-        rest = {one.name: at for at, one in enumerate(options) if one.unit is Unit.WORKLOAD}
+        rest = {option.name: at for at, option in enumerate(options) if option.unit is Unit.WORKLOAD}
         self.rest = {
-            at: rest[one.candidate.workload]
-            for at, one in enumerate(options)
-            if one.unit is Unit.SURPLUS and one.candidate.workload in rest
+            at: rest[option.candidate.workload]
+            for at, option in enumerate(options)
+            if option.unit is Unit.SURPLUS and option.candidate.workload in rest
         }
         """The number of the rest of the workload for each surplus. If the rest goes, the surplus goes, too."""
         self._surplus: dict[int, list[int]] = {}
@@ -289,7 +289,7 @@ def _exchanged(victims: VictimSet, best: list[Costed], home: Collection[int]) ->
     """
     options, left, price = victims.options, EXCHANGES, cost(best, home)
     fixed = {*victims.rest, *victims.rest.values()}
-    numbers = [at for at, one in enumerate(options) if one in best]
+    numbers = [at for at, option in enumerate(options) if option in best]
     for number in numbers:
         victims.evict(number)
     replaceable = [at for at in numbers if at not in fixed]
@@ -298,9 +298,9 @@ def _exchanged(victims: VictimSet, best: list[Costed], home: Collection[int]) ->
         loss = mine.priority, mine.unit, mine.hours
         others = [
             at
-            for at, one in enumerate(options)
-            if (one.priority, one.unit, one.hours) == loss
-            and one.merit < mine.merit
+            for at, option in enumerate(options)
+            if (option.priority, option.unit, option.hours) == loss
+            and option.merit < mine.merit
             and at not in victims.gone
             and at not in fixed
         ]

@@ -163,10 +163,10 @@ class _Promise:
     def __init__(self, ask: Ask, options: Sequence[Costed], freed: Freed) -> None:
         self._ask = ask
         self._freed = freed
-        self._priorities = np.array([one.priority for one in options], dtype=np.int64)[freed.owners]
-        self._hours = np.array([one.hours for one in options], dtype=np.int64)
+        self._priorities = np.array([option.priority for option in options], dtype=np.int64)[freed.owners]
+        self._hours = np.array([option.hours for option in options], dtype=np.int64)
         # Keys, by candidate, that decide between domains with equal loss.
-        merits = [(-one.past, one.age, one.run, *one.size) for one in options]
+        merits = [(-option.past, option.age, option.run, *option.size) for option in options]
         self._merits = np.array(merits, dtype=np.float64).reshape(len(options), -1).T
         self._steps = np.unique(self._priorities)
 
@@ -217,8 +217,8 @@ class _Promise:
         lost = self._lost(step, below, level.codes, lack)
         codes = np.flatnonzero(self._by_domain(self._without(step)) >= self._ask.needed)
         order = np.lexsort((level.rank[codes], *lost[::-1, codes]))
-        found: list[int] = codes[order].tolist()
-        return found
+        code: list[int] = codes[order].tolist()
+        return code
 
     def _lost(self, step: int, below: Amounts, codes: Rows, lack: Counts) -> NDArray[np.float64]:
         """The loss of each domain at that priority if candidates could be divided.

@@ -38,7 +38,7 @@ def lacking_on_nodes(
         emptied = statement.snapshot
         roles = yield from roles_of(request.pods, request.caps, emptied, request.beside)
         if isinstance(roles, Unclear) or any(role.relations is not None for role in roles):
-            return {one.name: wanted for one in candidates}
+            return {candidate.name: wanted for candidate in candidates}
         full_demand = _full_demand(roles, emptied)
     snapshot = statement.snapshot
     short = full_demand > np.maximum(snapshot.free, 0)

@@ -115,7 +115,9 @@ class Reclaim:
         """The rule by which each victim may be evicted, one after the other, by name; None if they may not."""
         # The nearest go first, which lowers the share of the queue's own side. The last victim is searched first, then
         # the one before it: the more candidates of a queue are present, the more of them may go.
-        order = sorted(gone, key=lambda one: (self._distance(one), self._contended(one), one.name))
+        order = sorted(
+            gone, key=lambda candidate: (self._distance(candidate), self._contended(candidate), candidate.name)
+        )
         left = order[::-1]
         found: list[tuple[str, Why]] = []
         with self._statement.open():

@@ -105,7 +105,7 @@ def searching(
     statement.show(seen_by([*request.pods, *[pod for pod, _ in request.beside]], statement.snapshot))
     snapshot = statement.snapshot
     may = allowed(request, candidates, limits, known)
-    chosen = sorted(may.candidates, key=lambda one: one.name)
+    chosen = sorted(may.candidates, key=lambda candidate: candidate.name)
     freed = freed_by(chosen, snapshot)
     yield len(chosen)
     rules: Sequence[Sequence[Rules]] = [[Budgets(statement, limits)]]
@@ -113,24 +113,24 @@ def searching(
         on_nodes = (yield from lacking_on_nodes(request, statement, chosen, freed)) if request.pods else {}
         rules = attempts(request, statement, by_queue, limits, on_nodes)
     placing = Placing(request, statement, chosen, freed, policies)
-    found = yield from placing.plan(())
-    if isinstance(found, Placed) and any(one.enough() for some in rules for one in some):
-        return Choice((), {}, found.nodes, "it fits without an eviction")
-    options = [Costed(one, limits.now, snapshot) for one in chosen]
+    plan = yield from placing.plan(())
+    if isinstance(plan, Placed) and any(one.enough() for rules in rules for one in rules):
+        return Choice((), {}, plan.nodes, "it fits without an eviction")
+    options = [Costed(candidate, limits.now, snapshot) for candidate in chosen]
     for most in Unit:
-        numbers = [at for at, one in enumerate(options) if one.unit <= most]
+        numbers = [at for at, option in enumerate(options) if option.unit <= most]
         if not any(options[at].unit == most for at in numbers):
             continue
-        found = yield from placing.plan(numbers)
-        if isinstance(found, Placed):
+        plan = yield from placing.plan(numbers)
+        if isinstance(plan, Placed):
             pool = [options[at] for at in numbers]
             choose = partial(Chooser, request, statement, pool, freed.among(numbers), policies)
             victims = yield from _first(rules, choose)
             if victims is not None:
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
-    lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
+    lack = _near(plan) if isinstance(plan, Shortfall) else _lacking(rules, options)
     above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
-    return _refused(request, lack, len(chosen), may.protected, above, of_room=isinstance(found, Shortfall))
+    return _refused(request, lack, len(chosen), may.protected, above, of_room=isinstance(plan, Shortfall))
 
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
@@ -147,19 +147,19 @@ def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser])
 
 
 def _told(victims: Sequence[Candidate]) -> str:
-    return f"evicts {many(len(victims), 'victim')}: {listed(one.name for one in victims)}"
+    return f"evicts {many(len(victims), 'victim')}: {listed(candidate.name for candidate in victims)}"
 
 
-def _near(found: Shortfall) -> str:
-    near = "" if found.nearest is None else f"{found.nearest.text}; "
-    return f"{found.placed} of {found.needed} members fit at once: {near}{found.explanation}"
+def _near(shortfall: Shortfall) -> str:
+    near = "" if shortfall.nearest is None else f"{shortfall.nearest.text}; "
+    return f"{shortfall.placed} of {shortfall.needed} members fit at once: {near}{shortfall.explanation}"
 
 
 def _lacking(rules: Sequence[Sequence[Rules]], options: Sequence[Costed]) -> str:
     """The quota that is lacking in the last attempt with all of these evicted; empty if none is."""
     last = rules[-1][0]
-    for one in options:
-        last.evict(one.candidate)
+    for option in options:
+        last.evict(option.candidate)
     return last.lack()
 
 
@@ -167,7 +167,7 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
     """Tell how many candidates a threshold protects if the queue has to borrow in the end; empty if none."""
     if (own := queues.get(request.queue)) is None or (threshold := own.preemption.threshold) is None:
         return ""
-    others = [one.priority for one in candidates if one.queue != own.name]
+    others = [candidate.priority for candidate in candidates if candidate.queue != own.name]
     count = sum(threshold < priority < request.priority for priority in others)
     if not count or own.preemption.borrow is Evicts.NEVER:
         return ""
@@ -196,13 +196,13 @@ def _protection(protected: Mapping[str, int]) -> str:
     return f"; {said}" if said else ""
 
 
-def offered(statement: Statement, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
+def offered(statement: Statement, queue: str, usage: Usage, choice: Choice) -> tuple[Fit, int]:
     """Whether only workloads of other queues are evicted, and how far away the queue borrows once they are gone."""
     with statement.open():
-        for victim in found.victims:
+        for victim in choice.victims:
             statement.give_back(victim.queue, victim.usage)
         level = max((statement.tree.level(queue, what, amount)[0] for what, amount in usage.items()), default=0)
-    own = any(victim.queue == queue for victim in found.victims)
+    own = any(victim.queue == queue for victim in choice.victims)
     return (Fit.PREEMPT if own else Fit.RECLAIM), level
 
 
@@ -235,17 +235,17 @@ class Chooser:
         self._rules = rules
         self._freed = freed
         self._by_owner = freed.by_owner()
-        self._placing = Placing(request, statement, [one.candidate for one in pool], freed, policies)
-        self._helpers = {at for at, one in enumerate(pool) if rules.helps(one.candidate)}
+        self._placing = Placing(request, statement, [costed.candidate for costed in pool], freed, policies)
+        self._helpers = {at for at, costed in enumerate(pool) if rules.helps(costed.candidate)}
 
     def best(self) -> Steps[Victims | None]:
         """The cheapest victims; None if the rules forbid every choice."""
-        asked, statement = self._request, self._statement
+        request, statement = self._request, self._statement
         with statement.open():
-            leave_out(statement, [one.candidate for one in self._pool], self._freed)
-            roles = yield from roles_of(asked.pods, asked.caps, statement.snapshot, asked.beside)
+            leave_out(statement, [costed.candidate for costed in self._pool], self._freed)
+            roles = yield from roles_of(request.pods, request.caps, statement.snapshot, request.beside)
         if not isinstance(roles, Unclear) and counted(roles):
-            found = yield from self._by_counting(Ask(roles[0], asked.needed, asked.caps, statement.snapshot))
+            found = yield from self._by_counting(Ask(roles[0], request.needed, request.caps, statement.snapshot))
             planned = None if found is None else (yield from self._planned(*found))
             if found is None or planned is not None:
                 return planned
@@ -256,15 +256,15 @@ class Chooser:
 
     def _planned(self, price: Cost, gone: Sequence[Costed]) -> Steps[Victims | None]:
         """Add the plan to victims; None if it does not fit after all."""
-        names = {one.name for one in gone}
-        numbers = [at for at, one in enumerate(self._pool) if one.name in names]
+        names = {costed.name for costed in gone}
+        numbers = [at for at, costed in enumerate(self._pool) if costed.name in names]
         candidates = tuple(self._pool[at].candidate for at in numbers)
-        found = yield from self._placing.plan(numbers)
+        plan = yield from self._placing.plan(numbers)
         with self._statement.open():
-            for one in candidates:
-                self._rules.evict(one)
+            for candidate in candidates:
+                self._rules.evict(candidate)
             why = self._rules.why(candidates)
-        return Victims(candidates, why, price, found.nodes) if why is not None and isinstance(found, Placed) else None
+        return Victims(candidates, why, price, plan.nodes) if why is not None and isinstance(plan, Placed) else None
 
     def _by_counting(self, ask: Ask) -> Steps[tuple[Cost, list[Costed]] | None]:
         """The cheapest victims over all domains, if sums are enough to decide about room."""
@@ -297,8 +297,8 @@ class Chooser:
         rests = {self._pool[number].name for number in target.freed if self._pool[number].unit is Unit.WORKLOAD}
         return [
             at
-            for at, one in enumerate(self._pool)
-            if at in target.freed or one.candidate.workload in rests or at in self._helpers
+            for at, costed in enumerate(self._pool)
+            if at in target.freed or costed.candidate.workload in rests or at in self._helpers
         ]
 
 
@@ -356,8 +356,8 @@ class Placing:
         """Whether all members have a node now. The room of the evicted candidates is free already."""
         with self._statement.open():
             hide(self._statement, [self._candidates[number] for number in gone])
-            found = yield from self._place()
-        return isinstance(found, Placed)
+            place = yield from self._place()
+        return isinstance(place, Placed)
 
     def plan(self, gone: Sequence[int]) -> Steps[Placed | Shortfall]:
         """The plan without these candidates, or what is lacking even so. Their numbers ascend."""
@@ -367,8 +367,8 @@ class Placing:
 
     def _place(self) -> Steps[Placed | Shortfall]:
         """Place the request; a request without pods needs no nodes."""
-        asked, view = self._request, self._statement.snapshot
-        if not asked.pods:
+        request, view = self._request, self._statement.snapshot
+        if not request.pods:
             return Placed({})
         yield 20 + len(view.names) // 50
-        return (yield from placing(asked.pods, asked.needed, view, asked.caps, asked.beside, self._policies))
+        return (yield from placing(request.pods, request.needed, view, request.caps, request.beside, self._policies))

@@ -43,7 +43,10 @@ def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
     selector = tuple((key, value) for key, value in selection.node_selector if key in labels)
     affinity = selection.affinity
     if affinity is not None:
-        terms = tuple(tuple(one for one in term if not one.is_field and one.key in labels) for term in affinity)
+        terms = tuple(
+            tuple(requirement for requirement in term if not requirement.is_field and requirement.key in labels)
+            for term in affinity
+        )
         affinity = terms if all(terms) else None
     asked = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
     return admits(Node(flavor.name, (), labels, flavor.taints), asked)
@@ -185,7 +188,7 @@ class Flavors:
             if offers[-1].fit is Fit.NONE:
                 break
             part.take(taken, offers[-1].flavor)
-        if len(podsets) > 1 and min((one.fit for one in offers), default=Fit.FITS) < Fit.PREEMPT:
+        if len(podsets) > 1 and min((offer.fit for offer in offers), default=Fit.FITS) < Fit.PREEMPT:
             offers = self._together(queue, parts) or offers
         return _assigned(podsets, parts, offers)
 
@@ -198,10 +201,10 @@ class Flavors:
             if at == len(parts):
                 return []
             looks += 1
-            some = [one for one in self._offers(queue, parts[at], taken) if one.fit is Fit.FITS]
+            offers = [offer for offer in self._offers(queue, parts[at], taken) if offer.fit is Fit.FITS]
             if queue.fungibility.when_can_borrow is Search.NEXT:
-                some.sort(key=lambda one: one.level)
-            for offer in some:
+                offers.sort(key=lambda offer: offer.level)
+            for offer in offers:
                 if looks >= _LOOKS:
                     break
                 beside = taken.copy()
@@ -211,7 +214,7 @@ class Flavors:
             return None
 
         alone = (self._offers(queue, part, {}) for part in parts)
-        hopeless = any(all(one.fit is not Fit.FITS for one in some) for some in alone)
+        hopeless = any(all(offer.fit is not Fit.FITS for offer in offers) for offers in alone)
         return None if hopeless else fitting(0, Counter())
 
     def _best(self, queue: ClusterQueue, part: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Offer:
@@ -299,10 +302,10 @@ def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[FlavorRequest], 
     return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
 
 
-def _worst(one: Offer, other: Offer) -> Offer:
+def _worst(offer: Offer, other: Offer) -> Offer:
     """The offer that is harder to have, with the farther borrowing of both."""
-    found = other if (other.fit, -other.lack) < (one.fit, -one.lack) else one
-    level = max(one.level, other.level)
+    found = other if (other.fit, -other.lack) < (offer.fit, -offer.lack) else offer
+    level = max(offer.level, other.level)
     return found if found.level == level else replace(found, level=level)
 
 
@@ -315,12 +318,12 @@ def _is_enough(offer: Offer, rules: Fungibility) -> bool:
     return not (offer.level and rules.when_can_borrow is Search.NEXT)
 
 
-def _is_better(one: Offer, other: Offer, rules: Fungibility) -> bool:
-    if one.fit <= Fit.NO_CANDIDATES or other.fit <= Fit.NO_CANDIDATES:
-        return (one.fit, -one.lack, -one.level) > (other.fit, -other.lack, -other.level)
+def _is_better(offer: Offer, other: Offer, rules: Fungibility) -> bool:
+    if offer.fit <= Fit.NO_CANDIDATES or other.fit <= Fit.NO_CANDIDATES:
+        return (offer.fit, -offer.lack, -offer.level) > (other.fit, -other.lack, -other.level)
     if rules.preference is Preference.PREEMPTION:
-        return (-one.level, one.fit) > (-other.level, other.fit)
-    return (one.fit, -one.level) > (other.fit, -other.level)
+        return (-offer.level, offer.fit) > (-other.level, other.fit)
+    return (offer.fit, -offer.level) > (other.fit, -other.level)
 
 
 W = TypeVar("W")
@@ -369,24 +372,24 @@ class Choices(Generic[W]):
         """The next assignment, since the nodes have no room for ``tried``: another flavor for the last podset that
         has one."""
         pairs = [*dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())]
-        found, several = tried, len(pairs) > 1
+        assignment, several = tried, len(pairs) > 1
         while pairs:
             podset, flavor = pairs.pop()
             self.refused[podset, flavor] = why
             self._fixed = {(name, self._group_of[one]): one for name, one in pairs}
-            found = self.first(podsets)
+            assignment = self.first(podsets)
             self._fixed = {}
-            if self.will_do(found):
-                return found
+            if self.will_do(assignment):
+                return assignment
             if several:
                 self._allow(podset, self._group_of[flavor])
-        end = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=_NO_NODES)
+        end = assignment if not self.will_do(assignment) else Assignment(Fit.NO_CANDIDATES, text=_NO_NODES)
         self._ended = _amount(podsets), end
         return end
 
-    def will_do(self, found: Assignment) -> bool:
+    def will_do(self, assignment: Assignment) -> bool:
         """Whether the assignment is good enough."""
-        return found.fit >= self._least
+        return assignment.fit >= self._least
 
     def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
         if self._fixed.get((podset.name, self._group_of[flavor.name]), flavor.name) != flavor.name:
@@ -402,4 +405,4 @@ class Choices(Generic[W]):
 
 def _amount(podsets: Sequence[PodSetRequest]) -> int:
     """The sum of all requested amounts; it grows with each pod."""
-    return sum(one.count * sum(one.requests.values()) for one in podsets)
+    return sum(podset.count * sum(podset.requests.values()) for podset in podsets)

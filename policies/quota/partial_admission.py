@@ -19,9 +19,9 @@ def most(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS
     least, limit = 0, extra
     while least < limit - 1:
         middle = (least + limit) // 2
-        found = assign(middle)
-        if found.fit >= enough:
-            least, best = middle, found
+        assignment = assign(middle)
+        if assignment.fit >= enough:
+            least, best = middle, assignment
         else:
             limit = middle
     return least, best

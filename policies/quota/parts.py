@@ -60,7 +60,7 @@ def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
 
 def requests_for(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
     """The sum of the podsets' requests for each resource that the group limits."""
-    total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
+    total = {name: sum(podset.requests.get(name, 0) * podset.count for podset in podsets) for name in group.limited()}
     return {name: amount for name, amount in total.items() if amount}
 
 
@@ -69,5 +69,5 @@ def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str
     if queue.open:
         return []
     covered = queue.covered | {"pods"}
-    asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much and one.count)
+    asked = dict.fromkeys(name for podset in podsets for name, much in podset.requests.items() if much and podset.count)
     return [name for name in asked if name not in covered and not name.startswith(COUNTED)]

@@ -36,11 +36,11 @@ def water_fill(total: Fraction, claimants: Sequence[Claimant]) -> list[Fraction]
     total, each claimant gets its floor.
     """
     steps: list[tuple[Fraction, Fraction]] = []
-    for one in claimants:
-        if one.weight:
-            steps.append((one.floor / one.weight, one.weight))
-            steps.append((one.ceiling / one.weight, -one.weight))
-    left = total - sum(one.floor for one in claimants)
+    for claimant in claimants:
+        if claimant.weight:
+            steps.append((claimant.floor / claimant.weight, claimant.weight))
+            steps.append((claimant.ceiling / claimant.weight, -claimant.weight))
+    left = total - sum(claimant.floor for claimant in claimants)
     level, slope = Fraction(0), Fraction(0)
     for until, change in sorted(steps):
         if left <= slope * (until - level):
@@ -49,7 +49,10 @@ def water_fill(total: Fraction, claimants: Sequence[Claimant]) -> list[Fraction]
         level, slope = until, slope + change
     if slope:
         level += max(Fraction(0), left) / slope
-    return [min(Fraction(one.ceiling), max(Fraction(one.floor), level * one.weight)) for one in claimants]
+    return [
+        min(Fraction(claimant.ceiling), max(Fraction(claimant.floor), level * claimant.weight))
+        for claimant in claimants
+    ]
 
 
 class Deserved:
@@ -126,7 +129,7 @@ class _Division:
         if not node.is_cohort:
             demand = self._requested.get(node.name, 0)
         else:
-            demand = sum(max(0, self._demand(one) - self._local(one)) for one in node.children)
+            demand = sum(max(0, self._demand(child) - self._local(child)) for child in node.children)
         known = node.root.subtree if node.is_cohort else node.quotas
         return min(demand, _sum(node.potential(what) for what in known if what[1] == self._resource))
 

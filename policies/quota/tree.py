@@ -120,9 +120,10 @@ class QuotaTree:
         self.queues: dict[str, QuotaNode] = {}
         self.problems: dict[str, str] = {}
         self.cohorts = {
-            one.name: QuotaNode(one.name, one.weight, quotas_of(one.groups), is_cohort=True) for one in cohorts
+            cohort.name: QuotaNode(cohort.name, cohort.weight, quotas_of(cohort.groups), is_cohort=True)
+            for cohort in cohorts
         }
-        parents = {one.name: one.parent for one in cohorts if one.parent}
+        parents = {cohort.name: cohort.parent for cohort in cohorts if cohort.parent}
         for queue in queues:
             if queue.cohort and (ring := _ring(queue.cohort, parents)):
                 self.problems[queue.name] = f"its cohorts are each other's parents: {', '.join(ring)}"

@@ -38,18 +38,18 @@ def from_volcano(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> li
 
     ``total``: the sum of all nodes, by resource.
     """
-    found = {one.name: one for one in queues}
-    wrong = misplaced(found.values())
-    root = found.pop(_ROOT, VolcanoQueue(_ROOT))
+    volcano_queues = {queue.name: queue for queue in queues}
+    wrong = misplaced(volcano_queues.values())
+    root = volcano_queues.pop(_ROOT, VolcanoQueue(_ROOT))
     below: dict[str, list[VolcanoQueue]] = {}
-    for name, one in sorted(found.items()):
-        below.setdefault(_ROOT if name in wrong else one.parent or _ROOT, []).append(one)
-    return list(_Tree(below, _resources([root, *found.values()], total), total).objects(root))
+    for name, volcano_queue in sorted(volcano_queues.items()):
+        below.setdefault(_ROOT if name in wrong else volcano_queue.parent or _ROOT, []).append(volcano_queue)
+    return list(_Tree(below, _resources([root, *volcano_queues.values()], total), total).objects(root))
 
 
 def misplaced(queues: Iterable[VolcanoQueue]) -> dict[str, str]:
     """Explain for each queue with an invalid parent why it is invalid."""
-    parents = {one.name: one.parent or _ROOT for one in queues if one.name != _ROOT}
+    parents = {queue.name: queue.parent or _ROOT for queue in queues if queue.name != _ROOT}
     found: dict[str, str] = {}
     for name in parents:
         way = [name]
@@ -64,7 +64,7 @@ def misplaced(queues: Iterable[VolcanoQueue]) -> dict[str, str]:
 
 def _resources(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> tuple[str, ...]:
     """The resources that are counted: all that queues name, devices, cpu and memory."""
-    said = {name for one in queues for of in (one.capability, one.deserved, one.guarantee) for name in of}
+    said = {name for queue in queues for of in (queue.capability, queue.deserved, queue.guarantee) for name in of}
     return tuple(sorted({*_ALWAYS, *said, *(name for name in total if "/" in name)}))
 
 
@@ -150,7 +150,7 @@ class _Tree:
         return Quota(there - has.reserved - has.lent, soft=most is None and not has.reserved)
 
     def _sum(self, above: VolcanoQueue, name: str) -> _Has:
-        some = [self._quota(one, name)[1] for one in self._below.get(above.name, ())]
+        some = [self._quota(volcano_queue, name)[1] for volcano_queue in self._below.get(above.name, ())]
         return _Has(sum(one.lent for one in some), sum(one.reserved for one in some))
 
 

@@ -37,13 +37,13 @@ class FirstFit:
         level = snapshot.levels[first.rules.required]
         rooms, _ = level.tally(first.room)
         whole = [level.domain(code) for code in np.flatnonzero(rooms >= first.count).tolist()]
-        yield from ((domain,) for domain in sorted(whole, key=lambda one: int(snapshot.rank[one.rows].min())))
+        yield from ((domain,) for domain in sorted(whole, key=lambda domain: int(snapshot.rank[domain.rows].min())))
 
 
 def _one_by_one(rows: Rows, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Domain]:
     """Each node as a domain, in the order of names, until together they hold the first role."""
     first = request.roles[0]
-    some = rows[first.room[rows] > 0]
-    ordered = some[np.argsort(snapshot.rank[some])]
+    row = rows[first.room[rows] > 0]
+    ordered = row[np.argsort(snapshot.rank[row])]
     enough = int(np.searchsorted(np.cumsum(first.room[ordered]), first.count)) + 1
     yield from (Domain(snapshot.names[row], ordered[at : at + 1]) for at, row in enumerate(ordered[:enough].tolist()))

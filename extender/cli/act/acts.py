@@ -208,19 +208,19 @@ def _failure(failed: Mapping[str, str]) -> str:
 async def _send(writes: Sequence[Write], kube: Kube, *, dry: bool) -> dict[str, str]:
     room, failed = asyncio.Semaphore(_AT_ONCE), dict[str, str]()
 
-    async def send(one: Write) -> None:
+    async def send(write: Write) -> None:
         # An eviction has the dry run in its body only.
-        options = {**one.body.get("deleteOptions", {}), "dryRun": ["All"]}
-        body = {**one.body, "deleteOptions": options} if dry and one.method == "POST" else one.body
+        options = {**write.body.get("deleteOptions", {}), "dryRun": ["All"]}
+        body = {**write.body, "deleteOptions": options} if dry and write.method == "POST" else write.body
         async with room:
             try:
                 query = _DRY if dry else None
-                await kube.call(one.method, one.path, body=body, content_type=one.content_type, query=query)
+                await kube.call(write.method, write.path, body=body, content_type=write.content_type, query=query)
             except ApiError as error:
-                failed[one.what] = _refusal(one, error)
+                failed[write.what] = _refusal(write, error)
 
-    await asyncio.gather(*(send(one) for one in writes))
-    return {one.what: failed[one.what] for one in writes if one.what in failed}
+    await asyncio.gather(*(send(write) for write in writes))
+    return {write.what: failed[write.what] for write in writes if write.what in failed}
 
 
 def _refusal(write: Write, error: ApiError) -> str:
@@ -290,8 +290,8 @@ def _eviction(pod: Pod) -> Write:
 def outcome(act: Act, target: Target, failed: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
     """Return the act for programs, with its failures."""
     changes = [
-        {"object": one.what, "says": one.says, **({"failed": failed[one.what]} if one.what in failed else {})}
-        for one in act.writes
+        {"object": write.what, "says": write.says, **({"failed": failed[write.what]} if write.what in failed else {})}
+        for write in act.writes
     ]
     gang = {"namespace": target.known.namespace, "name": target.known.name}
     return {"gang": gang, "dry_run": dry_run, "changes": changes, "then": act.then, "notes": act.notes}

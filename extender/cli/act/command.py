@@ -170,8 +170,8 @@ async def _run(
 
 
 def _ask(act: Act) -> None:
-    for one in act.writes:
-        typer.echo(plain(f"{one.what} {one.says}").plain, err=True)
+    for write in act.writes:
+        typer.echo(plain(f"{write.what} {write.says}").plain, err=True)
     for note in act.notes:
         typer.secho(plain(note).plain, err=True, fg="yellow")
     if not typer.confirm("Go on?", err=True):
@@ -181,10 +181,12 @@ def _ask(act: Act) -> None:
 def _lines(act: Act, target: Target, failed: dict[str, str], out: Console, *, dry_run: bool) -> None:
     """Print a line for each object, then what follows."""
     where, tried = target.known.namespace, " (dry run)" if dry_run else ""
-    for one in act.writes:
-        why = failed.get(one.what)
+    for write in act.writes:
+        why = failed.get(write.what)
         out.print(
-            plain(f"{where}: {one.what} {one.says}{tried}") if why is None else plain(f"{where}: failed: {why}", "red")
+            plain(f"{where}: {write.what} {write.says}{tried}")
+            if why is None
+            else plain(f"{where}: failed: {why}", "red")
         )
     for note in act.notes:
         out.print(plain(note, "yellow"))

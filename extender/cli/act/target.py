@@ -108,7 +108,7 @@ async def find(kube: Kube, typed: str, namespace: str | None, home: str, registr
     except ApiError as error:
         raise ActError(f"the cluster cannot be read: {error}") from None
     there = every[meant.namespace]
-    job = next((one for one in there.jobs if one.gang == meant.name and str(one) in meant.objects), None)
+    job = next((job for job in there.jobs if job.gang == meant.name and str(job) in meant.objects), None)
     pods = [pod for pod in there.pods if pod.group_key is not None and pod.group_key.name == meant.name]
     return Target(meant, job, pods)
 
@@ -174,7 +174,7 @@ def _take_job(there: _There, kind: Kind, obj: Object, reader: Reader, registry: 
     meta = meta_of(kind.name, obj)
     name = f"{kind.name.lower()}/{meta.name}"
     if not registry.is_outermost(meta):
-        maker = next(one for one in meta.owner_references or () if one.controller)
+        maker = next(owner_reference for owner_reference in meta.owner_references or () if owner_reference.controller)
         above = f"{(maker.kind or '').lower()}/{maker.name}"
         there.parts[name] = f"{name} is a part of {above}, which is admitted as a whole: say {above}"
     elif not kind.is_left_to_us(obj):

@@ -69,7 +69,7 @@ class Writer:
     @property
     def has_standard_output(self) -> bool:
         """Whether one of the files is the standard output, which no table may be mixed with."""
-        return any(one is not None and one.path == STANDARD_OUTPUT for one in (self._json, self._junit))
+        return any(output is not None and output.path == STANDARD_OUTPUT for output in (self._json, self._junit))
 
     def write(self, results: Results) -> None:
         """Write the files. Raises OutputError."""
@@ -112,14 +112,17 @@ def _whole(ms: float) -> int:
 def junit(tool: str, verdicts: Iterable[Verdict]) -> bytes:
     """Build a test case for each threshold: broken is a failure, not measured is an error."""
     cases = list(verdicts)
-    counts = {"failures": sum(one.broken is True for one in cases), "errors": sum(one.broken is None for one in cases)}
+    counts = {
+        "failures": sum(case.broken is True for case in cases),
+        "errors": sum(case.broken is None for case in cases),
+    }
     numbers = {"tests": str(len(cases))} | {name: str(count) for name, count in counts.items()}
     suite = ElementTree.Element("testsuite", {"name": tool, **numbers})
-    for one in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=tool.replace(" ", "."), name=one.threshold.text)
-        if one.broken is not False:
-            kind = "failure" if one.broken else "error"
-            ElementTree.SubElement(case, kind, message=f"{one.threshold.text}: {one.shown}")
+    for verdict in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=tool.replace(" ", "."), name=verdict.threshold.text)
+        if verdict.broken is not False:
+            kind = "failure" if verdict.broken else "error"
+            ElementTree.SubElement(case, kind, message=f"{verdict.threshold.text}: {verdict.shown}")
     text: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
@@ -143,15 +146,15 @@ def shown(ms: float) -> str:
 def show_verdicts(verdicts: Iterable[Verdict], *, stderr: bool = False) -> None:
     """Print a line for each threshold, with a tick or a cross."""
     terminal = console(stderr=stderr)
-    for one in verdicts:
-        terminal.print(plain(str(one), {True: "red", False: "green", None: "yellow"}[one.broken]))
+    for verdict in verdicts:
+        terminal.print(plain(str(verdict), {True: "red", False: "green", None: "yellow"}[verdict.broken]))
 
 
 def exit_code(verdicts: Sequence[Verdict], errors: int) -> int:
     """The exit code: 2 if a threshold was not measured, else 1 if one is broken or there were errors, else 0."""
-    if any(one.broken is None for one in verdicts):
+    if any(verdict.broken is None for verdict in verdicts):
         return 2
-    return 1 if errors or any(one.broken for one in verdicts) else 0
+    return 1 if errors or any(verdict.broken for verdict in verdicts) else 0
 
 
 FailIf = typer.Option(

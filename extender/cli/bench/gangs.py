@@ -114,7 +114,7 @@ def gangs_command(
     measured = Measured(outcome.table, clock)
     samples = measured.samples() | {"bind": measured.samples()["bound"]}
     errors = outcome.errors.total()
-    verdicts = [one.judge(samples, errors, course.pods) for one in thresholds]
+    verdicts = [threshold.judge(samples, errors, course.pods) for threshold in thresholds]
     document = _document(course, room, outcome, measured, clock, verdicts, where, timeout)
     results = Results(
         "muster bench gangs", course.run, document, verdicts,
@@ -152,8 +152,8 @@ async def _run(
 ) -> tuple[Room, Outcome]:  # fmt: skip
     kube = await Kube.connect(kubeconfig, context)
     try:
-        with _progress(course.pods) as told:
-            told.note("reading nodes and pods")
+        with _progress(course.pods) as progress:
+            progress.note("reading nodes and pods")
             room = await room_for(kube, course)
         if room.places < course.size:
             raise RunError(
@@ -161,8 +161,8 @@ async def _run(
                 "its pods may use. See --selector, --tolerate, --gpus and --size"
             )
         _ask(list(beyond(course, room)), yes=yes)
-        with _progress(course.pods) as told:
-            return room, await carry_out(kube, muster, course, timeout_s, told, until_ready=until_ready)
+        with _progress(course.pods) as progress:
+            return room, await carry_out(kube, muster, course, timeout_s, progress, until_ready=until_ready)
     except ApiError as error:
         raise RunError(f"the API server: {error}") from None
     except ExceptionGroup as group:
@@ -192,13 +192,15 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
             found = await leftovers(kube)
             if not found:
                 typer.echo("nothing to remove: no namespace of an earlier run is there")
-            for one in found:
-                if one.alive and not yes:
-                    typer.secho(f"left {one.namespace} alone: {one.alive}; --yes removes it", err=True, fg="yellow")
+            for leftover in found:
+                if leftover.alive and not yes:
+                    typer.secho(
+                        f"left {leftover.namespace} alone: {leftover.alive}; --yes removes it", err=True, fg="yellow"
+                    )
                     complete = False
                     continue
-                with _progress(1) as told:
-                    removed = await remove(kube, one, REMOVAL_S, told.note)
+                with _progress(1) as progress:
+                    removed = await remove(kube, leftover, REMOVAL_S, progress.note)
                 complete = complete and not removed.why_kept
                 typer.echo(str(removed))
         except ApiError as error:
@@ -303,7 +305,7 @@ def _document(
         "bound": bound,
         "bound_per_s": round(bound / outcome.seconds, 2) if outcome.seconds else None,
         "errors": dict(outcome.errors),
-        "thresholds": [one.document() for one in verdicts],
+        "thresholds": [verdict.document() for verdict in verdicts],
         "server_clock_ahead_ms": None if clock is None else [round(clock.least * 1000, 1), round(clock.most * 1000, 1)],
         "notes": notes(outcome, measured, clock),
         "each_gang": [

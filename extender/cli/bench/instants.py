@@ -224,7 +224,9 @@ def _read(obj: PodObject) -> tuple[Meta, _Seen]:
         nominated=(status.nominated_node_name if status else None) or "",
         gated=any(gate.name == GANG_GATE for gate in (spec.scheduling_gates if spec else None) or ()),
         phase=(status.phase if status else None) or "",
-        conditions=tuple(one.type for one in conditions if one.type in CONDITIONS and one.status == "True"),
+        conditions=tuple(
+            condition.type for condition in conditions if condition.type in CONDITIONS and condition.status == "True"
+        ),
         released_at=(meta.annotations or {}).get(RELEASED_AT, ""),
         deleting=bool(meta.deletion_timestamp),
     )
@@ -306,7 +308,7 @@ class Measured:
         complete = len(members) == self._table.course.size
         stages: list[float | None] = []
         for stage in STAGES:
-            latencies = [latency for one in members if (latency := getattr(one, stage)) is not None]
+            latencies = [latency for member in members if (latency := getattr(member, stage)) is not None]
             stages.append(max(latencies) if complete and len(latencies) == len(members) else None)
         return Latencies(*stages)
 
@@ -356,8 +358,8 @@ class Measured:
 def _sample(stage: str, all_of_them: Iterable[Latencies], count: int, alike: int) -> Sample:
     """The latencies of a stage. Pods that are bound and were not seen there are left out: the stage is not visible."""
     known = list(all_of_them)
-    latencies = [latency for one in known if (latency := getattr(one, stage)) is not None]
-    unseen = sum(1 for one in known if getattr(one, stage) is None and one.bound is not None)
+    latencies = [latency for latencies in known if (latency := getattr(latencies, stage)) is not None]
+    unseen = sum(1 for latencies in known if getattr(latencies, stage) is None and latencies.bound is not None)
     if unseen and not latencies:
         return Sample(())
     return Sample.of(latencies, missing=max(0, count - len(latencies) - unseen), alike=alike)

@@ -122,9 +122,9 @@ async def _make_namespace(kube: Kube, course: Course) -> Leftover:
     try:
         answer = await kube.call("POST", NAMESPACES, body=course.namespace_object(), accept=METADATA_ONLY)
     except (asyncio.CancelledError, UnreachableError):
-        for one in await leftovers(kube):
-            if one.run == course.run:
-                await remove(kube, one, REMOVAL_S, lambda _: None)
+        for leftover in await leftovers(kube):
+            if leftover.run == course.run:
+                await remove(kube, leftover, REMOVAL_S, lambda _: None)
         raise
     meta = msgspec.json.decode(answer, type=AnyObject).metadata or Meta()
     return Leftover(course.namespace, meta.uid or "", course.run, "")

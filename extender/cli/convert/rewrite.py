@@ -40,7 +40,7 @@ class _Loader(Loader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+    first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in Loader.yaml_implicit_resolvers.items()
 }
 

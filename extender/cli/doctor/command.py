@@ -72,7 +72,7 @@ def doctor(
         _ask(replace(way, namespace=muster_namespace), facts, told=config is not None)
     report = examine(facts)
     # Through JSON, because YAML knows no enumerations.
-    told = json.loads(json.dumps({"findings": [asdict(one) for one in report.findings], "more": report.more}))
+    told = json.loads(json.dumps({"findings": [asdict(finding) for finding in report.findings], "more": report.more}))
     show(told, output, lambda out: show_report(report, out))
     raise typer.Exit(report.exit_code)
 
@@ -104,16 +104,19 @@ def _ask(way: Way, facts: Facts, *, told: bool) -> None:
 
 def show_report(report: Report, out: Console) -> None:
     """Write each finding in lines of its own, then how many there are."""
-    for one in report.findings:
-        head = plain(f"{one.severity.upper():8}", _COLOURS[one.severity])
-        out.print(head.append_text(plain(f" {one.code}  {one.subject}", "bold")))
-        out.print(plain(f"         {one.what}"))
-        if one.fix:
-            out.print(plain(f"         fix: {one.fix}"))
+    for finding in report.findings:
+        head = plain(f"{finding.severity.upper():8}", _COLOURS[finding.severity])
+        out.print(head.append_text(plain(f" {finding.code}  {finding.subject}", "bold")))
+        out.print(plain(f"         {finding.what}"))
+        if finding.fix:
+            out.print(plain(f"         fix: {finding.fix}"))
     for code, count in report.more.items():
         out.print(plain(f"... and {count} more of {code}"))
     counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
-    told = (f"{count} skipped" if one is Severity.SKIPPED else many(count, one) for one, count in counts.items())
+    told = (
+        f"{count} skipped" if severity is Severity.SKIPPED else many(count, severity)
+        for severity, count in counts.items()
+    )
     out.print(", ".join(told) or "no findings")
 
 
@@ -128,7 +131,7 @@ class Report:
     more: dict[str, int]
 
     def count(self, severity: Severity) -> int:
-        return sum(one.severity is severity for one in self.findings)
+        return sum(finding.severity is severity for finding in self.findings)
 
     @property
     def exit_code(self) -> int:
@@ -138,15 +141,15 @@ class Report:
         """
         if self.count(Severity.ERROR) or self.count(Severity.WARNING):
             return 1
-        return 2 if any(one.code == NOT_CHECKED for one in self.findings) else 0
+        return 2 if any(finding.code == NOT_CHECKED for finding in self.findings) else 0
 
 
 def examine(facts: Facts) -> Report:
     """Make every check that the facts allow."""
-    found = [*facts.skipped, *(one for check in CHECKS for one in check(facts))]
+    found = [*facts.skipped, *(finding for check in CHECKS for finding in check(facts))]
     by_code: dict[str, list[Finding]] = {}
-    for one in dict.fromkeys(found):
-        by_code.setdefault(one.code, []).append(one)
-    shown = [one for same in by_code.values() for one in same[:_SHOWN]]
-    shown.sort(key=lambda one: _ORDER.index(one.severity))
+    for finding in dict.fromkeys(found):
+        by_code.setdefault(finding.code, []).append(finding)
+    shown = [finding for same in by_code.values() for finding in same[:_SHOWN]]
+    shown.sort(key=lambda finding: _ORDER.index(finding.severity))
     return Report(shown, {code: len(same) - _SHOWN for code, same in by_code.items() if len(same) > _SHOWN})

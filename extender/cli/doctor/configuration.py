@@ -57,7 +57,7 @@ def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
 
 def _plugins(where: str, points: Tree) -> Iterator[Finding]:
     """Find plugins that do Muster's work, or that Muster relies on. ``points``: the plugins of each extension point."""
-    enabled = {name: {one.get("name") for one in _trees(_tree(said).get("enabled"))} for name, said in points.items()}
+    enabled = {name: {one.get("name") for one in _trees(_tree(point).get("enabled"))} for name, point in points.items()}
     if any("Coscheduling" in names for names in enabled.values()):
         what = "its plugin Coscheduling makes members wait for each other before they reach Muster's hold"
         yield error("Coscheduling", where, what, "take it out: Muster reads its PodGroups (docs/migrate.md)")

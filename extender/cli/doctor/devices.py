@@ -39,7 +39,7 @@ def _stale_labels(facts: Facts) -> Iterator[Finding]:
     """Find nodes with the label of a ComputeDomain that is gone: pods of other domains cannot use them."""
     if facts.domains is None:
         return
-    known = {one.uid for one in facts.domains}
+    known = {domain.uid for domain in facts.domains}
     for node in facts.nodes or ():
         uid = node.labels.get(DOMAIN_LABEL)
         if uid and uid not in known:
@@ -51,7 +51,7 @@ def _leaked(facts: Facts) -> Iterator[Finding]:
     """Find allocations for which no present pod is reserved: nothing else can use their devices."""
     if facts.members is None:
         return
-    there = {one.pod.uid for one in facts.members if not one.pod.terminal}
+    there = {member.pod.uid for member in facts.members if not member.pod.terminal}
     for claim in facts.claims or ():
         if claim.allocation is None or any(uid in there for uid in claim.reserved_for):
             continue

@@ -137,13 +137,15 @@ class Facts:
     @property
     def admits_jobs(self) -> bool:
         """Whether jobs are planned before their pods exist."""
-        return JOB_POLICY in (self.policies or {}) or any(asks(one.meta) for one in self.owners or ())
+        return JOB_POLICY in (self.policies or {}) or any(asks(owner.meta) for owner in self.owners or ())
 
 
 def member_from(obj: PodObject) -> Member:
     """Read a pod. Raises UnreadableError."""
     conditions = (obj.status.conditions if obj.status else None) or ()
-    return Member(pod_from(obj), obj.metadata or Meta(), any(one.type == "PodScheduled" for one in conditions))
+    return Member(
+        pod_from(obj), obj.metadata or Meta(), any(condition.type == "PodScheduled" for condition in conditions)
+    )
 
 
 def owner_from(kind: str, obj: OwnerObject) -> Owner:

@@ -39,6 +39,6 @@ class Finding:
     fix: str = ""
 
 
-error, warning, note = (partial(Finding, one) for one in (Severity.ERROR, Severity.WARNING, Severity.NOTE))
+error, warning, note = (partial(Finding, severity) for severity in (Severity.ERROR, Severity.WARNING, Severity.NOTE))
 skipped = partial(Finding, Severity.SKIPPED, NOT_CHECKED)
 """Builds a finding about something that exists, or may exist, and could not be read."""

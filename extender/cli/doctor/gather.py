@@ -170,8 +170,8 @@ class _Reading:
                 "ComputeDomains", lambda: self._list(COMPUTE_DOMAINS.path, ComputeDomainObject), missing=False
             ),
         )
-        for one in readable(class_from, classes or ()):
-            facts.devices.note(one)
+        for class_seen in readable(class_from, classes or ()):
+            facts.devices.note(class_seen)
         if slices is not None:
             facts.drivers = frozenset(one.pool.driver for one in readable(slice_from, slices))
         facts.claims = readable(claim_from, claims or ())
@@ -263,7 +263,7 @@ class _Reading:
         wanted = list(needed(facts.settings, election, self._namespace, claims=True))
 
         async def ask() -> dict[Right, bool]:
-            granted = await asyncio.gather(*(self._may(one) for one in wanted))
+            granted = await asyncio.gather(*(self._may(right) for right in wanted))
             return dict(zip(wanted, granted, strict=True))
 
         facts.rights = await self._or_skipped("rights of the ServiceAccounts", ask)
@@ -322,8 +322,8 @@ def _frameworks(data: Tree) -> tuple[str, ...] | None:
             continue
         if isinstance(tree, dict) and str(tree.get("apiVersion")).startswith("config.kueue.x-k8s.io/"):
             integrations = tree.get("integrations")
-            said = integrations.get("frameworks") if isinstance(integrations, dict) else None
-            return tuple(map(str, said)) if isinstance(said, list) else ("batch/job",)
+            integration = integrations.get("frameworks") if isinstance(integrations, dict) else None
+            return tuple(map(str, integration)) if isinstance(integration, list) else ("batch/job",)
     return None
 
 

@@ -64,14 +64,14 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _drift(facts: Facts) -> Iterator[Finding]:
     """Report what Muster's self-check has found."""
-    if (found := facts.drift) is None:
+    if (drift := facts.drift) is None:
         return
-    if found.differences or found.restarts:
-        first = f": {found.differences[0].object}: {found.differences[0].running}" if found.differences else ""
-        what = f"its self-check has found drift; its core was restarted {many(found.restarts, 'time')}{first}"
+    if drift.differences or drift.restarts:
+        first = f": {drift.differences[0].object}: {drift.differences[0].running}" if drift.differences else ""
+        what = f"its self-check has found drift; its core was restarted {many(drift.restarts, 'time')}{first}"
         yield warning("Drift", "muster", what, "report it with the output of muster verify and Muster's log")
-    elif found.problem and not facts.muster:
-        yield note("NotVerified", "muster", f"its last self-check has no result: {found.problem}")
+    elif drift.problem and not facts.muster:
+        yield note("NotVerified", "muster", f"its last self-check has no result: {drift.problem}")
 
 
 def _use_of_gpus(facts: Facts) -> Iterator[Finding]:
@@ -154,10 +154,12 @@ def _kueue(facts: Facts) -> Iterator[Finding]:
     if facts.kueue is None or facts.leftovers.webhooks:
         return
     kinds = [f"{kind.group}/{kind.name.lower()}" for kind in KINDS]
-    said = facts.kueue.frameworks
-    both = kinds if said is None else [one for one in kinds if one in said]
+    frameworks = facts.kueue.frameworks
+    both = kinds if frameworks is None else [kind for kind in kinds if kind in frameworks]
     if both:
-        theirs = f"manages {', '.join(both)}" if said else "may manage the kinds that Muster admits (not readable)"
+        theirs = (
+            f"manages {', '.join(both)}" if frameworks else "may manage the kinds that Muster admits (not readable)"
+        )
         fix = (
             f"take these kinds out of integrations.frameworks in {facts.kueue.config}, or leave them to Kueue: do "
             'without job-admission, and give each such job the label muster.dev/gang: "false"'
@@ -208,11 +210,11 @@ def _rights(facts: Facts) -> Iterator[Finding]:
     for account in missing:
         yield error("NoServiceAccount", account, "the ServiceAccount does not exist", "kubectl apply -k manifests/base")
     lacks = [right for right, granted in (facts.rights or {}).items() if not granted and right.account not in missing]
-    if not any(one.pod.group_key is not None and one.pod.device_claims for one in facts.members or ()):
+    if not any(member.pod.group_key is not None and member.pod.device_claims for member in facts.members or ()):
         lacks = [right for right in lacks if right.part != DEVICE_RELEASE]
     for account, count in Counter(right.account for right in lacks).items():
         if count > _MANY_RIGHTS:
-            what = f"it may not {listed(str(one) for one in lacks if one.account == account)}"
+            what = f"it may not {listed(str(lack) for lack in lacks if lack.account == account)}"
             fix = "kubectl apply -k manifests/base: a ClusterRoleBinding of it, or its ClusterRole, is not as shipped"
             yield error("MissingRight", account, what, fix)
             lacks = [right for right in lacks if right.account != account]
@@ -234,7 +236,7 @@ def _preemption(facts: Facts) -> Iterator[Finding]:
     if facts.settings.preemption is not Preempts.ON or policy is None:
         return
     conditions = (policy.get("spec") or {}).get("matchConditions") or []
-    if not any(one.get("name") == _GIVES_WAY for one in conditions):
+    if not any(condition.get("name") == _GIVES_WAY for condition in conditions):
         what = "it lets Muster evict members of gangs alone: plans that need the room of other pods come to nothing"
         fix = "add manifests/components/preemption to the kustomization of the base, or set preemption: off"
         yield warning("NoEvictionsOfPods", _EVICTIONS, what, fix)

@@ -29,16 +29,20 @@ class _Bearer(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     """Check pods and templates, whether the pods wait, run or have ended: the next pods will be like them."""
     owners, members = facts.owners or [], facts.members or []
-    bearers = [_Bearer(one.name, one.template, one.scheduler in facts.ours, is_pod=False) for one in owners]
-    bearers += [_Bearer(str(one.pod), one.meta, one.pod.scheduler in facts.ours, is_pod=True) for one in members]
+    bearers = [_Bearer(owner.name, owner.template, owner.scheduler in facts.ours, is_pod=False) for owner in owners]
+    bearers += [
+        _Bearer(str(member.pod), member.meta, member.pod.scheduler in facts.ours, is_pod=True) for member in members
+    ]
     for told in _unread(bearers, misspelt):
         yield error("UnknownKey", *told)
     # A job that Muster admits as a whole is a gang without naming one. So is an object that marks its pods as a gang.
     # Both may say how few of their pods are enough.
-    managed = {one.name for one in owners if asks(one.meta) and (one.kind == "Job" or "true" in one.meta.said(GANG))}
-    for told in _unread([one for one in bearers if one.name not in managed], groupless):
+    managed = {
+        owner.name for owner in owners if asks(owner.meta) and (owner.kind == "Job" or "true" in owner.meta.said(GANG))
+    }
+    for told in _unread([bearer for bearer in bearers if bearer.name not in managed], groupless):
         yield error("UnreadKey", *told)
-    for told in _unread([one for one in bearers if one.ours], of_others):
+    for told in _unread([bearer for bearer in bearers if bearer.ours], of_others):
         yield error("ForeignKey", *told)
     for owner in owners:
         for unread in misspelt(owner.meta, of_job=True):
@@ -58,7 +62,7 @@ def _unread(bearers: Iterable[_Bearer], look: Callable[[Meta], Iterable[Unread]]
         for unread in look(bearer.meta):
             wrong.setdefault(unread, []).append(bearer)
     for unread, found in sorted(wrong.items(), key=lambda one: one[0].key):
-        count = sum(one.is_pod for one in found)
+        count = sum(bearer.is_pod for bearer in found)
         pods = f"; on {many(count, 'pod')}" if count else ""
         fix = f"{unread.fix} in the pod template, and create the pods again"
         yield found[0].name, f"{unread.key} {unread.what}{pods}", fix

@@ -74,7 +74,7 @@ async def look(read: Read) -> Leftovers:
     dead = {one for one in sorted(asked - {("", "")}) if not await _answers(read, one)}
     webhooks = [(resource, _name(one)) for resource, one in configurations if dead & {*_admitting(one)}]
     converted = [f"{plural}.{QUEUE_GROUP}" for plural, crd in crds.items() if _converting(crd) in dead]
-    held = [one async for one in _held(read, crds)] if crds or configurations else []
+    held = [held async for held in _held(read, crds)] if crds or configurations else []
     return Leftovers(min(dead, default=("", "")), tuple(webhooks), tuple(converted), tuple(held))
 
 
@@ -88,13 +88,13 @@ def check(left: Leftovers) -> Iterator[Finding]:
         what = f"it converts by the service {where} of Kueue, which has no endpoints: one version cannot be read"
         patch = '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
         yield error("KueueOrphan", f"crd/{name}", what, f"kubectl patch crd {name} --type=merge -p '{patch}'")
-    for one in left.held:
-        theirs = ", ".join(key for key in one.finalizers if key in _FINALIZERS)
-        others = json.dumps([key for key in one.finalizers if key not in _FINALIZERS])
+    for held in left.held:
+        theirs = ", ".join(key for key in held.finalizers if key in _FINALIZERS)
+        others = json.dumps([key for key in held.finalizers if key not in _FINALIZERS])
         patch = f'{{"metadata":{{"finalizers":{others}}}}}'
-        within = f" -n {one.namespace}" if one.namespace else ""
-        fix = f"kubectl patch {one.resource} {one.name}{within} --type=merge -p '{patch}'"
-        subject = f"{one.resource}/{one.namespace}/{one.name}" if one.namespace else f"{one.resource}/{one.name}"
+        within = f" -n {held.namespace}" if held.namespace else ""
+        fix = f"kubectl patch {held.resource} {held.name}{within} --type=merge -p '{patch}'"
+        subject = f"{held.resource}/{held.namespace}/{held.name}" if held.namespace else f"{held.resource}/{held.name}"
         what = f"it has the finalizer {theirs}, which only Kueue takes off: it cannot be deleted"
         yield warning("KueueFinalizer", subject, what, fix)
 
@@ -114,7 +114,7 @@ async def _answers(read: Read, service: ServiceName) -> bool:
     if slices is None:
         return True
     endpoints = [end for one in slices.get("items") or [] for end in one.get("endpoints") or []]
-    return any((one.get("conditions") or {}).get("ready") is not False for one in endpoints)
+    return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
 
 
 async def _held(read: Read, crds: Mapping[str, Tree]) -> AsyncIterator[Held]:
@@ -122,7 +122,9 @@ async def _held(read: Read, crds: Mapping[str, Tree]) -> AsyncIterator[Held]:
     paths = {"pods": f"/api/v1/pods?{_MANAGED}&limit={_MOST}", "jobs": f"/apis/batch/v1/jobs?{_QUEUED}&limit={_MOST}"}
     for plural, crd in crds.items():
         versions = (crd.get("spec") or {}).get("versions") or []
-        stored = next((one["name"] for one in versions if one.get("storage") and one.get("served")), None)
+        stored = next(
+            (version["name"] for version in versions if version.get("storage") and version.get("served")), None
+        )
         if stored is not None:
             paths[f"{plural}.{QUEUE_GROUP}"] = f"/apis/{QUEUE_GROUP}/{stored}/{plural}?limit={_MOST}"
     for resource, path in paths.items():

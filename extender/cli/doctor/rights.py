@@ -111,7 +111,7 @@ def needed(
         yield from (Right(account, verb, resource, group) for verb in verbs.split())
     for kind in settings.job_kinds:
         of_kind = (Right(EXTENDER, verb, kind.plural, kind.group) for verb in ("get", "list", "watch", "patch"))
-        yield from (replace(one, part="examples/own-kind, adapted") for one in of_kind)
+        yield from (replace(right, part="examples/own-kind, adapted") for right in of_kind)
     for verbs, resource, group in _ELASTIC if settings.elastic.flavors else ():
         yield from (Right(EXTENDER, verb, resource, group, part="components/elastic") for verb in verbs.split())
     for verb, resource in _DEVICE_RELEASE if claims else ():

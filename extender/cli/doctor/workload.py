@@ -28,12 +28,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     for member in members:
         if (key := member.pod.group_key) is not None:
             gangs.setdefault(key, []).append(member)
-    unreadable = [(one.pod, one.pod.group.problem) for one in members if one.pod.group is not None and one.pod.live]
+    unreadable = [
+        (member.pod, member.pod.group.problem) for member in members if member.pod.group is not None and member.pod.live
+    ]
     correct = "correct the pod template, and create the pods again"
     for pod, what, fix in _by_template((pod, problem, correct) for pod, problem in unreadable if problem is not None):
         yield error("UnreadableGang", str(pod), what, fix)
     for key, some in sorted(gangs.items()):
-        yield from _gang(str(key), [one.pod for one in some if one.pending], facts)
+        yield from _gang(str(key), [member.pod for member in some if member.pending], facts)
         yield from _elsewhere(str(key), some, facts)
     yield from _gates(members, facts)
     yield from _unserved(members, facts)
@@ -57,28 +59,28 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
     """The findings about one gang, by its members without a node."""
     if not waiting:
         return
-    schedulers = sorted({one.scheduler for one in waiting})
+    schedulers = sorted({pod.scheduler for pod in waiting})
     if len(schedulers) > 1:
         what = f"its members have the schedulerNames {', '.join(schedulers)}: the gang waits"
         yield error("SchedulersDiffer", name, what, f"give all of them schedulerName: {facts.ours[0]}")
-    elif schedulers[0] not in facts.ours and any(one.group and one.group.dialect in _FOR_MUSTER for one in waiting):
+    elif schedulers[0] not in facts.ours and any(pod.group and pod.group.dialect in _FOR_MUSTER for pod in waiting):
         what = f"its members name a gang, and have schedulerName {schedulers[0]}: they are not started together"
         yield error("GangOfAnother", name, what, f"set schedulerName: {facts.ours[0]}")
-    for resource in dict.fromkeys(resource for one in waiting for resource, much in one.requests if much):
+    for resource in dict.fromkeys(resource for pod in waiting for resource, much in pod.requests if much):
         listed_on = any(dict(node.allocatable).get(resource) for node in facts.nodes or ())
         if facts.devices.offering(resource) and not listed_on and not facts.devices_published:
             what = f"its members ask for {resource}, which {_by_dra(resource, facts)}: the gang waits"
             yield error("OfferedByDra", name, what, _NO_SLICES)
-    groups = [one.group for one in waiting if one.group is not None]
-    if any(one.dialect.has_objects for one in groups):
-        if any(one.dialect is Dialect.COSCHEDULING for one in groups):
+    groups = [pod.group for pod in waiting if pod.group is not None]
+    if any(group_ref.dialect.has_objects for group_ref in groups):
+        if any(group_ref.dialect is Dialect.COSCHEDULING for group_ref in groups):
             yield from _object(name, facts)
         return
-    sizes = sorted({one.min_member for one in groups if one.min_member is not None})
+    sizes = sorted({group_ref.min_member for group_ref in groups if group_ref.min_member is not None})
     if len(sizes) > 1:
         words = ", ".join(map(str, sizes))
         yield error("SizesDiffer", name, f"its members say min-member {words}: the gang waits", "let all say the same")
-    elif not sizes and not any(one.problem or one.minima or one.owner for one in groups):
+    elif not sizes and not any(group_ref.problem or group_ref.minima or group_ref.owner for group_ref in groups):
         what = f"no member says {MIN_MEMBER}: the gang waits"
         yield error("NoMinMember", name, what, f"add {MIN_MEMBER} to the pods")
 
@@ -89,10 +91,10 @@ def _by_dra(resource: str, facts: Facts) -> str:
 
 def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Find a gang without waiting pods, because another scheduler has started its pods one by one."""
-    bound = [one.pod for one in members if one.pod.live and one.pod.node]
-    ours = any(one.pod.scheduler in facts.ours for one in members)
+    bound = [member.pod for member in members if member.pod.live and member.pod.node]
+    ours = any(member.pod.scheduler in facts.ours for member in members)
     by_name = all(pod.group is not None and pod.group.dialect is Dialect.ANNOTATION for pod in bound)
-    if bound and by_name and not ours and not any(one.pending for one in members):
+    if bound and by_name and not ours and not any(member.pending for member in members):
         what = f"its members name a gang, and were started one by one by {bound[0].scheduler}"
         fix = f"set schedulerName: {facts.ours[0]} in the pod template, and create the pods again"
         yield error("GangOfAnother", name, what, fix)
@@ -110,7 +112,7 @@ def _object(name: str, facts: Facts) -> Iterator[Finding]:
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Find gated pods outside gangs: Muster never removes its gate from a pod that is no member of a gang."""
     orphans = list[tuple[Pod, str, str]]()
-    for pod in (one.pod for one in members if one.pending and GANG_GATE in one.pod.gates):
+    for pod in (member.pod for member in members if member.pending and GANG_GATE in member.pod.gates):
         if pod.group_key is None:
             what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
         elif pod.scheduler not in facts.ours:
@@ -153,8 +155,11 @@ def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
     if facts.guessed:
         return  # which scheduler names are foreign is unknown
     theirs = [
-        one.pod for one in members
-        if one.pod.node and one.pod.scheduler not in facts.ours and not one.pod.terminal and gpus_of(one.pod.requests)
+        member.pod for member in members
+        if member.pod.node
+        and member.pod.scheduler not in facts.ours
+        and not member.pod.terminal
+        and gpus_of(member.pod.requests)
     ]  # fmt: skip
     if theirs:
         what = f"{many(len(theirs), 'pod')} with GPUs run by another scheduler: both can assign the same GPU"

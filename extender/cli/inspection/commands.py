@@ -55,9 +55,9 @@ def explain(way: Way, gang: Workload, namespace: Home = None, output: ListAs = L
     If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
     with stop_on(NameProblemError):
-        told = _told(way, gang, namespace)
-    name = f"{told.gang.namespace}/{told.gang.name}"
-    show(told, output, lambda out: tables.show_explanation(told, out), [name])
+        explanation = _told(way, gang, namespace)
+    name = f"{explanation.gang.namespace}/{explanation.gang.name}"
+    show(explanation, output, lambda out: tables.show_explanation(explanation, out), [name])
 
 
 @reaching
@@ -78,7 +78,7 @@ def defrag(
     default = home(way.kubeconfig, way.context)
     with stop_on(NameProblemError):
         found: DefragView = _asked(way, lambda muster: _of_gang(gang, namespace, default, muster, muster.defrag))
-    show(found, output, lambda out: tables.show_defrag(found, out), [one.workload for one in found.moves])
+    show(found, output, lambda out: tables.show_defrag(found, out), [move.workload for move in found.moves])
     if found.why_not:
         raise typer.Exit(1)
 
@@ -111,16 +111,16 @@ def gangs(
 
     def found(muster: Muster) -> list[GangView]:
         return [
-            one
-            for one in muster.gangs()
-            if (namespace is None or one.namespace == namespace)
-            and wanted in (None, one.state)
-            and not (waiting and one.state in ("Running", "Ended") and not one.waiting)
-            and (not idle or tables.is_idle(one))
+            gang
+            for gang in muster.gangs()
+            if (namespace is None or gang.namespace == namespace)
+            and wanted in (None, gang.state)
+            and not (waiting and gang.state in ("Running", "Ended") and not gang.waiting)
+            and (not idle or tables.is_idle(gang))
         ]
 
     def shown(told: Sequence[GangView]) -> None:
-        names = (f"{one.namespace}/{one.name}" for one in told)
+        names = (f"{gang.namespace}/{gang.name}" for gang in told)
         show(told, output, lambda out: tables.show_gangs(told, out), names)
 
     _follow(way, found, shown, output, watch=watch)
@@ -141,17 +141,17 @@ def domains(
         every, of_nvidia = muster.domains(), muster.compute_domains()
         if level is None:
             return every, of_nvidia
-        keys = {one.key: one.name for one in muster.topology().levels}
-        known = dict.fromkeys(one.level for one in every)
+        keys = {level.key: level.name for level in muster.topology().levels}
+        known = dict.fromkeys(domain_stock.level for domain_stock in every)
         wanted = keys.get(level, level)
         if wanted not in known:
             called = ", ".join(f"{name} ({key})" for key, name in keys.items() if name in known)
             raise RefusedError(f'unknown level "{level}"; available: {called or "none"}', 404)
-        return [one for one in every if one.level == wanted], of_nvidia
+        return [domain_stock for domain_stock in every if domain_stock.level == wanted], of_nvidia
 
-    told, of_nvidia = _asked(way, found)
-    names = (one.name for one in told if one.name)
-    show(told, output, lambda out: tables.show_domains(told, of_nvidia, out), names)
+    domain_stocks, of_nvidia = _asked(way, found)
+    names = (domain_stock.name for domain_stock in domain_stocks if domain_stock.name)
+    show(domain_stocks, output, lambda out: tables.show_domains(domain_stocks, of_nvidia, out), names)
 
 
 @reaching
@@ -240,11 +240,11 @@ def _told(way: Way, typed: str, namespace: str | None) -> Explanation:
         stop(str(error))
     except UnreachableError as error:
         argv = kubectl(way)
-        told = None if argv is None else told_by_objects(argv, typed, namespace, default)
-        if told is None:
+        explanation = None if argv is None else told_by_objects(argv, typed, namespace, default)
+        if explanation is None:
             stop(str(error))
         typer.secho(f"{error}\nWhat follows is read from the pods and their Events.\n", err=True, fg="yellow")
-        return told
+        return explanation
 
 
 def _follow(

@@ -28,7 +28,7 @@ def gangs(context: typer.Context, incomplete: str) -> list[Offer]:
     kubeconfig, name = context.params.get("kubeconfig"), context.params.get("context")
     found = completions(known, context.params.get("namespace"), home(kubeconfig, name))
     offers = [one for one in found if one[0].startswith(incomplete)]
-    bare = [one for one in offers if "pod/" not in one[0]]
+    bare = [offer for offer in offers if "pod/" not in offer[0]]
     return offers if incomplete.partition("/")[1] or not bare else bare
 
 
@@ -41,19 +41,21 @@ def states(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the states that gangs are in, or all if none answers."""
     from extender.observe.explain.remedies import CODES
 
-    there = [one.state for one in _asked(context, lambda muster: muster.gangs())]
+    there = [gang.state for gang in _asked(context, lambda muster: muster.gangs())]
     return _starting(there or sorted(CODES), incomplete)
 
 
 def levels(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the levels of the topology by their short names."""
-    return _starting((one.level for one in _asked(context, lambda muster: muster.domains())), incomplete)
+    return _starting(
+        (domain_stock.level for domain_stock in _asked(context, lambda muster: muster.domains())), incomplete
+    )
 
 
 def queues(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return ClusterQueues, cohorts and LocalQueues."""
     every = _asked(context, lambda muster: muster.queues())
-    names = (f"{one.namespace}/{one.name}" if one.namespace else one.name for one in every)
+    names = (f"{queue.namespace}/{queue.name}" if queue.namespace else queue.name for queue in every)
     return _starting(names, incomplete)
 
 
@@ -63,7 +65,7 @@ def local_queues(context: typer.Context, incomplete: str) -> list[Offer]:
 
     where = context.params.get("namespace") or home(context.params.get("kubeconfig"), context.params.get("context"))
     every = _asked(context, lambda muster: muster.queues())
-    return _starting((one.name for one in every if one.namespace == where), incomplete)
+    return _starting((queue.name for queue in every if queue.namespace == where), incomplete)
 
 
 def contexts(context: typer.Context, incomplete: str) -> list[Offer]:

@@ -63,7 +63,7 @@ class Known:
 
 def known_of(gangs: Sequence[GangView]) -> list[Known]:
     """Return what each gang of an answer of Muster is known by."""
-    return [Known(one.namespace, one.name, one.objects, [pod.name for pod in one.pods]) for one in gangs]
+    return [Known(gang.namespace, gang.name, gang.objects, [pod.name for pod in gang.pods]) for gang in gangs]
 
 
 def known_by(namespace: str, pods: Iterable[Pod]) -> dict[str, Known]:

@@ -102,9 +102,9 @@ class _Namespace:
         there = {made_by for known in gangs.values() for made_by in known.objects}
         makers = [("job", name) for name in self.jobs]
         makers += [
-            ((one.regarding.kind or "").lower(), one.regarding.name or "")
-            for one in self.events
-            if one.regarding is not None and one.regarding.kind not in ("Pod", "PodGroup", None)
+            ((event.regarding.kind or "").lower(), event.regarding.name or "")
+            for event in self.events
+            if event.regarding is not None and event.regarding.kind not in ("Pod", "PodGroup", None)
         ]
         for kind, name in makers:
             if f"{kind}/{name}" not in there:
@@ -131,17 +131,17 @@ def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
     for group in _GROUPS:
         found.groups |= _objects(_got([*argv, f"podgroups.{group}"]))
     jobs = _objects(_got([*argv, "jobs.batch"]))
-    found.jobs = {name: one for name, one in jobs.items() if asks(one.metadata)}
+    found.jobs = {name: job for name, job in jobs.items() if asks(job.metadata)}
     found.events = _ours(_got([*argv, "events.events.k8s.io"]))
     return found
 
 
 def _objects(said: str | None) -> dict[str, _Object]:
     try:
-        found = [] if said is None else msgspec.json.decode(said, type=_Objects).items
+        objects = [] if said is None else msgspec.json.decode(said, type=_Objects).items
     except msgspec.MsgspecError:
         return {}
-    return {one.metadata.name or "": one for one in found}
+    return {one.metadata.name or "": one for one in objects}
 
 
 def _told(there: _Namespace, meant: Known) -> Explanation:
@@ -165,7 +165,7 @@ def _told(there: _Namespace, meant: Known) -> Explanation:
         held=0,
         waiting=sum(pod.node is None for pod in pods),
         pods=[MemberView(name=pod.name, uid=pod.uid, state=_state(pod), node=pod.node) for pod in pods],
-        story=[(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
+        story=[(_ago(event.event_time), f"{event.reason}: {event.note}") for event in events],
         objects=list(meant.objects),
     )
     return Explanation(gang=gang, asks=[], places=[], remedies=[])
@@ -176,9 +176,9 @@ def _standing(
 ) -> tuple[str, str, datetime | None]:
     """Return state, message and since when: of the PodGroup, which Muster keeps up to date, else of the last Event."""
     conditions = (group.status.conditions or []) if group is not None else []
-    for one in conditions:
-        if one.type == "Scheduled" and one.reason:
-            return one.reason, one.message or "", one.last_transition_time
+    for condition in conditions:
+        if condition.type == "Scheduled" and condition.reason:
+            return condition.reason, condition.message or "", condition.last_transition_time
     if events:
         last = events[-1]
         return last.reason or "Unknown", last.note or "", last.event_time
@@ -188,22 +188,22 @@ def _standing(
     if pods and all(pod.node for pod in pods):
         return "Running", "all pods have a node", born
     said = next((pod.refusal for pod in pods if pod.refusal and not pod.node), None)
-    if said is None and any(one.spec.suspend for one in jobs):
+    if said is None and any(job.spec.suspend for job in jobs):
         said = "its job is suspended"
     return "Unknown", f"no Event says why{f': {said}' if said else ''}", born
 
 
 def _ours(said: str | None) -> list[_Event]:
     """Return Muster's Events among them."""
-    found = [] if said is None else msgspec.json.decode(said, type=_Events).items
-    return [one for one in found if one.reporting_controller == _CONTROLLER and one.regarding is not None]
+    events = [] if said is None else msgspec.json.decode(said, type=_Events).items
+    return [event for event in events if event.reporting_controller == _CONTROLLER and event.regarding is not None]
 
 
 def _events(there: _Namespace, meant: Known, pods: set[str]) -> list[_Event]:
     """Muster's Events on any of the gang's pods, on its PodGroup, and on the job of that name, the oldest first."""
-    ours = [one for one in there.events if one.regarding is not None and _is_about(one.regarding, meant, pods)]
+    ours = [event for event in there.events if event.regarding is not None and _is_about(event.regarding, meant, pods)]
     # An Event on the PodGroup and one on a member may have the same text.
-    once = {(one.reason, one.note): one for one in sorted(ours, key=lambda one: one.event_time or _LAST)}
+    once = {(event.reason, event.note): event for event in sorted(ours, key=lambda event: event.event_time or _LAST)}
     return list(once.values())
 
 

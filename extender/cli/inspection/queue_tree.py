@@ -38,19 +38,19 @@ def chosen_queues(queues: Sequence[QueueView], typed: str | None, namespace: str
     ``home``: decides if several namespaces have a LocalQueue of that name. Raises QueueNameError.
     """
     if typed is None:
-        return [one for one in queues if namespace is None or one.namespace in ("", namespace)]
-    hits = [one for one in queues if _is_called(one, typed, namespace)]
-    tops = [one for one in hits if one.kind != "LocalQueue"]
+        return [queue for queue in queues if namespace is None or queue.namespace in ("", namespace)]
+    hits = [queue for queue in queues if _is_called(queue, typed, namespace)]
+    tops = [queue for queue in hits if queue.kind != "LocalQueue"]
     if tops:
-        found = {name_of(one): one for top in tops for one in (top, *_inside(queues, top))}
+        found = {name_of(queue): queue for top in tops for queue in (top, *_inside(queues, top))}
         return list(found.values())
     if len(hits) > 1:
-        hits = [one for one in hits if one.namespace == home] or hits
+        hits = [queue for queue in hits if queue.namespace == home] or hits
     if len(hits) > 1:
         raise QueueNameError(f"several LocalQueues are called {typed}; say which: {listed(map(_called, hits), 10)}")
     if not hits:
         raise QueueNameError(_unknown(queues, typed, namespace))
-    above = [one for one in queues if one.kind == "ClusterQueue" and one.name == hits[0].parent]
+    above = [queue for queue in queues if queue.kind == "ClusterQueue" and queue.name == hits[0].parent]
     return [*above, *hits]
 
 
@@ -70,7 +70,7 @@ def _is_called(queue: QueueView, typed: str, namespace: str | None) -> bool:
 def _unknown(queues: Sequence[QueueView], typed: str, namespace: str | None) -> str:
     where = "" if namespace is None else f" in namespace {namespace}"
     first = f"there is no ClusterQueue, cohort or LocalQueue {typed}{where}"
-    by_name = {one.name: one for one in queues} | {_called(one): one for one in queues}
+    by_name = {queue.name: queue for queue in queues} | {_called(queue): queue for queue in queues}
     close = dict.fromkeys(name_of(by_name[name]) for name in get_close_matches(typed, by_name, 3, 0.7))
     if close:
         return f"{first}; did you mean {listed(close, 3)}?"
@@ -82,8 +82,8 @@ def show_queues(queues: Sequence[QueueView], out: Console) -> None:
     if not queues:
         out.print("no queues found")
         return
-    names = {(one.kind, one.name) for one in queues}
-    tops = [one for one in queues if one.kind != "LocalQueue" and ("Cohort", one.parent) not in names]
+    names = {(queue.kind, queue.name) for queue in queues}
+    tops = [queue for queue in queues if queue.kind != "LocalQueue" and ("Cohort", queue.parent) not in names]
     rows = [row for top in tops for row in _rows(queues, top, 0)]
     heads = (
         "QUEUE",
@@ -102,18 +102,18 @@ def show_queues(queues: Sequence[QueueView], out: Console) -> None:
     out.print()
     out.print(plain(LEGEND, "dim"))
     waiting = [
-        (one.name, f"{at}", f"{who.namespace}/{who.name}", who.state, span(who.for_s), who.message)
-        for one in queues
-        for at, who in enumerate(one.waiting[:_WAITING], start=1)
+        (queue.name, f"{at}", f"{who.namespace}/{who.name}", who.state, span(who.for_s), who.message)
+        for queue in queues
+        for at, who in enumerate(queue.waiting[:_WAITING], start=1)
     ]
     if waiting:
         out.print()
         out.print(plain("Who waits, in the order of each queue", "bold"))
         out.print(grid(("QUEUE", "#PLACE", "GANG", "STATE", "#FOR", "WHY"), waiting, drop=("FOR",), below="WHY"))
     said = [
-        (_called(one), kind, text)
-        for one in queues
-        for kind, texts in (("problem", one.problems), ("warning", one.warnings))
+        (_called(queue), kind, text)
+        for queue in queues
+        for kind, texts in (("problem", queue.problems), ("warning", queue.warnings))
         for text in texts
     ]
     if said:
@@ -122,37 +122,37 @@ def show_queues(queues: Sequence[QueueView], out: Console) -> None:
         out.print(grid(("QUEUE", "WHAT", "WHY"), said, below="WHY"))
 
 
-def _rows(queues: Sequence[QueueView], one: QueueView, depth: int) -> Iterator[tuple[str, ...]]:
-    called = "  " * depth + _called(one)
-    counts = f"{one.reserving}", f"{one.pending}"
-    if not one.quotas:
+def _rows(queues: Sequence[QueueView], queue: QueueView, depth: int) -> Iterator[tuple[str, ...]]:
+    called = "  " * depth + _called(queue)
+    counts = f"{queue.reserving}", f"{queue.pending}"
+    if not queue.quotas:
         yield called, "", "", "", "", "", "", "", "", *counts
-    for at, quota in enumerate(one.quotas):
-        local = one.kind == "LocalQueue"  # it has no quota of its own
+    for at, quota in enumerate(queue.quotas):
+        local = queue.kind == "LocalQueue"  # it has no quota of its own
         own = (None, quota.used, None, None, None) if local else _amounts(quota)
         amounts = ("" if quantity is None else _short(quota.resource, quantity) for quantity in own)
         first = (called, *counts) if not at else ("", "", "")
         bar = "" if local else _bar(quota.used, quota.nominal)
         yield first[0], quota.flavor, quota.resource, bar, *amounts, first[1], first[2]
-    for below in _children(queues, one):
+    for below in _children(queues, queue):
         yield from _rows(queues, below, depth + 1)
 
 
 def _children(queues: Sequence[QueueView], top: QueueView) -> list[QueueView]:
     kinds = {"Cohort": ("Cohort", "ClusterQueue"), "ClusterQueue": ("LocalQueue",)}.get(top.kind, ())
-    return [one for one in queues if one.kind in kinds and one.parent == top.name]
+    return [queue for queue in queues if queue.kind in kinds and queue.parent == top.name]
 
 
 def _inside(queues: Sequence[QueueView], top: QueueView) -> Iterator[QueueView]:
-    for one in _children(queues, top):
-        yield one
-        yield from _inside(queues, one)
+    for queue in _children(queues, top):
+        yield queue
+        yield from _inside(queues, queue)
 
 
-def _called(one: QueueView) -> str:
-    if one.kind == "Cohort":
-        return f"cohort {one.name}"
-    return f"{one.namespace}/{one.name}" if one.kind == "LocalQueue" else one.name
+def _called(queue: QueueView) -> str:
+    if queue.kind == "Cohort":
+        return f"cohort {queue.name}"
+    return f"{queue.namespace}/{queue.name}" if queue.kind == "LocalQueue" else queue.name
 
 
 def _amounts(quota: QuotaView) -> tuple[int | None, ...]:

@@ -348,11 +348,11 @@ def _leader(argv: list[str], lease: str) -> str | None:
     """The pod whose kube-scheduler holds the Lease: the one of several replicas that decides."""
     asking = [*argv, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}"]
     try:
-        said = subprocess.run(asking, capture_output=True, text=True, timeout=_FORWARD_S, check=False)
+        completed_process = subprocess.run(asking, capture_output=True, text=True, timeout=_FORWARD_S, check=False)
     except subprocess.TimeoutExpired:
         return None
-    pod, underscore, _ = said.stdout.strip().rpartition("_")
-    return f"pod/{pod}" if said.returncode == 0 and underscore else None
+    pod, underscore, _ = completed_process.stdout.strip().rpartition("_")
+    return f"pod/{pod}" if completed_process.returncode == 0 and underscore else None
 
 
 def _port(forward: subprocess.Popen[str]) -> int:

@@ -28,36 +28,41 @@ DOMAIN_LEGEND = (
 _COLOURS = {"Running": "green", "Ended": "green"} | dict.fromkeys(("Placed", "Holding", "Releasing", "New"), "cyan")
 
 
-def show_explanation(told: Explanation, out: Console) -> None:
+def show_explanation(explanation: Explanation, out: Console) -> None:
     """Print the explanation of a gang, from its state to its story."""
-    gang = told.gang
+    gang = explanation.gang
     head = plain(f"{gang.namespace}/{gang.name}  ", "bold")
     out.print(head.append_text(_state(gang.state)).append(f" for {span(gang.for_s)}"))
     out.print(plain(gang.message))
-    if told.expected_start:
-        out.print(plain(told.expected_start))
+    if explanation.expected_start:
+        out.print(plain(explanation.expected_start))
     if gang.status:
         out.print(plain(f"status: {gang.status} for {span(gang.status_for_s)}"))
     least = "unknown" if gang.min_member is None else gang.min_member
     counts = f"members: {gang.members}, of which {gang.bound} bound, {gang.held} held; at least: {least}"
-    out.print(plain(told.to_be_made or counts))
+    out.print(plain(explanation.to_be_made or counts))
     if gang.utilisation is not None:
         out.print(plain(use(gang.utilisation)))
-    if told.asks:
-        out.print(plain(f"asks for: {'; '.join(told.asks)}"))
-    if told.places:
-        named = listed((f"{one.name} ({one.members})" for one in told.places), _DOMAINS)
+    if explanation.asks:
+        out.print(plain(f"asks for: {'; '.join(explanation.asks)}"))
+    if explanation.places:
+        named = listed((f"{place.name} ({place.members})" for place in explanation.places), _DOMAINS)
         out.print(plain(f"is in: {named}"))
-    if told.remedies and (gang.state not in ("Running", "Ended") or gang.waiting):
+    if explanation.remedies and (gang.state not in ("Running", "Ended") or gang.waiting):
         out.print("\nWhat to do", style="bold")
-        for one in told.remedies:
-            out.print(plain(f"  - {one}"))
-    _show_preemption(told, out)
-    how = "one has to hold all of it" if told.required else "it may be divided among several"
-    domains = [(one.name, f"{one.nodes}", f"{one.free}", f"{one.want}", one.reason) for one in told.domains[:_DOMAINS]]
-    title = f"Domains of {told.level}, the one with most room first ({how})"
-    _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told.domains_in_all, "WHY")
-    members = [(one.name, one.state, one.node or "") for one in gang.pods[:_MEMBERS]]
+        for remedy in explanation.remedies:
+            out.print(plain(f"  - {remedy}"))
+    _show_preemption(explanation, out)
+    how = "one has to hold all of it" if explanation.required else "it may be divided among several"
+    domains = [
+        (domain_room.name, f"{domain_room.nodes}", f"{domain_room.free}", f"{domain_room.want}", domain_room.reason)
+        for domain_room in explanation.domains[:_DOMAINS]
+    ]
+    title = f"Domains of {explanation.level}, the one with most room first ({how})"
+    _section(
+        out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, explanation.domains_in_all, "WHY"
+    )
+    members = [(member.name, member.state, member.node or "") for member in gang.pods[:_MEMBERS]]
     _section(out, "Members", ("POD", "STATE", "NODE"), members, len(gang.pods))
     changes = [(ago, f"status {status}") for ago, status in gang.statuses]
     # What happened comes before the status that it led to at the same instant.
@@ -66,29 +71,29 @@ def show_explanation(told: Explanation, out: Console) -> None:
     _section(out, "History", ("#AGO", "WHAT"), story, len(story), "WHAT")
 
 
-def _show_preemption(told: Explanation, out: Console) -> None:
+def _show_preemption(explanation: Explanation, out: Console) -> None:
     """Write which workloads are evicted for it, or would be, or why none may. An older Muster does not say it."""
-    if not told.preemption:
+    if not explanation.preemption:
         return
     out.print("\nPreemption", style="bold")
-    out.print(plain(f"  {told.preemption}"))
-    victims = [(one.name, one.told) for one in told.victims[:_MEMBERS]]
-    _section(out, "Victims", ("VICTIM", "REASON"), victims, len(told.victims), "REASON")
+    out.print(plain(f"  {explanation.preemption}"))
+    victims = [(victim.name, victim.told) for victim in explanation.victims[:_MEMBERS]]
+    _section(out, "Victims", ("VICTIM", "REASON"), victims, len(explanation.victims), "REASON")
 
 
 def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
     """Print all gangs, one to a line. The expected start and the use of GPUs have columns if known."""
     heads = ["NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE"]
     rows: list[list[str | Text]] = [
-        [one.namespace, one.name, _state(one.state), f"{one.bound}", f"{one.held}", f"{one.members}",
-         "?" if one.min_member is None else f"{one.min_member}", span(one.for_s), one.message]
-        for one in gangs
+        [gang.namespace, gang.name, _state(gang.state), f"{gang.bound}", f"{gang.held}", f"{gang.members}",
+         "?" if gang.min_member is None else f"{gang.min_member}", span(gang.for_s), gang.message]
+        for gang in gangs
     ]  # fmt: skip
-    if any(one.expected is not None for one in gangs):
+    if any(gang.expected is not None for gang in gangs):
         heads.insert(-1, "STARTS")
-        for row, one in zip(rows, gangs, strict=True):
-            row.insert(-1, "" if one.expected is None else _instant(one.expected.start))
-    if any(one.utilisation is not None for one in gangs):
+        for row, gang in zip(rows, gangs, strict=True):
+            row.insert(-1, "" if gang.expected is None else _instant(gang.expected.start))
+    if any(gang.utilisation is not None for gang in gangs):
         heads[-1:-1] = ["#GPU USE", "#IDLE GPUS"]
         for row, one in zip(rows, gangs, strict=True):
             known = one.utilisation
@@ -104,7 +109,9 @@ def is_idle(gang: GangView) -> bool:
 
 def use(known: UtilisationView) -> str:
     """Say how busy GPUs are: ``its 16 GPUs were used 3.1 % in the mean of the last 30m: idle``."""
-    profiles = "; ".join(f"{name}: {one.percent:g} % of {one.gpus}" for name, one in known.mig.items())
+    profiles = "; ".join(
+        f"{name}: {profile_load.percent:g} % of {profile_load.gpus}" for name, profile_load in known.mig.items()
+    )
     of_mig = f" ({profiles})" if profiles else ""
     idle = ": idle" if known.idle_gpus else ""
     count = many(known.gpus, "GPU")
@@ -122,14 +129,14 @@ def show_defrag(found: DefragView, out: Console) -> None:
     if found.why_not:
         out.print(plain(f"{gang}: no moves would help: {found.why_not}"))
         return
-    devices = sum(one.devices for one in found.moves)
-    hours = sum(one.lost_device_hours for one in found.moves)
+    devices = sum(move.devices for move in found.moves)
+    hours = sum(move.lost_device_hours for move in found.moves)
     out.print(plain(f"{gang} starts after {many(len(found.moves), 'move')} of {devices} devices; nothing is moved now"))
     out.print(plain(f"{hours:.1f} device-hours of work would be repeated"))
     rows = [
-        (f"{number}", one.workload, f"{one.devices}", span(one.lost_s), f"{one.lost_device_hours:.1f}",
-         "checkpoint" if one.checkpointed else "start", _moved(one.pods))
-        for number, one in enumerate(found.moves, 1)
+        (f"{number}", move.workload, f"{move.devices}", span(move.lost_s), f"{move.lost_device_hours:.1f}",
+         "checkpoint" if move.checkpointed else "start", _moved(move.pods))
+        for number, move in enumerate(found.moves, 1)
     ]  # fmt: skip
     heads = ("#", "WORKLOAD", "#DEVICES", "#REPEATS", "#DEVICE-HOURS", "SINCE", "PODS")
     out.print()
@@ -139,16 +146,16 @@ def show_defrag(found: DefragView, out: Console) -> None:
 
 def _moved(pods: Sequence[PodMove]) -> str:
     return ", ".join(
-        f"{one.pod}: {one.before} -> {one.after}" if one.before else f"{one.pod}: {one.after}" for one in pods
+        f"{pod.pod}: {pod.before} -> {pod.after}" if pod.before else f"{pod.pod}: {pod.after}" for pod in pods
     )
 
 
 def show_domains(domains: Sequence[DomainStock], of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:
     """Print all domains, one to a line; then their devices, and the ComputeDomains."""
     rows = [
-        (one.level, one.name or "(no label)", one.inside or "", f"{one.nodes}", f"{one.open}",
-         f"{one.whole}", f"{one.gpus}", f"{one.free_gpus}", listed(one.gangs, 4))
-        for one in domains
+        (domain.level, domain.name or "(no label)", domain.inside or "", f"{domain.nodes}", f"{domain.open}",
+         f"{domain.whole}", f"{domain.gpus}", f"{domain.free_gpus}", listed(domain.gangs, 4))
+        for domain in domains
     ]  # fmt: skip
     heads = ("LEVEL", "DOMAIN", "INSIDE", "#NODES", "#OPEN", "#WHOLE", "#GPUS", "#FREE", "GANGS")
     drop = ("INSIDE", "OPEN", "WHOLE", "GPUS")
@@ -162,9 +169,9 @@ def show_domains(domains: Sequence[DomainStock], of_nvidia: Sequence[ComputeDoma
 
 def _show_devices(domains: Sequence[DomainStock], out: Console) -> None:
     rows = [
-        (one.level, one.name or "(no label)", stock.name,
+        (domain.level, domain.name or "(no label)", stock.name,
          f"{stock.devices}", f"{stock.free}", f"{stock.promised}", f"{stock.used}")
-        for one in domains for stock in one.devices
+        for domain in domains for stock in domain.devices
     ]  # fmt: skip
     heads = ("LEVEL", "DOMAIN", "DEVICE", "#ALL", "#FREE", "#PROMISED", "#USED")
     _section(out, "Devices (DRA)", heads, rows, len(rows), drop=("LEVEL", "ALL"))
@@ -172,9 +179,9 @@ def _show_devices(domains: Sequence[DomainStock], out: Console) -> None:
 
 def _show_compute_domains(of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:
     rows = [
-        (f"{one.namespace}/{one.name}", f"{one.members}", f"{one.nodes}", listed(one.cliques, 4),
-         listed(one.workloads, 4), "; ".join(one.problems))
-        for one in of_nvidia
+        (f"{domain.namespace}/{domain.name}", f"{domain.members}", f"{domain.nodes}", listed(domain.cliques, 4),
+         listed(domain.workloads, 4), "; ".join(domain.problems))
+        for domain in of_nvidia
     ]  # fmt: skip
     heads = ("COMPUTEDOMAIN", "#MEMBERS", "#NODES", "CLIQUES", "WORKLOADS", "PROBLEMS")
     _section(

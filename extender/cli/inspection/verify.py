@@ -61,10 +61,10 @@ def show_verified(found: VerifyView, out: Console) -> None:
         return out.print(plain(f"not checked: {found.problem}"))
     if found.ago_s is None:
         return out.print("nothing was checked yet")
-    for one in found.differences:
-        out.print(plain(f"{one.kind.upper()}  {one.object}", "red"))
-        out.print(plain(f"    now:             {one.running}"))
-        out.print(plain(f"    after a restart: {one.rebuilt}"))
+    for difference in found.differences:
+        out.print(plain(f"{difference.kind.upper()}  {difference.object}", "red"))
+        out.print(plain(f"    now:             {difference.running}"))
+        out.print(plain(f"    after a restart: {difference.rebuilt}"))
     compared = ", ".join(f"{count} {kind}" for kind, count in sorted(found.compared.items())) or "nothing"
     out.print(plain(f"compared: {compared}; {counted(len(found.differences), 'difference', 'stays', 'stay')}"))
     if found.unconfirmed:

@@ -151,7 +151,7 @@ class Planner:
         if self._unsuspend:
             put(after, kind.suspend, value=False)
         yield STARTED if self._unsuspend else WAITS
-        named = {name for one in kind.templates(after) for name in found(one.pod, "spec.schedulerName")}
+        named = {name for template in kind.templates(after) for name in found(template.pod, "spec.schedulerName")}
         yield from (SERVED.format(name) for name in self._schedulers if name in named and name != "default-scheduler")
 
     async def _carry(self, kind: Kind, before: Object, after: Object, job: Job, kube: Kube) -> None:

@@ -73,7 +73,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
     try:
         found.leader = await _leader(kube, election)
         found.policies = [name for name in _POLICIES if name in await _bound(kube)]
-        for kind in (one for one in planner.kinds if one.shown_in is None):
+        for kind in (kind for kind in planner.kinds if kind.shown_in is None):
             await _look(kube, found, kind.path, partial(_job, planner, kind))
         await _look(kube, found, PODS.path, partial(_pod, planner), fields="spec.nodeName=")
         await _look(kube, found, NODES, partial(_node, planner), labels=PROTECTED_NODE)

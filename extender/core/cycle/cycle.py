@@ -328,9 +328,9 @@ class Cycle:
         come again later in ``line``. All slices of the turn use the instant of its beginning.
         """
         now = self._now
-        if (asked := (yield from self._current_demand(workload, now))) is None:
+        if (current_demand := (yield from self._current_demand(workload, now))) is None:
             return 0
-        demand, shape = asked
+        demand, shape = current_demand
         outcome: Outcome | None = self._why_not_plannable(workload, demand, shape, now)
         least, spent = LOOK, 0
         if outcome is None:
@@ -498,8 +498,8 @@ class Cycle:
             ):  # else it has changed, and the next cycle considers it
                 self._pending.dequeue(other.key)
                 self._park(other)
-                asked = other.current_demand
-                own = None if asked is None or asked.shape is not None else asked.trouble
+                demand = other.current_demand
+                own = None if demand is None or demand.shape is not None else demand.trouble
                 self._wasted_units += LOOK
                 self._report(other, own or why.cause, self._now)
             yield LOOK

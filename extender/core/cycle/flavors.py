@@ -89,11 +89,11 @@ class QuotaPlans:
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
         snapshot, quotas = self._quotas.queues.snapshot, self._quotas
-        asked = QuotaRequest(workload, demand.pods, queue, snapshot)
-        podsets = asked.podsets(demand.pods)
+        quota_request = QuotaRequest(workload, demand.pods, queue, snapshot)
+        podsets = quota_request.podsets(demand.pods)
         if names := uncovered(queue, podsets):
             return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
-        closed, later = asked.closed(), self._later(workload)
+        closed, later = quota_request.closed(), self._later(workload)
         choices: Choices[NotThisFlavor] = Choices(snapshot.tree, snapshot.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
@@ -105,22 +105,24 @@ class QuotaPlans:
         for _ in range(_TRIES):
             if assignment.fit is not Fit.FITS:
                 with quotas.statement(workload.key):
-                    pods, assignment = _fewer(demand.pods, must, lambda fewer: choices.first(asked.podsets(fewer)))
+                    pods, assignment = _fewer(
+                        demand.pods, must, lambda fewer: choices.first(quota_request.podsets(fewer))
+                    )
             yield _ASSIGN
             if assignment.fit is not Fit.FITS:
                 break
             if tried_as and line.postpone(workload, assignment.usage, assignment.level):
                 return Changed()
-            made = asked.flavorings(assignment)
+            made = quota_request.flavorings(assignment)
             tried = yield from self._try(workload, demand, pods, shape, made, shortfalls, tried_as)
             if isinstance(tried, Plan | Changed):
-                return tried if self._is_there(workload, queue, asked, tried, assignment) else Changed()
+                return tried if self._is_there(workload, queue, quota_request, tried, assignment) else Changed()
             last = tried
             kinds[type(tried)] = None
             with quotas.statement(workload.key):
-                assignment = choices.after(assignment, asked.podsets(pods), tried)
+                assignment = choices.after(assignment, quota_request.podsets(pods), tried)
         lack = Lack.QUOTA if last is None else Lack.ROOM
-        least, promised = asked.podsets(must), later is not None
+        least, promised = quota_request.podsets(must), later is not None
         held = workload.job is not None and closed
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)
         with quotas.statement(workload.key):
@@ -148,15 +150,15 @@ class QuotaPlans:
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """The demand for the pods that have to start together, and no others."""
         must = must_of(workload, demand.pods, shape)
-        asked, shape = yield from self._demands.flavored(workload, must, shape, workload.flavoring)
-        return Demand(demand.version, None, asked, shape), shape
+        pods, shape = yield from self._demands.flavored(workload, must, shape, workload.flavoring)
+        return Demand(demand.version, None, pods, shape), shape
 
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """The assignment that the workload would get by quota alone."""
         snapshot = self._quotas.queues.snapshot
-        asked = QuotaRequest(workload, demand.pods, queue, snapshot)
-        choices: Choices[NotThisFlavor] = Choices(snapshot.tree, snapshot.flavors, queue, asked.closed())
-        return choices.first(asked.podsets(demand.pods))
+        quota_request = QuotaRequest(workload, demand.pods, queue, snapshot)
+        choices: Choices[NotThisFlavor] = Choices(snapshot.tree, snapshot.flavors, queue, quota_request.closed())
+        return choices.first(quota_request.podsets(demand.pods))
 
     def _try(
         self,
@@ -184,13 +186,18 @@ class QuotaPlans:
         return outcome
 
     def _is_there(
-        self, workload: Workload, queue: ClusterQueue, asked: QuotaRequest, plan: Plan | Changed, assignment: Assignment
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        quota_request: QuotaRequest,
+        plan: Plan | Changed,
+        assignment: Assignment,
     ) -> bool:
         """Whether the quota of the plan is still there: other workloads may have used it while the plan was made."""
         if isinstance(plan, Changed):
             return True
         usage: dict[tuple[str, str], int] = {}
-        for podset in asked.podsets(plan.pods):
+        for podset in quota_request.podsets(plan.pods):
             for resource, flavor in assignment.flavors[podset.name].items():
                 usage[flavor, resource] = usage.get((flavor, resource), 0) + podset.requests.get(resource, 0)
         with self._quotas.statement(workload.key) as statement:

@@ -236,12 +236,12 @@ def _not_made_yet(workload: Workload) -> list[Pod]:
 
 def _gated(workload: Workload, owner: str) -> causes.Gated | None:
     """Why gated members keep the gang from being planned. A running gang goes on with the other members."""
-    found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
-    waiting = _of(workload.members.unplaced(), owner) if found else []
-    if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
+    pods = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
+    waiting = _of(workload.members.unplaced(), owner) if pods else []
+    if not pods or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
         return None
-    gates = sorted({gate for pod in found for gate in pod.foreign_gates})
-    return causes.Gated(len(found), len(workload.live), tuple(gates))
+    gates = sorted({gate for pod in pods for gate in pod.foreign_gates})
+    return causes.Gated(len(pods), len(workload.live), tuple(gates))
 
 
 def too_few(workload: Workload) -> causes.MembersMissing | None:

@@ -562,7 +562,7 @@ _NAMED = 5
 
 def victims_text(victims: tuple[Victim, ...]) -> str:
     """Name the first victims, and say how many more there are."""
-    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims[:_NAMED]])
+    named = mentioned([Mention(victim.key.namespace, str(victim)) for victim in victims[:_NAMED]])
     more = len(victims) - _NAMED
     return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"
 
@@ -595,7 +595,7 @@ def fact_text(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
         case causes.NoVictims(detail=detail) | causes.Differs(detail=detail):
             return detail
         case causes.WouldEvict(victims=victims):
-            named = mentioned([Mention(one.key.namespace, str(one)) for one in victims])
+            named = mentioned([Mention(victim.key.namespace, str(victim)) for victim in victims])
             return f"preemption is a dry run: on, it evicts {many(len(victims), 'victim')}: {named}"
         case causes.Uncreated(of_others=True):
             whose = "pods of another job of its namespace, of no higher priority, were not created in time"

@@ -72,29 +72,29 @@ class QueueReports:
 
     def all(self) -> Mapping[ObjectKey, QueueReport]:
         """Return the reports of all ClusterQueues, LocalQueues and Cohorts."""
-        snapshot, found = self._quotas.queues.snapshot, Reports()
+        snapshot, queue_reports = self._quotas.queues.snapshot, Reports()
         if self._snapshot is not snapshot:
             self._snapshot, self._known, self._locals = snapshot, {}, {}
             for local in snapshot.locals.values():
                 self._locals.setdefault(local.queue, []).append(local)
         for queue in snapshot.queues.values():
-            found |= self._cached(key_of(queue), [queue.name], partial(self._of_queue, queue))
+            queue_reports |= self._cached(key_of(queue), [queue.name], partial(self._of_queue, queue))
         for name in (name for name in self._locals if name not in snapshot.queues):
-            found |= self._of_locals(name, {})
+            queue_reports |= self._of_locals(name, {})
         for cohort in snapshot.cohorts.values():
             below = [*_below(snapshot.tree.cohorts[cohort.name])]
-            found |= self._cached(key_of(cohort), below, partial(self._of_cohort, cohort, below))
-        return found
+            queue_reports |= self._cached(key_of(cohort), below, partial(self._of_cohort, cohort, below))
+        return queue_reports
 
     def _cached(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
         """Return the cached reports, or make them. Reports with past usage change with time, so they are not cached."""
         known, version = self._known.get(key), self._quotas.members.version(queues)
         if known is not None and known[0] == version:
             return known[1]
-        found = say()
+        queue_reports = say()
         if not any(queue.by_past_usage for queue in map(self._snapshot.queues.get, queues) if queue is not None):
-            self._known[key] = version, found
-        return found
+            self._known[key] = version, queue_reports
+        return queue_reports
 
     def _of_queue(self, queue: ClusterQueue) -> Reports:
         """Report the ClusterQueue and the LocalQueues that point to it."""
@@ -108,15 +108,15 @@ class QueueReports:
         return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
 
     def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
-        found = Reports()
+        queue_reports = Reports()
         for local in self._locals.get(queue, ()):
             at = local.namespace, local.name
             why = self._quotas.queues.route(*at).why
             problems = () if why is None else (text_of(why),)
             report = self._report(by_local.get(at, ()), None, problems, _warnings_of(self._quotas, local))
             past, runs = self._quotas.past.stored(at), self._durations.stored(at)
-            found[key_of(local)] = replace(report, past=past, runs=runs)
-        return found
+            queue_reports[key_of(local)] = replace(report, past=past, runs=runs)
+        return queue_reports
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
         node, problems = self._snapshot.tree.cohorts[cohort.name], self._snapshot.events[key_of(cohort)].problems
@@ -322,7 +322,12 @@ def _podsets(quotas: Quotas, workload: Workload, podsets: tuple[PodSet, ...]) ->
             amounts[resource] += amount
     for podset in podsets:
         name = podset.title if podset.name else ""
-        asked = podset.template.requests
+        requests = podset.template.requests
         yield PodSetReport(
-            name, podset.size, podset.least, asked, flavors.get(podset.name, {}), dict(used.get(podset.name, Counter()))
+            name,
+            podset.size,
+            podset.least,
+            requests,
+            flavors.get(podset.name, {}),
+            dict(used.get(podset.name, Counter())),
         )

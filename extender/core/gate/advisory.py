@@ -56,8 +56,8 @@ class Advisory:
         """Post the Binding at once. It carries no stamp of a release, so the gang is never taken for a broken one."""
         marks: dict[str, str] = {}
         binding = Binding(event.node, [event.call])
-        if (found := self._store.member(pod.uid)) is not None:
-            workload, member = found
+        if (entry := self._store.member(pod.uid)) is not None:
+            workload, member = entry
             binding.workload = workload.key
             workload.members.move(member, MemberState.BINDING, event.node)
             if not (workload.release.complete or workload.has_quorum(Stage.ARRIVED)):

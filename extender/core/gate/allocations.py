@@ -87,8 +87,8 @@ class Allocations:
         look, self._look = self._look, {}
         for key in look:
             claim = self._devices.claims.get(key)
-            asked = self._asked.get(key)
-            if claim is not None and claim is not asked and key in self._left and self._is_idle(key, now):
+            device_claim = self._asked.get(key)
+            if claim is not None and claim is not device_claim and key in self._left and self._is_idle(key, now):
                 self._asked[key] = claim
                 self._outbox.append(Deallocate(claim.uid, claim.namespace, claim.name))
 
@@ -131,14 +131,14 @@ class Allocations:
 
     def _waits(self, uid: str, now: float) -> bool:
         """Whether the pod has ended, was looked at and has no plan, or pauses after repeated failures of its gang."""
-        pod, found = self._store.pods.get(uid), self._store.member(uid)
+        pod, entry = self._store.pods.get(uid), self._store.member(uid)
         if pod is None or pod.deleting:
             return False  # the claims that were made for the pod are deleted with it
         if pod.terminal and not pod.node:
             return True
-        if found is None or pod.node or pod.scheduler not in self._schedulers:
+        if entry is None or pod.node or pod.scheduler not in self._schedulers:
             return False
-        workload, member = found
+        workload, member = entry
         if uid in self._binds.writing or uid in self._binds.unknown or uid in self._binds.unseen:
             return False
         if (job := workload.job) is not None and (job.stop or job.seen.suspended):

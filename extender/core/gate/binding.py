@@ -89,10 +89,10 @@ class Bindings:
     def arrived(self, event: BindArrived, now: float) -> None:
         """Handle the bind call of a pod that may be bound: hold it, or post the Binding of a pod without a gang."""
         pod = self._store.pods[event.uid]
-        found = self._store.member(event.uid)
-        if found is None:
+        entry = self._store.member(event.uid)
+        if entry is None:
             return self._bind_alone(pod, event, now)
-        workload, member = found
+        workload, member = entry
         if not member.placed or member.node != event.node:
             return self._outbox.answer(event.call, "the gang has no placement with this pod on this node any more")
         self._outbox.answer_hold(workload, member, "superseded by a newer bind request")
@@ -116,10 +116,10 @@ class Bindings:
 
     def disconnected(self, call: int, now: float) -> None:
         """Drop a held call that kube-scheduler gave up. The pod will come back through a new scheduling cycle."""
-        found = self._store.member(self._binds.end_call(call))
-        if found is None or found[1].hold is None:
+        entry = self._store.member(self._binds.end_call(call))
+        if entry is None or entry[1].hold is None:
             return
-        workload, member = found
+        workload, member = entry
         workload.members.end_hold(member)
         workload.reason_state.note(now, "a held bind request was given up by kube-scheduler")
         if not workload.members.holds:
@@ -139,9 +139,9 @@ class Bindings:
             self._outbox.answer(call, "" if done else event.detail or "the Binding failed")
         if done:
             self._store.mark_bound(uid, binding)
-        if (found := self._store.member(uid)) is not None:
-            self._outcome(*found, event, now)
-            self._store.mark_dirty(found[0])
+        if (entry := self._store.member(uid)) is not None:
+            self._outcome(*entry, event, now)
+            self._store.mark_dirty(entry[0])
         elif (pod := self._store.pods.get(uid)) is None or not pod.node:
             self._outcome_alone(uid, event, now)
 
@@ -191,11 +191,11 @@ class Bindings:
 
     def unknown_binding_of(self, uid: str) -> UnknownBinding | None:
         """The node that a Binding which is under way no longer may have bound the pod to; None without one."""
-        claim, found = self._claims.get(uid), self._store.member(uid)
+        claim, entry = self._claims.get(uid), self._store.member(uid)
         if claim is not None and (until := self._binds.unknown.get(uid)) is not None:
             return claim.node, until
-        if found is not None and found[1].state is MemberState.UNKNOWN:
-            return found[1].node, found[1].doubt_ends
+        if entry is not None and entry[1].state is MemberState.UNKNOWN:
+            return entry[1].node, entry[1].doubt_ends
         return None
 
     def moved_in(self, workload: Workload, member: Member, now: float, doubt: UnknownBinding | None) -> None:
@@ -284,7 +284,7 @@ class Bindings:
         view = self._claims.snapshot()
         if not meets_requirements(placed, view):
             return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
-        return tenant_conflict(placed, view, [one.pod for one in workload.members if not one.pod.live])
+        return tenant_conflict(placed, view, [member.pod for member in workload.members if not member.pod.live])
 
     def _last(self, workload: Workload) -> str:
         return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)

@@ -159,7 +159,7 @@ class Refusals:
         Returns whether they do.
         """
         placed = workload.members.placed.values()
-        members = [one for one in placed if not one.pod.node and one.hold is None and words_of(one.pod)]
+        members = [member for member in placed if not member.pod.node and member.hold is None and words_of(member.pod)]
         if not members:
             return False
         caps, words = _caps(workload, members), words_of(members[0].pod)
@@ -194,11 +194,11 @@ def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
     """
     asked = dict.fromkeys((member.node, shape) for member in refused for shape in _shapes(workload, member))
     nodes, there, unclear = {node for node, _ in asked}, Counter[tuple[str, MemberShape]](), set[str]()
-    for one in workload.members.placed.values() if not workload.releasing else ():
-        if one.node in nodes and one.hold is not None:
-            there.update((one.node, shape) for shape in _shapes(workload, one))
-        elif one.node in nodes and one.step is not Step.LATER and one not in refused:
-            unclear.add(one.node)
+    for member in workload.members.placed.values() if not workload.releasing else ():
+        if member.node in nodes and member.hold is not None:
+            there.update((member.node, shape) for shape in _shapes(workload, member))
+        elif member.node in nodes and member.step is not Step.LATER and member not in refused:
+            unclear.add(member.node)
     caps = [Cap(node, shape, there[node, shape]) for node, shape in asked]
     return [cap for cap in caps if not (cap.most and cap.node in unclear)]
 

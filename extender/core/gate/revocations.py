@@ -64,8 +64,8 @@ def end_start(workload: Workload, why: str) -> None:
 def needs(workload: Workload, slot: SlotKey) -> bool:
     """Whether too few pods are on nodes: in all, or of the slot's podset."""
     podsets, reached = workload.podsets.podsets if workload.podsets is not None else (), workload.members.slots.reached
-    some = (one for one in podsets if slot[0] == one.prefix)
-    return not workload.has_bound_quorum or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)
+    some = (podset for podset in podsets if slot[0] == podset.prefix)
+    return not workload.has_bound_quorum or any(reached(Stage.BOUND, podset.prefix) < podset.least for podset in some)
 
 
 _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
@@ -219,18 +219,18 @@ class Revocations:
         if workload.releasing:
             return True
         self._room.unreserve_all(workload)
-        promised = [one for one in members.placed.values() if not _is_on_its_way(one, now)]
+        promised = [member for member in members.placed.values() if not _is_on_its_way(member, now)]
         if not (promised or members.holds or members.slots.planned):
             return True
         if job is None or job.plan is None or not members.bound:
             self.revoke(workload, text_of(why), now, Cause.NAMESPACE_DELETED)
             return True
-        job.drop_slots([*members.slots.planned, *(one.pod.identity for one in promised)])
+        job.drop_slots([*members.slots.planned, *(member.pod.identity for member in promised)])
         for slot in list(members.slots.planned):
             self._room.assume_slot(workload, slot, "")
-        for one in promised:
-            self._outbox.answer_hold(workload, one, text_of(why))
-            self.revoke_member(workload, one, now)
+        for member in promised:
+            self._outbox.answer_hold(workload, member, text_of(why))
+            self.revoke_member(workload, member, now)
         return True
 
     def evict_bound(self, workload: Workload, why: str) -> None:
@@ -331,11 +331,11 @@ class Revocations:
         claims, looked_at = self._claims, workload.unsettled
         there = [(pod, node) for pod, node in finish(siblings(workload)) if node in claims.nodes]
         apart = not meets_requirements(there, claims.snapshot())
-        sure = [one for one in map(workload.members.__getitem__, uids) if one.state is not MemberState.UNKNOWN]
+        sure = [member for member in map(workload.members.__getitem__, uids) if member.state is not MemberState.UNKNOWN]
         return {
-            one.uid
-            for one in sure
-            if apart or (one.node in looked_at and claims.overcommitted(one.node, one.pod.requests))
+            member.uid
+            for member in sure
+            if apart or (member.node in looked_at and claims.overcommitted(member.node, member.pod.requests))
         }
 
     def drop_broken(self, workload: Workload, now: float) -> None:

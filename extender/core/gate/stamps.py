@@ -170,7 +170,7 @@ def was_whole(pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload
         return bool(stamped) and release not in workload.members
     slots = {pod.identity: pod for pod in stamped}
     of = Counter(f"{pod.owner}{pod.series}" for pod in slots.values())
-    short = podsets is not None and podsets.short(lambda one: of[one.prefix], together=True) is not None
+    short = podsets is not None and podsets.short(lambda podset: of[podset.prefix], together=True) is not None
     roles = Counter(pod.group.role for pod in slots.values() if pod.group)
     return len(slots) >= quorum and not short and all(roles[role] >= least for role, least in workload.minima)
 

@@ -107,7 +107,7 @@ class SteeringRules:
             code = int(level.codes[row])
             rows = level.domain(code).rows if code >= 0 else ()
             if 0 < len(rows) <= _LARGEST_PIN:
-                return tuple(sorted(view.names[one] for one in rows))
+                return tuple(sorted(view.names[row] for row in rows))
         return ()
 
 
@@ -175,10 +175,10 @@ class Steering:
         ahead = len(members.placed) - members.steps[Step.LATER]
         if workload.filling or len(members.holds) + len(members.binding) < ahead:
             return
-        later = [one for one in members.placed.values() if one.step is Step.LATER]
-        turn = min(one.turn for one in later)
-        told = [one for one in later if one.turn == turn]
-        if _uncreated_before(workload, told, turn) or any(one.node in workload.unsettled for one in told):
+        later = [member for member in members.placed.values() if member.step is Step.LATER]
+        turn = min(member.turn for member in later)
+        told = [member for member in later if member.turn == turn]
+        if _uncreated_before(workload, told, turn) or any(member.node in workload.unsettled for member in told):
             return  # a changed node is checked when the release has ended
         members.holds.wait_from(now)
         for member in told:
@@ -203,10 +203,10 @@ class Steering:
 
         It can continue if the watch shows the nomination although the write seemed to fail.
         """
-        found = self._store.member(event.uid)
-        if found is None or found[1].step is not Step.NOMINATING or found[1].nominated != event.node:
+        entry = self._store.member(event.uid)
+        if entry is None or entry[1].step is not Step.NOMINATING or entry[1].nominated != event.node:
             return None
-        workload, member = found
+        workload, member = entry
         gated = bool(member.pod.gates)
         shown = member.pod.nominated_node == event.node
         if event.detail and (member.clears or not shown):
@@ -241,10 +241,10 @@ class Steering:
 
         It can continue if the watch shows that the gate is off although the write seemed to fail.
         """
-        found = self._store.member(event.uid)
-        if found is None or found[1].step is not Step.UNGATING:
+        entry = self._store.member(event.uid)
+        if entry is None or entry[1].step is not Step.UNGATING:
             return None
-        workload, member = found
+        workload, member = entry
         if self._advises:
             # A failed ungating is repeated when the pod is next seen or planned.
             workload.members.step(member, Step.NONE if event.detail else Step.STEERED)
@@ -284,7 +284,7 @@ class Steering:
             self._restart_deadlines(workload, now)
 
     def _await_storage(self, workload: Workload, now: float) -> None:
-        placed = (one.pod for one in workload.members.placed.values() if not one.pod.node)
+        placed = (member.pod for member in workload.members.placed.values() if not member.pod.node)
         providing = self._volumes.users and any(map(self._volumes.is_providing, placed))
         workload.await_storage(now + PROVISION_S if providing else 0.0, now)
 
@@ -379,20 +379,20 @@ class Steering:
         while len(members.confirmed) < _CONFIRMED:
             # A member that ended before the watch showed its stamp does not count.
             confirming = members.bound.values() if members.steps[Step.CONFIRMING] else ()
-            known = {one.uid: one.pod.node for one in confirming if one.step is Step.CONFIRMING}
-            known |= {uid: one.pod.node for uid, one in members.confirmed.items()}
+            known = {member.uid: member.pod.node for member in confirming if member.step is Step.CONFIRMING}
+            known |= {uid: member.pod.node for uid, member in members.confirmed.items()}
             if len(known) >= _CONFIRMED:
                 return
             others = [
-                one
-                for uid, one in members.bound.items()
+                member
+                for uid, member in members.bound.items()
                 if uid not in known
                 and uid not in self._store.bound_by_us
-                and one.pod.stamp
-                and one.pod.stamp.release == workload.release.name
+                and member.pod.stamp
+                and member.pod.stamp.release == workload.release.name
             ]
             nodes = set(known.values())
-            chosen = min(others, key=lambda one: (one.pod.node in nodes, one.pod.rank), default=None)
+            chosen = min(others, key=lambda member: (member.pod.node in nodes, member.pod.rank), default=None)
             if chosen is None:
                 return
             members.step(chosen, Step.CONFIRMING, "")
@@ -400,7 +400,7 @@ class Steering:
             self._outbox.append(Confirm(pod.uid, pod.namespace, pod.name, workload.key))
 
 
-def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> bool:
+def _uncreated_before(workload: Workload, members: Sequence[Member], turn: int) -> bool:
     """Whether pods of earlier rounds have not been created yet.
 
     Pods of a later wave do not count, since they may be created only once the members of this round run.
@@ -408,7 +408,7 @@ def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> 
     podsets, slots = workload.podsets, workload.members.slots
     if podsets is None or not slots.planned:
         return False
-    wave = max(podsets.wave_of(member.pod.identity) for member in told)
+    wave = max(podsets.wave_of(member.pod.identity) for member in members)
     return any(slots.turns.get(slot, 0) < turn and slots.templates[slot].wave <= wave for slot in slots.planned)
 
 
@@ -484,12 +484,12 @@ class Repeats:
         """Ask for the writes whose pause is over."""
         if now < self._first:
             return
-        for key, later in [(key, one) for key, one in self._later.items() if one.at <= now]:
+        for key, later in [(key, later) for key, later in self._later.items() if later.at <= now]:
             if later.asked or not self._ask(later.effect, now):
                 del self._later[key]
             else:
                 self._later[key] = replace(later, at=now + _LONGEST_S, asked=True)
-        self._first = min((one.at for one in self._later.values()), default=inf)
+        self._first = min((later.at for later in self._later.values()), default=inf)
 
     def next(self) -> float | None:
         return None if self._first == inf else self._first
@@ -500,9 +500,9 @@ class Repeats:
             if frees := self._frees(effect, now):
                 self._outbox.append(effect)
             return frees
-        found = self._store.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
-        if found is not None and found[0].admitted and found[1].step in (Step.NOMINATING, Step.UNGATING):
-            self._steering.repeat_write(*found)
+        entry = self._store.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
+        if entry is not None and entry[0].admitted and entry[1].step in (Step.NOMINATING, Step.UNGATING):
+            self._steering.repeat_write(*entry)
             return True
         if (wanted := self._wanted(effect)) is not None:
             self._outbox.append(wanted)
@@ -513,7 +513,7 @@ class Repeats:
             return self._reservation_now(effect)
         if isinstance(effect, Hint) and not effect.uid:
             return effect if self._namespaces.ending(effect.namespace) is None else None
-        found, pod = self._store.member(effect.uid), self._store.pods.get(effect.uid)
+        entry, pod = self._store.member(effect.uid), self._store.pods.get(effect.uid)
         if pod is None or not pod.live:
             return None
         match effect:
@@ -522,14 +522,14 @@ class Repeats:
             case Wake():
                 wanted = not pod.node
             case Nominate():
-                wanted = bool(pod.nominated_node) and not pod.node and found is None
+                wanted = bool(pod.nominated_node) and not pod.node and entry is None
             case Confirm():
-                confirmed = found is not None and pod.uid in found[0].members.confirmed
-                wanted = found is not None and found[1].step is Step.CONFIRMING and not confirmed
+                confirmed = entry is not None and pod.uid in entry[0].members.confirmed
+                wanted = entry is not None and entry[1].step is Step.CONFIRMING and not confirmed
             case Ungate():
-                gated = GANG_GATE in pod.gates and (found is None or found[1].step is Step.NONE)
+                gated = GANG_GATE in pod.gates and (entry is None or entry[1].step is Step.NONE)
                 wanted = gated and (
-                    bool(pod.native_group) if found is None else self._ungates_unplanned(found[0].key, pod.uid)
+                    bool(pod.native_group) if entry is None else self._ungates_unplanned(entry[0].key, pod.uid)
                 )
         return effect if wanted else None
 

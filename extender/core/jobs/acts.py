@@ -80,12 +80,14 @@ def _started(
 ) -> StartJob:
     """The write of a start: the plan, and the flavors of the podsets with what their pods tolerate."""
     job, flavoring, first_wave = record.seen, workload.flavoring, podsets_to_create(workload, record.seen).first_wave
-    flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
-    tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
+    flavors = {str(part): dict(flavoring.flavors) for part, flavoring in flavoring.items() if flavoring.flavors}
+    tolerations = {str(part): flavoring.tolerations for part, flavoring in flavoring.items() if flavoring.tolerations}
     if node_wait is not None:
         # The nodes that are made have to be of its flavors. Nodes of a plan have these labels anyway.
-        labels = {str(part): one.labels for part, one in flavoring.items() if one.labels}
+        labels = {str(part): flavoring.labels for part, flavoring in flavoring.items() if flavoring.labels}
         return StartJob(job, {}, first_wave, flavors, tolerations, node_wait, labels, awaits_s)
     podsets = job.podsets.podsets
-    nodes = {one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count)) for one in podsets}
+    nodes = {
+        podset.name: tuple(planned.get(podset.slot(index), "") for index in range(podset.count)) for podset in podsets
+    }
     return StartJob(job, nodes, first_wave, flavors, tolerations)

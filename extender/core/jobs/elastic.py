@@ -132,9 +132,9 @@ def requested_pods(demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> tuple
     found = []
     pods = {pod.series: pod for pod in demand.pods}
     for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
-        one, selection = made.get(name), pods[name].selection
-        labels = dict(selection.node_selector) | dict(one.labels if one else ())
-        tolerations = dict.fromkeys((*selection.tolerations, *(one.tolerations if one else ())))
+        flavoring, selection = made.get(name), pods[name].selection
+        labels = dict(selection.node_selector) | dict(flavoring.labels if flavoring else ())
+        tolerations = dict.fromkeys((*selection.tolerations, *(flavoring.tolerations if flavoring else ())))
         found.append(RequestedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
     return tuple(found)
 
@@ -162,10 +162,10 @@ def ungated_pod(store: Store, event: Ungated) -> Pod | None:
 
     The watch may show that late. Until then the pod must not be ungated once more, with a pin to the nodes of its plan.
     """
-    found = None if event.detail else store.member(event.uid)
-    if found is None or found[0].job is None or event.uid not in found[0].job.exposed_pods:
+    entry = None if event.detail else store.member(event.uid)
+    if entry is None or entry[0].job is None or event.uid not in entry[0].job.exposed_pods:
         return None
-    pod = found[1].pod
+    pod = entry[1].pod
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
 
 
@@ -219,11 +219,13 @@ def apart(job: Job, flavors: Mapping[str, ResourceFlavor]) -> str:
     chosen = {
         name: [flavors[one] for one in some.values() if one in flavors] for name, some in (job.flavors or {}).items()
     }
-    asked = {one.name: one.template for one in job.podsets.podsets if one.template.topology.required}
-    for name, pod in asked.items():
+    pods = {podset.name: podset.template for podset in job.podsets.podsets if podset.template.topology.required}
+    for name, pod in pods.items():
         level = pod.topology.required
-        beside = (one for other in asked if asked[other].topology.required == level for one in chosen.get(other, ()))
-        flavor = next((one for one in beside if not _tolerates(pod.selection.tolerations, one)), None)
+        beside = (
+            flavor for other in pods if pods[other].topology.required == level for flavor in chosen.get(other, ())
+        )
+        flavor = next((flavor for flavor in beside if not _tolerates(pod.selection.tolerations, flavor)), None)
         if flavor is not None and not chosen.get(name):
             return (
                 f"the pods of {name or job.key.name} have to share one {level} with those on nodes of {flavor.name}, "
@@ -304,7 +306,7 @@ class Elastic:
     @property
     def asks(self) -> tuple[CapacityAsk, ...]:
         """The requests for nodes that are under way."""
-        return tuple(one.ask for one in self._asking.values() if one.ask is not None)
+        return tuple(node_request.ask for node_request in self._asking.values() if node_request.ask is not None)
 
     def ungates_unplanned(self, key: GroupKey, uid: str) -> bool:
         """Whether this pod is to be tried without a plan, so that an autoscaler sees it."""
@@ -338,21 +340,21 @@ class Elastic:
         denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:
             return with_facts(why, denied.what)
-        asked = QuotaRequest(workload, demand.pods, queue, self._quotas.queues.snapshot)
-        found = self._choice(asked, demand, queue)
-        if found is None:
+        quota_request = QuotaRequest(workload, demand.pods, queue, self._quotas.queues.snapshot)
+        assignment = self._choice(quota_request, demand, queue)
+        if assignment is None:
             return why
-        if why_not := self._why_no_capacity(workload, demand, asked.flavorings(found)):
+        if why_not := self._why_no_capacity(workload, demand, quota_request.flavorings(assignment)):
             return with_facts(why, NoNodesAsked(why_not))
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
         can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
-        return AskNodes(asked, found) if can else why
+        return AskNodes(quota_request, assignment) if can else why
 
     def served(self, event: CapacityServed, _now: float) -> None:
         """Record whether the cluster serves ProvisioningRequests."""
         self._served = event.served
-        for key in [one.key for one in self.asks] if not event.served else ():
+        for key in [ask.key for ask in self.asks] if not event.served else ():
             self._end(key)
         self._pending.wake(Config())
 
@@ -386,35 +388,39 @@ class Elastic:
 
     def next_end(self) -> float | None:
         """When the next request ends, or may be repeated."""
-        ends = [one.until for one in self._asking.values()] + [one.until for one in self._denied.values()]
+        ends = [node_request.until for node_request in self._asking.values()] + [
+            one.until for one in self._denied.values()
+        ]
         return min(filter(None, ends), default=None)
 
-    def _choice(self, asked: QuotaRequest, demand: Demand, queue: ClusterQueue) -> Assignment | None:
+    def _choice(self, quota_request: QuotaRequest, demand: Demand, queue: ClusterQueue) -> Assignment | None:
         """The first assignment with quota for all of its pods in which a flavor is elastic."""
-        snapshot, podsets = self._quotas.queues.snapshot, asked.podsets(demand.pods)
-        choices: Choices[NotThisFlavor | str] = Choices(snapshot.tree, snapshot.flavors, queue, asked.closed())
-        found = choices.first(podsets)
+        snapshot, podsets = self._quotas.queues.snapshot, quota_request.podsets(demand.pods)
+        choices: Choices[NotThisFlavor | str] = Choices(snapshot.tree, snapshot.flavors, queue, quota_request.closed())
+        assignment = choices.first(podsets)
         for _ in range(_TRIES):
-            if found.fit is not Fit.FITS:
+            if assignment.fit is not Fit.FITS:
                 return None
-            if any(name in self._limits.elastic.flavors for some in found.flavors.values() for name in some.values()):
-                return found
-            found = choices.after(found, podsets, "no node of it has room")
+            if any(
+                name in self._limits.elastic.flavors for some in assignment.flavors.values() for name in some.values()
+            ):
+                return assignment
+            assignment = choices.after(assignment, podsets, "no node of it has room")
         return None
 
     def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> AwaitingNodes:
         """Reserve the quota and ask for the nodes. Returns the cause that the workload waits for."""
-        asked, found = ask_nodes.asked, ask_nodes.assignment
+        quota_request, assignment = ask_nodes.asked, ask_nodes.assignment
         demand, key = workload.current_demand, workload.key
         assert demand is not None  # noqa: S101
         denied = self._denied.get(key)
-        attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
+        attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, quota_request.flavorings(assignment)
         if workload.job is not None and self._served:
             ask = CapacityAsk(key, workload.job.seen.owner, requested_pods(demand, made), attempt)
         usage: dict[tuple[str, str], int] = {}
-        for one in asked.podsets(demand.pods):
-            for resource, flavor in found.flavors[one.name].items():
-                usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
+        for podset in quota_request.podsets(demand.pods):
+            for resource, flavor in assignment.flavors[podset.name].items():
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + podset.requests.get(resource, 0)
         self._quotas.reserve(key, usage)
         names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
         queue = self._quotas.members.queue_of(key) or ""
@@ -596,7 +602,7 @@ class Unplanned:
             return record.plan
         return _nodes_of(workload) if starts_now(self._process, workload, record) else {}
 
-    def _await_nodes(self, workload: Workload, record: JobRecord, said: NodeWait, now: float) -> str:
+    def _await_nodes(self, workload: Workload, record: JobRecord, node_wait: NodeWait, now: float) -> str:
         self._expected.expect(workload, podsets_to_create(workload, record.seen))
         if workload.has_promised_quorum or not self._process.recovered:
             return ""
@@ -607,22 +613,22 @@ class Unplanned:
         if (ending := self._namespaces.ending(workload.key.namespace)) is not None:
             return text_of(ending)
         if not record.next_pod_deadline:
-            end = min(said.until + self._process.wall_offset, now + self._limits.elastic.within_s)
+            end = min(node_wait.until + self._process.wall_offset, now + self._limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
-        unlike = self._unlike(workload, record, said)
+        unlike = self._unlike(workload, record, node_wait)
         if now < record.next_pod_deadline and not unlike:
             self._show(workload, record)
             return ""
         detail = unlike or self._late(workload, record)
         flavors = record.seen.flavor_names
-        return text_of(NoRoom(self._elastic.record_failure(workload.key, said.attempt, flavors, detail, now)))
+        return text_of(NoRoom(self._elastic.record_failure(workload.key, node_wait.attempt, flavors, detail, now)))
 
-    def _unlike(self, workload: Workload, record: JobRecord, said: NodeWait) -> str:
+    def _unlike(self, workload: Workload, record: JobRecord, node_wait: NodeWait) -> str:
         """Why its pods would not get nodes of its flavors, although their template selects them.
 
         The watch may show a pod of an earlier start late, which does not count.
         """
-        began = said.until - self._limits.elastic.within_s - 1.0
+        began = node_wait.until - self._limits.elastic.within_s - 1.0
         pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.exposed_pods)
         flavors = self._quotas.queues.snapshot.flavors
         why = lacking(pods, workload.flavoring, flavors, of_job=True, not_created=False)
@@ -655,5 +661,5 @@ def _nodes_of(workload: Workload) -> dict[SlotKey, str]:
     """The node of each slot that has one, or is promised one."""
     members = workload.members
     found = {pod.identity: pod.node for pod in workload.bound if pod.node}
-    found |= {one.pod.identity: one.node for one in members.placed.values()}
+    found |= {member.pod.identity: member.node for member in members.placed.values()}
     return {slot: node for slot, node in (found | members.slots.planned).items() if slot in members.slots.templates}

@@ -236,7 +236,9 @@ class Jobs:
         record = workload.job
         if record is None or pod.node or not pod.live or (record.seen.flavors and not workload.flavoring):
             return  # without the flavors, demands that were written for them cannot be told from others
-        podset = next((one for one in record.seen.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
+        podset = next(
+            (podset for podset in record.seen.podsets.podsets if podset.prefix == f"{pod.owner}{pod.series}"), None
+        )
         if podset is not None:
             self._learn(podset, pod, workload.flavoring.get(podset.name), record.source)
 
@@ -275,10 +277,10 @@ class Jobs:
             if (waiting := self._store.workloads.get(key)) is not None:
                 self._store.mark_dirty(waiting)
         for shape, keys in trials.due(now):
-            if (asked := self._asked_with(shape, keys)) is None:
+            if (try_pod := self._asked_with(shape, keys)) is None:
                 trials.drop_shape(shape)
             else:
-                self._outbox.append(asked)
+                self._outbox.append(try_pod)
 
     def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
         """The dry run, with the first of these jobs that has such pods and still waits or is being suspended."""
@@ -294,7 +296,7 @@ class Jobs:
         """The podsets of this shape that the workload's job has."""
         workload = self._store.workloads.get(key)
         podsets = workload.job.seen.podsets.podsets if workload is not None and workload.job is not None else ()
-        return (one for one in podsets if one.shape == shape)
+        return (podset for podset in podsets if podset.shape == shape)
 
     def _learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> None:
         if self._additions.learn(podset, pod, flavoring, source):
@@ -446,9 +448,9 @@ class Jobs:
         if own in members.declared.owners:
             record.reopen()
         elif record.ran:
-            ended = [one.pod for one in members if one.pod.phase == "Succeeded" and one.pod.owner == own]
+            ended = [member.pod for member in members if member.pod.phase == "Succeeded" and member.pod.owner == own]
             done = {pod.identity for pod in ended} | members.slots.done
-            if done and len(ended) >= sum(one.completions for one in record.seen.podsets.podsets):
+            if done and len(ended) >= sum(podset.completions for podset in record.seen.podsets.podsets):
                 record.end(done)
 
     def adopt(self, workload: Workload, now: float) -> None:
@@ -459,16 +461,16 @@ class Jobs:
         self._expected.expect(workload, None)  # this drops another plan, too
         self._quotas.restore(workload)
         job, plan = record.seen, dict(record.seen.plan or {})
-        for name in (one.name for one in job.podsets.podsets if not one.indexed):
+        for name in (podset.name for podset in job.podsets.podsets if not podset.indexed):
             there = (pod.node for pod in workload.bound if pod.series == name)
             plan[name] = present_first(plan.get(name, ()), there)
         nodes = job.podsets.by_slot(plan)
         record.admit(nodes)
         # A plan has no node for the slot of a pod that had ended well before.
-        ended = (one.pod.identity for one in workload.members if one.pod.phase == "Succeeded")
+        ended = (member.pod.identity for member in workload.members if member.pod.phase == "Succeeded")
         record.ran = job.closed > 0 or not nodes.keys().isdisjoint(ended) or not job.done.isdisjoint(nodes)
         planned = Counter(slot[0] for slot in nodes)
-        short = podsets_to_create(workload, job).short(lambda one: planned[one.prefix], together=False)
+        short = podsets_to_create(workload, job).short(lambda podset: planned[podset.prefix], together=False)
         if short is not None and not workload.members.bound:
             record.decide_stop("the plan that is written on its job is not one for its podsets")
         for node in dict.fromkeys(pod.node for pod in workload.bound if pod.node):

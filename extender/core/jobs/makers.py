@@ -233,13 +233,15 @@ class Enqueues:
 
 def _has_started(workload: Workload) -> bool:
     """Whether a pod of the present PodGroup was released, even if all of its pods have ended since."""
-    return any(one.pod.stamp is not None and workload.members.is_ours(one.pod) for one in workload.members)
+    return any(member.pod.stamp is not None and workload.members.is_ours(member.pod) for member in workload.members)
 
 
 def _has_former(workload: Workload) -> bool:
     """Whether pods exist that an earlier PodGroup of the same name has bound."""
     members = workload.members
-    return len(members) > len(members.live) and any(one.pod.live and not members.is_ours(one.pod) for one in members)
+    return len(members) > len(members.live) and any(
+        member.pod.live and not members.is_ours(member.pod) for member in members
+    )
 
 
 @dataclass(eq=False)
@@ -332,11 +334,11 @@ class Owners:
     def _renewed(self, key: GroupKey) -> list[Workload]:
         """The gangs of a changed owner. Their expected pods are worked out again."""
         gangs = self._gangs.get(key, {})
-        found = [workload for one in gangs if (workload := self._store.workloads.get(one)) is not None]
-        for workload in found:
+        workloads = [workload for gang in gangs if (workload := self._store.workloads.get(gang)) is not None]
+        for workload in workloads:
             gangs[workload.key] = None
             self._pending.wake(Own(workload.key, recompute=True))
-        return found
+        return workloads
 
     def remakes(self, workload: Workload) -> bool:
         """Whether its owner exists and makes its pods again when they are gone."""
@@ -356,12 +358,12 @@ class Owners:
             # The leader of a group of a LeaderWorkerSet has the name of the group.
             kind, grouped = owner.controller.kind, podset.order is Order.LEADER_FIRST
             stem = workload.key.name.removeprefix(f"{kind.lower()}-")
-            said = podset.template if podset.leader is None or newest.index else podset.leader
+            pod = podset.template if podset.leader is None or newest.index else podset.leader
 
             def like(template: Pod) -> Pod:
                 """A template with the facts of the newest pod. It has no gates: pods get them when they are created."""
-                made = carried_over(template, said, newest)
-                makers = tuple(one._replace(stem=stem, bare=grouped) for one in template.claim_makers)
+                made = carried_over(template, pod, newest)
+                makers = tuple(claim_maker._replace(stem=stem, bare=grouped) for claim_maker in template.claim_makers)
                 return replace(made, series=newest.series, group=gang, gates=(), claim_makers=makers)
 
             leader = None if podset.leader is None else like(podset.leader)

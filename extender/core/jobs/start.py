@@ -16,7 +16,7 @@ def why_not_plannable(
     """Why the job cannot be planned yet; None if it waits for nodes alone."""
     job = record.seen
     if not job.stopped:
-        there = [one.pod for one in workload.members if not one.pod.terminal]
+        there = [member.pod for member in workload.members if not member.pod.terminal]
         return Stopping(PodsLeft(None, _silent(claims, there)))
     if job.marked:
         return Stopping(TakingOff(record.refused))
@@ -36,7 +36,7 @@ def silent_node(claims: Claims, workload: Workload) -> str:
     if (record := workload.job) is None:
         return ""
     if not record.seen.stopped:
-        return _silent(claims, [one.pod for one in workload.members if not one.pod.terminal])
+        return _silent(claims, [member.pod for member in workload.members if not member.pod.terminal])
     return "" if record.seen.marked else _silent(claims, _left_over(claims, workload, record.seen))
 
 
@@ -53,7 +53,9 @@ def _left_over(claims: Claims, workload: Workload, job: Job) -> list[Pod]:
     Deleted pods on a node that is gone or silent may be shown indefinitely, and are not awaited. They are if new pods
     would need their names, even failed ones, since the pod collector writes to those before it removes them.
     """
-    pods = [one.pod for one in workload.members if not one.pod.terminal or (job.same_names and one.pod.deleting)]
+    pods = [
+        member.pod for member in workload.members if not member.pod.terminal or (job.same_names and member.pod.deleting)
+    ]
     return [pod for pod in pods if pod.live or job.same_names or ((node := _node_of(claims, pod)) and node.ready)]
 
 

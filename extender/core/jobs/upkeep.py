@@ -160,7 +160,7 @@ class Upkeep:
         if record.plan is not None:
             return True
         members = workload.members
-        promised = [*((one.pod, one.node) for one in members.placed.values()), *members.slots.promises()]
+        promised = [*((member.pod, member.node) for member in members.placed.values()), *members.slots.promises()]
         placed = [(workload.constrained(pod), node) for pod, node in promised]
         view = self._claims.snapshot()
         if lets_in(placed, view, [pod for pod, _ in placed]):

@@ -188,9 +188,9 @@ class Claims:
     def expect(self, pod: Pod, node: str) -> None:
         """Count the ports and anti-affinity of a pod that is about to come to the node, so that no conflicting pod gets
         there."""
-        asked = pod.constraints
-        if asked.ports or asked.anti_affinity:
-            away = Constraints(ports=asked.ports, anti_affinity=asked.anti_affinity)
+        constraints = pod.constraints
+        if constraints.ports or constraints.anti_affinity:
+            away = Constraints(ports=constraints.ports, anti_affinity=constraints.anti_affinity)
             self.tenants.put(Expected(pod.uid), replace(pod, labels=(), constraints=away), node)
 
     def expect_no_longer(self, uid: str) -> None:

@@ -82,7 +82,9 @@ class DeviceUsers:
         """Settle the jobs whose templates ask for devices or volumes: their amounts may have changed."""
         for workload in self._store.workloads.values():
             podsets = workload.podsets
-            if podsets is not None and any(counted.concerns(pod) for one in podsets.podsets for pod in one.templates):
+            if podsets is not None and any(
+                counted.concerns(pod) for podset in podsets.podsets for pod in podset.templates
+            ):
                 self._store.mark_dirty(workload)
                 if workload.key in self._pending.keys:
                     self._pending.wake(Own(workload.key, recompute=True))

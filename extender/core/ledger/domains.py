@@ -38,7 +38,11 @@ class ComputeDomains:
 
     def without_template(self, namespace: str, template: str, pod: str) -> ResourceClaims:
         """Say that a template is missing, and which domain is to have it."""
-        of = [one.name for one in self.seen.values() if (one.namespace, one.template) == (namespace, template)]
+        of = [
+            compute_domain.name
+            for compute_domain in self.seen.values()
+            if (compute_domain.namespace, compute_domain.template) == (namespace, template)
+        ]
         return ResourceClaims("ResourceClaimTemplate", template, pod, domain=min(of, default=""))
 
     def missing(self, uid: str, namespace: str, named_by: str, pod: str) -> ResourceClaims | None:

@@ -59,8 +59,8 @@ class Durations:
         ``percent``: where past runs count, that many percent of them took no longer.
         """
         limit = self._quotas.route(workload).limit
-        found = expected(workload.run_terms, None if limit is None else limit.seconds)
-        return self._past(workload, percent) if found is None else found
+        duration = expected(workload.run_terms, None if limit is None else limit.seconds)
+        return self._past(workload, percent) if duration is None else duration
 
     def of_pod(self, pod: Pod) -> Duration | None:
         """How long a single pod runs; None if that is not known."""
@@ -113,8 +113,8 @@ class Durations:
         """The runs to write to the LocalQueue's status, which a restart reads."""
         if (known := self._stored.get(local)) is not None:
             return known
-        said = self._quotas.queues.snapshot.locals.get(local)
-        return {} if said is None else said.runs
+        local_queue = self._quotas.queues.snapshot.locals.get(local)
+        return {} if local_queue is None else local_queue.runs
 
     def _past(self, workload: Workload, percent: int) -> Duration | None:
         runs = self._runs_of((workload.key.namespace, self._quotas.local_of(workload.key)))
@@ -128,10 +128,10 @@ class Durations:
     def _runs_of(self, local: LocalKey) -> Runs | None:
         """The runs of the LocalQueue, at first from its status; None if there is no such LocalQueue."""
         if (known := self._runs.get(local)) is None:
-            said = self._quotas.queues.snapshot.locals.get(local)
-            if said is None:
+            local_queue = self._quotas.queues.snapshot.locals.get(local)
+            if local_queue is None:
                 return None
-            known = self._runs[local] = Runs(self._stored.get(local, said.runs))
+            known = self._runs[local] = Runs(self._stored.get(local, local_queue.runs))
         return known
 
     def _end(self, began: float, duration: Duration | None, deadline_s: float | None, now: float) -> End | None:

@@ -69,10 +69,10 @@ class Expectations:
         self.unknown: dict[GroupKey, None] = {}
         self.errors: dict[str, deque[float]] = {}
 
-    def renew(self, found: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
+    def renew(self, expectations: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
         """Replace all earlier expectations by these."""
         keys = self._pending.keys
-        self.of = {key: expected for key, expected in found.items() if key in keys}
+        self.of = {key: expected for key, expected in expectations.items() if key in keys}
         self.unknown = {key: None for key in unknown if key in keys}
         self.stated = {key: _stated(self.stated.get(key), expected) for key, expected in self.of.items()}
         for key, expected in self.of.items():

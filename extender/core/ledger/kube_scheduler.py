@@ -108,7 +108,7 @@ def too_few_held(workload: Workload, *, cut_short: bool) -> str:
     ``cut_short``: kube-scheduler waits for the answer for less long than Muster would.
     """
     members, held = workload.members, workload.share(Stage.ARRIVED)
-    missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
+    missing = sorted(member.pod.name for member in members.placed.values() if member.hold is None)[:3]
     why = f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
     in_rounds = bool(members.steps[Step.LATER]) and cut_short
     return why + (f"; they are let in one after the other: {_LONGER}" if in_rounds else "")

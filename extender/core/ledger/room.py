@@ -143,5 +143,5 @@ class Room:
 
 def _unlike(lost: Pod, pod: Pod) -> tuple[bool, bool, bool]:
     """Sort key: how little the member resembles the lost one. The most similar takes the kept room first."""
-    roles = [one.group.role if one.group is not None else "" for one in (lost, pod)]
+    roles = [pod.group.role if pod.group is not None else "" for pod in (lost, pod)]
     return lost.identity != pod.identity, roles[0] != roles[1], lost.requests != pod.requests

@@ -427,18 +427,18 @@ class Volumes:
 
     def _amounts_of(self, held: _Held) -> Requests:
         """Return the amounts that the claim asks of a node."""
-        asked, amounts = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
-        self._refused |= held.counted and asked not in self._asked and len(self._asked) >= MOST_ASKED
-        if held.counted and (asked in self._asked or len(self._asked) < MOST_ASKED):
-            if asked not in self._asked:
-                self._asked[asked] = None
+        storage, amounts = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
+        self._refused |= held.counted and storage not in self._asked and len(self._asked) >= MOST_ASKED
+        if held.counted and (storage in self._asked or len(self._asked) < MOST_ASKED):
+            if storage not in self._asked:
+                self._asked[storage] = None
                 self.restated = self._all_dirty = True
-            amounts += self._of(Ask(1 << list(self._asked).index(asked)))
-        if held.provided and asked.size:
-            if asked.storage_class not in self._stored:
-                self._stored[asked.storage_class] = None
+            amounts += self._of(Ask(1 << list(self._asked).index(storage)))
+        if held.provided and storage.size:
+            if storage.storage_class not in self._stored:
+                self._stored[storage.storage_class] = None
                 self.restated = self._all_dirty = True
-            amounts.append((_stored(asked.storage_class), asked.size))
+            amounts.append((_stored(storage.storage_class), storage.size))
         return tuple(amounts)
 
     def _of(self, ask: Ask) -> Requests:
@@ -448,7 +448,7 @@ class Volumes:
 
     def _match_of(self, volume: VolumeSeen) -> int:
         """Return the asked storage that the volume serves, as the bits of its numbers."""
-        fits = (volume.offers.serves(asked, volume.labels) for asked in self._asked)
+        fits = (volume.offers.serves(storage, volume.labels) for storage in self._asked)
         return sum(1 << number for number, serves in enumerate(fits) if serves)
 
     def _put(self, matches: dict[str, int], name: str, match: int | None) -> None:
@@ -525,7 +525,7 @@ class Volumes:
         if self._based_on == based_on:
             return False
         before, self._amounts, self._based_on = self._amounts, {}, based_on
-        asks = {Ask(1 << number): asked for number, asked in enumerate(self._asked)}
+        asks = {Ask(1 << number): storage for number, storage in enumerate(self._asked)}
         self._lines = _named_lines(asks, self._seen())
         self.restated |= any(self._of(ask) != before.get(ask, ()) for ask in asks)
         return True
@@ -556,15 +556,15 @@ class Volumes:
         """Return the asked storage that can be provisioned for the node, as the bits of its numbers."""
         there = [self._capacities[name] for name in self._near_capacities.at(node)]
         match = 0
-        for number, asked in enumerate(self._asked):
-            known = self.classes.get(asked.storage_class)
+        for number, storage in enumerate(self._asked):
+            known = self.classes.get(storage.storage_class)
             if known is None or not known.provisions or (known.topologies and not reached(node, known.topologies)):
                 continue
             near = (capacity for capacity in there if capacity.storage_class == known.name)
             if (
                 known.provisioner not in self._counting
-                or not asked.size
-                or any(capacity.suffices(asked.size) for capacity in near)
+                or not storage.size
+                or any(capacity.suffices(storage.size) for capacity in near)
             ):
                 match |= 1 << number
         return match
@@ -608,13 +608,13 @@ def _named_lines(asks: Mapping[Ask, Storage], seen: Sequence[int]) -> dict[Line,
     """Name the amount of each line. All names differ."""
     names: dict[Line, str] = {}
     for line in lines_of(asks, seen):
-        exact = [_name_of(asked) for ask, asked in asks.items() if ask.match == line.match]
-        parts = [_name_of(asked) for ask, asked in asks.items() if not ask.match & ~line.match]
+        exact = [_name_of(storage) for ask, storage in asks.items() if ask.match == line.match]
+        parts = [_name_of(storage) for ask, storage in asks.items() if not ask.match & ~line.match]
         text = f"{VOLUME}{exact[0] if exact else listed(dict.fromkeys(parts), _NAMED)}"
         names[line] = distinct(text, names.values())
     return names
 
 
-def _name_of(asked: Storage) -> str:
+def _name_of(storage: Storage) -> str:
     """The text of asked storage: ``"StorageClass fast with 10 GiB"``."""
-    return f"StorageClass {asked.storage_class}" + (f" with {size(asked.size)}" if asked.size else "")
+    return f"StorageClass {storage.storage_class}" + (f" with {size(storage.size)}" if storage.size else "")

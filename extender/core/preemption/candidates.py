@@ -38,13 +38,13 @@ def surplus_of(workload: Workload, going: Collection[str]) -> list[Pod]:
     left = _margins(workload, going)
     if left[_ALL] <= 0 or any(pod.group is not None and pod.group.restarts for pod in workload.bound):
         return []
-    found = list[Pod]()
+    pods = list[Pod]()
     for pod in sorted(workload.bound, key=attrgetter("rank"), reverse=True):
         parts = _parts_of(workload, pod)
         if pod.stamp is not None and pod.uid not in going and all(left[part] > 0 for part in parts):
             left.subtract(parts)
-            found.append(pod)
-    return found
+            pods.append(pod)
+    return pods
 
 
 def runs_without(workload: Workload, going: Collection[str]) -> bool:
@@ -163,7 +163,7 @@ class Candidates:
     def budgets_left(self) -> Mapping[str, int]:
         """How many more pods each PodDisruptionBudget lets be evicted, beside victims that have yet to go."""
         left = self._budgets.left
-        for victim in (one for each in self._preemptions.under_way.values() for one in each.left) if left else ():
+        for victim in (victim for each in self._preemptions.under_way.values() for victim in each.left) if left else ():
             left.subtract(dict(self._budgets.counts(self.going(victim))))
         return left
 
@@ -266,8 +266,10 @@ class Candidates:
 
     def terms_of(self, workload: Workload) -> EvictionTerms:
         """The declared terms of its eviction, by its job and its pods."""
-        said = [pod.eviction for pod in workload.bound]
-        return self._within(together(said if workload.job is None else [workload.job.seen.eviction, *said]))
+        eviction_terms = [pod.eviction for pod in workload.bound]
+        return self._within(
+            together(eviction_terms if workload.job is None else [workload.job.seen.eviction, *eviction_terms])
+        )
 
     def _within(self, terms: EvictionTerms) -> EvictionTerms:
         """Cap the user's minimum runtime at the configured limit."""

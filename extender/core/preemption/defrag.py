@@ -136,7 +136,9 @@ class Defragmentation:
             view = statement.snapshot
             if isinstance(finish(self._planner.preview(workload, demand, shape, view)), Plan):
                 return NoMoves("it has room now, and starts by itself")
-            movables = [self._movable(other, one, view, wall) for other, one in self._candidates.restartable(wall)]
+            movables = [
+                self._movable(other, candidate, view, wall) for other, candidate in self._candidates.restartable(wall)
+            ]
             if not movables:
                 return NoMoves("no running workload may move: none that has run long enough is declared restartable")
             search = _Search(view, finish(least_of_roles(demand.pods, shape)))
@@ -149,7 +151,7 @@ class Defragmentation:
                     break
                 stuck: list[_Movable] = []
                 while tries < _TRIES:
-                    free_to_go = [one for one in movables if one not in stuck]
+                    free_to_go = [movable for movable in movables if movable not in stuck]
                     if (moving := search.fewest(rows, free_to_go)) is None:
                         break
                     if least is not None and _cost(moving) >= least:
@@ -170,8 +172,8 @@ class Defragmentation:
     ) -> Moves | _Movable | None:
         """The moves, if all of these go; one that has no room elsewhere; None if the workload has no plan then."""
         with statement.open():
-            for one in moving:
-                _leave(statement, one)
+            for movable in moving:
+                _leave(statement, movable)
             plan = finish(self._planner.preview(workload, demand, shape, statement.snapshot))
             if not isinstance(plan, Plan):
                 return None
@@ -180,7 +182,7 @@ class Defragmentation:
             for pod, node in zip(plan.pods, nodes, strict=True):
                 statement.claim(node, pod.requests)
             _expect(statement, list(zip(plan.pods, nodes, strict=True)))
-            left, moves = sorted(moving, key=lambda one: one.cost, reverse=True), list[Move]()
+            left, moves = sorted(moving, key=lambda movable: movable.cost, reverse=True), list[Move]()
             while left:
                 for one in left:
                     if (move := self._move(statement, one)) is not None:
@@ -191,21 +193,23 @@ class Defragmentation:
                     return left[0]
         return Moves(tuple(moves), tuple((pod.name, node) for pod, node in zip(plan.pods, nodes, strict=True)))
 
-    def _move(self, statement: Statement, one: _Movable) -> Move | None:
+    def _move(self, statement: Statement, movable: _Movable) -> Move | None:
         """Move the workload to room that is free; None if there is none."""
         with statement.open():
-            _leave(statement, one)
-            found = finish(placing(one.pods, len(one.pods), statement.snapshot, policies=self._planner.policies))
+            _leave(statement, movable)
+            found = finish(
+                placing(movable.pods, len(movable.pods), statement.snapshot, policies=self._planner.policies)
+            )
             if not isinstance(found, Placed):
                 return None
-            for pod in one.pods:
+            for pod in movable.pods:
                 statement.claim(found.nodes[pod.uid], pod.requests)
-            _expect(statement, [(pod, found.nodes[pod.uid]) for pod in one.pods])
+            _expect(statement, [(pod, found.nodes[pod.uid]) for pod in movable.pods])
             statement.commit()
-        before = {pod.uid: pod.node or "" for pod in one.workload.bound}
-        pods = tuple((pod.name, before[pod.uid], found.nodes[pod.uid]) for pod in one.pods)
-        checkpointed = one.candidate.checkpointed is not None
-        return Move(one.workload, one.candidate.devices, pods, one.lost_s, checkpointed)
+        before = {pod.uid: pod.node or "" for pod in movable.workload.bound}
+        pods = tuple((pod.name, before[pod.uid], found.nodes[pod.uid]) for pod in movable.pods)
+        checkpointed = movable.candidate.checkpointed is not None
+        return Move(movable.workload, movable.candidate.devices, pods, movable.lost_s, checkpointed)
 
     def _movable(self, workload: Workload, candidate: Candidate, view: Snapshot, wall: float) -> _Movable:
         gives: dict[int, Counter[int]] = {}
@@ -259,12 +263,12 @@ class _Search:
 
     def _all_regions(self) -> Iterator[Rows]:
         view = self._view
-        asked = {name for one in self._topologies for name in (one.required, one.preferred) if name}
+        asked = {name for topology in self._topologies for name in (topology.required, topology.preferred) if name}
         levels = sorted({at for name in asked if (at := view.level_called(name)) is not None})
         for at in levels:
             level = view.levels[at]
             yield from (level.domain(code).rows for code in range(len(level.names)))
-        if not all(one.required for one in self._topologies):
+        if not all(topology.required for topology in self._topologies):
             yield np.arange(len(view.names))
 
     def fewest(self, rows: Rows, movables: Sequence[_Movable]) -> list[_Movable] | None:
@@ -275,41 +279,41 @@ class _Search:
         if self._impossible:
             return None
         place = {row: at for at, row in enumerate(rows.tolist())}
-        there = [one for one in movables if not place.keys().isdisjoint(one.gives)]
+        there = [movable for movable in movables if not place.keys().isdisjoint(movable.gives)]
         free = self._view.free[:, rows]
-        for one in there:
-            _give(free, place, one, 1)
+        for movable in there:
+            _give(free, place, movable, 1)
         if not self._fits(free, rows):
             return None
-        by_cost = sorted(there, key=lambda one: one.cost)
+        by_cost = sorted(there, key=lambda movable: movable.cost)
         return min((self._spare(place, free.copy(), rows, order) for order in (by_cost[::-1], by_cost)), key=_cost)
 
     def _spare(self, place: Mapping[int, int], free: Amounts, rows: Rows, order: Sequence[_Movable]) -> list[_Movable]:
         """The workloads that have to go when the first in the order are spared. ``free``: without all of them."""
         moving: list[_Movable] = []
-        for one in order:
-            _give(free, place, one, -1)
+        for movable in order:
+            _give(free, place, movable, -1)
             if not self._fits(free, rows):
-                _give(free, place, one, 1)
-                moving.append(one)
+                _give(free, place, movable, 1)
+                moving.append(movable)
         return moving
 
     def _fits(self, free: Amounts, rows: Rows) -> bool:
         return all(int((slots(free, demand) * mask[rows]).sum()) >= count for demand, mask, count in self._demands)
 
 
-def _give(free: Amounts, place: Mapping[int, int], one: _Movable, sign: int) -> None:
-    for row, amounts in one.gives.items():
+def _give(free: Amounts, place: Mapping[int, int], movable: _Movable, sign: int) -> None:
+    for row, amounts in movable.gives.items():
         if (at := place.get(row)) is not None:
             for line, amount in amounts:
                 free[line, at] += sign * amount
 
 
-def _leave(statement: Statement, one: _Movable) -> None:
-    for held in one.candidate.claims:
+def _leave(statement: Statement, movable: _Movable) -> None:
+    for held in movable.candidate.claims:
         for _ in range(held.pods):
             statement.release(held.node, held.requests)
-    hide(statement, [one.candidate])
+    hide(statement, [movable.candidate])
 
 
 def _expect(statement: Statement, pods: Sequence[tuple[Pod, str]]) -> None:
@@ -319,14 +323,16 @@ def _expect(statement: Statement, pods: Sequence[tuple[Pod, str]]) -> None:
 
 
 def _cost(moving: Collection[_Movable]) -> Cost:
-    devices = sum(one.candidate.devices for one in moving)
-    return devices, sum(one.candidate.devices * one.lost_s for one in moving)
+    devices = sum(movable.candidate.devices for movable in moving)
+    return devices, sum(movable.candidate.devices * movable.lost_s for movable in moving)
 
 
 def _unpinned(selection: Selection) -> Selection:
     """The selection without the names of nodes: Muster pins pods in that way, and a new pod has no pin."""
     if selection.affinity is None:
         return selection
-    terms = tuple(tuple(one for one in term if one.key != "metadata.name") for term in selection.affinity)
+    terms = tuple(
+        tuple(requirement for requirement in term if requirement.key != "metadata.name") for term in selection.affinity
+    )
     # A term that is empty now was a pin: it asks for nothing else.
     return replace(selection, affinity=terms if all(terms) else None)

@@ -175,14 +175,14 @@ class KubePreemption:
         known = all(uid in self._store.pods for uids in asked.values() for uid in (pod.uid, *uids))
         if not known or len(self._preemptions.under_way) >= MOST:
             return False
-        found = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
-        rooms = {node: ((node, _positive(pod)),) for node in found}
+        choices = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
+        rooms = {node: ((node, _positive(pod)),) for node in choices}
         failed_for = self._preemptions.failed_for
-        left = [node for node in found if not failed_for(key_of(pod), rooms[node])]
+        left = [node for node in choices if not failed_for(key_of(pod), rooms[node])]
         if not left:
             return False
-        node = min(left, key=lambda one: (found[one].whole, found[one].priority, found[one].pods, one))
-        victims = found[node].victims
+        node = min(left, key=lambda one: (choices[one].whole, choices[one].priority, choices[one].pods, one))
+        victims = choices[node].victims
         until = now + self._limits.preemption_s
         reservation = Reservation(rooms[node], victims, until - self._process.wall_offset)
         self._reservations.reserve(key_of(pod), _preemption(pod, reservation, until))
@@ -211,8 +211,10 @@ class KubePreemption:
                 if not self._may_go(workload, pod.priority, now):
                     return None
                 gangs[workload.key] = workload
-        if spare := self._surplus_on(pod, node, uids, sorted(gangs.values(), key=lambda one: one.priority), now):
-            highest = max(one.priority for one in gangs.values())
+        if spare := self._surplus_on(
+            pod, node, uids, sorted(gangs.values(), key=lambda workload: workload.priority), now
+        ):
+            highest = max(workload.priority for workload in gangs.values())
             return _Choice(tuple(map(named_alone, spare)), whole=False, priority=highest, pods=len(spare))
         pods = [pod for workload in gangs.values() for pod in evicted(workload)]
         if not gangs or self._budgets.forbids(pods, self._candidates.budgets_left()):
@@ -223,7 +225,10 @@ class KubePreemption:
             leaving += [SlotOf(workload.key, slot) for slot in workload.reserved]
         if not self._fits_without(pod, node, leaving):
             return None
-        highest, count = max(one.priority for one in gangs.values()), sum(len(one.bound) for one in gangs.values())
+        highest, count = (
+            max(workload.priority for workload in gangs.values()),
+            sum(len(workload.bound) for workload in gangs.values()),
+        )
         return _Choice(tuple(map(named, gangs.values())), whole=True, priority=highest, pods=count)
 
     def _surplus_on(
@@ -236,18 +241,18 @@ class KubePreemption:
         """
         going = self._preemptions.pods
         spare = [
-            one
+            pod
             for gang in gangs
-            for one in surplus_of(gang, going)
-            if one.node == node and self._has_run(gang, [one], now)
+            for pod in surplus_of(gang, going)
+            if pod.node == node and self._has_run(gang, [pod], now)
         ]
         alone: list[Owner] = [uid for uid in uids if self._is_single(uid)]
-        by_name = [one for one in spare if one.uid in uids]
-        related = any(one.constraints is not UNCONSTRAINED for one in (pod, *(self._store.pods[uid] for uid in uids)))
+        by_name = [pod for pod in spare if pod.uid in uids]
+        related = any(pod.constraints is not UNCONSTRAINED for pod in (pod, *(self._store.pods[uid] for uid in uids)))
         chosen = [] if related else self._highest(pod, node, spare, alone)
         if not chosen and len(alone) + len(by_name) == len(uids):
             chosen = by_name
-        fits = self._fits_without(pod, node, [*alone, *(one.uid for one in chosen)])
+        fits = self._fits_without(pod, node, [*alone, *(pod.uid for pod in chosen)])
         return chosen if fits and not self._budgets.forbids(chosen, self._candidates.budgets_left()) else []
 
     def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
@@ -277,7 +282,7 @@ class KubePreemption:
 
     def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
         """Whether these pods of the workload have run for its minimum runtime, counted from the first start."""
-        began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
+        began = [pod.stamp.at for pod in pods if pod.stamp is not None and pod.stamp.at]
         ran = now - self._process.wall_offset - min(began, default=workload.created)
         least = self._candidates.terms_of(workload).min_runtime_s
         return ran >= (self._limits.min_runtime_s if least is None else least)
@@ -294,7 +299,7 @@ class KubePreemption:
         asked = dict(pod.requests)
         if any(amount > asked.get(name, 0) for name, amount in requests):
             return None
-        victims = tuple(one for one in written.victims if self._goes_on(one, pod.priority, node))
+        victims = tuple(victim for victim in written.victims if self._goes_on(victim, pod.priority, node))
         return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None
 
     def _goes_on(self, victim: Victim, below: int, node: str) -> bool:

@@ -79,11 +79,11 @@ class PreemptionPreview:
             case Choice(victims=victims, why=rules):
                 names = listed(victim.mention for victim in found.victims)
                 wall = now - self._process.wall_offset
-                lost = sum(one.lost(wall) for one in victims) / _HOUR_S
+                lost = sum(candidate.lost(wall) for candidate in victims) / _HOUR_S
                 pairs = zip(found.victims, victims, strict=True)
                 told = (
-                    (who.mention, preempted_by(self._pods, self._quotas, workload, who, rules[one.name]))
-                    for who, one in pairs
+                    (who.mention, preempted_by(self._pods, self._quotas, workload, who, rules[candidate.name]))
+                    for who, candidate in pairs
                 )
                 return Preview(
                     f"{self._when(workload, shape, names)}; {lost:.1f} device-hours would be lost", tuple(told)

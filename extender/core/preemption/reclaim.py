@@ -122,12 +122,12 @@ class Reclaiming:
         podsets = self._asked.podsets(must)
         tried = self._tried
         with self._statement() as self._trying:
-            found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
-        if not self._choices.will_do(found):
+            assignment = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
+        if not self._choices.will_do(assignment):
             return None
-        self._tried = found
-        pods, flavored = yield from self._demands.flavored(workload, must, shape, self._asked.flavorings(found))
-        return Option(pods, flavored, found.usage, len(pods)) if workload.version == self._demand.version else None
+        self._tried = assignment
+        pods, flavored = yield from self._demands.flavored(workload, must, shape, self._asked.flavorings(assignment))
+        return Option(pods, flavored, assignment.usage, len(pods)) if workload.version == self._demand.version else None
 
     def reach(self, usage: Usage) -> Collection[str]:
         """The queues whose workloads may be evicted for that quota, as far as their rules and usage tell."""
@@ -157,10 +157,10 @@ class Reclaiming:
             return ""
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
 
-    def level(self, usage: Usage, found: Choice) -> int:
+    def level(self, usage: Usage, choice: Choice) -> int:
         """The distance from which its queue borrows that quota once the victims have gone."""
         with self._statement() as statement:
-            return offered(statement, self._queue.name, usage, found)[1]
+            return offered(statement, self._queue.name, usage, choice)[1]
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether a workload in its own queue has a priority that the policy lets it evict."""
@@ -191,7 +191,7 @@ def evicts(queue: ClusterQueue) -> bool:
 
 def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
     """Why the rules forbid the eviction whatever quota there is; empty if they allow it."""
-    ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
+    ours, theirs = (quotas.members.queue_of(workload.key) or "" for workload in (preemptor, victim))
     request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
     candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
     tree, known = quotas.queues.snapshot.tree, quotas.queues.snapshot.queues

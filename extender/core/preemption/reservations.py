@@ -171,14 +171,14 @@ def _lacked(quotas: Quotas, ours: ClusterQueue, theirs: ClusterQueue) -> str:
     if ours.cohort == theirs.cohort:
         return f"whose ClusterQueue {ours.name} needs what {theirs.name} has borrowed in cohort {theirs.cohort}"
     # The cohorts contain each other: both queues borrow in the common one.
-    paths = (_path(quotas, one) for one in (ours, theirs))
+    paths = (_path(quotas, queue) for queue in (ours, theirs))
     return "whose ClusterQueue {} needs what {} has borrowed".format(*paths)
 
 
 def _path(quotas: Quotas, queue: ClusterQueue) -> str:
     """The cohorts of a queue from the root down, and the queue itself."""
     node = quotas.queues.snapshot.tree.queues[queue.name]
-    return "/".join(reversed([one.name for one in node.path()]))
+    return "/".join(reversed([quota_node.name for quota_node in node.path()]))
 
 
 _NAMED = 5
@@ -220,8 +220,8 @@ class Reservations:
         reservation = Reservation(reserved, tuple(found.victims), until - self._process.wall_offset)
         written_on = "" if first is None else first.uid
         why = {
-            victim: preempted_by(self._pods, self._quotas, workload, victim, chosen.why[one.name])
-            for victim, one in zip(found.victims, chosen.victims, strict=True)
+            victim: preempted_by(self._pods, self._quotas, workload, victim, chosen.why[candidate.name])
+            for victim, candidate in zip(found.victims, chosen.victims, strict=True)
         }
         as_of = None if (demand := workload.demand) is None else (demand.shape, self._preemptions.nodes)
         waits = Preempting(tuple(found.victims))
@@ -229,7 +229,7 @@ class Reservations:
             workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of)
         )
         wall = now - self._process.wall_offset
-        lost = sum(one.lost(wall) for one in chosen.victims)
+        lost = sum(candidate.lost(wall) for candidate in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
         self._reporter.reached(workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
         return self._preemptions.under_way[workload.key].cause
@@ -293,14 +293,17 @@ class Reservations:
     def _late(self, preemption: Preemption) -> Late:
         """The victims that are still there, and what kept a job from being suspended."""
         left = tuple(preemption.left)[:_NAMED]
-        gangs = [gang for one in left if not one.pod and (gang := self._workloads.get(one.key)) is not None]
+        gangs = [gang for victim in left if not victim.pod and (gang := self._workloads.get(victim.key)) is not None]
         refused = ((gang.key, gang.job.refused) for gang in gangs if gang.job is not None and gang.job.refused)
         return Late(round(self._limits.preemption_s), left, next(refused, None))
 
     def next_end(self) -> float | None:
         """When the next preemption ends, evicts again, or is tried again."""
         under_way, rested = self._preemptions.under_way.values(), self._preemptions.next_rest()
-        ends = [min(one.until, one.evict_at) if one.left else one.until for one in under_way]
+        ends = [
+            min(preemption.until, preemption.evict_at) if preemption.left else preemption.until
+            for preemption in under_way
+        ]
         return min([*ends, *([] if rested is None else [rested])], default=None)
 
     def fail(self, workload: Workload, why: Lacks, now: float) -> Lacks:
@@ -362,11 +365,13 @@ class Reservations:
         rooms = tuple((node, without_devices(requests)) for node, requests in reservation.rooms)
         nodes = {node for node, _ in rooms}
         may, priority = self._victim_eviction.may_evict, workload.priority
-        victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
+        victims = tuple(victim for victim in reservation.victims if may(victim, priority, nodes, workload))
         found = Reservation(rooms, victims, reservation.until)
         why = {
-            one: preempted_by(self._pods, self._quotas, workload, one, self._victim_eviction.rule(one, workload))
-            for one in victims
+            victim: preempted_by(
+                self._pods, self._quotas, workload, victim, self._victim_eviction.rule(victim, workload)
+            )
+            for victim in victims
         }
         usage = quota_of_rooms(self._claims, self._quotas, workload.key, rooms)
         return Preemption(found, until, why, Preempting(victims), written_on, usage=usage)
@@ -396,7 +401,7 @@ class Reservations:
 
     def _take_note(self, key: GroupKey, preemption: Preemption) -> None:
         """Take note of victims that have gone. When all have, the preemptor is planned."""
-        for victim in [one for one in preemption.left if not self._victim_eviction.has_room(one)]:
+        for victim in [victim for victim in preemption.left if not self._victim_eviction.has_room(victim)]:
             self._preemptions.gone(key, victim)
             self._pending.wake(Own(victim.key))
         if not preemption.left and not preemption.ready:

@@ -186,16 +186,19 @@ class VictimSearch:
             beside=beside,
         )
         least = self._limits.min_runtime_s
-        asked = [*(one for one, _ in some), *others]
+        asked = [*(candidate for candidate, _ in some), *others]
         tree = None if reclaiming is None else self._quotas.queues.snapshot.tree
         with self._statements.of(workload, tree) as statement:
             if reclaiming is not None:
                 reclaiming.prepare(statement)
             chosen = search(request, statement, asked, self._protection(wall), self._planner.policies, queues)
-        named = {one.name: victim for one, victim in some}
-        victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
-        ripe_at = min(_ripe_at([one for one, _ in some], least, wall), self._preemptions.evictions.next_forgotten(wall))
-        lowest = min((one.priority for one, _ in some), default=priority) if queues is None else None
+        named = {candidate.name: victim for candidate, victim in some}
+        victims = [named[candidate.name] for candidate in chosen.victims] if isinstance(chosen, Choice) else []
+        ripe_at = min(
+            _ripe_at([candidate for candidate, _ in some], least, wall),
+            self._preemptions.evictions.next_forgotten(wall),
+        )
+        lowest = min((candidate.priority for candidate, _ in some), default=priority) if queues is None else None
         return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
 
 
@@ -216,10 +219,10 @@ class _ByQuota:
         if self._in_queues is None:
             concerns = _concerns(workload.priority, queues, queues.queues)
             everybody = self._candidates.find(concerns, self._protection.now, related=False)
-            self._in_queues = [one for one, _ in everybody if one.queue]
-        some = [one for one in self._in_queues if one.usage.keys() & usage.keys()]
+            self._in_queues = [candidate for candidate, _ in everybody if candidate.queue]
+        candidates = [candidate for candidate in self._in_queues if candidate.usage.keys() & usage.keys()]
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)
-        return search(request, statement, some, self._protection, queues=queues)
+        return search(request, statement, candidates, self._protection, queues=queues)
 
 
 def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:
@@ -227,10 +230,10 @@ def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Co
     return lambda of, queue: of < priority if queues is None or not queue else queue in reach
 
 
-def _ripe_at(some: Sequence[Candidate], least: float, wall: float) -> float:
+def _ripe_at(candidates: Sequence[Candidate], least: float, wall: float) -> float:
     ends = (
-        one.started + (least if one.min_runtime_s is None else one.min_runtime_s)
-        for one in some
-        if one.started is not None
+        candidate.started + (least if candidate.min_runtime_s is None else candidate.min_runtime_s)
+        for candidate in candidates
+        if candidate.started is not None
     )
     return min((at for at in ends if at > wall), default=math.inf)

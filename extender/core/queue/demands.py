@@ -40,9 +40,9 @@ def minima_of_podsets(workload: Workload) -> tuple[object, ...] | None:
     """The size and minimum of each podset, if there are several and not all pods have to start together; else None."""
     job = workload.job
     podsets = workload.podsets.podsets if workload.podsets is not None and (job is None or job.plannable) else ()
-    if len(podsets) < 2 or all(one.least == one.size for one in podsets):
+    if len(podsets) < 2 or all(podset.least == podset.size for podset in podsets):
         return None
-    return tuple((one.name, one.size, one.minimum, shape_of(one.template)) for one in podsets)
+    return tuple((podset.name, podset.size, podset.minimum, shape_of(podset.template)) for podset in podsets)
 
 
 def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
@@ -147,9 +147,9 @@ class QuotaRequest:
             if one.name in total
         ]
 
-    def flavorings(self, found: Assignment) -> dict[PodSetKey, Flavoring]:
+    def flavorings(self, assignment: Assignment) -> dict[PodSetKey, Flavoring]:
         """The node demands of the flavors of an assignment, beside those of parts that have their flavors already."""
-        chosen = ((one.part, found.flavors.get(one.name, {})) for one in self._parts)
+        chosen = ((one.part, assignment.flavors.get(one.name, {})) for one in self._parts)
         if self._workload.job is not None:
             made = {part: of_job(self._flavors, some) for part, some in chosen}
         else:
@@ -231,21 +231,21 @@ class Demands:
         workload.demand = demand
         if demand.trouble is not None:
             return
-        found: list[Pod] = []
+        pods: list[Pod] = []
         for at in range(0, len(lacking), AT_ONCE):
             if at:
                 yield AT_ONCE
                 if workload.version != version:
                     return
-            found += [workload.constrained(members.pod_for(slot)) for slot in lacking[at : at + AT_ONCE]]
-        found = [pod for pod in found if not pod.gates or not pod.foreign_gates]
-        if workload.version != version or len(found) < workload.lacking:
+            pods += [workload.constrained(members.pod_for(slot)) for slot in lacking[at : at + AT_ONCE]]
+        pods = [pod for pod in pods if not pod.gates or not pod.foreign_gates]
+        if workload.version != version or len(pods) < workload.lacking:
             return
-        asked = yield from ordered(found, attrgetter("rank"))
+        asked = yield from ordered(pods, attrgetter("rank"))
         roles = yield from grouped(asked, all_demands_of)
-        if any(some[0].constraints is not UNCONSTRAINED for some in roles.values()):
+        if any(pods[0].constraints is not UNCONSTRAINED for pods in roles.values()):
             roles = yield from grouped(asked, shape_of)
-        firsts = [some[0] for some in roles.values()]
+        firsts = [pods[0] for pods in roles.values()]
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, firsts)):
             beside = yield from placed_beside(workload, self._store.workloads)
@@ -260,7 +260,7 @@ class Demands:
         if workload.version != version:
             return
         trouble = too_many_shapes(roles, self._limits)
-        counts = tuple((role, len(some)) for role, some in roles.items())
+        counts = tuple((role, len(pods)) for role, pods in roles.items())
         caps, reserved = workload.retries.caps, tuple(workload.reserved)
         tied = (*tied, *self._parts(workload, asked), *self._backfills.lane(workload))
         priority = workload.priority, workload.pods_priority
@@ -286,7 +286,7 @@ class Demands:
         pod_for = workload.members.pod_for
         asked = tuple((yield from constrained(workload, [pod_for(pod.identity) for pod in pods], made)))
         roles = yield from grouped(asked, shape_of)
-        counts = tuple((role, len(some)) for role, some in roles.items())
+        counts = tuple((role, len(pods)) for role, pods in roles.items())
         # The demand may have flavors, too. It is refused only when all of them were tried.
         content = (shape.caps, shape.reserved, (*shape.tied, "flavored"), shape.related, shape.priority)
         return asked, self._shape(shape.needed, counts, *content)
@@ -324,18 +324,18 @@ def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey]
     return (own, problems.problem(workload, maker)) if own else (lacking, trouble)
 
 
-def _ties(workload: Workload, asked: Sequence[Pod], related: Sequence[Pod]) -> tuple[object, ...]:
+def _ties(workload: Workload, pods: Sequence[Pod], related: Sequence[Pod]) -> tuple[object, ...]:
     """Other facts that decide about a fit: minima of podsets or roles, and labels that other pods' rules look at."""
-    least = minima_of_podsets(workload) or _minima_of_roles(workload, asked)
+    least = minima_of_podsets(workload) or _minima_of_roles(workload, pods)
     labels = (workload.key.namespace, *((pod.labels, pod.wave) for pod in related)) if related else ()
     return labels if least is None else (least, *labels)
 
 
-def _minima_of_roles(workload: Workload, asked: Sequence[Pod]) -> tuple[object, ...] | None:
+def _minima_of_roles(workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...] | None:
     """How many of each role lack a node, and the role of each pod that asks; None if roles do not matter."""
     if not workload.minima or workload.release.complete:
         return None
-    return lacking_roles(workload.minima, workload.members.slots), tuple((role_of(pod), shape_of(pod)) for pod in asked)
+    return lacking_roles(workload.minima, workload.members.slots), tuple((role_of(pod), shape_of(pod)) for pod in pods)
 
 
 def constrained(

@@ -122,7 +122,7 @@ class _Ends:
         yield len(of) // _SORTED
         by_kind = [self._lines(requests) for requests in self._kinds]
         counts = np.array([len(lines) for lines in by_kind], dtype=np.int64)
-        flat = np.array([one for lines in by_kind for one in lines], dtype=np.int64).reshape(-1, 2)
+        flat = np.array([line for lines in by_kind for line in lines], dtype=np.int64).reshape(-1, 2)
         begins, each = np.cumsum(counts) - counts, counts[kinds]
         yield len(by_kind)
         # The first part of each entry, counted on from where its kind begins.
@@ -249,7 +249,9 @@ class Endings:
     def _before(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
         """The reservations of others whose room the workload may not take over: those of no lower priority."""
         of = self._backfills.of.items()
-        return [(key, one) for key, one in of if key != workload.key and one.priority >= workload.priority]
+        return [
+            (key, backfill) for key, backfill in of if key != workload.key and backfill.priority >= workload.priority
+        ]
 
     def flavored(
         self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[GroupKey | None]
@@ -262,8 +264,8 @@ class Endings:
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return [(demand, shape)]
         snapshot = self._quotas.queues.snapshot
-        asked = QuotaRequest(workload, demand.pods, queue, snapshot)
-        podsets = asked.podsets(demand.pods)
+        quota_request = QuotaRequest(workload, demand.pods, queue, snapshot)
+        podsets = quota_request.podsets(demand.pods)
         choices: Choices[str] = Choices(snapshot.tree, snapshot.flavors, queue, {})
         assignments: list[Assignment] = []
         with self._quotas.statement(workload.key) as statement:
@@ -278,7 +280,7 @@ class Endings:
         for assignment in assignments:
             if not self._limits.elastic.flavors.isdisjoint(flavor for flavor, _ in assignment.usage):
                 continue
-            made = asked.flavorings(assignment)
+            made = quota_request.flavorings(assignment)
             pods, asks = yield from self._demands.flavored(workload, demand.pods, shape, made)
             flavored.append((Demand(demand.version, None, pods, asks, made), asks))
         return flavored

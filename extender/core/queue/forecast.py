@@ -133,8 +133,8 @@ class Forecast:
         except PolicyError:
             waiting = []  # the turns of the workloads say so
         self._idle = not waiting
-        found, unknown = (yield from self._play(waiting, now)) if waiting else ({}, {})
-        self._expectations.renew(found, unknown)
+        expectations, unknown = (yield from self._play(waiting, now)) if waiting else ({}, {})
+        self._expectations.renew(expectations, unknown)
 
     def _in_line(self) -> Steps[list[_Waiting]]:
         """The first workloads of each tree, in their order, that lack room or quota or wait behind one that does."""
@@ -187,7 +187,7 @@ class Forecast:
         endings = yield from self._endings.in_order(None, now)
         yield _STEP
         course = _Course(endings, snapshot, self._quotas, self._backfills, self._claims)
-        found: dict[GroupKey, Expectation] = {}
+        expectations: dict[GroupKey, Expectation] = {}
         for instant, last in course.instants(now):
             yield _STEP
             rest: list[_Queued] = []
@@ -199,11 +199,11 @@ class Forecast:
                 # What would start at once lacks something that is not counted here.
                 if start > now:
                     spread = self._expectations.spread(one.queue)
-                    found[one.workload.key] = Expectation(start, now, after, self._rests_on(after), spread)
+                    expectations[one.workload.key] = Expectation(start, now, after, self._rests_on(after), spread)
             if not (left := rest):
                 break
         unknown = (one.workload.key for one, _ in left) if course.has_unknown_ends else ()
-        return found, dict.fromkeys(unknown)
+        return expectations, dict.fromkeys(unknown)
 
     def _rests_on(self, key: GroupKey | None) -> str:
         workload = None if key is None else self._workloads.get(key)
@@ -217,8 +217,8 @@ def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, snapsh
     parts = [podset_key(pod_for(pod.identity), of_job=of_job) for pod, _ in roles]
     if queue is None:
         return _Kind(shape, roles, parts, None, None, ())
-    asked = QuotaRequest(workload, pods, queue, snapshot)
-    return _Kind(shape, roles, parts, queue, asked, asked.podsets(pods))
+    quota_request = QuotaRequest(workload, pods, queue, snapshot)
+    return _Kind(shape, roles, parts, queue, quota_request, quota_request.podsets(pods))
 
 
 def _place(one: _Waiting) -> tuple[Turn, int]:
@@ -230,7 +230,7 @@ def least_of_roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, i
     if len(shape.roles) == 1:
         return [(pods[0], min(len(pods), shape.needed))]
     roles = yield from grouped(pods, shape_of)
-    return [(some[0], len(some)) for some in roles.values()]
+    return [(pods[0], len(pods)) for pods in roles.values()]
 
 
 class _Course:
@@ -255,7 +255,7 @@ class _Course:
             self._unreserved = _Free(view, free.amounts.copy())
         for reservation in backfills.of.values():
             self._unreserved.change(self._rooms_of(reservation), -1)
-        self._soonest = min((one.start_by for one in backfills.of.values()), default=inf)
+        self._soonest = min((backfill.start_by for backfill in backfills.of.values()), default=inf)
         self._ends: list[tuple[float, int, _Start]] = []
         """A heap of the ends of what started in the play."""
         self._started = 0
@@ -371,14 +371,14 @@ class _Course:
         if kind.queue is None or kind.asked is None or one.queue not in self._tree.queues:
             return None
         choices: Choices[str] = Choices(self._tree, self._flavors, kind.queue, {})
-        found = choices.first(kind.podsets)
-        if found.fit is not Fit.FITS:
+        assignment = choices.first(kind.podsets)
+        if assignment.fit is not Fit.FITS:
             return None
-        made, roles = kind.asked.flavorings(found), list[tuple[Pod, int]]()
+        made, roles = kind.asked.flavorings(assignment), list[tuple[Pod, int]]()
         for (pod, count), part in zip(kind.roles, kind.parts, strict=True):
             flavoring = made.get(part)
             roles.append((pod if flavoring is None else flavoring.confined(pod), count))
-        return roles, found.usage
+        return roles, assignment.usage
 
     def _rooms_of(self, reservation: Backfill) -> Taken:
         return [room for node, wanted in reservation.rooms.items() for room in self._room(node, wanted)]

@@ -260,19 +260,19 @@ class QueueLines:
 
     def _fairest(self, rank_of: Callable[[], Rank]) -> _Queue | None:
         """The queue that is next by shares. Workloads without quota go first: they are refused and block no other."""
-        waiting = [one for one in self._queues.values() if one.line]
-        soonest = min((one.place for one in waiting), default=None)
-        some = [one for one in waiting if one.place == soonest]
-        for one in some:
-            self._look(one)
-            if one.head is None:
-                return one
-        heads = {one.name: one.head for one in some if one.head is not None}
+        waiting = [queue for queue in self._queues.values() if queue.line]
+        soonest = min((queue.place for queue in waiting), default=None)
+        queues = [queue for queue in waiting if queue.place == soonest]
+        for queue in queues:
+            self._look(queue)
+            if queue.head is None:
+                return queue
+        heads = {queue.name: queue.head for queue in queues if queue.head is not None}
         if not heads:
             return None
         self._rank = self._rank or rank_of()
-        found = fairest(self._quotas.queues.snapshot.tree, heads, self._rank)
-        return None if found is None else self._queues[found.queue]
+        head = fairest(self._quotas.queues.snapshot.tree, heads, self._rank)
+        return None if head is None else self._queues[head.queue]
 
     def _look(self, queue: _Queue) -> None:
         if queue.version == self._quotas.uses.version:
@@ -280,9 +280,9 @@ class QueueLines:
         workload = queue.line.first[-1]
         queue.version, queue.head = self._quotas.uses.version, self.postponed.get(workload.key)
         if queue.head is None:
-            found = self._assign(workload)
-            if found is not None and found.fit is Fit.FITS:
-                queue.head = _head(queue, workload, found.usage, found.level)
+            assignment = self._assign(workload)
+            if assignment is not None and assignment.fit is Fit.FITS:
+                queue.head = _head(queue, workload, assignment.usage, assignment.level)
         queue.level = 0 if queue.head is None else queue.head.level
 
     def _put(self, queue: _Queue, level: int) -> None:
@@ -570,7 +570,7 @@ class Singles:
             return False
         view = claims.snapshot()
         row = view.rows.get(node)
-        return row is not None and any(one.rows[row] for one in finish(hindrances_of(pod, view)))
+        return row is not None and any(obstacle.rows[row] for obstacle in finish(hindrances_of(pod, view)))
 
     def wake(self) -> None:
         """Wake each pod, once, that was kept out and that fits into room whose promise has ended."""

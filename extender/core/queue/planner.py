@@ -151,9 +151,9 @@ class Planner:
             return Changed()
         as_of = self._as_of(workload)
         with self._statements.of(workload) as statement:
-            found = yield from self._plan(workload, demand, shape, statement.snapshot, beside)
-        if not isinstance(found, Plan) or self._as_of(workload) == as_of or self.holds(workload, found):
-            return found
+            plan = yield from self._plan(workload, demand, shape, statement.snapshot, beside)
+        if not isinstance(plan, Plan) or self._as_of(workload) == as_of or self.holds(workload, plan):
+            return plan
         return Changed()
 
     def preview(
@@ -276,26 +276,28 @@ class Planner:
         """The versions that tell whether the workload's view has changed."""
         return self._claims.changes, self._statements.expected_before(workload)
 
-    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[causes.Unplaced]:
-        if found.split:
-            return causes.Split(causes.Misfit(found.explanation))
-        if found.unclear:
-            return causes.UnknownTopology(causes.Misfit(found.explanation))
+    def _why(
+        self, shortfall: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]
+    ) -> Steps[causes.Unplaced]:
+        if shortfall.split:
+            return causes.Split(causes.Misfit(shortfall.explanation))
+        if shortfall.unclear:
+            return causes.UnknownTopology(causes.Misfit(shortfall.explanation))
         listed, by_dra = self._offered_by_dra(workload, view)
         if by_dra is not None and not listed:
             return causes.OfferedByDra(by_dra)
-        near, there = found.nearest, causes.NOBODY
+        near, there = shortfall.nearest, causes.NOBODY
         if near is not None:
             there = yield from self._holders.of(near, view.names)
         ahead = [self._pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._singles.ahead_of(workload))]
         return causes.NoRoom(
             causes.Short(
-                found.placed,
-                found.needed,
+                shortfall.placed,
+                shortfall.needed,
                 workload.grows,
                 "" if near is None else near.text,
                 there,
-                found.explanation + self._devices.remarks(pods[0]) + self._volumes.remarks(pods),
+                shortfall.explanation + self._devices.remarks(pods[0]) + self._volumes.remarks(pods),
                 tuple(Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None),
                 self._facts.reserved_for_others(workload, pods[0]),
                 by_dra,
@@ -309,8 +311,8 @@ class Planner:
         """
         devices = self._devices.classes
         found: tuple[bool, causes.ByDra | None] = True, None
-        asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
-        for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):
+        pods = workload.demand.pods if workload.demand is not None and devices.seen else ()
+        for name, much in dict.fromkeys(request for pod in pods for request in pod.requests):
             if much and (classes := devices.offering(name)):
                 found = bool(devices.listed(((name, much),), view)), causes.ByDra(name, classes)
                 if not found[0]:
@@ -329,7 +331,7 @@ def _next_turn(members: Members) -> int:
     """The round of pods that are planned beside other members: 0 if those are at bind, else the next one."""
     if not members.slots.planned and len(members.placed) <= len(members.holds) + len(members.binding):
         return 0
-    return 1 + max([*(one.turn for one in members.placed.values()), *members.slots.turns.values()], default=0)
+    return 1 + max([*(member.turn for member in members.placed.values()), *members.slots.turns.values()], default=0)
 
 
 def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:

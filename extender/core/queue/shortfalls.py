@@ -68,8 +68,8 @@ class Shortfalls:
             return None
         for lack in self._known:
             for concerned in (EVERYBODY, scope) if scope else (EVERYBODY,):
-                if (found := self._standing(lack, shape, concerned)) is not None:
-                    return found.cause
+                if (shortfall := self._standing(lack, shape, concerned)) is not None:
+                    return shortfall.cause
         return None
 
     def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
@@ -77,8 +77,8 @@ class Shortfalls:
 
     def names(self, lack: Lack, shape: Shape, scope: Scope, ended: Container[str]) -> bool:
         """Whether the cached cause names one of the workloads or pods in ``ended``."""
-        found = self._known[lack].get(scope, _NOTHING).get(shape)
-        return found is not None and any(name in ended for name in names_of(found.cause))
+        shortfall = self._known[lack].get(scope, _NOTHING).get(shape)
+        return shortfall is not None and any(name in ended for name in names_of(shortfall.cause))
 
     def cache(
         self,
@@ -90,18 +90,18 @@ class Shortfalls:
         waits_for: Amounts | None = None,
     ) -> None:
         """Cache a shortfall. ``rests_on``: shapes that lack room. If one of them may have room, so may this one."""
-        for one in rests_on:
-            self._above.setdefault(one, {})[scope, shape] = None
-        some = self._known[lack].setdefault(scope, {})
-        if shape not in some:
+        for rest in rests_on:
+            self._above.setdefault(rest, {})[scope, shape] = None
+        shortfalls = self._known[lack].setdefault(scope, {})
+        if shape not in shortfalls:
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
-        some[shape] = Shortfall(cause, waits_for)
+        shortfalls[shape] = Shortfall(cause, waits_for)
         if lack is Lack.QUOTA and waits_for is not None:
             self._maybe_available.get(scope, set()).discard(waits_for)
 
     def shapes(self, lack: Lack) -> Iterator[tuple[Scope, Shape]]:
         """The shapes that have that lack, with their scopes."""
-        return iter([(scope, shape) for scope, some in self._known[lack].items() for shape in some])
+        return iter([(scope, shape) for scope, shortfalls in self._known[lack].items() for shape in shortfalls])
 
     def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
         """Drop a shortfall that may be wrong now, and all shortfalls that rest on it."""
@@ -121,9 +121,9 @@ class Shortfalls:
         reopened: dict[Shape, Amounts | None] = {}
         for lack in self._known:
             known = self._known[lack].get(scope, _NOTHING)
-            ends = {one.waits_for for one in known.values()}
+            ends = {shortfall.waits_for for shortfall in known.values()}
             ends = {waits_for for waits_for in ends if _may_end(waits_for, is_there)}
-            some = {shape: one.waits_for for shape, one in known.items() if one.waits_for in ends}
+            some = {shape: shortfall.waits_for for shape, shortfall in known.items() if shortfall.waits_for in ends}
             if lack is Lack.QUOTA and is_there is not None:
                 self._maybe_available[scope] = {waits_for for waits_for in ends if waits_for is not None}
                 reopened = some | reopened
@@ -138,19 +138,19 @@ class Shortfalls:
 
         If others have taken the freed quota, the shortfall stands for all shapes that wait for the same quota.
         """
-        found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
-        if found is None:
+        shortfall = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
+        if shortfall is None:
             return None
-        if (doubted := self._maybe_available.get(scope)) and found.waits_for in doubted:
-            if _may_end(found.waits_for, is_there):
+        if (doubted := self._maybe_available.get(scope)) and shortfall.waits_for in doubted:
+            if _may_end(shortfall.waits_for, is_there):
                 return None
-            doubted.discard(found.waits_for)
-        return found.cause
+            doubted.discard(shortfall.waits_for)
+        return shortfall.cause
 
     def waits_for(self, shape: Shape, scope: Scope) -> Amounts | None:
         """The quota that such a workload of that queue lacks; None if unknown."""
-        found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
-        return None if found is None else found.waits_for
+        shortfall = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
+        return None if shortfall is None else shortfall.waits_for
 
     def clear(self, lack: Lack) -> None:
         """Drop all shortfalls of that lack. The caller wakes the workloads."""
@@ -168,7 +168,7 @@ class Shortfalls:
     def retain(self, shapes: Iterable[Shape]) -> None:
         """Forget all shortfalls but those of these shapes."""
         wanted = dict.fromkeys(shapes)
-        resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}
+        resting = {shape: above for shape, above in self._above.items() if any(shape in wanted for _, shape in above)}
         self._above, wanted = resting, wanted | dict.fromkeys(resting)
         for lack in self._known:
             for scope, shape in self.shapes(lack):
@@ -177,17 +177,21 @@ class Shortfalls:
 
     def _standing(self, lack: Lack, shape: Shape, scope: Scope) -> Shortfall | None:
         """The cached shortfall, unless freed quota makes it doubtful."""
-        found = self._known[lack].get(scope, _NOTHING).get(shape)
-        if found is None or lack is not Lack.QUOTA or found.waits_for not in self._maybe_available.get(scope, ()):
-            return found
+        shortfall = self._known[lack].get(scope, _NOTHING).get(shape)
+        if (
+            shortfall is None
+            or lack is not Lack.QUOTA
+            or shortfall.waits_for not in self._maybe_available.get(scope, ())
+        ):
+            return shortfall
         return None
 
     def _take(self, lack: Lack, scope: Scope, shape: Shape) -> None:
         known = self._known[lack]
-        some = known.get(scope, _NOTHING)
-        if some.pop(shape, None) is None:
+        shortfalls = known.get(scope, _NOTHING)
+        if shortfalls.pop(shape, None) is None:
             return
-        if not some:
+        if not shortfalls:
             del known[scope]
         self._shapes[shape] -= 1
         if not self._shapes[shape]:

@@ -79,7 +79,7 @@ class Additions:
             self._known[podset.shape] = after
             if len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
-        old, new = ((one and (one.planned, one.real)) for one in (before, after))
+        old, new = ((addition and (addition.planned, addition.real)) for addition in (before, after))
         return old != new
 
     def forget(self, shape: str) -> None:
@@ -88,20 +88,20 @@ class Additions:
 
     def of(self, podsets: PodSets) -> Mapping[str, Addition]:
         """The known additions to pods of these podsets, by shape."""
-        shapes = (one.shape for one in podsets.podsets)
+        shapes = (podset.shape for podset in podsets.podsets)
         return {shape: self._known[shape] for shape in shapes if shape in self._known}
 
     def difference(self, podsets: PodSets) -> str:
         """A sentence that says what their pods ask for beyond their templates; empty if nothing is known."""
-        known = (self._known.get(one.shape) for one in podsets.podsets)
-        return next((_difference(one) for one in known if one is not None), "")
+        known = (self._known.get(podset.shape) for podset in podsets.podsets)
+        return next((_difference(addition) for addition in known if addition is not None), "")
 
 
 def applied(podsets: PodSets, known: Mapping[str, Addition]) -> PodSets:
     """The podsets with the demands of their pods instead of their templates."""
     if not known:
         return podsets
-    return PodSets(podsets.key, tuple(_applied(one, known.get(one.shape)) for one in podsets.podsets))
+    return PodSets(podsets.key, tuple(_applied(podset, known.get(podset.shape)) for podset in podsets.podsets))
 
 
 def _applied(podset: PodSet, known: Addition | None) -> PodSet:
@@ -122,20 +122,24 @@ def _applied(podset: PodSet, known: Addition | None) -> PodSet:
     return replace(podset, template=made)
 
 
-def carried_over(template: Pod, said: Pod, made: Pod) -> Pod:
+def carried_over(template: Pod, pod: Pod, made: Pod) -> Pod:
     """The template with the additions of the API server to a pod that was ``made`` of ``said``.
 
     ``said`` may be another template of the same owner. What a template states itself stays, since the pod may be of
     an earlier version of it.
     """
-    planned, real = demand_of(said), demand_of(made, said)
+    planned, real = demand_of(pod), demand_of(made, pod)
     if planned == real:
         return template
     requests, before, selection = dict(template.requests), dict(planned.requests), template.selection
     for name, much in real.requests:
         requests[name] = requests.get(name, 0) + max(0, much - before.get(name, 0))
     added = [one for one in real.node_selector if one not in planned.node_selector]
-    tolerated = [one for one in real.tolerations if one not in (*planned.tolerations, *selection.tolerations)]
+    tolerated = [
+        toleration
+        for toleration in real.tolerations
+        if toleration not in (*planned.tolerations, *selection.tolerations)
+    ]
     selection = replace(
         selection,
         node_selector=tuple(sorted({**dict(added), **dict(selection.node_selector)}.items())),
@@ -152,13 +156,14 @@ def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None
     selection = pod.selection
     ours = (*_ON_EVERY_POD, *(flavoring.tolerations if flavoring is not None else ()))
     said = template.selection.tolerations if template is not None else ()
-    tolerations = {one for one in selection.tolerations if one in said or one not in ours}
+    tolerations = {toleration for toleration in selection.tolerations if toleration in said or toleration not in ours}
     selector = dict(selection.node_selector)
     if flavoring is not None and template is not None:
         written = set(flavoring.labels) - set(template.selection.node_selector)
         selector = {key: value for key, value in selector.items() if (key, value) not in written}
     terms = (
-        tuple(one for one in term if not (one.is_field and one.key == _NODE_NAME)) for term in selection.affinity or ()
+        tuple(requirement for requirement in term if not (requirement.is_field and requirement.key == _NODE_NAME))
+        for term in selection.affinity or ()
     )
     return PodDemand(
         stated(pod.requests),
@@ -169,38 +174,38 @@ def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None
     )
 
 
-def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
+def _largest(planned: PodDemand, pod_demand: PodDemand, other: PodDemand) -> PodDemand:
     """Both demands as one: of each resource the larger amount, and of the rest what differs from the template.
 
     Where both differ, the ``other``, which is newer, counts.
     """
-    most = dict(one.requests)
+    most = dict(pod_demand.requests)
     for name, much in other.requests:
         most[name] = max(most.get(name, 0), much)
     newer = {field: new for field, new in other._asdict().items() if new != getattr(planned, field)}
-    return one._replace(**newer)._replace(requests=tuple(sorted(most.items())))
+    return pod_demand._replace(**newer)._replace(requests=tuple(sorted(most.items())))
 
 
 def _difference(addition: Addition) -> str:
     """A sentence that says the difference; empty if the pods can go wherever their template could."""
-    said, real = dict(addition.planned.requests), dict(addition.real.requests)
-    names = [name for name in dict.fromkeys((*said, *real)) if said.get(name, 0) != real.get(name, 0)]
+    requests, real = dict(addition.planned.requests), dict(addition.real.requests)
+    names = [name for name in dict.fromkeys((*requests, *real)) if requests.get(name, 0) != real.get(name, 0)]
     parts: list[str] = []
     if names:
         asked, of_template = (
-            listed(amount(name, amounts.get(name, 0), up=True) for name in names) for amounts in (real, said)
+            listed(amount(name, amounts.get(name, 0), up=True) for name in names) for amounts in (real, requests)
         )
         parts.append(f"ask for {asked}, their template for {of_template}")
     parts += _rest(addition.planned, addition.real)
     return f"its pods {'; they '.join(parts)}" if parts else ""
 
 
-def _rest(said: PodDemand, real: PodDemand) -> Iterator[str]:
-    yield from _changed("have the node selector", _pairs(said.node_selector), _pairs(real.node_selector))
-    fewer = [one for one in said.tolerations if one not in real.tolerations]
+def _rest(pod_demand: PodDemand, real: PodDemand) -> Iterator[str]:
+    yield from _changed("have the node selector", _pairs(pod_demand.node_selector), _pairs(real.node_selector))
+    fewer = [toleration for toleration in pod_demand.tolerations if toleration not in real.tolerations]
     yield from _changed("tolerate", _taints(fewer), ())
-    yield from _changed("take the host port", _ports(said.ports), _ports(real.ports))
-    if said.affinity != real.affinity:
+    yield from _changed("take the host port", _ports(pod_demand.ports), _ports(real.ports))
+    if pod_demand.affinity != real.affinity:
         yield "have another node affinity than their template"
 
 
@@ -216,8 +221,11 @@ def _pairs(selector: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _taints(tolerations: Sequence[Toleration]) -> list[str]:
-    return [f"{one.key or 'every taint'}{f'={one.value}' if one.value else ''}" for one in tolerations]
+    return [
+        f"{toleration.key or 'every taint'}{f'={toleration.value}' if toleration.value else ''}"
+        for toleration in tolerations
+    ]
 
 
 def _ports(ports: Sequence[HostPort]) -> list[str]:
-    return [f"{one.port}/{one.protocol}" for one in ports]
+    return [f"{port.port}/{port.protocol}" for port in ports]

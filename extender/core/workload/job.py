@@ -150,7 +150,7 @@ class JobRecord:
         before, self.seen = self.seen.podsets, job
         if self.plan is not None and before != job.podsets:
             # If the job is made larger again, slots that it lost are planned like any new ones.
-            slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
+            slots = {podset.slot(at) for podset in job.podsets.podsets for at in range(podset.count)}
             self.drop_slots(self.plan.keys() - slots)
         shown = {
             JobWrite.START: job.marked
@@ -225,10 +225,11 @@ class JobRecord:
         """Whether dropped slots leave a podset with fewer nodes than it needs, by its start and by the present job."""
         if self.started is None or self.planned is None:
             return False
-        planned = {one.prefix: one.size for one in self.planned.podsets}
-        wanted = {one.prefix: one.least for one in self.seen.podsets.podsets}
+        planned = {podset.prefix: podset.size for podset in self.planned.podsets}
+        wanted = {podset.prefix: podset.least for podset in self.seen.podsets.podsets}
         return any(
-            planned.get(one.prefix, 0) < min(one.least, wanted.get(one.prefix, 0)) for one in self.started.podsets
+            planned.get(podset.prefix, 0) < min(podset.least, wanted.get(podset.prefix, 0))
+            for podset in self.started.podsets
         )
 
     @property
@@ -257,8 +258,8 @@ class JobRecord:
         return PodSets(
             self.seen.key,
             tuple(
-                replace(one, left_out=frozenset(at for at in range(one.count) if one.slot(at) not in plan))
-                for one in self.seen.podsets.podsets
+                replace(podset, left_out=frozenset(at for at in range(podset.count) if podset.slot(at) not in plan))
+                for podset in self.seen.podsets.podsets
             ),
         )
 
@@ -382,4 +383,4 @@ class JobRecord:
 
 def _asked(job: Job) -> object:
     """The part of a job that its quota was given for: queue, templates and counts."""
-    return job.queue, [(one.template, one.count) for one in job.podsets.podsets]
+    return job.queue, [(podset.template, podset.count) for podset in job.podsets.podsets]

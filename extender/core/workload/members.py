@@ -203,11 +203,11 @@ class MemberDeclarations:
         """The declarations of one owner's members, each counted once; those of all members if ``owner`` is empty."""
         if not owner:
             return self
-        found = MemberDeclarations()
+        declared = MemberDeclarations()
         for words in self.combinations:
             if words[1] == owner:
-                found.replace((), words)
-        return found
+                declared.replace((), words)
+        return declared
 
     def replace(self, before: Declarations, after: Declarations) -> bool:
         """Count one member's declarations in place of its earlier ones. Returns whether any are new or gone."""
@@ -607,14 +607,14 @@ class Members:
         new = after if after is not None and after.live and self.is_ours(after) else None
         if before is not None and (new is None or new.identity != before.identity):
             self._set_stage(before, Stage.ABSENT)
-        said, says = declarations_of(old), declarations_of(new)
-        changed = self.declared.replace(said, says)
+        declarations, says = declarations_of(old), declarations_of(new)
+        changed = self.declared.replace(declarations, says)
         if used := _used(before):
             self.used.take(used)
         if used := _used(after):
             self.used.add(used)
         self.declared_by_waiting.replace(
-            () if old is None or old.node else said, () if new is None or new.node else says
+            () if old is None or old.node else declarations, () if new is None or new.node else says
         )
         if before is not None and self._done.pop(uid, None) is not None:
             self._starts.drop(before)

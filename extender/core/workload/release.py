@@ -113,7 +113,7 @@ class Holds(dict[str, Hold]):
         self.pop(uid, None)
         self[uid] = hold
         if len(self._ends) > 2 * len(self) + 64:
-            self._ends = [(one.expires, one.call, whose) for whose, one in self.items()]
+            self._ends = [(hold.expires, hold.call, whose) for whose, hold in self.items()]
             heapq.heapify(self._ends)
         else:
             heapq.heappush(self._ends, (hold.expires, hold.call, uid))

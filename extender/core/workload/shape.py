@@ -92,12 +92,12 @@ class Flavoring:
 
     def confined(self, pod: Pod) -> Pod:
         """The pod, restricted to nodes of these flavors."""
-        asked = pod.selection
-        if (made := self._made.get(asked)) is None:
-            made = self._made[asked] = self._confine(asked)
-        return pod if made is asked else replace(pod, selection=made)
+        selection = pod.selection
+        if (made := self._made.get(selection)) is None:
+            made = self._made[selection] = self._confine(selection)
+        return pod if made is selection else replace(pod, selection=made)
 
-    def _confine(self, asked: Selection) -> Selection:
+    def _confine(self, selection: Selection) -> Selection:
         """Restrict a selection as the node affinity of a volume does: beside the pod, not in it.
 
         kube-scheduler does not see this restriction. In the pod it would change which nodes a topology spread counts.
@@ -106,16 +106,19 @@ class Flavoring:
             (tuple(Requirement(key, "In", (value,)) for key, value in self.labels),) if self.labels else ()
         ]
         held += [tuple((Requirement(key, "NotIn", (value,)),) for key, value in one) for one in self.none_of]
-        more = tuple(terms for terms in held if terms and terms not in asked.flavors)
-        tolerations = (*asked.tolerations, *(one for one in self.tolerations if one not in asked.tolerations))
-        made = replace(asked, tolerations=tolerations, flavors=(*asked.flavors, *more))
-        return asked if made == asked else made
+        more = tuple(terms for terms in held if terms and terms not in selection.flavors)
+        tolerations = (
+            *selection.tolerations,
+            *(toleration for toleration in self.tolerations if toleration not in selection.tolerations),
+        )
+        made = replace(selection, tolerations=tolerations, flavors=(*selection.flavors, *more))
+        return selection if made == selection else made
 
 
 def of_job(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
     """The flavoring of a podset of a job; ``chosen``: the flavor of each resource. Its pods tolerate their taints."""
     some = _named(flavors, chosen)
-    tolerations = dict.fromkeys(one for flavor in some for one in flavor.tolerations)
+    tolerations = dict.fromkeys(toleration for flavor in some for toleration in flavor.tolerations)
     return Flavoring(chosen, _labels(some), tolerations=tuple(tolerations))
 
 
@@ -140,7 +143,7 @@ def _named(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> 
 
 
 def _labels(flavors: Sequence[ResourceFlavor]) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(one for flavor in flavors for one in sorted(flavor.node_labels.items())))
+    return tuple(dict.fromkeys(node_label for flavor in flavors for node_label in sorted(flavor.node_labels.items())))
 
 
 def is_hidden(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], name: str) -> str:

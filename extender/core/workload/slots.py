@@ -192,10 +192,12 @@ class Slots:
     def expect(self, podsets: Sequence[PodSet]) -> None:
         """Set the podsets whose pods will come, and forget which slots are done. New slots have no node."""
         self.set_done(())
-        before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
-        self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
-        self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets}
-        self._completions = {one.prefix: (one.size, one.completions) for one in podsets if one.completions}
+        before, self.templates = self.templates, {pod.identity: pod for podset in podsets for pod in podset.pods()}
+        self.indexed = frozenset(podset.prefix for podset in podsets if podset.indexed)
+        self.of_podsets = {podset.prefix: [0] * len(Stage) for podset in podsets}
+        self._completions = {
+            podset.prefix: (podset.size, podset.completions) for podset in podsets if podset.completions
+        }
         for slot, pods in self._stages.items() if podsets else ():
             if (counts := self.of_podsets.get(slot[0])) is not None:
                 counts[max(pods.values())] += 1
@@ -280,11 +282,13 @@ def short_podset(
     PROMISED each podset needs enough slots for all of its waves, which are planned together.
     """
     also, together = [slot[0] for slot in more], stage > Stage.PROMISED
-    found = podsets.short(lambda one: slots.reached(stage, one.prefix) + also.count(one.prefix), together=together)
-    if found is None:
+    podset = podsets.short(
+        lambda podset: slots.reached(stage, podset.prefix) + also.count(podset.prefix), together=together
+    )
+    if podset is None:
         return None
-    least = found.together if together else found.least
-    return QuorumShortfall(f"podset {found.title}", slots.reached(stage, found.prefix), least)
+    least = podset.together if together else podset.least
+    return QuorumShortfall(f"podset {podset.title}", slots.reached(stage, podset.prefix), least)
 
 
 def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> QuorumShortfall | None:

@@ -276,10 +276,10 @@ class ReasonState:
 
     def report_due(self, lasts_s: float) -> float:
         """The instant at which the cause is to be reported; ``inf`` when nothing is to be reported."""
-        cause, told = self.cause, self.last_report
-        if isinstance(cause, PASSING) or is_quiet(cause) or (cause == told.cause and not told.failed):
+        cause, last_report = self.cause, self.last_report
+        if isinstance(cause, PASSING) or is_quiet(cause) or (cause == last_report.cause and not last_report.failed):
             return inf
         at = self.since + lasts_s
-        if type(cause) is not type(told.cause):
+        if type(cause) is not type(last_report.cause):
             return at
-        return max(at, told.at + pause_s(told.times, _AGAIN_S, _AGAIN_MAX_S))
+        return max(at, last_report.at + pause_s(last_report.times, _AGAIN_S, _AGAIN_MAX_S))

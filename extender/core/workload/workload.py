@@ -433,7 +433,7 @@ class Workload:
         known = [*self.members.declared.priorities]
         if self.podsets is not None and self.podsets.podsets:
             known.append(self.podsets.priority)
-        return max(known) if known else next((one.pod.priority for one in self.members), 0)
+        return max(known) if known else next((member.pod.priority for member in self.members), 0)
 
     @property
     def pods_priority(self) -> int:
@@ -442,7 +442,7 @@ class Workload:
         kube-scheduler keeps other pods of at most this priority out of the room that the pods are nominated to.
         """
         known = self.members.declared.of(self.owner_filter).priorities
-        first = None if known else self.members.slots.first or next((one.pod for one in self.members), None)
+        first = None if known else self.members.slots.first or next((member.pod for member in self.members), None)
         return min(known) if known else 0 if first is None else first.priority
 
     @property
@@ -465,8 +465,8 @@ class Workload:
         if self.job is not None:
             return self.job.seen.run
         podsets = () if self.podsets is None else self.podsets.podsets
-        said = longest([*self.members.declared.runs] or [one.template.run for one in podsets])
-        return said if self.group is None else self.group.run.over(said)
+        run_terms = longest([*self.members.declared.runs] or [podset.template.run for podset in podsets])
+        return run_terms if self.group is None else self.group.run.over(run_terms)
 
     @property
     def began(self) -> float | None:
@@ -488,7 +488,7 @@ class Workload:
             return self.run.gpus
         podsets = self.podsets if self.job is None else self.job.seen.podsets
         if podsets is not None and podsets.podsets:
-            return sum(one.count * count_gpus(one.template.requests) for one in podsets.podsets)
+            return sum(podset.count * count_gpus(podset.template.requests) for podset in podsets.podsets)
         return sum(count_gpus(member.pod.requests) for member in self.members)
 
     @property
@@ -502,7 +502,7 @@ class Workload:
     @property
     def created(self) -> float:
         """When its job, else its PodGroup, else its first pod was created. A job that starts again keeps its place."""
-        first = self.members.first or self.members.slots.first or next((one.pod for one in self.members), None)
+        first = self.members.first or self.members.slots.first or next((member.pod for member in self.members), None)
         seen = self.group if self.job is None else self.job.seen
         return seen.created if seen is not None else first.created if first is not None else 0.0
 
@@ -542,24 +542,24 @@ class Workload:
         made = self.flavoring if made is None else made
         if made and (known := made.get(podset_key(pod, of_job=self.job is not None))) is not None:
             pod = known.confined(pod)
-        if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
+        if self.group is None or pod.group is None or (topology := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
-        if asked.required in (CLIQUE, "clique") and not pod.compute_domain and any(self.compute_domains):
+        if topology.required in (CLIQUE, "clique") and not pod.compute_domain and any(self.compute_domains):
             # A clique is required of the pods whose GPUs share memory. A launcher may be anywhere.
-            asked = asked._replace(required=None)
-        return replace(pod, topology=pod.topology.over(asked))
+            topology = topology._replace(required=None)
+        return replace(pod, topology=pod.topology.over(topology))
 
     @property
     def compute_domains(self) -> Iterator[str]:
         """UIDs of the ComputeDomains of its present and expected members; empty for members in none."""
         yield from self.members.declared.domains
-        for one in () if self.podsets is None else self.podsets.podsets:
-            yield one.template.compute_domain
+        for podset in () if self.podsets is None else self.podsets.podsets:
+            yield podset.template.compute_domain
 
     def members_of(self, domain: str) -> int:
         """How many of its pods have, or will have, a channel of the ComputeDomain with that UID."""
         if self.podsets is not None:
-            return sum(one.count for one in self.podsets.podsets if one.template.compute_domain == domain)
+            return sum(podset.count for podset in self.podsets.podsets if podset.template.compute_domain == domain)
         return sum(pod.compute_domain == domain for pod in self.live)
 
     def follow(self, group: PodGroup | None) -> None:

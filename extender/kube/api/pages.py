@@ -46,26 +46,26 @@ async def pages(ask: Callable[[dict[str, str]], Coroutine[Any, Any, Listed]]) ->
     If a page is too large, the list goes on with pages of half as many objects.
     """
     query = {"limit": str(SIZE)}
-    asked = asyncio.create_task(ask(query))
+    task = asyncio.create_task(ask(query))
     try:
         while True:
             try:
-                page = await asked
+                page = await task
             except TooLargeError:
                 if query["limit"] == "1":
                     raise
                 query = {**query, "limit": str(int(query["limit"]) // 2)}
-                asked = asyncio.create_task(ask(query))
+                task = asyncio.create_task(ask(query))
                 continue
             if more := page.metadata.continue_:
                 query = {**query, "continue": more}
-                asked = asyncio.create_task(ask(query))
+                task = asyncio.create_task(ask(query))
             yield Page(page.items or [], page.metadata.resource_version or "")
             if not more:
                 return
     finally:
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def is_older(version: str, known: str | None) -> bool:

@@ -74,7 +74,7 @@ def slice_from(obj: SliceObject) -> Slice:
     if not spec.driver or pool is None or not pool.name:
         raise UnreadableError(f"ResourceSlice {name} has no driver, or no pool")
     each = bool(spec.per_device_node_selection)
-    devices = tuple(_device(one, spec.driver, name, each=each) for one in spec.devices or () if one.name)
+    devices = tuple(_device(device, spec.driver, name, each=each) for device in spec.devices or () if device.name)
     reach = Reach() if each else _reach(spec.node_name, spec.node_selector, name)
     key = PoolKey(_once(spec.driver), _once(pool.name))
     return Slice(name, key, pool.generation or 0, pool.resource_slice_count or 1, reach, devices)
@@ -173,7 +173,7 @@ def class_from(obj: DeviceClassObject) -> DeviceClassSeen:
 
 def _expressions(selectors: Iterable[SelectorObject] | None) -> Iterator[str]:
     """Yield the expressions. A selector without CEL belongs to a later version, and is refused by its name."""
-    return (one.cel.expression or "" if one.cel is not None else "no cel" for one in selectors or ())
+    return (selector.cel.expression or "" if selector.cel is not None else "no cel" for selector in selectors or ())
 
 
 def template_from(obj: ResourceClaimTemplateObject) -> ClaimTemplate:
@@ -196,7 +196,7 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
             if not one.admin_access
         )
         allocation = Allocation(devices, _terms(given.node_selector, f"ResourceClaim {name}"))
-    reserved = tuple(one.uid or "" for one in (status.reserved_for if status is not None else None) or ())
+    reserved = tuple(consumer.uid or "" for consumer in (status.reserved_for if status is not None else None) or ())
     annotations = meta.annotations or {}
     use = plain(annotations.get(USE, "")) or (EXTENDED_USE if EXTENDED_USE in annotations else "")
     return DeviceClaim(namespace, name, uid, _spec(obj.spec, meta), allocation, reserved, owning_pod(meta), use)
@@ -215,8 +215,8 @@ def _spec(spec: ClaimSpecObject | None, meta: Meta | None) -> ClaimSpec:
     if devices is None:
         return ClaimSpec()
     return ClaimSpec(
-        tuple(_request(one) for one in devices.requests or ()),
-        tuple(_constraint(one) for one in devices.constraints or ()),
+        tuple(_request(request) for request in devices.requests or ()),
+        tuple(_constraint(constraint) for constraint in devices.constraints or ()),
         *_domain(devices, meta),
     )
 
@@ -242,7 +242,7 @@ def _request(request: RequestObject) -> ClaimRequest:
     """Convert a request. One of neither kind belongs to a later version."""
     name = plain(request.name or "")
     if request.first_available:
-        return ClaimRequest(name, tuple(_exact(one) for one in request.first_available))
+        return ClaimRequest(name, tuple(_exact(exact_request) for exact_request in request.first_available))
     if request.exactly is not None:
         return ClaimRequest(name, (_exact(request.exactly),))
     return ClaimRequest(name, (DeviceRequest("", uncounted="a request of a kind that is not known"),))

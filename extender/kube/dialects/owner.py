@@ -62,7 +62,9 @@ def owner_name(kind: str, name: str) -> str:
 
 def _maker(meta: Meta) -> tuple[str, str] | None:
     """The kind and name of the object that a user wrote; None if it is unknown."""
-    maker = next((one for one in meta.owner_references or () if one.controller), None)
+    maker = next(
+        (owner_reference for owner_reference in meta.owner_references or () if owner_reference.controller), None
+    )
     if maker is None or not maker.name:
         return None
     labels, group = meta.labels or {}, (maker.api_version or "").partition("/")[0]

@@ -74,16 +74,16 @@ def hint_of(meta: Meta) -> str | None:
         return MISSPELT_OF_PODS
     if not any(key.startswith(_PREFIX) or key in _THEIRS for key in _keys(meta)):
         return None
-    found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
-    if found is None:
+    unread = next((unread for look in (misspelt, groupless, of_others) for unread in look(meta)), None)
+    if unread is None:
         return "; ".join((*_no_boolean(meta), *unreadable_terms(meta), *unreadable_durations(meta))) or None
-    return f"{found.key} {found.what}: {found.fix} in the pod template, and create the pods again"
+    return f"{unread.key} {unread.what}: {unread.fix} in the pod template, and create the pods again"
 
 
 def _no_boolean(meta: Meta) -> Iterator[str]:
     """Yield a sentence about a value in place of true, with which the pod would be in its owner's gang."""
-    for said in meta.no_booleans(GANG):
-        yield f"{GANG} is {quoted(said)} and does not count: write true or false in the pod template"
+    for no_boolean in meta.no_booleans(GANG):
+        yield f"{GANG} is {quoted(no_boolean)} and does not count: write true or false in the pod template"
 
 
 def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:

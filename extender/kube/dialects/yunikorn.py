@@ -59,7 +59,11 @@ def _read(text: str) -> Minima | str:
         groups = msgspec.json.decode(text, type=list[_TaskGroup]) if len(text) <= _LONGEST else []
     except UNDECODABLE:
         groups = []
-    minima = {plain(one.name): min(one.min_member, LARGEST) for one in groups if one.name and one.min_member > 0}
+    minima = {
+        plain(task_group.name): min(task_group.min_member, LARGEST)
+        for task_group in groups
+        if task_group.name and task_group.min_member > 0
+    }
     if not groups or len(minima) < len(groups) or len(groups) > MOST_ROLES:
         return BAD_TASK_GROUPS.format(quoted(text))
     return tuple(sorted(minima.items()))

@@ -104,18 +104,18 @@ def _podsets(component: Object, inner: Object) -> list[Template]:
         return made
     name = next(found(inner, "metadata.name"), None)
     claims = claim_makers(inner, "spec.volumeClaimTemplates", plain(name) if isinstance(name, str) else "")
-    return [replace(one, claims=claims) for one in made]
+    return [replace(template, claims=claims) for template in made]
 
 
 def _of_job(kind: Kind, inner: Object, declared: list[Object]) -> list[Template]:
     """The templates of a kind that Muster knows, without a status yet. The submitter of a RayJob is no podset."""
     bare = {**inner, "metadata": {}, "status": {}}
-    templates = [one for one in kind.templates(bare) if one.name or kind is not RAY_JOB]
+    templates = [template for template in kind.templates(bare) if template.name or kind is not RAY_JOB]
     if not declared:
         if kind.name not in _INFERRED:
             raise UnreadableJobError(UNDECLARED.format(kind.name))
         return templates
-    made_of = {id(one.pod): one for one in templates}
+    made_of = {id(template.pod): template for template in templates}
     if len(declared) != len(templates) or {id(pod) for pod in declared} != made_of.keys():
         raise UnreadableJobError(OTHER_TEMPLATES.format(kind.name))
     return [made_of[id(pod)] for pod in declared]
@@ -179,7 +179,7 @@ def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
         template,
         name=f"{at}.{place}",
         pod={"spec": spec | ({"tolerations": more} if more else {}), **({"metadata": said} if said else {})},
-        series=tuple(series_in_component(at, one) for one in template.series),
+        series=tuple(series_in_component(at, series_) for series_ in template.series),
         affinity=False,
         emptied=False,
         marks={**template.marks, COMPONENT: str(at)},

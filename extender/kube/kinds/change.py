@@ -41,8 +41,10 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
     originals = {
-        one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect), _labels(one, effect))
-        for one in templates
+        template.name: put_on(
+            template, marks, _nodes(template, effect.plan), _tolerations(template, effect), _labels(template, effect)
+        )
+        for template in templates
     }
     _carry(kind, obj, templates)
     if effect.node_wait is not None:
@@ -131,7 +133,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
 
 def _tolerations(template: Template, effect: StartJob) -> list[Toleration]:
     """Tolerations of all podsets that are made of the template."""
-    return [one for name in template.series for one in effect.tolerations.get(name, ())]
+    return [toleration for name in template.series for toleration in effect.tolerations.get(name, ())]
 
 
 def _labels(template: Template, effect: StartJob) -> dict[str, str]:

@@ -57,12 +57,16 @@ class LimitRange(Struct):
 
 def limits_of(ranges: Iterable[LimitRange]) -> dict[str, tuple[LimitItem, ...]]:
     """The limits for containers and pods, by namespace."""
-    found: dict[str, tuple[LimitItem, ...]] = {}
-    for one in sorted(ranges, key=lambda one: (one.metadata and one.metadata.name) or ""):
-        namespace = (one.metadata and one.metadata.namespace) or ""
-        items = tuple(item for item in (one.spec and one.spec.limits) or () if item.type in ("Container", "Pod"))
-        found[namespace] = (*found.get(namespace, ()), *items)
-    return found
+    limit_items: dict[str, tuple[LimitItem, ...]] = {}
+    for limit_range in sorted(
+        ranges, key=lambda limit_range: (limit_range.metadata and limit_range.metadata.name) or ""
+    ):
+        namespace = (limit_range.metadata and limit_range.metadata.namespace) or ""
+        items = tuple(
+            item for item in (limit_range.spec and limit_range.spec.limits) or () if item.type in ("Container", "Pod")
+        )
+        limit_items[namespace] = (*limit_items.get(namespace, ()), *items)
+    return limit_items
 
 
 def default(spec: PodSpec, items: Sequence[LimitItem]) -> None:
@@ -91,15 +95,15 @@ def _containers(spec: PodSpec) -> list[Container]:
 
 def _default(container: Container, limit: LimitItem) -> None:
     """A missing request defaults to the container's own limit, then to the LimitRange's default."""
-    said = container.resources or Resources()
-    requests = {**(limit.default_request or {}), **(said.limits or {}), **(said.requests or {})}
-    container.resources = Resources(requests=requests, limits={**(limit.default or {}), **(said.limits or {})})
+    resources = container.resources or Resources()
+    requests = {**(limit.default_request or {}), **(resources.limits or {}), **(resources.requests or {})}
+    container.resources = Resources(requests=requests, limits={**(limit.default or {}), **(resources.limits or {})})
 
 
 def _refusals(spec: PodSpec, items: Sequence[LimitItem]) -> Iterator[str]:
     for container in _containers(spec):
-        said = container.resources or Resources()
-        requests, limits = amounts_of(said.requests or {}), amounts_of(said.limits or {})
+        resources = container.resources or Resources()
+        requests, limits = amounts_of(resources.requests or {}), amounts_of(resources.limits or {})
         for name, much in requests.items():
             if much > limits.get(name, much):
                 asks, limit = amount(name, much, up=True), amount(name, limits[name])
@@ -119,10 +123,10 @@ def _limits_of(spec: PodSpec) -> dict[str, int]:
         return said and Resources(requests=said.limits)
 
     def of_all(containers: list[Container] | None) -> list[Container]:
-        return [structs.replace(one, resources=alone(one.resources)) for one in containers or ()]
+        return [structs.replace(container, resources=alone(container.resources)) for container in containers or ()]
 
-    said = [one.resources for one in _containers(spec)] + [spec.resources]
-    named = dict.fromkeys((name for one in said for name in (one and one.limits) or ()), 0)
+    resources = [container.resources for container in _containers(spec)] + [spec.resources]
+    named = dict.fromkeys((name for resources in resources for name in (resources and resources.limits) or ()), 0)
     limited = structs.replace(
         spec,
         containers=of_all(spec.containers),
@@ -250,9 +254,9 @@ class Completion:
             if priority is None:
                 return f"its PriorityClass {spec.priority_class_name} does not exist"
         else:
-            defaults = (one for one in self.priorities.values() if one.global_default)
+            defaults = (priority for priority in self.priorities.values() if priority.global_default)
             # The API server takes the least of several, too.
-            priority = min(defaults, key=lambda one: one.value or 0, default=None)
+            priority = min(defaults, key=lambda priority_class: priority_class.value or 0, default=None)
             if priority is None:
                 spec.priority = spec.priority or 0
                 return ""
@@ -277,7 +281,7 @@ def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: M
     except UnreadableError as error:
         raise UnreadableJobError(f"its pods cannot be read: {error}") from None
     # The pods have other names than this shape, and so have the claims that are made for each.
-    named = tuple(one for one in pod.claims if one not in pod.own_claims)
+    named = tuple(claim for claim in pod.claims if claim not in pod.own_claims)
     own: dict[str, Any] = {"claims": named, "own_claims": (), "claim_makers": makers}
     return replace(pod, owner=owner.uid, controller=owner, index=None, series="", **own)
 

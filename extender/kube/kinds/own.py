@@ -10,43 +10,43 @@ from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError,
 from extender.kube.reading.numbering import series_of_role
 
 
-def own_kinds(said: Sequence[JobKind]) -> tuple[Kind, ...]:
+def own_kinds(job_kinds: Sequence[JobKind]) -> tuple[Kind, ...]:
     """The kinds, in the order of the setting."""
-    return tuple(map(_kind, said))
+    return tuple(map(_kind, job_kinds))
 
 
-def _kind(said: JobKind) -> Kind:
+def _kind(job_kind: JobKind) -> Kind:
     def templates(obj: Object) -> Iterator[Template]:
-        for podset in said.podsets:
+        for podset in job_kind.podsets:
             yield from _template(obj, podset)
 
     return Kind(
-        version=said.version,
-        name=said.kind,
-        plural=said.plural,
+        version=job_kind.version,
+        name=job_kind.kind,
+        plural=job_kind.plural,
         templates=templates,
-        suspend=said.suspend,
-        finished=said.finished,
-        active=said.active,
-        ran=said.ran,
-        managed_by=said.managed_by or "",
-        managers=said.managers,
-        stopped=said.stopped or "",
-        began=said.began if said.stopped else (),
-        frozen=said.frozen,
-        resumes=said.resumes,
+        suspend=job_kind.suspend,
+        finished=job_kind.finished,
+        active=job_kind.active,
+        ran=job_kind.ran,
+        managed_by=job_kind.managed_by or "",
+        managers=job_kind.managers,
+        stopped=job_kind.stopped or "",
+        began=job_kind.began if job_kind.stopped else (),
+        frozen=job_kind.frozen,
+        resumes=job_kind.resumes,
     )
 
 
-def _template(obj: Object, said: PodSetPlaces) -> Iterator[Template]:
-    pod = next(found(obj, said.template), None)
-    if pod is None and said.optional:
+def _template(obj: Object, set_places: PodSetPlaces) -> Iterator[Template]:
+    pod = next(found(obj, set_places.template), None)
+    if pod is None and set_places.optional:
         return
     if not isinstance(pod, dict):
-        raise UnreadableJobError(f"it has no {said.template}")
-    count = said.count
+        raise UnreadableJobError(f"it has no {set_places.template}")
+    count = set_places.count
     if isinstance(count, str):
         count = count_in({count: next(found(obj, count), None)}, count, 1)
-    marks = {PODSET: said.name} | ({INDEX_LABEL: said.index_label} if said.index_label else {})
-    series = (series_of_role(said.name),)
-    yield Template(said.name, pod, series, count, indexed=bool(said.index_label), marks=marks, grows=True)
+    marks = {PODSET: set_places.name} | ({INDEX_LABEL: set_places.index_label} if set_places.index_label else {})
+    series = (series_of_role(set_places.name),)
+    yield Template(set_places.name, pod, series, count, indexed=bool(set_places.index_label), marks=marks, grows=True)

@@ -86,7 +86,10 @@ def owners_of(kind: OwnerKind, reader: Reader) -> Resource[GangOwner, Event]:
 
 def made_by_deployment(meta: Meta) -> bool:
     """Whether a Deployment made this ReplicaSet. Such a ReplicaSet has the label from its Deployment's template."""
-    return any(one.controller and one.kind == DEPLOYMENT for one in meta.owner_references or ())
+    return any(
+        owner_reference.controller and owner_reference.kind == DEPLOYMENT
+        for owner_reference in meta.owner_references or ()
+    )
 
 
 def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:

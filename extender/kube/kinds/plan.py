@@ -64,8 +64,8 @@ def node_wait_text(node_wait: NodeWait) -> str:
 
 def node_wait_from(text: str | None) -> NodeWait | None:
     """Parse the deadline for nodes; None if ``node_wait_text`` cannot have written it."""
-    found = _instant_and_number(_NODE_WAIT, text)
-    return None if found is None else NodeWait(*found)
+    instant_and_number = _instant_and_number(_NODE_WAIT, text)
+    return None if instant_and_number is None else NodeWait(*instant_and_number)
 
 
 def in_vain_text(in_vain: InVain) -> str:
@@ -75,8 +75,8 @@ def in_vain_text(in_vain: InVain) -> str:
 
 def in_vain_from(text: str | None) -> InVain | None:
     """Parse the back-off; None if ``in_vain_text`` cannot have written it."""
-    found = _instant_and_number(_IN_VAIN, text)
-    return None if found is None else InVain(*found)
+    instant_and_number = _instant_and_number(_IN_VAIN, text)
+    return None if instant_and_number is None else InVain(*instant_and_number)
 
 
 def _instant(at: float) -> str:

@@ -23,7 +23,7 @@ def _of_cluster(obj: Object) -> Iterator[Template]:
 
 def _of_job(obj: Object) -> Iterator[Template]:
     deadline_s = deadline_in(obj, "spec.activeDeadlineSeconds")
-    return (replace(one, deadline_s=deadline_s) for one in _of_all_pods(obj))
+    return (replace(template, deadline_s=deadline_s) for template in _of_all_pods(obj))
 
 
 def _of_all_pods(obj: Object) -> Iterator[Template]:

@@ -42,14 +42,14 @@ NO_BOOLEAN = {
 def unread_booleans(meta: Meta) -> Iterator[str]:
     """Yield one sentence for each value that is neither true nor false."""
     for key, meant in NO_BOOLEAN.items():
-        yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.no_booleans(key))
+        yield from (f"{key} is {quoted(no_boolean)}: {meant}" for no_boolean in meta.no_booleans(key))
 
 
 def hints_of(meta: Meta) -> Iterator[str]:
     """Yield hints about what the author wrote that has no effect. Of the unknown keys only the first is named."""
     if is_misspelt(meta):
         yield MISSPELT
-    yield from (f"{one.key} {one.what}: {one.fix}" for one in islice(misspelt(meta, of_job=True), 1))
+    yield from (f"{unread.key} {unread.what}: {unread.fix}" for unread in islice(misspelt(meta, of_job=True), 1))
     yield from unreadable_terms(meta)
     yield from unreadable_durations(meta)
 
@@ -87,8 +87,10 @@ def _without_work(spec: Object) -> Object:
     for field in _CONTAINERS:
         containers = spec.get(field) or ()
         found[field] = [
-            {key: value for key, value in one.items() if key not in _PER_JOB} if isinstance(one, dict) else one
-            for one in containers
+            {key: value for key, value in container.items() if key not in _PER_JOB}
+            if isinstance(container, dict)
+            else container
+            for container in containers
         ]
     return found
 
@@ -268,7 +270,9 @@ class Reader:
         for shape_of_pod, template in zip(keys, made_of, strict=True):
             self._remember_template(shape_of_pod, template)
         by_series = {name: one for template, one in zip(templates, keys, strict=True) for name in template.series}
-        podsets = (replace(one, shape=by_series[one.name]) for one in podsets_of(templates, shapes, least, minimum))
+        podsets = (
+            replace(podset, shape=by_series[podset.name]) for podset in podsets_of(templates, shapes, least, minimum)
+        )
         return key, tuple(podsets), next(filter(None, problems), "")
 
     def _remember_template(self, shape: str, template: Object) -> None:
@@ -282,13 +286,13 @@ class Reader:
         return self._shape(meta, key, owner, 1, decoded(template))
 
     def _shape(
-        self, meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: TemplateObject
+        self, meta: Meta, key: GroupKey, owner: Controller, minimum: int, template: TemplateObject
     ) -> tuple[Pod, str]:
-        spec = said.spec or TemplateSpec()
+        spec = template.spec or TemplateSpec()
         problems = [self.completion.complete(key.namespace, spec), self._scheduled(spec)]
         if spec.scheduling_group is not None:
             problems.append(NATIVE_GROUP)
-        shape = shape_of(meta, key, owner, minimum, said.metadata or Meta(), spec)
+        shape = shape_of(meta, key, owner, minimum, template.metadata or Meta(), spec)
         problems.append((shape.group and shape.group.problem) or "")
         return shape, next(filter(None, problems), "")
 
@@ -318,7 +322,14 @@ def _job_in(kind: Kind, meta: Meta) -> Controller:
     """The job that an object with these metadata is, or shows. Raises UnreadableError."""
     if kind.shown_in is None:
         return Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
-    maker = next((one for one in meta.owner_references or () if one.controller and one.kind == kind.name), None)
+    maker = next(
+        (
+            owner_reference
+            for owner_reference in meta.owner_references or ()
+            if owner_reference.controller and owner_reference.kind == kind.name
+        ),
+        None,
+    )
     if maker is None or not (maker.name and maker.uid):
         raise UnreadableError(f"no {kind.name} has made the {kind.shown_in.name} {meta.namespace}/{meta.name}")
     return Controller(kind.version, kind.name, maker.name, maker.uid)
@@ -358,7 +369,7 @@ def _gang(metas: list[Meta]) -> str:
 
 def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | None:
     """The minimum of all pods together that the author states; None without one. Raises UnreadableJobError."""
-    said = [(MIN_MEMBER, text) for one in (meta, *metas) for text in one.said(MIN_MEMBER)]
+    said = [(MIN_MEMBER, text) for meta in (meta, *metas) for text in meta.said(MIN_MEMBER)]
     if kind.min_parallelism:
         said += [(MIN_PARALLELISM, text) for text in [(meta.annotations or {}).get(MIN_PARALLELISM)] if text]
     if len({text for _, text in said}) > 1:
@@ -373,9 +384,9 @@ def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | Non
 def _least(templates: list[Template], said: int | None) -> list[int]:
     """The minimum of each podset: what the kind says, or all its pods if the author states a total."""
     return [
-        one.count - len(one.done) if said is not None or one.minimum is None else one.minimum
-        for one in templates
-        for _ in one.series
+        template.count - len(template.done) if said is not None or template.minimum is None else template.minimum
+        for template in templates
+        for _ in template.series
     ]
 
 
@@ -409,16 +420,16 @@ def podsets_of(templates: list[Template], shapes: list[Pod], least: list[int], m
     sets = [
         PodSet(
             replace(shape, series=name),
-            one.count,
+            template.count,
             few,
-            one.indexed,
-            one.wave,
-            one.done,
-            completions=one.completions,
+            template.indexed,
+            template.wave,
+            template.done,
+            completions=template.completions,
         )
-        for (one, shape, name), few in zip(made_of, least, strict=True)
+        for (template, shape, name), few in zip(made_of, least, strict=True)
     ]
-    spare = sum(one.minimum for one in sets) - minimum
+    spare = sum(podset.minimum for podset in sets) - minimum
     for floor in (1, 0):
         for at in reversed(range(len(sets))):
             fewer = min(spare, max(0, sets[at].minimum - floor))

@@ -74,4 +74,8 @@ def _group(version: str) -> str:
 
 
 def _makers(meta: Meta) -> list[tuple[str, str]]:
-    return [(one.api_version or "", one.kind or "") for one in meta.owner_references or () if one.controller]
+    return [
+        (owner_reference.api_version or "", owner_reference.kind or "")
+        for owner_reference in meta.owner_references or ()
+        if owner_reference.controller
+    ]

@@ -174,7 +174,7 @@ def _needs_choice(pod: Object) -> bool:
     """Whether topology spread needs a choice of nodes: kube-scheduler counts only the nodes that the affinity
     allows."""
     said = next(found(pod, "spec.topologySpreadConstraints"), None) or []
-    return any(one.needs_choice for one in required_spread(msgspec.convert(said, list[SpreadConstraint]), {}))
+    return any(spread.needs_choice for spread in required_spread(msgspec.convert(said, list[SpreadConstraint]), {}))
 
 
 def _bind(pod: Object, names: tuple[str, ...]) -> str:
@@ -220,7 +220,7 @@ def _names_a_node(term: Any) -> bool:
 def tolerate(pod: Object, tolerations: Sequence[Toleration]) -> str:
     """Add the missing tolerations behind the author's. Returns the added ones as JSON; "" for none."""
     there = list(next(found(pod, _TOLERATIONS), None) or ())
-    wanted = [_object(one) for one in dict.fromkeys(tolerations)]
+    wanted = [_object(toleration) for toleration in dict.fromkeys(tolerations)]
     added = [one for one in wanted if one not in there]
     if not added:
         return ""
@@ -242,9 +242,14 @@ def tolerate_no_more(pod: Object, added: str) -> None:
         pod["spec"].pop("tolerations", None)
 
 
-def _object(one: Toleration) -> Object:
+def _object(toleration: Toleration) -> Object:
     """The toleration as pods write it. Empty fields are left out."""
-    said = {"key": one.key, "operator": one.operator, "value": one.value, "effect": one.effect}
+    said = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
     return {field: value for field, value in said.items() if value}
 
 

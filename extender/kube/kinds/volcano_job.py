@@ -89,7 +89,7 @@ def _podsets(obj: Object, meta: Meta, key: GroupKey, owner: Controller, reader: 
         templates.append(Template(str(name), pod, (series_of_role(str(name)),), count))
         shapes.append(_shape(pod, str(name), meta, key, owner, reader))
         least.append(count_in(task, "minAvailable", count))
-    if not 0 < sum(one.count for one in templates) <= MOST_PODS:
+    if not 0 < sum(template.count for template in templates) <= MOST_PODS:
         raise UnreadableJobError(f"it has no pods, or more than {MOST_PODS:,}")
     minimum = count_in(part_of(obj, "spec"), "minAvailable", 0) or sum(least)
     yield from podsets_of(templates, shapes, _raised(templates, least, minimum), minimum)

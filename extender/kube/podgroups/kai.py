@@ -58,9 +58,9 @@ def kai_group_from(obj: KaiGroup) -> PodGroup:
     """Convert a PodGroup. Muster's own topology annotations on it count before its spec. Raises UnreadableError."""
     meta, spec = obj.metadata or Meta(), obj.spec or KaiSpec()
     subgroups = (spec.sub_groups or [])[: MOST_ROLES + 1]
-    parents = {one.parent for one in subgroups if one.parent}
-    leaves = [one for one in subgroups if one.name not in parents]
-    minima = minima_of({one.name or "": _least(one) for one in leaves})
+    parents = {subgroup.parent for subgroup in subgroups if subgroup.parent}
+    leaves = [subgroup for subgroup in subgroups if subgroup.name not in parents]
+    minima = minima_of({leaf.name or "": _least(leaf) for leaf in leaves})
     required, preferred = (spec.topology_constraint or Constraint()).levels
     whole = topology_of(meta).over(Topology(required, preferred))
     return podgroup(
@@ -68,7 +68,7 @@ def kai_group_from(obj: KaiGroup) -> PodGroup:
         needed(spec.min_member or 0, minima),
         dialect=Dialect.KAI,
         topology=whole,
-        of_roles=tuple((one.name or "", _own(one).over(whole)) for one in leaves if _own(one) != SILENT),
+        of_roles=tuple((leaf.name or "", _own(leaf).over(whole)) for leaf in leaves if _own(leaf) != SILENT),
         minima=minima,
         problem=_problem(spec, subgroups),
     )
@@ -88,15 +88,15 @@ def _problem(spec: KaiSpec, subgroups: Sequence[SubGroup]) -> str | None:
     """A sentence about what Muster would not do; None if there is nothing."""
     if len(subgroups) > MOST_ROLES:
         return TOO_MANY_ROLES
-    for one in (None, *subgroups):
-        name, least = (None, spec.min_sub_group) if one is None else (one.name, one.min_sub_group)
+    for sub_group in (None, *subgroups):
+        name, least = (None, spec.min_sub_group) if sub_group is None else (sub_group.name, sub_group.min_sub_group)
         inside = [other for other in subgroups if (other.parent or None) == name]
         if least is not None and 0 < least < len(inside):
             return SOME_SUBGROUPS.format(least, len(inside))
-        if one is None or not inside:
+        if sub_group is None or not inside:
             continue
-        if one.topology_constraint is not None and one.topology_constraint.levels != (None, None):
+        if sub_group.topology_constraint is not None and sub_group.topology_constraint.levels != (None, None):
             return PARENT_LEVEL.format(quoted(name or ""))
-        if (one.min_member or 0) > (members := sum(map(_least, inside))):
-            return PARENT_MEMBERS.format(quoted(name or ""), one.min_member, members)
+        if (sub_group.min_member or 0) > (members := sum(map(_least, inside))):
+            return PARENT_MEMBERS.format(quoted(name or ""), sub_group.min_member, members)
     return None

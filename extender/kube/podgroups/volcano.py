@@ -66,7 +66,7 @@ class VolcanoGroup(Struct):
 def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
     """Convert a PodGroup. Muster's own topology annotations on it count before its spec. Raises UnreadableError."""
     meta, spec = obj.metadata or Meta(), obj.spec or VolcanoSpec()
-    asked, problem = _network(spec.network_topology)
+    topology, problem = _network(spec.network_topology)
     if spec.sub_group_policy:
         problem = SUBGROUPS
     elif len(spec.min_task_member or ()) > MOST_ROLES:
@@ -77,7 +77,7 @@ def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
         meta,
         needed(spec.min_member or 0, minima),
         dialect=Dialect.VOLCANO,
-        topology=topology_of(meta).over(asked),
+        topology=topology_of(meta).over(topology),
         minima=minima,
         problem=problem,
         job=job,
@@ -97,16 +97,16 @@ def _minima(spec: VolcanoSpec) -> Minima:
     return () if 0 < (spec.min_member or 0) < sum(count for _, count in minima) else minima
 
 
-def _network(said: NetworkTopology | None) -> tuple[Topology, str | None]:
+def _network(network_topology: NetworkTopology | None) -> tuple[Topology, str | None]:
     """The topology of the spec, and what is wrong with it. Soft mode prefers the nearest level, as the default does."""
-    if said is None or said.mode == "soft":
+    if network_topology is None or network_topology.mode == "soft":
         return Topology(), None
-    if said.mode not in (None, "", "hard"):
-        return Topology(), BAD_MODE.format(quoted(said.mode))
-    if said.highest_tier_name:
-        return Topology(required=said.highest_tier_name[:LONGEST_LEVEL]), None
-    if said.highest_tier_allowed is None:
+    if network_topology.mode not in (None, "", "hard"):
+        return Topology(), BAD_MODE.format(quoted(network_topology.mode))
+    if network_topology.highest_tier_name:
+        return Topology(required=network_topology.highest_tier_name[:LONGEST_LEVEL]), None
+    if network_topology.highest_tier_allowed is None:
         return Topology(), NO_TIER
-    if not 0 < said.highest_tier_allowed < 1000:
-        return Topology(), BAD_TIER.format(said.highest_tier_allowed)
-    return Topology(required=str(said.highest_tier_allowed)), None
+    if not 0 < network_topology.highest_tier_allowed < 1000:
+        return Topology(), BAD_TIER.format(network_topology.highest_tier_allowed)
+    return Topology(required=str(network_topology.highest_tier_allowed)), None

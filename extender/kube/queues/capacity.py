@@ -119,7 +119,7 @@ class CapacityKeeper:
         if not served:
             return
         asks, turns = core.capacity_asks(), Turns()
-        for ask in [one for one in self._made if one not in asks]:
+        for ask in [capacity_ask for capacity_ask in self._made if capacity_ask not in asks]:
             await turns.take(f"attempt {ask.attempt} of {ask.key}", self._end(ask, core.capacity_rest(ask.key)))
         for ask in asks:
             if ask not in self._made:
@@ -231,7 +231,7 @@ class CapacityKeeper:
         if self._strange is None:
             answer = await self._kube.call("GET", f"/apis/{VERSION}/{PLURAL}", query={"labelSelector": CAPACITY})
             metas = [one.get("metadata") or {} for one in decoded(answer).get("items") or ()]
-            self._strange = {(str(one.get("namespace")), str(one.get("name"))): 0 for one in metas}
+            self._strange = {(str(meta.get("namespace")), str(meta.get("name"))): 0 for meta in metas}
         for made in self._made.values():
             self._strange.pop((made.namespace, made.name), None)
         for namespace, name in list(self._strange):
@@ -252,33 +252,33 @@ class CapacityKeeper:
         if (there := await self._kube.find(path)) is None:
             raise UnreadableJobError(_GONE)
         obj = decoded(there)
-        originals, asked = originals_of(meta_of(kind.name, obj)), {one.podset: one for one in ask.pods}
+        originals, requested_pods = originals_of(meta_of(kind.name, obj)), {pod.podset: pod for pod in ask.pods}
         found: list[tuple[Object, int]] = []
         for template in templates_of(kind, obj):
             counts: dict[tuple[Any, ...], tuple[RequestedPods, int]] = {}
-            for one in (asked[name] for name in template.series if name in asked):
+            for one in (requested_pods[name] for name in template.series if name in requested_pods):
                 sort = one.labels, one.tolerations, one.requests
                 counts[sort] = one, counts.get(sort, (one, 0))[1] + one.count
             pod = bare(template, originals.get(template.name, {}))
-            found += [(_as_created(pod, one), count) for one, count in counts.values()]
+            found += [(_as_created(pod, requested_pods), count) for requested_pods, count in counts.values()]
         if not found:
             raise UnreadableJobError(_GONE)
         return found
 
 
-def _as_created(pod: Object, asked: RequestedPods) -> Object:
+def _as_created(pod: Object, requested_pods: RequestedPods) -> Object:
     """The template of pods with that flavor. Containers that a controller adds get the name and image that the API
     server demands."""
     spec = dict(pod.get("spec") or {})
     for field in ("initContainers", "containers"):
         if some := spec.pop(field, None):
             spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
-    if asked.labels:
-        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(asked.labels)}
+    if requested_pods.labels:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(requested_pods.labels)}
     made = {"metadata": {key: pod["metadata"][key] for key in _COPIED_METADATA if (pod.get("metadata") or {}).get(key)}}
     made["spec"] = spec
-    tolerate(made, asked.tolerations)
-    if more := _beyond(spec, asked.requests):
+    tolerate(made, requested_pods.tolerations)
+    if more := _beyond(spec, requested_pods.requests):
         # The API server adds nothing to a template, while it adds this to pods.
         spec["overhead"] = more
     return made

@@ -199,8 +199,8 @@ def _slice_topology_assignments(obj: Object) -> None:
         domains = assignment.pop("domains") or []
         place = f"status.admission.podSetAssignments[{at}].topologyAssignment.domains"
         try:
-            values = [list(level) for level in zip(*(one["values"] for one in domains), strict=True)]
-            counts = [one["count"] for one in domains]
+            values = [list(level) for level in zip(*(domain["values"] for domain in domains), strict=True)]
+            counts = [domain["count"] for domain in domains]
         except (KeyError, TypeError, ValueError):
             raise InconvertibleError(place, "does not have a count and a value for each level everywhere") from None
         if not domains or len(values) != len(assignment.get("levels") or ()):

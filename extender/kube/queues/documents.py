@@ -47,7 +47,7 @@ def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
     A field that Muster does not read becomes a warning. Raises UnreadableError.
     """
     try:
-        documents = [one for one in parse_documents(text) if one is not None]
+        documents = [document for document in parse_documents(text) if document is not None]
     except RefusedYamlError as error:
         raise UnreadableError(str(error)) from None
     except NOT_YAML as error:
@@ -114,21 +114,21 @@ def unread(document: Mapping[str, Any]) -> list[str]:
     kind = _OBJECTS.get(str(document.get("kind")))
     if kind is None:
         return []
-    spec = next(one.type for one in inspect.type_info(kind).fields if one.name == "spec")  # type: ignore[attr-defined]
+    spec = next(field.type for field in inspect.type_info(kind).fields if field.name == "spec")  # type: ignore[attr-defined]
     return list(dict.fromkeys(_unread(document.get("spec"), spec, "spec")))
 
 
 def _unread(value: Any, shape: inspect.Type, path: str) -> Iterator[str]:
     match shape:
         case inspect.UnionType(types):
-            for one in types:
-                yield from _unread(value, one, path)
+            for type_ in types:
+                yield from _unread(value, type_, path)
         case inspect.ListType(item) if isinstance(value, list):
             for one in value:
                 yield from _unread(one, item, path)
         # Structs of other modules are Kubernetes' own; Muster reads only a part of them.
         case inspect.StructType(cls, fields) if isinstance(value, dict) and cls.__module__ == _HERE:
-            known = {one.encode_name: one.type for one in fields}
+            known = {field.encode_name: field.type for field in fields}
             for name, said in value.items():
                 if name in known:
                     yield from _unread(said, known[name], f"{path}.{name}")

@@ -173,9 +173,9 @@ async def kueue_runs(kube: Kube) -> bool:
     """Whether Kueue's Lease is being renewed. False if Muster may not read Leases. Raises ApiError in an outage."""
     try:
         async with aclosing(kube.list_pages(_LEASES, selector=f"metadata.name={LEASE}")) as pages:
-            found = [lease_from(item) async for page in pages for item in page.items]
+            leases = [lease_from(item) async for page in pages for item in page.items]
     except ApiError as error:
         if error.status in (403, 404):
             return False
         raise
-    return any(one is not None and one.renewed_at + one.duration_s + _SKEW_S > time() for one in found)
+    return any(lease is not None and lease.renewed_at + lease.duration_s + _SKEW_S > time() for lease in leases)

@@ -225,15 +225,15 @@ def preemption_from(spec: PreemptionSpec | None, problems: list[str]) -> Preempt
         return Evicts(said) if said and said in known else Evicts.NEVER
 
     borrow = spec.borrow_within_cohort or BorrowSpec()
-    found = Preemption(
+    preemption = Preemption(
         one_of("withinClusterQueue", spec.within_cluster_queue, _WITHIN),
         one_of("reclaimWithinCohort", spec.reclaim_within_cohort, _RECLAIM),
         one_of("borrowWithinCohort.policy", borrow.policy, _BORROW),
         borrow.max_priority_threshold,
     )
-    if found.reclaim is Evicts.NEVER and found.borrow is not Evicts.NEVER:
-        problems.append(f"{_WHERE}.borrowWithinCohort.policy is {found.borrow}, and reclaimWithinCohort is Never")
-    return found
+    if preemption.reclaim is Evicts.NEVER and preemption.borrow is not Evicts.NEVER:
+        problems.append(f"{_WHERE}.borrowWithinCohort.policy is {preemption.borrow}, and reclaimWithinCohort is Never")
+    return preemption
 
 
 ValueT = TypeVar("ValueT")
@@ -358,7 +358,7 @@ def topology_from(obj: KueueTopology) -> Read[TopologyObject]:
     notes = Notes()
     said = (obj.spec.levels if obj.spec is not None else None) or ()
     notes.most("spec.levels", said)
-    levels = tuple(plain(one.node_label or "") for one in said[:MOST])
+    levels = tuple(plain(topology_level.node_label or "") for topology_level in said[:MOST])
     if not all(levels) or not levels:
         notes.problems.append("each of its levels needs a nodeLabel, and it needs one level at least")
     return notes.read(TopologyObject(name_of(obj.metadata, "Topology"), levels))
@@ -416,7 +416,10 @@ def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup
         notes.most("coveredResources of a group", group.covered_resources or ())
         notes.most("flavors of a group", group.flavors or ())
         covered = tuple(dict.fromkeys(map(plain, (group.covered_resources or ())[:MOST])))
-        found = [(plain(one.name or ""), one.resources or ()) for one in (group.flavors or ())[:MOST]]
+        found = [
+            (plain(flavor_quotas.name or ""), flavor_quotas.resources or ())
+            for flavor_quotas in (group.flavors or ())[:MOST]
+        ]
         notes.problems += [TWICE.format("resource", quoted(name)) for name in covered if name in resources]
         notes.problems += [TWICE.format("flavor", quoted(name)) for name, _ in found if name in flavors]
         times = Counter(name for name, _ in found)
@@ -437,8 +440,8 @@ def _quotas(
 ) -> Iterator[tuple[str, Quota]]:
     notes.most(f"resources of flavor {flavor}", quotas)
     seen: set[str] = set()
-    for one in quotas[:MOST]:
-        name = plain(one.name or "")
+    for resource_quota in quotas[:MOST]:
+        name = plain(resource_quota.name or "")
         if name in seen:
             notes.problems.append(f"flavor {flavor} has two quotas for {quoted(name)}")
         seen.add(name)
@@ -446,14 +449,14 @@ def _quotas(
             notes.problems.append(f"flavor {flavor} has a quota for {quoted(name)}, which is not in coveredResources")
             continue
         where = f"{name} of flavor {flavor}"
-        if one.nominal_quota is None:
+        if resource_quota.nominal_quota is None:
             notes.warnings.append(f"there is no nominalQuota for {where}: it is 0")
         yield (
             name,
             Quota(
-                amount_of(one.nominal_quota, name, f"the nominalQuota for {where}", notes) or 0,
-                amount_of(one.borrowing_limit, name, f"the borrowingLimit for {where}", notes),
-                amount_of(one.lending_limit, name, f"the lendingLimit for {where}", notes),
+                amount_of(resource_quota.nominal_quota, name, f"the nominalQuota for {where}", notes) or 0,
+                amount_of(resource_quota.borrowing_limit, name, f"the borrowingLimit for {where}", notes),
+                amount_of(resource_quota.lending_limit, name, f"the lendingLimit for {where}", notes),
             ),
         )
 

@@ -23,9 +23,11 @@ class StatusCondition(Struct):
 
 def runs_from(conditions: Iterable[StatusCondition]) -> dict[int, tuple[int, ...]]:
     """Parse the running times from the conditions; empty if they cannot be read."""
-    text = next((one.message for one in conditions if one.type == RUNS), None)
+    text = next((condition.message for condition in conditions if condition.type == RUNS), None)
     said = json_of(text, dict[int, list[int]]) or {}
-    known = {size: tuple(one for one in times if 0 < one <= _LONGEST_S)[-MOST_TIMES:] for size, times in said.items()}
+    known = {
+        size: tuple(time for time in times if 0 < time <= _LONGEST_S)[-MOST_TIMES:] for size, times in said.items()
+    }
     return {size: times for size, times in known.items() if times and 0 <= size <= _LARGEST and size == size_of(size)}
 
 

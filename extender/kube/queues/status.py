@@ -237,7 +237,7 @@ class QueueWriter:
 
 
 def _places(reports: Mapping[tuple[str, str, str], QueueReport]) -> dict[GroupKey, int]:
-    lines = [one.pending for (kind, _, _), one in reports.items() if kind == ClusterQueue.__name__]
+    lines = [report.pending for (kind, _, _), report in reports.items() if kind == ClusterQueue.__name__]
     return {key: at for line in lines for at, key in enumerate(line[:_PLACES], start=1)}
 
 

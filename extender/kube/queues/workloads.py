@@ -66,11 +66,11 @@ def spec_of(report: WorkloadReport) -> dict[str, Any]:
     podsets = [
         {
             "name": name,
-            "count": one.count,
-            **({"minCount": one.minimum} if one.minimum < one.count else {}),
-            "template": {"spec": {"containers": [{"name": _MAIN, "resources": {"requests": _requests(one)}}]}},
+            "count": set_report.count,
+            **({"minCount": set_report.minimum} if set_report.minimum < set_report.count else {}),
+            "template": {"spec": {"containers": [{"name": _MAIN, "resources": {"requests": _requests(set_report)}}]}},
         }
-        for name, one in _named(report.podsets)
+        for name, set_report in _named(report.podsets)
     ]
     return {"queueName": report.local, "priority": report.priority, "active": True, "podSets": podsets}
 
@@ -89,7 +89,7 @@ def record_status(
         return {"conditions": list(_with([ended], former, instant)), "position": None}
     admission = None
     if report.reserved and report.queue:
-        assigned = [_assigned(name, one) for name, one in _named(report.podsets)]
+        assigned = [_assigned(name, set_report) for name, set_report in _named(report.podsets)]
         admission = {"clusterQueue": report.queue, "podSetAssignments": assigned}
     conditions = list(_with(_conditions(report, former), former, instant))
     return {"admission": admission, "conditions": conditions, "position": None if report.reserved else place}
@@ -122,17 +122,17 @@ def _with(now: Iterable[Condition], former: dict[str, Condition], instant: str) 
 
 def _named(podsets: tuple[PodSetReport, ...]) -> Iterator[tuple[str, PodSetReport]]:
     """Yield each podset with a name that the API accepts."""
-    for one in podsets:
-        yield re.sub(r"[^a-z0-9]+", "-", one.name.lower()).strip("-")[:63] or _MAIN, one
+    for podset in podsets:
+        yield re.sub(r"[^a-z0-9]+", "-", podset.name.lower()).strip("-")[:63] or _MAIN, podset
 
 
-def _requests(one: PodSetReport) -> dict[str, str]:
-    return {resource: quantity(resource, amount) for resource, amount in one.requests if resource != "pods"}
+def _requests(set_report: PodSetReport) -> dict[str, str]:
+    return {resource: quantity(resource, amount) for resource, amount in set_report.requests if resource != "pods"}
 
 
-def _assigned(name: str, one: PodSetReport) -> dict[str, Any]:
-    usage = {resource: quantity(resource, amount) for resource, amount in one.used.items()}
-    return {"name": name, "flavors": dict(one.flavors), "resourceUsage": usage, "count": one.count}
+def _assigned(name: str, set_report: PodSetReport) -> dict[str, Any]:
+    usage = {resource: quantity(resource, amount) for resource, amount in set_report.used.items()}
+    return {"name": name, "flavors": dict(set_report.flavors), "resourceUsage": usage, "count": set_report.count}
 
 
 EVERY_S = 1.0
@@ -215,7 +215,7 @@ class WorkloadWriter:
             return
         if self._turns.begin():
             due = self._due(core)
-            due.sort(key=lambda one: not one.is_urgent)
+            due.sort(key=lambda due: not due.is_urgent)
             for one in due[:WRITTEN]:
                 await self._turns.take(one.report.key, self._update(one, version))
         self._turns.end()
@@ -230,17 +230,17 @@ class WorkloadWriter:
             self._turns.keep_only(known)
         batch = keys[self._next : self._next + LOOKED_AT]
         self._next += LOOKED_AT
-        places, now, found = self._places(), instant("seconds"), list[_Due]()
+        places, now, dues = self._places(), instant("seconds"), list[_Due]()
         for key in batch:
             if not self._turns.comes(key):
                 continue
             try:
-                if (one := self._due_of(core, key, places.get(key), now)) is not None:
-                    found.append(one)
+                if (due := self._due_of(core, key, places.get(key), now)) is not None:
+                    dues.append(due)
             except Exception as error:  # The fault is in one object, for example in what another client wrote.
                 self._written.pop(key, None)
                 self._turns.fail(key, error)
-        return found
+        return dues
 
     def _due_of(self, core: Core, key: GroupKey, place: int | None, now: str) -> _Due | None:
         """The object to write for this job; None if nothing has to be written."""
@@ -255,16 +255,16 @@ class WorkloadWriter:
         is_due = written is None or not up_to_date or (not report.finished and written.spec != spec_of(report))
         return _Due(report, written, status) if is_due else None
 
-    async def _update(self, one: _Due, version: str) -> None:
-        self._written.pop(one.report.key, None)  # The state is unknown until the write is answered.
+    async def _update(self, due: _Due, version: str) -> None:
+        self._written.pop(due.report.key, None)  # The state is unknown until the write is answered.
         try:
-            self._written[one.report.key] = await self._write(one, version)
+            self._written[due.report.key] = await self._write(due, version)
         except ApiError as error:
             if error.status != 404:  # The namespace or the job ends, or another client deleted it.
                 raise
 
-    async def _write(self, one: _Due, version: str) -> _Written:
-        report, written, spec, status = one.report, one.written, spec_of(one.report), one.status
+    async def _write(self, due: _Due, version: str) -> _Written:
+        report, written, spec, status = due.report, due.written, spec_of(due.report), due.status
         within = path_of(version, f"namespaces/{report.key.namespace}/workloads")
         path = f"{within}/{name_of(report.job)}"
         if written is None:

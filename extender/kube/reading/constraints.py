@@ -68,28 +68,31 @@ def selection_of(spec: PodSpec) -> Selection | None:
     words = chain(
         *selector.items(),
         *((one.key, one.operator, *(one.values or ())) for one in asked),
-        *((one.key, one.operator, one.value, one.effect) for one in tolerations),
+        *((toleration.key, toleration.operator, toleration.value, toleration.effect) for toleration in tolerations),
     )
     if sum(len(word or "") for word in words) > MOST_CHARACTERS:
         return None
     known: dict[str, str] = {}
-    found = Selection(
+    selection = Selection(
         node_selector=tuple(sorted(selector.items())),
         affinity=None if required is None else tuple(requirements(term, known) for term in terms),
         tolerations=tolerations_of(tolerations),
     )
-    known_as = _selections.setdefault(found, ref(found))()
-    return found if known_as is None else known_as
+    known_as = _selections.setdefault(selection, ref(selection))()
+    return selection if known_as is None else known_as
 
 
 def tolerations_of(tolerations: Iterable[Tolerates]) -> tuple[Toleration, ...]:
     return tuple(
-        Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "") for one in tolerations
+        Toleration(
+            toleration.key or "", toleration.operator or "Equal", toleration.value or "", toleration.effect or ""
+        )
+        for toleration in tolerations
     )
 
 
 def taints_of(taints: Iterable[TaintObject]) -> tuple[Taint, ...]:
-    return tuple(Taint(one.key or "", one.value or "", one.effect or "") for one in taints)
+    return tuple(Taint(taint.key or "", taint.value or "", taint.effect or "") for taint in taints)
 
 
 def requirements(term: SelectorTerm, known: dict[str, str] | None = None) -> tuple[Requirement, ...]:
@@ -112,8 +115,13 @@ def _expressions(
     def once(text: str) -> str:
         return known.setdefault(text, text)
 
-    for one in expressions:
-        yield Requirement(once(one.key or ""), once(one.operator or ""), tuple(map(once, one.values or ())), is_field)
+    for expression in expressions:
+        yield Requirement(
+            once(expression.key or ""),
+            once(expression.operator or ""),
+            tuple(map(once, expression.values or ())),
+            is_field,
+        )
 
 
 MOST_TERMS = 16
@@ -150,29 +158,29 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
     preferred = _preferred(affinity or Affinity(), said, namespace, labels) if affinity or said else INDIFFERENT
     if not (ports or near or apart or spread or preferred is not INDIFFERENT):
         return UNCONSTRAINED
-    found = Constraints(
+    constraints = Constraints(
         ports[: MOST_PORTS + 1],
-        tuple(_term(one, namespace, labels) for one in near[: MOST_TERMS + 1]),
-        tuple(_term(one, namespace, labels) for one in apart[: MOST_TERMS + 1]),
+        tuple(_term(affinity_term, namespace, labels) for affinity_term in near[: MOST_TERMS + 1]),
+        tuple(_term(affinity_term, namespace, labels) for affinity_term in apart[: MOST_TERMS + 1]),
         spread,
         preferred,
     )
     terms = len(near) + len(apart) + len(spread)
-    if len(ports) > MOST_PORTS or terms > MOST_TERMS or _words(found) > MOST_VALUES:
+    if len(ports) > MOST_PORTS or terms > MOST_TERMS or _words(constraints) > MOST_VALUES:
         return None
-    known = _constraints.setdefault(found, ref(found))()
-    return found if known is None else known
+    known = _constraints.setdefault(constraints, ref(constraints))()
+    return constraints if known is None else known
 
 
 def labels_of(meta: Meta) -> Labels:
     """The pod's labels. Equal pairs of different pods are one object."""
-    said = sorted((meta.labels or {}).items())[:MOST_LABELS]
-    return tuple(_pair(one) for one in said if one[0] != WOKEN)
+    label = sorted((meta.labels or {}).items())[:MOST_LABELS]
+    return tuple(_pair(one) for one in label if one[0] != WOKEN)
 
 
 def keys_of(selectors: Iterable[LabelSelector | None]) -> frozenset[str]:
     """The label keys by which these selectors select."""
-    return frozenset(one.key for selector in selectors for one in selector_of(selector) or ())
+    return frozenset(requirement.key for selector in selectors for requirement in selector_of(selector) or ())
 
 
 def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
@@ -184,8 +192,10 @@ def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
         terms += (*_required(affinity.pod_anti_affinity if affinity else None),)
         terms += tuple(term for _, term in _weighted(affinity or Affinity()))
         keys |= keys_of(one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ())))
-        keys.update(key for one in spec.topology_spread_constraints or () for key in one.match_label_keys or ())
-        keys.update(key for one in terms for key in (*(one.match_label_keys or ()), *(one.mismatch_label_keys or ())))
+        keys.update(key for spread in spec.topology_spread_constraints or () for key in spread.match_label_keys or ())
+        keys.update(
+            key for term in terms for key in (*(term.match_label_keys or ()), *(term.mismatch_label_keys or ()))
+        )
     return frozenset(keys)
 
 
@@ -200,7 +210,9 @@ def _ports(spec: PodSpec) -> Iterator[HostPort]:
     On the host's network a container's port is a host port. The API server writes that into pods, but not into
     templates.
     """
-    sidecars = [one for one in spec.init_containers or () if one.restart_policy == "Always"]
+    sidecars = [
+        init_container for init_container in spec.init_containers or () if init_container.restart_policy == "Always"
+    ]
     for port in (port for one in (*sidecars, *(spec.containers or ())) for port in one.ports or ()):
         number = port.host_port or (port.container_port if spec.host_network else 0) or 0
         if number > 0:
@@ -208,30 +220,34 @@ def _ports(spec: PodSpec) -> Iterator[HostPort]:
 
 
 def _preferred(
-    affinity: Affinity, said: Sequence[SpreadConstraint], namespace: str, labels: Mapping[str, str]
+    affinity: Affinity, spreads: Sequence[SpreadConstraint], namespace: str, labels: Mapping[str, str]
 ) -> Preferred:
     """The pod's preferences. Terms without a weight, or without a demand on the node, make no difference."""
     wanted = (affinity.node_affinity.preferred if affinity.node_affinity else None) or ()
-    nodes = [(one.weight, one.preference) for one in wanted if one.weight and one.preference]
+    nodes = [
+        (preferred_term.weight, preferred_term.preference)
+        for preferred_term in wanted
+        if preferred_term.weight and preferred_term.preference
+    ]
     weighted = list(_weighted(affinity))
-    spread = [one for one in said if one.when_unsatisfiable == "ScheduleAnyway"]
+    spread = [spread for spread in spreads if spread.when_unsatisfiable == "ScheduleAnyway"]
     if not 0 < len(nodes) + len(weighted) + len(spread) <= MOST_TERMS:
         return INDIFFERENT
     terms = [(weight, requirements(term)) for weight, term in nodes]
-    found = Preferred(
+    preferred = Preferred(
         tuple((weight, asked) for weight, asked in terms if asked),
-        tuple((weight, _term(one, namespace, labels)) for weight, one in weighted),
-        tuple(_spread(one, labels) for one in spread),
+        tuple((weight, _term(affinity_term, namespace, labels)) for weight, affinity_term in weighted),
+        tuple(_spread(spread, labels) for spread in spread),
     )
-    return INDIFFERENT if found == INDIFFERENT or _preferred_words(found) > MOST_VALUES else found
+    return INDIFFERENT if preferred == INDIFFERENT or _preferred_words(preferred) > MOST_VALUES else preferred
 
 
 def _weighted(affinity: Affinity) -> Iterator[tuple[int, AffinityTerm]]:
     """Yield the preferred terms about other pods; those of anti-affinity get negative weights."""
-    for sign, one in (1, affinity.pod_affinity), (-1, affinity.pod_anti_affinity):
-        for said in (one.preferred if one else None) or ():
-            if said.weight and said.pod_affinity_term:
-                yield sign * said.weight, said.pod_affinity_term
+    for sign, pod_affinity in (1, affinity.pod_affinity), (-1, affinity.pod_anti_affinity):
+        for weighted_term in (pod_affinity.preferred if pod_affinity else None) or ():
+            if weighted_term.weight and weighted_term.pod_affinity_term:
+                yield sign * weighted_term.weight, weighted_term.pod_affinity_term
 
 
 def _required(affinity: PodAffinity | None) -> Sequence[AffinityTerm]:
@@ -243,24 +259,24 @@ def _term(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> Term
     selector = selector_of(term.label_selector)
     selector = _merged(selector, term.match_label_keys or (), "In", labels)
     selector = _merged(selector, term.mismatch_label_keys or (), "NotIn", labels)
-    said = tuple(sorted(set(term.namespaces or ())))
-    own = (namespace,) if not said and term.namespace_selector is None else said
+    namespaces = tuple(sorted(set(term.namespaces or ())))
+    own = (namespace,) if not namespaces and term.namespace_selector is None else namespaces
     return Term(term.topology_key or "", selector, own, selector_of(term.namespace_selector))
 
 
-def required_spread(said: Iterable[SpreadConstraint], labels: Mapping[str, str]) -> Iterator[Spread]:
+def required_spread(spreads: Iterable[SpreadConstraint], labels: Mapping[str, str]) -> Iterator[Spread]:
     """The spread constraints that can keep a pod off a node. ``labels``: the pod's own."""
-    return (_spread(one, labels) for one in said if one.when_unsatisfiable == "DoNotSchedule")
+    return (_spread(spread, labels) for spread in spreads if spread.when_unsatisfiable == "DoNotSchedule")
 
 
-def _spread(one: SpreadConstraint, labels: Mapping[str, str]) -> Spread:
+def _spread(spread: SpreadConstraint, labels: Mapping[str, str]) -> Spread:
     return Spread(
-        key=one.topology_key or "",
-        max_skew=one.max_skew or 0,
-        selector=_merged(selector_of(one.label_selector), one.match_label_keys or (), "In", labels),
-        min_domains=1 if one.min_domains is None else one.min_domains,
-        honors_affinity=(one.node_affinity_policy or "Honor") == "Honor",
-        honors_taints=(one.node_taints_policy or "Ignore") == "Honor",
+        key=spread.topology_key or "",
+        max_skew=spread.max_skew or 0,
+        selector=_merged(selector_of(spread.label_selector), spread.match_label_keys or (), "In", labels),
+        min_domains=1 if spread.min_domains is None else spread.min_domains,
+        honors_affinity=(spread.node_affinity_policy or "Honor") == "Honor",
+        honors_taints=(spread.node_taints_policy or "Ignore") == "Honor",
     )
 
 
@@ -270,8 +286,8 @@ def selector_of(selector: LabelSelector | None) -> Selector:
         return None
     exact = [Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())]
     said = [
-        Requirement(one.key or "", one.operator or "", tuple(one.values or ()))
-        for one in selector.match_expressions or ()
+        Requirement(expression.key or "", expression.operator or "", tuple(expression.values or ()))
+        for expression in selector.match_expressions or ()
     ]
     return (*exact, *said)
 
@@ -280,22 +296,22 @@ def _merged(selector: Selector, keys: Iterable[str], operator: str, labels: Mapp
     """The selector with the pod's own values of these labels, which the API server writes into pods alone."""
     if selector is None:
         return None
-    there = {one.key for one in selector}
+    there = {requirement.key for requirement in selector}
     more = [Requirement(key, operator, (labels[key],)) for key in keys if key in labels and key not in there]
     return (*selector, *more)
 
 
-def _words(found: Constraints) -> int:
-    return _counted((*found.affinity, *found.anti_affinity), found.spread)
+def _words(constraints: Constraints) -> int:
+    return _counted((*constraints.affinity, *constraints.anti_affinity), constraints.spread)
 
 
-def _preferred_words(found: Preferred) -> int:
-    return _counted([term for _, term in found.pods], found.spread, *(asked for _, asked in found.nodes))
+def _preferred_words(preferred: Preferred) -> int:
+    return _counted([term for _, term in preferred.pods], preferred.spread, *(asked for _, asked in preferred.nodes))
 
 
 def _counted(terms: Sequence[Term], spread: Sequence[Spread], *others: Selector) -> int:
     """The number of requirements, values and namespaces."""
     selectors = [term.selector for term in terms] + [term.elsewhere for term in terms]
-    selectors += [one.selector for one in spread] + [*others]
-    said = sum(1 + len(one.values) for selector in selectors for one in selector or ())
+    selectors += [spread.selector for spread in spread] + [*others]
+    said = sum(1 + len(requirement.values) for selector in selectors for requirement in selector or ())
     return said + sum(len(term.namespaces) for term in terms)

@@ -44,10 +44,10 @@ def ageing_of(text: str) -> int | None:
 
 def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:
     """How long the object says that it runs. Unreadable values do not count; ``unreadable_durations`` names them."""
-    said = (meta.annotations or {}).get(EXPECTED_DURATION)
-    if said is None and deadline_s is None:
+    annotation = (meta.annotations or {}).get(EXPECTED_DURATION)
+    if annotation is None and deadline_s is None:
         return NO_RUN_TERMS
-    return RunTerms((said and span_of(said)) or None, deadline_of(deadline_s))
+    return RunTerms((annotation and span_of(annotation)) or None, deadline_of(deadline_s))
 
 
 def deadline_of(seconds: object) -> float | None:
@@ -58,6 +58,6 @@ def deadline_of(seconds: object) -> float | None:
 
 def unreadable_durations(meta: Meta) -> Iterator[str]:
     """Yield a sentence if the object's duration cannot be read and does not count."""
-    said = (meta.annotations or {}).get(EXPECTED_DURATION)
-    if said is not None and not span_of(said):
-        yield f"{EXPECTED_DURATION} is {quoted(said)} and does not count: {HOW}"
+    annotation = (meta.annotations or {}).get(EXPECTED_DURATION)
+    if annotation is not None and not span_of(annotation):
+        yield f"{EXPECTED_DURATION} is {quoted(annotation)} and does not count: {HOW}"

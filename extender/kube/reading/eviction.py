@@ -48,8 +48,8 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
 
 def evictions_of(meta: Meta) -> tuple[float, ...]:
     """The instants of the job's recent evictions, in seconds since the epoch."""
-    said = (meta.annotations or {}).get(EVICTED_AT, "")
-    found = map(instant_of, said.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if said else ())
+    annotation = (meta.annotations or {}).get(EVICTED_AT, "")
+    found = map(instant_of, annotation.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if annotation else ())
     return tuple(at for at in found if at is not None)
 
 

@@ -70,15 +70,15 @@ def _containers(containers: Iterable[Container], init_containers: Iterable[Conta
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in init_containers:
-        asked = _amounts(container.resources)
+        amounts = _amounts(container.resources)
         if container.restart_policy == "Always":
             # A sidecar keeps running beside the containers and beside every init container after it.
-            _add(total, asked)
-            _add(sidecars, asked)
-            asked = sidecars
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            amounts = sidecars
         else:
-            _add(asked, sidecars)
-        _raise_to(peak, asked)
+            _add(amounts, sidecars)
+        _raise_to(peak, amounts)
     _raise_to(total, peak)
     return total
 

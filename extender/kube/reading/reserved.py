@@ -44,7 +44,9 @@ def reservation_text(reservation: Reservation) -> str:
         rooms.setdefault(requests, []).append(node)
     said = {
         "rooms": [[dict(requests), nodes] for requests, nodes in rooms.items()],
-        "victims": [[one.key.namespace, one.key.name, one.pod, list(one.releases)] for one in reservation.victims],
+        "victims": [
+            [victim.key.namespace, victim.key.name, victim.pod, list(victim.releases)] for victim in reservation.victims
+        ],
         "until": round(reservation.until, 3),
     }
     return json.dumps(said, separators=(",", ":"))

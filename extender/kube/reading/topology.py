@@ -115,7 +115,7 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
         return SILENT, problem
     if size is None:
         return Topology(required, preferred), None
-    sizes, levels = [int(one) for one in _layers(size)], _layers(level or "")
+    sizes, levels = [int(layer) for layer in _layers(size)], _layers(level or "")
     around = tuple(zip(sizes[1:], levels[1:], strict=True))
     return Topology(required, preferred, sizes[0], levels[0] or None, around), None
 
@@ -130,7 +130,7 @@ def _spoken(meta: Meta) -> Keys:
 def layers_from(text: str) -> list[tuple[str, str]] | None:
     """The size and level of each of Kueue's layers, the nearest level first; None if they cannot be read."""
     layers = json_of(text, list[_Layer])
-    return [(str(one.size), one.topology) for one in reversed(layers)] if layers else None
+    return [(str(layer.size), layer.topology) for layer in reversed(layers)] if layers else None
 
 
 def layers_renamed(text: str, rename: Callable[[str], str]) -> str:
@@ -147,7 +147,7 @@ def _odd_slices(keys: Keys, size: str | None, level: str | None) -> str | None:
     """The contradiction in the slices, if any. Each size and each level is readable."""
     if size is None:
         return SLICES_OF_NOTHING.format(keys.slice_topology, keys.slice_size) if level is not None else None
-    sizes, levels = [int(one) for one in _layers(size)], _layers(level or "")
+    sizes, levels = [int(layer) for layer in _layers(size)], _layers(level or "")
     if NO_LEVEL in levels:
         return SLICES_IN_NONE.format(keys.slice_topology, keys.slice_size)
     if len(sizes) != len(levels) or len(sizes) > MOST_LAYERS:
@@ -161,7 +161,7 @@ def _problem(keys: Keys, key: str, values: list[str]) -> str | None:
     if len(values) == 2 and values[0] != values[1]:
         return TWO_VALUES.format(key)
     sliced = key in (keys.slice_size, keys.slice_topology)
-    layers = [one for text in values for one in (_layers(text) if sliced else [text])]
+    layers = [layer for text in values for layer in (_layers(text) if sliced else [text])]
     if key == keys.slice_size:
         wrong = (text for text in layers if not _POSITIVE.fullmatch(text))
         return next((BAD_SLICE_SIZE.format(key, quoted(text)) for text in wrong), None)

@@ -66,7 +66,7 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
 def storage_of(meta: Meta, spec: ClaimSpec) -> Storage:
     """The storage that a claim, or a template of claims, asks for. Raises UnreadableError for a wrong amount."""
     selector = selector_of(spec.selector) or ()
-    if sum(len(one.values) for one in selector) > MOST_VALUES or len(selector) > MOST_VALUES:
+    if sum(len(requirement.values) for requirement in selector) > MOST_VALUES or len(selector) > MOST_VALUES:
         raise UnreadableError(f"it selects volumes by more than {MOST_VALUES} labels (claim {meta.name})")
     return Storage(
         plain((meta.annotations or {}).get(BETA_CLASS, "") or spec.storage_class_name or ""),
@@ -117,7 +117,7 @@ def volume_from(obj: VolumeObject) -> VolumeSeen | None:
 def storage_class_from(obj: StorageClassObject) -> StorageClassSeen:
     """Read a class. Too many topologies are left to kube-scheduler. Raises UnreadableError without a name."""
     terms = tuple(map(_topology, obj.allowed_topologies or ()))
-    few = sum(len(one.values) for term in terms for one in term) <= MOST_VALUES
+    few = sum(len(requirement.values) for term in terms for requirement in term) <= MOST_VALUES
     waits = obj.volume_binding_mode == "WaitForFirstConsumer"
     name = name_of(obj.metadata or Meta(), "StorageClass")
     return StorageClassSeen(StorageClass(name, plain(obj.provisioner or ""), waits, terms if few else ()))
@@ -137,7 +137,7 @@ def capacity_from(obj: CapacityObject) -> CapacitySeen | None:
     if obj.node_topology is None or (obj.capacity is None and obj.maximum_volume_size is None):
         return None
     term = selector_of(obj.node_topology) or ()
-    if sum(len(one.values) for one in term) > MOST_VALUES:
+    if sum(len(requirement.values) for requirement in term) > MOST_VALUES:
         return None
     try:
         size = whole(obj.capacity or 0)
@@ -152,28 +152,33 @@ def capacity_from(obj: CapacityObject) -> CapacitySeen | None:
 
 def claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
     """The volume claims that a pod mounts. The claim of an ephemeral volume is named after the pod and the volume."""
-    named = (one.persistent_volume_claim.claim_name for one in spec.volumes or () if one.persistent_volume_claim)
+    named = (
+        volume.persistent_volume_claim.claim_name for volume in spec.volumes or () if volume.persistent_volume_claim
+    )
     return (*(plain(name or "") for name in named), *own_claims_of(meta, spec))
 
 
 def own_claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
     """The volume claims that Kubernetes makes for the pod alone."""
-    return tuple(plain(f"{meta.name or ''}-{one.name or ''}") for one in spec.volumes or () if one.ephemeral)
+    return tuple(plain(f"{meta.name or ''}-{volume.name or ''}") for volume in spec.volumes or () if volume.ephemeral)
 
 
 def ephemeral_makers(volumes: Iterable[TemplateVolume]) -> tuple[ClaimMaker, ...]:
     """Return the makers of claims for the ephemeral volumes of a pod template. Raises UnreadableError."""
     return tuple(
-        ClaimMaker(plain(one.name or ""), _storage_of_template(one.ephemeral.volume_claim_template), ephemeral=True)
-        for one in volumes
-        if one.ephemeral is not None
+        ClaimMaker(
+            plain(volume.name or ""), _storage_of_template(volume.ephemeral.volume_claim_template), ephemeral=True
+        )
+        for volume in volumes
+        if volume.ephemeral is not None
     )
 
 
 def makers_of(templates: Sequence[ClaimTemplate], stem: str) -> tuple[ClaimMaker, ...]:
     """Return the makers of claims by the ``volumeClaimTemplates`` of a StatefulSet. Raises UnreadableError."""
     return tuple(
-        ClaimMaker(plain((one.metadata or Meta()).name or ""), _storage_of_template(one), stem) for one in templates
+        ClaimMaker(plain((template.metadata or Meta()).name or ""), _storage_of_template(template), stem)
+        for template in templates
     )
 
 
@@ -183,7 +188,7 @@ def _storage_of_template(template: ClaimTemplate | None) -> Storage:
 
 
 def _modes(modes: Iterable[str] | None) -> tuple[str, ...]:
-    return tuple(sorted(dict.fromkeys(plain(one) for one in modes or ())))
+    return tuple(sorted(dict.fromkeys(plain(mode) for mode in modes or ())))
 
 
 def _bytes(amounts: Amounts | None, whose: str) -> int:
@@ -195,4 +200,4 @@ def _bytes(amounts: Amounts | None, whose: str) -> int:
 
 def _topology(term: TopologyTerm) -> tuple[Requirement, ...]:
     expressions = term.match_label_expressions or ()
-    return tuple(Requirement(one.key or "", "In", tuple(one.values or ())) for one in expressions)
+    return tuple(Requirement(expression.key or "", "In", tuple(expression.values or ())) for expression in expressions)

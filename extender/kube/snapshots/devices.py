@@ -76,8 +76,14 @@ async def take_devices(kube: Kube) -> DeviceObjects:
         await _read(kube, TAINT_RULES.path, TaintRuleObject),
         await _read(kube, SLICES.path, SliceObject),
         await _read(kube, COMPUTE_DOMAINS.path, ComputeDomainObject),
-        [_with_spec_reduced(one) for one in await _read(kube, CLAIM_TEMPLATES.path, ResourceClaimTemplateObject)],
-        [_with_spec_reduced(one) for one in await _read(kube, DEVICE_CLAIMS.path, ResourceClaimObject)],
+        [
+            _with_spec_reduced(claim_template)
+            for claim_template in await _read(kube, CLAIM_TEMPLATES.path, ResourceClaimTemplateObject)
+        ],
+        [
+            _with_spec_reduced(resource_claim)
+            for resource_claim in await _read(kube, DEVICE_CLAIMS.path, ResourceClaimObject)
+        ],
     )
 
 
@@ -111,12 +117,15 @@ def _with_spec_reduced(obj: ClaimT) -> ClaimT:
     """The claim without configuration of drivers, except the UID of its ComputeDomain."""
     spec = obj.spec if not isinstance(obj, ResourceClaimTemplateObject) else obj.spec and obj.spec.spec
     if isinstance(spec, ClaimSpecObject) and spec.devices is not None and spec.devices.config:
-        opaque = [one.opaque for one in spec.devices.config if one.opaque is not None]
-        domains = [one for one in opaque if one.driver == DOMAIN_DRIVER and isinstance(one.parameters, dict)]
-        of_domains = [
-            Opaque(one.driver, {key: one.parameters.get(key) for key in ("kind", "domainID")}) for one in domains
+        opaque = [config.opaque for config in spec.devices.config if config.opaque is not None]
+        domains = [
+            opaque for opaque in opaque if opaque.driver == DOMAIN_DRIVER and isinstance(opaque.parameters, dict)
         ]
-        spec.devices.config = [ConfigObject(one) for one in of_domains] or None
+        of_domains = [
+            Opaque(domain.driver, {key: domain.parameters.get(key) for key in ("kind", "domainID")})
+            for domain in domains
+        ]
+        spec.devices.config = [ConfigObject(of_domain) for of_domain in of_domains] or None
     return obj
 
 

@@ -72,7 +72,7 @@ class JobObject(Struct, rename="camel"):
 
     @property
     def templates(self) -> Iterator[PodObject]:
-        return (one.template for one in self.pod_sets)
+        return (pod_set.template for pod_set in self.pod_sets)
 
 
 async def take_jobs(kube: Kube, reader: Reader, pods: Collection[PodObject]) -> list[JobObject]:
@@ -80,9 +80,9 @@ async def take_jobs(kube: Kube, reader: Reader, pods: Collection[PodObject]) -> 
     reader.completion = await _completion(kube)
     ended = ("Succeeded", "Failed")
     busy = {uid for pod in pods if pod.status is None or pod.status.phase not in ended for uid in _makers(pod)}
-    kinds = [one for one in reader.registry.kinds if one.shown_in is None]
-    found = [_job(kind, raw, reader, busy) for kind in kinds for raw in await listed(kube, kind.path) or ()]
-    return [one for one in found if one is not None]
+    kinds = [kind for kind in reader.registry.kinds if kind.shown_in is None]
+    jobs = [_job(kind, raw, reader, busy) for kind in kinds for raw in await listed(kube, kind.path) or ()]
+    return [job for job in jobs if job is not None]
 
 
 def job_from(obj: JobObject, reader: Reader) -> Job:
@@ -164,7 +164,7 @@ def _podset(
     problem = completion.complete(key.namespace, spec)
     spec.runtime_class_name = spec.priority_class_name = None
     said = {**(meta.annotations or {}), POD_GROUP: key.name}
-    found = PodSetObject(
+    pod_set = PodSetObject(
         PodObject(Meta(labels=meta.labels, annotations=said), spec),
         list(template.series),
         template.count,
@@ -177,24 +177,24 @@ def _podset(
         template.completions,
         template.deadline_s,
     )
-    return found, problem
+    return pod_set, problem
 
 
 def _templates(obj: JobObject) -> Iterator[Template]:
-    for one in obj.pod_sets:
+    for pod_set in obj.pod_sets:
         yield Template(
             "",
-            msgspec.to_builtins(one.template),
-            tuple(one.series),
-            one.count,
-            one.indexed,
-            one.wave,
-            minimum=one.minimum,
-            done=frozenset(one.done),
-            ended=frozenset(one.ended),
-            closed=one.closed,
-            completions=one.completions,
-            deadline_s=one.deadline_s,
+            msgspec.to_builtins(pod_set.template),
+            tuple(pod_set.series),
+            pod_set.count,
+            pod_set.indexed,
+            pod_set.wave,
+            minimum=pod_set.minimum,
+            done=frozenset(pod_set.done),
+            ended=frozenset(pod_set.ended),
+            closed=pod_set.closed,
+            completions=pod_set.completions,
+            deadline_s=pod_set.deadline_s,
         )
 
 
@@ -202,7 +202,9 @@ def _makers(pod: PodObject) -> Iterator[str]:
     """Yield the UIDs of the objects that made the pod."""
     meta = pod.metadata or Meta()
     yield (meta.annotations or {}).get(WORKLOAD, "")
-    yield from (one.uid or "" for one in meta.owner_references or () if one.controller)
+    yield from (
+        owner_reference.uid or "" for owner_reference in meta.owner_references or () if owner_reference.controller
+    )
 
 
 async def _completion(kube: Kube) -> Completion:
@@ -215,8 +217,11 @@ async def _completion(kube: Kube) -> Completion:
 
 
 async def _by_name(kube: Kube, path: str, kind: type[ClassT]) -> dict[str, ClassT]:
-    found = [msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path) or ()]
-    return {(one.metadata and one.metadata.name) or "": one for one in found}
+    priority_class = [msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path) or ()]
+    return {
+        (priority_class.metadata and priority_class.metadata.name) or "": priority_class
+        for priority_class in priority_class
+    }
 
 
 async def listed(kube: Kube, path: str, absent: Collection[int] = (404,)) -> list[msgspec.Raw] | None:

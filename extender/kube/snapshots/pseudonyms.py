@@ -267,31 +267,31 @@ def _plan(text: str, say: Say) -> str:
 
 
 def _flavors(text: str, say: Say) -> str:
-    said = flavors_from(text) or {}
+    flavors = flavors_from(text) or {}
     return flavors_text(
         {
             series_renamed(name, say): {say("key", what): say("flavor", flavor) for what, flavor in one.items()}
-            for name, one in said.items()
+            for name, one in flavors.items()
         }
     )
 
 
 def _reservation(text: str, say: Say) -> str:
-    if (said := reservation_from(text)) is None:
+    if (reservation := reservation_from(text)) is None:
         return ""
     rooms = [
         (say("node", node), tuple(sorted((say("key", name), amount) for name, amount in asked)))
-        for node, asked in said.rooms
+        for node, asked in reservation.rooms
     ]
     victims = [
         Victim(
-            GroupKey(say("namespace", one.key.namespace), say("pod" if one.pod else "group", one.key.name)),
-            say("uid", one.pod),
-            tuple(say("uid", release) for release in one.releases),
+            GroupKey(say("namespace", victim.key.namespace), say("pod" if victim.pod else "group", victim.key.name)),
+            say("uid", victim.pod),
+            tuple(say("uid", release) for release in victim.releases),
         )
-        for one in said.victims
+        for victim in reservation.victims
     ]
-    return reservation_text(Reservation(tuple(rooms), tuple(victims), said.until))
+    return reservation_text(Reservation(tuple(rooms), tuple(victims), reservation.until))
 
 
 RENAMED: dict[str, Callable[[str, Say], str]] = {

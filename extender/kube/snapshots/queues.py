@@ -64,7 +64,8 @@ async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
     raw = [item async for page in kube.list_pages(NAMESPACES.path) for item in page.items]
     named = [msgspec.json.decode(item, type=AnyObject).metadata or Meta() for item in raw]
     return found, [
-        AnyObject(Meta(name=one.name, labels=one.labels, deletion_timestamp=one.deletion_timestamp)) for one in named
+        AnyObject(Meta(name=meta.name, labels=meta.labels, deletion_timestamp=meta.deletion_timestamp))
+        for meta in named
     ]
 
 
@@ -72,7 +73,7 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     """The fields of an object of that kind that a decision reads."""
     obj: Any = msgspec.json.decode(raw, type=_OBJECTS[kind][1])
     meta = obj.metadata or Meta()
-    annotations = {key: said for key, said in (meta.annotations or {}).items() if key in ANNOTATED} or None
+    annotations = {key: annotation for key, annotation in (meta.annotations or {}).items() if key in ANNOTATED} or None
     fields = ("name", meta.name), ("namespace", meta.namespace), ("annotations", annotations)
     names = {key: said for key, said in fields if said}
     found: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
@@ -131,11 +132,11 @@ def _past(obj: LocalQueueObject) -> Document:
 async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:
     for version in VERSIONS:
         absent = (404,) if version == VERSIONS[-1] else (404, _UNCONVERTED)
-        if (found := await listed(kube, path_of(version, plural), absent)) is not None:
-            return [reduced_queue(kind, version, item) for item in found]
+        if (raws := await listed(kube, path_of(version, plural), absent)) is not None:
+            return [reduced_queue(kind, version, item) for item in raws]
     return []
 
 
 async def _of_volcano(kube: Kube) -> list[Document]:
-    found = await listed(kube, VOLCANO_QUEUES.path)
-    return [reduced_volcano_queue(item) for item in found or ()]
+    raws = await listed(kube, VOLCANO_QUEUES.path)
+    return [reduced_volcano_queue(item) for item in raws or ()]

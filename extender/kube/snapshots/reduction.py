@@ -90,14 +90,18 @@ class GangOwnerObject(Struct):
     def templates(self) -> Iterator[PodObject]:
         spec = self.spec or GangOwnerSpec()
         group = spec.leader_worker_template or GroupTemplate()
-        return (one for one in (spec.template, group.leader_template, group.worker_template) if one is not None)
+        return (obj for obj in (spec.template, group.leader_template, group.worker_template) if obj is not None)
 
 
 def reduced_node(node: NodeObject) -> NodeObject:
     meta, status = node.metadata or Meta(), node.status
     node.metadata = Meta(name=meta.name, labels=meta.labels)
     if status is not None:
-        status.conditions = [Condition(one.type, one.status) for one in status.conditions or () if one.type == "Ready"]
+        status.conditions = [
+            Condition(condition.type, condition.status)
+            for condition in status.conditions or ()
+            if condition.type == "Ready"
+        ]
     return node
 
 
@@ -110,11 +114,13 @@ def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
     pod.metadata.labels = (labels | (pod.metadata.labels or {})) or None
     pod.metadata.owner_references = [owner for owner in meta.owner_references or () if owner.controller] or None
     if pod.spec is not None:
-        pod.spec.volumes = [found for one in pod.spec.volumes or () if (found := _volume(meta, one))] or None
+        pod.spec.volumes = [volume for one in pod.spec.volumes or () if (volume := _volume(meta, one))] or None
         for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
-            container.ports = [one for one in container.ports or () if one.host_port or pod.spec.host_network] or None
+            container.ports = [
+                port for port in container.ports or () if port.host_port or pod.spec.host_network
+            ] or None
     if pod.status is not None:
-        conditions = [one for one in pod.status.conditions or () if one.type == "PodScheduled"]
+        conditions = [condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"]
         pod.status.conditions = conditions or None
     return pod
 
@@ -129,7 +135,7 @@ def reduced_owner(owner: GangOwnerObject, selected: Collection[str]) -> GangOwne
 
 def reduced_job(job: JobObject, selected: Collection[str]) -> JobObject:
     """The job with its controller: it may be read in an object that its controller has made of it."""
-    makers = [one for one in job.metadata.owner_references or () if one.controller]
+    makers = [owner_reference for owner_reference in job.metadata.owner_references or () if owner_reference.controller]
     job.metadata = reduced_meta(job.metadata)
     job.metadata.owner_references = makers or None
     for template in job.templates:

@@ -197,24 +197,24 @@ def reduced(
     pods, groups, owners, jobs, budgets = list(pods), list(groups), list(owners), list(jobs), list(budgets)
     for group in groups:
         group.metadata = reduced_meta(group.metadata or Meta())
-    made_of = chain(*(one.templates for one in owners), *(one.templates for one in jobs))
-    keys = selected_keys(one.spec for one in (*pods, *made_of) if one.spec is not None)
-    keys |= keys_of(one.spec.selector for one in budgets if one.spec is not None)
+    made_of = chain(*(owner.templates for owner in owners), *(job.templates for job in jobs))
+    keys = selected_keys(obj.spec for obj in (*pods, *made_of) if obj.spec is not None)
+    keys |= keys_of(budget.spec.selector for budget in budgets if budget.spec is not None)
     return ClusterFile(
         taken=taken,
-        nodes=[reduced_node(one) for one in nodes],
-        pods=[reduced_pod(one, keys) for one in pods],
+        nodes=[reduced_node(obj) for obj in nodes],
+        pods=[reduced_pod(obj, keys) for obj in pods],
         pod_groups=[one for one in groups if type(one) is GroupObject],
         koordinator_pod_groups=[one for one in groups if isinstance(one, KoordinatorGroup)],
         volcano_pod_groups=[one for one in groups if isinstance(one, VolcanoGroup)],
         kai_pod_groups=[one for one in groups if isinstance(one, KaiGroup)],
-        owners=[reduced_owner(one, keys) for one in owners],
-        jobs=[reduced_job(one, keys) for one in jobs],
-        claims=[reduced_claim(one) for one in claims],
-        volumes=[reduced_volume(one) for one in volumes if volume_from(one) is not None],
+        owners=[reduced_owner(owner, keys) for owner in owners],
+        jobs=[reduced_job(job, keys) for job in jobs],
+        claims=[reduced_claim(claim) for claim in claims],
+        volumes=[reduced_volume(volume) for volume in volumes if volume_from(volume) is not None],
         storage=storage or StorageObjects(),
         devices=devices or DeviceObjects(),
-        budgets=[reduced_budget(one) for one in budgets],
+        budgets=[reduced_budget(budget) for budget in budgets],
         queues=list(queues),
         namespaces=list(namespaces),
     )
@@ -242,8 +242,8 @@ def decode(
     unreadable: list[str] = []
     nodes, pods = readable(node_from, file.nodes, unreadable), readable(pod_from, file.pods, unreadable)
     for what, names in (
-        ("nodes are called", [one.name for one in nodes]),
-        ("pods have the UID", [one.uid for one in pods]),
+        ("nodes are called", [node.name for node in nodes]),
+        ("pods have the UID", [pod.uid for pod in pods]),
     ):
         if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise SnapshotError(f"two {what} {twice}")
@@ -255,10 +255,12 @@ def decode(
     ]
     classes = priorities_in(file.queues) | dict(priorities or {})
     reader = Reader(schedulers, Completion(workload_priorities=classes if file.queues or classes else None))
-    owners = readable(lambda one: _owner_from(one, reader), file.owners, unreadable)
-    jobs = readable(lambda one: job_from(one, reader), file.jobs, unreadable)
+    owners = readable(lambda gang_owner: _owner_from(gang_owner, reader), file.owners, unreadable)
+    jobs = readable(lambda job: job_from(job, reader), file.jobs, unreadable)
     claims = readable(claim_from, file.claims, unreadable)
-    volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
+    volumes = [
+        volume_seen for volume_seen in readable(volume_from, file.volumes, unreadable) if volume_seen is not None
+    ]
     storage = list(storage_events(file.storage, unreadable))
     devices = list(device_events(file.devices, unreadable))
     budgets = readable(budget_from, file.budgets, unreadable)
@@ -291,14 +293,14 @@ def _instant(text: str) -> float:
 
 async def _owners(kube: Kube, kind: OwnerKind) -> list[GangOwnerObject]:
     """The owners of that kind that Muster follows."""
-    found = await _list(kube, kind.path, GangOwnerObject, optional=True, labels=f"{GANG}=true")
-    for one in found:
-        one.kind = kind.name
-    return [one for one in found if not made_by_deployment(one.metadata or Meta())]
+    gang_owners = await _list(kube, kind.path, GangOwnerObject, optional=True, labels=f"{GANG}=true")
+    for gang_owner in gang_owners:
+        gang_owner.kind = kind.name
+    return [gang_owner for gang_owner in gang_owners if not made_by_deployment(gang_owner.metadata or Meta())]
 
 
 def _owner_from(obj: GangOwnerObject, reader: Reader) -> GangOwner:
-    kind = next((one for one in OWNER_KINDS if one.name == obj.kind), None)
+    kind = next((owner_kind for owner_kind in OWNER_KINDS if owner_kind.name == obj.kind), None)
     if kind is None:
         raise UnreadableError(f"no pods of a {quoted(obj.kind)} are a gang")
     return owner_from(kind, msgspec.to_builtins(obj), reader)
@@ -307,17 +309,17 @@ def _owner_from(obj: GangOwnerObject, reader: Reader) -> GangOwner:
 async def _list(
     kube: Kube, path: str, kind: type[ObjectT], *, optional: bool = False, labels: str = ""
 ) -> list[ObjectT]:
-    found = []
+    budgets = []
     try:
         async for page in kube.list_pages(path, labels=labels):
-            found += [msgspec.json.decode(item, type=kind) for item in page.items]
+            budgets += [msgspec.json.decode(item, type=kind) for item in page.items]
     except ApiError as error:
         if optional and error.status == 404:
             return []
         raise
     except UNDECODABLE as error:
         raise SnapshotError(f"{path}: {error}") from None
-    return found
+    return budgets
 
 
 def _pruned(tree: Any) -> Any:

@@ -40,7 +40,11 @@ def storage_events(storage: StorageObjects, unreadable: list[str]) -> Iterator[V
     """Yield the core's events. Unreadable objects are left out, and named in ``unreadable``."""
     yield from readable(storage_class_from, storage.classes, unreadable)
     yield from readable(driver_from, storage.csi_drivers, unreadable)
-    yield from (one for one in readable(capacity_from, storage.capacities, unreadable) if one is not None)
+    yield from (
+        capacity_seen
+        for capacity_seen in readable(capacity_from, storage.capacities, unreadable)
+        if capacity_seen is not None
+    )
 
 
 async def _read(kube: Kube, path: str, kind: type[ObjectT]) -> list[ObjectT]:

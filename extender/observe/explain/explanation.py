@@ -78,7 +78,7 @@ def _asks(gang: Workload) -> list[str]:
 
 def _templates(gang: Workload) -> list[tuple[Pod, int]]:
     """The pod templates of its job, each with its number of pods."""
-    return [] if gang.job is None else [(one.template, one.count) for one in gang.job.seen.podsets.podsets]
+    return [] if gang.job is None else [(podset.template, podset.count) for podset in gang.job.seen.podsets.podsets]
 
 
 def _to_be_made(gang: Workload) -> str:
@@ -111,7 +111,7 @@ def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
     codes = [code for code in roomiest if len(level.domain(code).rows)]
     for code in codes[:_SHOWN]:
         domain = level.domain(code)
-        names = [f"{one.name} ({many(len(one.at), 'node')})" for one in holders(state, question, domain.rows)]
+        names = [f"{holder.name} ({many(len(holder.at), 'node')})" for holder in holders(state, question, domain.rows)]
         yield DomainRoom(
             name=domain.name,
             nodes=len(domain.rows),

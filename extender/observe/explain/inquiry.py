@@ -164,7 +164,8 @@ class Inquiry:
         """Whether its pods name the nodes on which they may run, so that no other would help."""
         selection = self.role.pods[0].selection
         by_name = (
-            any(one.operator == "In" and one.key in NODE_NAMES for one in term) for term in selection.affinity or ()
+            any(requirement.operator == "In" and requirement.key in NODE_NAMES for requirement in term)
+            for term in selection.affinity or ()
         )
         return any(key in NODE_NAMES for key, _ in selection.node_selector) or (
             bool(selection.affinity) and all(by_name)
@@ -174,7 +175,7 @@ class Inquiry:
     def led(self) -> bool:
         """Whether the job's plan names those nodes, and not the author."""
         job = self.gang.job if self.gang.admitted else None
-        written = set() if job is None else {one.template.selection for one in job.seen.podsets.podsets}
+        written = set() if job is None else {podset.template.selection for podset in job.seen.podsets.podsets}
         return self.named and bool(written) and self.role.pods[0].selection not in written
 
     @property
@@ -199,7 +200,7 @@ def inquiries(state: State, gang: Workload, statement: Statement) -> list[Inquir
     else:
         choices = islice(question.choices(), _CHOICES)
         found = [inquiry_with(state, gang, statement, members, names, made) for names, made in choices]
-    return [one for one in found if one is not None]
+    return [inquiry for inquiry in found if inquiry is not None]
 
 
 def to_be_placed(state: State, gang: Workload) -> list[Pod]:
@@ -220,20 +221,20 @@ def inquiry_with(
     state: State,
     gang: Workload,
     statement: Statement,
-    asked: Sequence[Pod],
+    pods: Sequence[Pod],
     flavors: tuple[str, ...],
     flavoring: Mapping[PodSetKey, Flavoring],
 ) -> Inquiry | None:
     """The demand of these members with that choice of flavors."""
-    if not asked:
+    if not pods:
         return None
-    members = [_held_to(gang, pod, flavoring) for pod in asked]
+    members = [_held_to(gang, pod, flavoring) for pod in pods]
     beside = finish(siblings(gang))
     view = seen_by([*members, *[pod for pod, _ in beside]], statement.snapshot)
     roles = finish(roles_of(members, gang.retries.caps, view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None
-    role = next((one for one in roles if reach(one, view) < one.count), roles[0])
+    role = next((role for role in roles if reach(role, view) < role.count), roles[0])
     rules, at = role.rules, role.rules.confining
     # Members of a running, growing gang are placed pod by pod, and all of them are wanted.
     alone = len(roles) == 1 and not gang.release.complete
@@ -264,8 +265,12 @@ def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PodSetKey, Flavoring])
 
 def topology_of(pod: Pod) -> str:
     """The member's demand on the topology; empty without one."""
-    said = pod.topology
-    return "" if said.required in (None, NO_LEVEL) and said.slice_size is None and said.preferred is None else str(said)
+    topology = pod.topology
+    return (
+        ""
+        if topology.required in (None, NO_LEVEL) and topology.slice_size is None and topology.preferred is None
+        else str(topology)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,23 +314,23 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]
     It is a single one if that suffices. Else it is a greedy choice without superfluous holders, as far as the budget
     allows.
     """
-    gains = {one.name: _gain(question, one) for one in there}
-    greedy = sorted(there, key=lambda one: (-gains[one.name], one.name))
+    gains = {holder.name: _gain(question, holder) for holder in there}
+    greedy = sorted(there, key=lambda holder: (-gains[holder.name], holder.name))
     ends = _Ends(question, rows)
     # If each try needs a plan of the gang, only some holders are tried.
     if not question.sums and not ends.enough(greedy[:_LONGEST_LIST]):
         return []
     singles, base = there if question.sums else greedy[:_LONGEST_LIST], question.fitting(rows)
-    for one in sorted(singles, key=lambda one: (gains[one.name], one.name)):
+    for single in sorted(singles, key=lambda holder: (gains[holder.name], holder.name)):
         # If sums decide, thousands of holders can be tried without planning.
-        if base + gains[one.name] >= question.want if question.sums else ends.enough([one]):
-            return [one.name]
+        if base + gains[single.name] >= question.want if question.sums else ends.enough([single]):
+            return [single.name]
     for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
         if ends.enough(chosen := greedy[:count]):
-            for one in reversed(greedy[:count]):
-                if ends.enough(rest := [other for other in chosen if other is not one]):
+            for holder in reversed(greedy[:count]):
+                if ends.enough(rest := [other for other in chosen if other is not holder]):
                     chosen = rest
-            return [one.name for one in chosen]
+            return [holder.name for holder in chosen]
     return []
 
 
@@ -349,8 +354,8 @@ class _Ends:
             return False
         statement = self._question.statement
         with statement.open():
-            for one in chosen:
-                statement.add(one.at, one.extra)
+            for holder in chosen:
+                statement.add(holder.at, holder.extra)
             found, cost = finish(metered(self._question.holds(self._rows)))
         self._spent += cost
         return found

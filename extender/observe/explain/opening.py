@@ -31,7 +31,7 @@ def opening(state: State, question: Inquiry) -> Iterator[Remedy]:
     """Yield what opens enough nodes; if no single change does, what helps."""
     enough = [*_mended(state, question), *_tolerated(question), *_labelled(state, question)]
     yield from enough
-    if not any(one.help is Help.OPEN for one in enough):
+    if not any(remedy.help is Help.OPEN for remedy in enough):
         yield from _together(state, question)
 
 
@@ -50,8 +50,8 @@ def _mended(state: State, question: Inquiry) -> Iterator[Remedy]:
         return
     # The plan may prefer nodes that are in service.
     for some in (shut[: needed(question)], shut):
-        found = question.plan(question.members, _opened(question.snapshot, some))
-        names = () if found is None else {*found.nodes.values()}
+        plan = question.plan(question.members, _opened(question.snapshot, some))
+        names = () if plan is None else {*plan.nodes.values()}
         used = [row for row in some.tolist() if question.snapshot.names[row] in names]
         if used:
             yield Remedy(Help.OPEN, f"{_back(used)} (enough): {_named(state, question, used)}")
@@ -126,31 +126,33 @@ def _standing(node: Node) -> str:
 
 def _taints(question: Inquiry) -> list[Taint]:
     """The taints that close most nodes to it, except taints of unusable nodes."""
-    causes = sorted((one for one in question.causes if one.cause.barrier is Barrier.TAINT), key=lambda one: -one.count)
-    return [one.cause.taint for one in causes if not one.cause.taint.key.startswith(_STATES)][:_TAINTS]
+    causes = sorted(
+        (cause for cause in question.causes if cause.cause.barrier is Barrier.TAINT), key=lambda one: -one.count
+    )
+    return [cause.cause.taint for cause in causes if not cause.cause.taint.key.startswith(_STATES)][:_TAINTS]
 
 
 def _tolerating(taints: Sequence[Taint]) -> Change:
-    more = tuple(Toleration(one.key, "Equal", one.value, one.effect) for one in taints)
+    more = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     return lambda selection: replace(selection, tolerations=(*selection.tolerations, *more))
 
 
 def _tolerated(question: Inquiry) -> Iterator[Remedy]:
     """Yield a toleration; of all taints if none alone suffices."""
     taints = _taints(question)
-    for some in [*([one] for one in taints), *([taints] if len(taints) > 1 else [])]:
-        if (found := _changed(question, _tolerating(some))) is not None:
-            named, nodes = listed(map(taint_text, some)), many(len(set(found.nodes.values())), "node")
+    for some in [*([taint] for taint in taints), *([taints] if len(taints) > 1 else [])]:
+        if (plan := _changed(question, _tolerating(some))) is not None:
+            named, nodes = listed(map(taint_text, some)), many(len(set(plan.nodes.values())), "node")
             where = f" or to ResourceFlavor {question.flavors[0]}" if _by_flavor(question) else ""
             yield Remedy(
                 Help.OPEN,
                 f"add a toleration of {named} to its pods{where}, or take the taint off: it would fit now, on {nodes}",
             )
             return
-    for one in taints[:1]:
-        count = next(cause.count for cause in question.causes if cause.cause.taint == one)
+    for taint in taints[:1]:
+        count = next(cause.count for cause in question.causes if cause.cause.taint == taint)
         has = counted(count, "node", "has", "have")
-        yield Remedy(Help.PART, f"add a toleration of {taint_text(one)} to its pods (a help): {has} this taint")
+        yield Remedy(Help.PART, f"add a toleration of {taint_text(taint)} to its pods (a help): {has} this taint")
 
 
 def _by_flavor(question: Inquiry) -> bool:
@@ -166,9 +168,9 @@ def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
     closing = _asked_labels(question)
     for some in [*([one] for one in closing), *([closing] if len(closing) > 1 else [])]:
         wanted = dict.fromkeys(label for one in some for label in one)
-        if (found := _changed(question, _not_contrary(tuple(wanted)))) is None:
+        if (plan := _changed(question, _not_contrary(tuple(wanted)))) is None:
             continue
-        bare = [name for name in dict.fromkeys(found.nodes.values()) if _lacks(state.claims.nodes[name], tuple(wanted))]
+        bare = [name for name in dict.fromkeys(plan.nodes.values()) if _lacks(state.claims.nodes[name], tuple(wanted))]
         bare.sort(key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
         if not bare:
             continue
@@ -179,13 +181,13 @@ def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
         yield Remedy(Help.OPEN, f"label {all_of(bare)} with {_pairs(tuple(wanted))}: it would fit there now")
         break
     for key, value in selection.node_selector:
-        if _closes(question, (key, value)) and (found := _changed(question, _deselected(key))) is not None:
+        if _closes(question, (key, value)) and (plan := _changed(question, _deselected(key))) is not None:
             values = sorted({node.labels[key] for node in state.claims.nodes.values() if key in node.labels} - {value})
             there = f" (nodes have {key}={listed(values, _VALUES)})" if values else ""
             take = f"take {key}={value} out of the node selector of its pods, or correct it{there}"
-            yield Remedy(Help.EASE, f"{take}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}")
-    if selection.affinity is not None and (found := _changed(question, _unaffine)) is not None:
-        nodes = many(len(set(found.nodes.values())), "node")
+            yield Remedy(Help.EASE, f"{take}: it would fit now, on {many(len(set(plan.nodes.values())), 'node')}")
+    if selection.affinity is not None and (plan := _changed(question, _unaffine)) is not None:
+        nodes = many(len(set(plan.nodes.values())), "node")
         terms = terms_text(selection.affinity)
         yield Remedy(
             Help.EASE, f"make the node affinity {terms} preferred instead of required: it would fit now, on {nodes}"
@@ -201,11 +203,11 @@ def _together(state: State, question: Inquiry) -> Iterator[Remedy]:
         return relabel(tolerate(selection))
 
     shut = np.flatnonzero(_shut(question, change))
-    found = question.plan(_with(question, change), _opened(question.snapshot, shut))
-    if found is None:
+    plan = question.plan(_with(question, change), _opened(question.snapshot, shut))
+    if plan is None:
         return
     out = {question.snapshot.names[row] for row in shut.tolist()}
-    names = sorted({*found.nodes.values()}, key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
+    names = sorted({*plan.nodes.values()}, key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
     nodes = [state.claims.nodes[name] for name in names]
     parts = []
     if closed := [name for name in names if name in out]:
@@ -222,7 +224,7 @@ def _missing_labels(question: Inquiry) -> tuple[tuple[str, str], ...]:
     """The labels that it asks for and that some node lacks."""
     if question.held or question.named:
         return ()
-    return tuple(dict.fromkeys(label for some in _asked_labels(question) for label in some))
+    return tuple(dict.fromkeys(label for asked_label in _asked_labels(question) for label in asked_label))
 
 
 def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
@@ -230,7 +232,7 @@ def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
     selection = question.role.pods[0].selection
     labels: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in selection.node_selector]
     labels += [found for terms in selection.flavors if (found := _labels_of(terms))]
-    return [some for some in labels if any(_closes(question, label) for label in some)]
+    return [label for label in labels if any(_closes(question, label) for label in label)]
 
 
 def _pairs(labels: Sequence[tuple[str, str]]) -> str:
@@ -239,9 +241,11 @@ def _pairs(labels: Sequence[tuple[str, str]]) -> str:
 
 def _labels_of(terms: Terms) -> tuple[tuple[str, str], ...]:
     """The labels that a flavor's terms ask for; empty if they ask for anything else."""
-    if len(terms) != 1 or not all(one.operator == "In" and len(one.values) == 1 for one in terms[0]):
+    if len(terms) != 1 or not all(
+        requirement.operator == "In" and len(requirement.values) == 1 for requirement in terms[0]
+    ):
         return ()
-    return tuple((one.key, one.values[0]) for one in terms[0])
+    return tuple((requirement.key, requirement.values[0]) for requirement in terms[0])
 
 
 def _closes(question: Inquiry, label: tuple[str, str]) -> bool:

@@ -70,12 +70,12 @@ class QuotaQuestion:
         tree, flavors = self._snapshot.tree, self._snapshot.flavors
         choices: Choices[NotThisFlavor | str] = Choices(tree, flavors, self._queue, self._closed)
         with self._own(self._statement):
-            found = choices.first(self._podsets)
-        while found.fit is Fit.FITS:
-            names = dict.fromkeys(name for some in found.flavors.values() for name in some.values())
-            yield tuple(names), self._asked.flavorings(found)
+            assignment = choices.first(self._podsets)
+        while assignment.fit is Fit.FITS:
+            names = dict.fromkeys(name for some in assignment.flavors.values() for name in some.values())
+            yield tuple(names), self._asked.flavorings(assignment)
             with self._own(self._statement):
-                found = choices.after(found, self._podsets, "its nodes have no room")
+                assignment = choices.after(assignment, self._podsets, "its nodes have no room")
 
     def remedies(self) -> list[Remedy]:
         """Remedies that give it quota; at least one if it has none."""
@@ -101,11 +101,11 @@ class QuotaQuestion:
         short, unsuitable = self._shortages()
         yield from unsuitable
         combined = self._alternatives(short)
-        if combined and any(all(one.asked <= one.most for one in some) for some in combined):
+        if combined and any(all(short.asked <= short.most for short in shorts) for shorts in combined):
             yield from self._waits(combined)
-        never = all(any(one.asked > one.most for one in some) for some in combined)
-        for some in combined:
-            yield from self._raised(some, never=never)
+        never = all(any(short.asked > short.most for short in shorts) for shorts in combined)
+        for shorts in combined:
+            yield from self._raised(shorts, never=never)
 
     def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PodSetKey, Flavoring], list[Remedy]]]:
         """Yield flavors with too little quota, with what they demand of nodes, and how to get their quota."""
@@ -153,7 +153,7 @@ class QuotaQuestion:
     def _shortages(self) -> tuple[list[list[list[Short]]], list[Remedy]]:
         """The shortage by flavor, for each part without quota; and what to do if no flavor suits."""
         taken = Counter[FlavorResource]()
-        found: list[list[list[Short]]] = []
+        shorts: list[list[list[Short]]] = []
         unsuitable: list[Remedy] = []
         for part in flavor_requests(self._queue, self._podsets):
             flavors = [(name, quotas) for name, quotas in part.group.flavors if not self._unsuited(part, name)]
@@ -167,22 +167,22 @@ class QuotaQuestion:
                     break
                 short.append(lacking)
             else:
-                found.append(short)
+                shorts.append(short)
                 part.take(taken, flavors[0][0])
-        return found, unsuitable
+        return shorts, unsuitable
 
     def _short_of(
         self, part: FlavorRequest, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
     ) -> list[Short]:
         """The shortages of that flavor besides what other parts have ``taken``."""
         node = self._snapshot.tree.queues[self._queue.name]
-        found: list[Short] = []
+        shorts: list[Short] = []
         for resource, much in part.requests.items():
             what, limited = (flavor, resource), resource in quotas
             asked, left = much + taken.get(what, 0), node.left(what) if limited else 0
             if asked > left:
-                found.append(Short(what, asked, left, node.potential(what) if limited else 0))
-        return found
+                shorts.append(Short(what, asked, left, node.potential(what) if limited else 0))
+        return shorts
 
     def _unsuited(self, part: FlavorRequest, name: str) -> str:
         """Why no quota of this flavor helps its pods; empty if it does."""
@@ -207,8 +207,8 @@ class QuotaQuestion:
         if not short:
             return []
         first, *others = short
-        rest = [one for flavors in others for one in flavors[0]]
-        return [_summed([*some, *rest]) for some in first[:_FLAVORS]]
+        rest = [short for flavors in others for short in flavors[0]]
+        return [_summed([*shorts, *rest]) for shorts in first[:_FLAVORS]]
 
     def _waits(self, combined: Sequence[Sequence[Short]]) -> Iterator[Remedy]:
         """Yield workloads whose end frees enough quota, as few as are found."""
@@ -219,21 +219,21 @@ class QuotaQuestion:
             if pods and self._fits_without(own):
                 yield Remedy(Help.DONE, _own_pods_go(pods))
         users = Counter[GroupKey]()
-        for what in dict.fromkeys(one.what for some in combined for one in some):
+        for what in dict.fromkeys(short.what for shorts in combined for short in shorts):
             users.update(self._state.quotas.uses.users(what, self._queue.name))
         users.pop(key, None)
         if ends := self._fewest(users):
             yield Remedy(
                 Help.WAIT,
-                f"wait for {all_of([one.mention for one in ends])} to finish: that frees enough quota of {title}",
+                f"wait for {all_of([end.mention for end in ends])} to finish: that frees enough quota of {title}",
             )
 
     def _fewest(self, users: Mapping[GroupKey, int]) -> list[GroupKey]:
-        smallest = sorted(users, key=lambda one: (users[one], one))
-        for one in smallest[: 8 * _LONGEST_LIST]:
-            if self._ends_enough([one]):
-                return [one]
-        greedy = sorted(users, key=lambda one: (-users[one], one))[:_LONGEST_LIST]
+        smallest = sorted(users, key=lambda key: (users[key], key))
+        for key in smallest[: 8 * _LONGEST_LIST]:
+            if self._ends_enough([key]):
+                return [key]
+        greedy = sorted(users, key=lambda key: (-users[key], key))[:_LONGEST_LIST]
         for count in range(2, len(greedy) + 1):
             if self._ends_enough(chosen := greedy[:count]):
                 for one in greedy[:count]:
@@ -249,9 +249,9 @@ class QuotaQuestion:
         if never:
             rank = Help.NEVER
             wanted = listed(
-                f"{amount(one.what[1], one.asked, up=True)} wanted, {_bare(one.what[1], one.most)} at most"
-                for one in short
-                if one.asked > one.most
+                f"{amount(short.what[1], short.asked, up=True)} wanted, {_bare(short.what[1], short.most)} at most"
+                for short in short
+                if short.asked > short.most
             )
             head = f"it can never start in {self._queue.title} as that is ({wanted}): "
             tail = ", or make it smaller"
@@ -264,17 +264,17 @@ class QuotaQuestion:
         """Yield a higher nominal quota of its own; or a higher borrowing limit, if that suffices."""
         if not self._enough(nominal := _with_more(self._queue, short, borrowing=False)):
             return
-        texts = [self._sentence(one, nominal, "nominalQuota") for one in short]
+        texts = [self._sentence(short, nominal, "nominalQuota") for short in short]
         limited = _with_more(self._queue, short, borrowing=True)
         if limited != self._queue and self._enough(limited):
-            texts += [self._sentence(one, limited, "borrowingLimit") for one in short]
+            texts += [self._sentence(short, limited, "borrowingLimit") for short in short]
             yield f"raise {listed(texts[: len(short)])}, or {listed(texts[len(short) :])}"
         else:
             yield f"raise {listed(texts)}"
 
-    def _sentence(self, one: Short, raised: ClusterQueue, field: str) -> str:
-        flavor, resource = one.what
-        quota = _quota_of(raised, one.what)
+    def _sentence(self, short: Short, raised: ClusterQueue, field: str) -> str:
+        flavor, resource = short.what
+        quota = _quota_of(raised, short.what)
         much = quota.nominal if field == "nominalQuota" else quota.borrowing or 0
         return f"{field} of flavor {flavor} in {self._queue.title} to {amount(resource, much, up=True)}"
 
@@ -288,25 +288,25 @@ class QuotaQuestion:
             if not isinstance(queue, VolcanoQueue):
                 return
             more = {
-                one.what[1]: queue.capability[one.what[1]] + one.missing
-                for one in short
-                if one.what[1] in queue.capability
+                short.what[1]: queue.capability[short.what[1]] + short.missing
+                for short in short
+                if short.what[1] in queue.capability
             }
             if more:
                 changed.append(replace(queue, capability={**queue.capability, **more}))
                 if self._enough(*changed):
-                    yield f"raise {listed(_capability(one, short) for one in changed)}"
+                    yield f"raise {listed(_capability(volcano_queue, short) for volcano_queue in changed)}"
                     return
             if at in (queue.parent or "root", "root"):
                 break
             at = queue.parent or "root"
-        missing = {one.what[1]: one.missing for one in short}
+        missing = {short.what[1]: short.missing for short in short}
         nodes = f"add nodes with {listed(amount(name, much, up=True) for name, much in missing.items())}"
         theirs = ", or lower what other Queues are guaranteed by as much: the rest of the cluster is theirs"
         if self._enough(more=missing):
             yield f"{nodes}{theirs}"
         elif self._enough(*changed, more=missing):
-            yield f"raise {listed(_capability(one, short) for one in changed)}, and {nodes}{theirs}"
+            yield f"raise {listed(_capability(volcano_queue, short) for volcano_queue in changed)}, and {nodes}{theirs}"
 
     def _enough(self, *things: QueueObject, more: Mapping[str, int] = _NOTHING) -> bool:
         """Whether it has quota with these objects in place of those of their names, and ``more`` on nodes."""
@@ -317,7 +317,7 @@ class QuotaQuestion:
 
 
 def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:
-    names = dict.fromkeys(one.what[1] for one in short if one.what[1] in queue.capability)
+    names = dict.fromkeys(short.what[1] for short in short if short.what[1] in queue.capability)
     much = listed(amount(name, queue.capability[name], up=True) for name in names)
     return f"the capability of Queue {queue.name} to {much}"
 
@@ -329,22 +329,22 @@ def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
         taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
         return f"delete the silent Node, or give it the taint {taint}, if the machine is off: {counted}"
     removes = (
-        "; Kubernetes removes pods of deleted nodes within a minute" if any(one is None for _, one in pods) else ""
+        "; Kubernetes removes pods of deleted nodes within a minute" if any(node is None for _, node in pods) else ""
     )
     return f"nothing to do: {counted}{removes}"
 
 
 def _summed(short: Iterable[Short]) -> list[Short]:
     """The largest demand for each flavor and resource, which includes what earlier parts take."""
-    found: dict[FlavorResource, Short] = {}
+    shorts: dict[FlavorResource, Short] = {}
     for one in short:
-        known = found.get(one.what)
-        found[one.what] = one if known is None or one.asked > known.asked else known
-    return list(found.values())
+        known = shorts.get(one.what)
+        shorts[one.what] = one if known is None or one.asked > known.asked else known
+    return list(shorts.values())
 
 
 def _with_more(queue: ClusterQueue, short: Sequence[Short], *, borrowing: bool) -> ClusterQueue:
-    missing = {one.what: one.missing for one in short}
+    missing = {short.what: short.missing for short in short}
 
     def more(what: FlavorResource, quota: Quota) -> Quota:
         if not borrowing:

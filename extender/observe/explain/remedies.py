@@ -76,7 +76,7 @@ def queue_inactive(state: State, gang: Workload) -> str:
     queue = queues.snapshot.queues[local.queue]
     if queue.name in queues.snapshot.problems:
         return _missing_of(state, queue) or f"correct {queue.title} as the message says; muster queues shows it"
-    if any(one.problems for key, one in queues.snapshot.events.items() if key[1:] == (namespace, name)):
+    if any(event.problems for key, event in queues.snapshot.events.items() if key[1:] == (namespace, name)):
         return f"correct LocalQueue {name} as the message says"
     return (
         f"give namespace {namespace} labels that the namespaceSelector of {queue.title} selects, or widen that selector"
@@ -185,10 +185,16 @@ _DOMAINS = 2
 """How many of the nearest domains get a remedy."""
 
 _EASED: tuple[tuple[str, Callable[[Constraints], Constraints]], ...] = (
-    ("do without host ports", lambda asked: replace(asked, ports=())),
-    ("make the pod affinity preferred instead of required", lambda asked: replace(asked, affinity=())),
-    ("make the pod anti-affinity preferred instead of required", lambda asked: replace(asked, anti_affinity=())),
-    ("let the topology spread be ScheduleAnyway instead of DoNotSchedule", lambda asked: replace(asked, spread=())),
+    ("do without host ports", lambda constraints: replace(constraints, ports=())),
+    ("make the pod affinity preferred instead of required", lambda constraints: replace(constraints, affinity=())),
+    (
+        "make the pod anti-affinity preferred instead of required",
+        lambda constraints: replace(constraints, anti_affinity=()),
+    ),
+    (
+        "let the topology spread be ScheduleAnyway instead of DoNotSchedule",
+        lambda constraints: replace(constraints, spread=()),
+    ),
 )
 """Demands on other pods that the members could drop."""
 
@@ -244,8 +250,8 @@ def remedies(state: State, gang: Workload, statement: Statement, questions: Sequ
 
     ``questions``: its demand on nodes, for each choice of flavors. Remedies are tried in the ``statement``.
     """
-    found = sorted(_remedies(state, gang, statement, questions, now), key=lambda one: one.help)
-    return list(dict.fromkeys(one.text for one in found))
+    found = sorted(_remedies(state, gang, statement, questions, now), key=lambda remedy: remedy.help)
+    return list(dict.fromkeys(remedy.text for remedy in found))
 
 
 def _remedies(
@@ -279,17 +285,17 @@ def _rooms(
     """Remedies with each choice of flavors that has quota, and with more quota for the others."""
     several = len(questions) > 1
     found = [
-        one._replace(text=f"with flavor {listed(question.flavors)}: {one.text}") if several else one
+        remedy._replace(text=f"with flavor {listed(question.flavors)}: {remedy.text}") if several else remedy
         for question in questions
-        for one in _room(state, question)
+        for remedy in _room(state, question)
     ]
-    if started := [one for one in found if one.help is Help.DONE]:
+    if started := [remedy for remedy in found if remedy.help is Help.DONE]:
         return started[:1]
     tried = {name for question in questions for name in question.flavors}
     for name, made, raised in quota.others(tried) if quota is not None and not gang.flavoring else ():
         question = inquiry_with(state, gang, statement, members, (name,), made)
         if question is not None and question.plan(question.members) is not None:
-            found += [one._replace(text=f"{one.text}: nodes of that flavor have room") for one in raised]
+            found += [remedy._replace(text=f"{remedy.text}: nodes of that flavor have room") for remedy in raised]
     return found or [Remedy(Help.WAIT, "wait for room: the gang is planned as soon as enough is free")]
 
 
@@ -359,7 +365,7 @@ def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
         yield Remedy(Help.OPEN, anew)
     opened = [*opening(state, question)]
     yield from opened
-    if not any(one.help is Help.OPEN for one in opened):
+    if not any(remedy.help is Help.OPEN for remedy in opened):
         yield from _larger_than_all(question)
     for domain in domains:
         yield from _in(state, question, domain)
@@ -439,8 +445,8 @@ def _unpinned(state: State, question: Inquiry) -> Iterator[Remedy]:
 
 def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[Remedy]:
     """Yield the change if it alone would let the gang fit."""
-    if (found := question.plan(members)) is not None:
-        yield Remedy(Help.EASE, f"{what}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}")
+    if (plan := question.plan(members)) is not None:
+        yield Remedy(Help.EASE, f"{what}: it would fit now, on {many(len(set(plan.nodes.values())), 'node')}")
 
 
 def _larger_than_all(question: Inquiry) -> Iterator[Remedy]:
@@ -468,7 +474,7 @@ def _too_large(question: Inquiry, largest: int) -> str:
         short = question.short_even_empty()
         return f"use smaller pods or add larger nodes: even empty, no node that matches has {short}"
     fits = f"{largest} of {question.want} ({devices(requests)} each)"
-    if question.sums and (now := max(question.fitting(one.rows) for one in nearest(question, 1))) < largest:
+    if question.sums and (now := max(question.fitting(domain.rows) for domain in nearest(question, 1))) < largest:
         fits += f"; {now} {'fits' if now == 1 else 'fit'} now"
     if question.scope is None:
         what = "move volumes" if question.held else "name more nodes" if question.named else "add nodes"

@@ -45,13 +45,13 @@ class Arrival:
 
 def window_s(arrivals: Sequence[Arrival]) -> float:
     """Seconds from the first submission to the last."""
-    instants = [one.submit_s for one in arrivals]
+    instants = [arrival.submit_s for arrival in arrivals]
     return max(instants) - min(instants) if instants else 0.0
 
 
 def offered_load(arrivals: Sequence[Arrival], gpus: int) -> float:
     """The GPU time of all jobs, as a share of the cluster's while they arrive; infinite if all arrive at once."""
-    asked = sum(one.all_gpus * one.run_s for one in arrivals)
+    asked = sum(arrival.all_gpus * arrival.run_s for arrival in arrivals)
     window = window_s(arrivals)
     return asked / (gpus * window) if window else float("inf")
 
@@ -63,12 +63,12 @@ def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival
     factor = offered_load(arrivals, gpus) / load
     if window_s(arrivals) * factor > LONGEST_S:
         raise InputError(f"at an offered load of {load:g} these jobs would arrive over more than 300 years")
-    return [replace(one, submit_s=one.submit_s * factor) for one in arrivals]
+    return [replace(arrival, submit_s=arrival.submit_s * factor) for arrival in arrivals]
 
 
 def with_urgent(arrivals: Sequence[Arrival], part: float, random: Random) -> list[Arrival]:
     """The same jobs; each is urgent, with a higher priority, with probability ``part``."""
-    return [replace(one, priority=URGENT) if random.random() < part else one for one in arrivals]
+    return [replace(arrival, priority=URGENT) if random.random() < part else arrival for arrival in arrivals]
 
 
 def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, random: Random) -> list[Arrival]:
@@ -77,9 +77,9 @@ def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, r
     ``factor``: the largest error of an estimate in either direction, uniform on a logarithmic scale; 1 is exact.
     """
     found = []
-    for one in arrivals:
+    for arrival in arrivals:
         wrong = factor ** random.uniform(-1, 1)
-        found.append(replace(one, estimate_s=(start_s + one.run_s) * wrong))
+        found.append(replace(arrival, estimate_s=(start_s + arrival.run_s) * wrong))
     return found
 
 
@@ -87,6 +87,6 @@ def from_zero(arrivals: Sequence[Arrival]) -> list[Arrival]:
     """The jobs in order of submission, the first one at 0. Raises InputError without any."""
     if not arrivals:
         raise InputError("there is no job in the input")
-    first = min(one.submit_s for one in arrivals)
-    moved = [replace(one, submit_s=one.submit_s - first) for one in arrivals]
-    return sorted(moved, key=lambda one: one.submit_s)
+    first = min(arrival.submit_s for arrival in arrivals)
+    moved = [replace(arrival, submit_s=arrival.submit_s - first) for arrival in arrivals]
+    return sorted(moved, key=lambda arrival: arrival.submit_s)

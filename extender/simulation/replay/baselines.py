@@ -181,8 +181,8 @@ class Ideal:
         self._line: Line[Life] = Line()
 
     def submitted(self, life: Life) -> None:
-        one = life.arrival
-        self._line.add((one.needed, one.gpus), (-one.priority, one.submit_s, life.number), life)
+        arrival = life.arrival
+        self._line.add((arrival.needed, arrival.gpus), (-arrival.priority, arrival.submit_s, life.number), life)
         self._line.serve(self._place)
 
     def ended(self, life: Life) -> None:
@@ -190,11 +190,11 @@ class Ideal:
         self._line.serve(self._place)
 
     def _place(self, life: Life) -> bool:
-        one = life.arrival
-        count = min(one.pods, self._free // one.gpus)
-        if count < one.needed:
+        arrival = life.arrival
+        count = min(arrival.pods, self._free // arrival.gpus)
+        if count < arrival.needed:
             return False
-        self._free -= count * one.gpus
+        self._free -= count * arrival.gpus
         for _ in range(count):
             self._course.place(life, "")
         return True
@@ -211,7 +211,9 @@ class HardQuota:
     def __init__(self, course: Course, nodes: Sequence[Node], queueing: Queueing) -> None:
         self._course = course
         self._queueing = queueing
-        self._quota = {name: stake.nominal for one in queueing.partitions() for name, stake in one.stakes.items()}
+        self._quota = {
+            name: stake.nominal for partition in queueing.partitions() for name, stake in partition.stakes.items()
+        }
         self._used: Counter[str] = Counter()
         self._lines: dict[str, list[tuple[tuple[float, ...], Life]]] = {}
         self._claims = Claims()
@@ -219,11 +221,11 @@ class HardQuota:
             self._claims.set_node(node)
 
     def submitted(self, life: Life) -> None:
-        one, queue = life.arrival, self._queueing.queue_of(life.arrival)
-        if queue and one.needed * one.gpus > self._quota[queue]:
+        arrival, queue = life.arrival, self._queueing.queue_of(life.arrival)
+        if queue and arrival.needed * arrival.gpus > self._quota[queue]:
             return
         line = self._lines.setdefault(queue, [])
-        heapq.heappush(line, ((-one.priority, one.submit_s, life.number), life))
+        heapq.heappush(line, ((-arrival.priority, arrival.submit_s, life.number), life))
         if line[0][1] is life:
             self._serve(queue)
 
@@ -241,16 +243,16 @@ class HardQuota:
             heapq.heappop(line)
 
     def _start(self, queue: str, life: Life) -> bool:
-        one, pods = life.arrival, life.pods()
-        left = (self._quota[queue] - self._used[queue]) // one.gpus if queue else len(pods)
-        if left < one.needed:
+        arrival, pods = life.arrival, life.pods()
+        left = (self._quota[queue] - self._used[queue]) // arrival.gpus if queue else len(pods)
+        if left < arrival.needed:
             return False
-        found = place(pods[:left], one.needed, self._claims.snapshot())
+        found = place(pods[:left], arrival.needed, self._claims.snapshot())
         if isinstance(found, Shortfall):
             return False
         for pod in pods[:left]:
             if (node := found.nodes.get(pod.uid)) is not None:
                 self._claims.assume(pod, node)
                 self._course.place(life, node)
-                self._used[queue] += one.gpus
+                self._used[queue] += arrival.gpus
         return True

@@ -96,14 +96,14 @@ class CollapsedControlPlane:
     def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = (), wall: float = 0.0) -> None:
         """Show the core the cluster, and let it act. ``wall``: now, in seconds since the epoch."""
         facts = list(facts)
-        seen = [one.object for one in facts if isinstance(one, QueueSeen)]
+        seen = [fact.object for fact in facts if isinstance(fact, QueueSeen)]
         self._flavors = {one.name: one for one in seen if isinstance(one, ResourceFlavor)}
         for event in (*map(NodeSeen, nodes), *facts, *map(JobSeen, self.jobs.values()), Synced(wall)):
             self.feed(event)
         made: dict[str, list[Pod]] = {}
         for pod in self.pods.values():
             made.setdefault(pod.owner, []).append(pod)
-        for job in [one for one in self.jobs.values() if not (one.suspended or one.finished)]:
+        for job in [job for job in self.jobs.values() if not (job.suspended or job.finished)]:
             self._make_pods(job, made.get(job.uid, []))
 
     def see(self, pod: Pod) -> None:

@@ -147,26 +147,26 @@ class Life:
 
         Repeated calls give the same pods; after an eviction, new ones of the same age.
         """
-        one = self.arrival
-        ref = GroupRef(one.name, Dialect.ANNOTATION, one.needed)
-        requests = ((GPU, one.gpus), ("pods", 1))
+        arrival = self.arrival
+        ref = GroupRef(arrival.name, Dialect.ANNOTATION, arrival.needed)
+        requests = ((GPU, arrival.gpus), ("pods", 1))
         return [
             Pod(
                 f"{self.number}.{self.evictions}/{index}",
-                one.namespace,
-                f"{one.name}-{index}",
+                arrival.namespace,
+                f"{arrival.name}-{index}",
                 requests,
-                created=one.submit_s,
-                priority=one.priority,
+                created=arrival.submit_s,
+                priority=arrival.priority,
                 gates=(GANG_GATE,),
                 owner=str(self.number),
                 index=index,
                 topology=topology,
                 group=ref,
-                queue=one.queue,
-                run=RunTerms(one.estimate_s),
+                queue=arrival.queue,
+                run=RunTerms(arrival.estimate_s),
             )
-            for index in range(one.pods)
+            for index in range(arrival.pods)
         ]
 
     def held_gpu_s(self, now: float) -> float:

@@ -90,7 +90,7 @@ class Muster:
     def reasons(self) -> dict[str, str]:
         """Why each submitted job waits whose gang never was complete."""
         found = {}
-        for life in [one for one in self._course.lives if one.whole_s is None]:
+        for life in [life for life in self._course.lives if life.whole_s is None]:
             key = GroupKey(life.arrival.namespace, life.arrival.name)
             if (workload := self._control_plane.core.state.workloads.get(key)) is not None:
                 found[life.arrival.name] = full(text_of(workload.reason_state.cause), workload.key.namespace)
@@ -113,7 +113,7 @@ class Muster:
         if (start_by := self._control_plane.start_by.pop(own, None)) is not None:
             self._late_s.append(round(max(0.0, self._course.clock.now - start_by), 3))
         reservations = self._control_plane.core.state.backfills.of
-        if any(node in one.rooms for key, one in reservations.items() if key != own):
+        if any(node in reservation.rooms for key, reservation in reservations.items() if key != own):
             self._backfilled[life.number] = None
 
     def _evict(self, pod: Pod) -> None:
@@ -121,7 +121,7 @@ class Muster:
         if pod.deleting:
             return
         life = self._lives[pod.uid]
-        uids = [one.uid for one in life.pods()]
+        uids = [pod.uid for pod in life.pods()]
         self._course.interrupt(life)
         for uid in uids:
             self._control_plane.see(replace(self._control_plane.pods[uid], deleting=True))

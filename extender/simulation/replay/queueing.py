@@ -61,16 +61,16 @@ class Partition:
 def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
     """The problems of each object, and the warnings about what its author may not have meant."""
     queues = Queues()
-    for one in seen:
-        queues.note(one, 0.0)
+    for queue_seen in seen:
+        queues.note(queue_seen, 0.0)
     queues.rebuild()
     found: dict[ObjectKey, list[str]] = {}
     for key, event in queues.seen.items():
-        one, name = queues.snapshot.events.get(key, event), key[2]
-        problems = queues.snapshot.problems.get(name, ()) if isinstance(one.object, ClusterQueue) else ()
+        queue_seen, name = queues.snapshot.events.get(key, event), key[2]
+        problems = queues.snapshot.problems.get(name, ()) if isinstance(queue_seen.object, ClusterQueue) else ()
         title = f"{TITLES.get(key[0], key[0])} {'/'.join(filter(None, key[1:]))}"
-        found[key] = [f"{title} cannot be used: {text}" for text in dict.fromkeys((*one.problems, *problems))]
-        found[key] += [f"warning: {title}: {text}" for text in one.warnings]
+        found[key] = [f"{title} cannot be used: {text}" for text in dict.fromkeys((*queue_seen.problems, *problems))]
+        found[key] += [f"warning: {title}: {text}" for text in queue_seen.warnings]
     return found
 
 
@@ -88,14 +88,14 @@ class Queueing:
     def named(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
         """The jobs with complete queue names. A name that is no LocalQueue of the namespace is Volcano's, if there is
         one."""
-        things = [one.object for one in self.seen]
-        locals_ = {(one.namespace, one.name) for one in things if isinstance(one, LocalQueue)}
-        volcanos = {one.name for one in things if isinstance(one, VolcanoQueue)}
+        things = [queue_seen.object for queue_seen in self.seen]
+        locals_ = {(thing.namespace, thing.name) for thing in things if isinstance(thing, LocalQueue)}
+        volcanos = {thing.name for thing in things if isinstance(thing, VolcanoQueue)}
         return [
-            replace(one, queue=f"{VOLCANO}{one.queue}")
-            if one.queue in volcanos and (one.namespace, one.queue) not in locals_
-            else one
-            for one in arrivals
+            replace(arrival, queue=f"{VOLCANO}{arrival.queue}")
+            if arrival.queue in volcanos and (arrival.namespace, arrival.queue) not in locals_
+            else arrival
+            for arrival in arrivals
         ]
 
     def check(self, arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> None:
@@ -104,8 +104,8 @@ class Queueing:
         if not self.seen:
             return
         names: set[object] = set()
-        for one in self.seen:
-            if (key := key_of(one.object)) in names:
+        for queue_seen in self.seen:
+            if (key := key_of(queue_seen.object)) in names:
                 raise InputError(f"two objects are {' '.join(filter(None, key))}")
             names.add(key)
         arrivals = list(arrivals)
@@ -129,7 +129,7 @@ class Queueing:
         """The events that the core sees before it begins."""
         if not self.seen:
             return []
-        namespaces = dict.fromkeys(one.namespace for one in arrivals)
+        namespaces = dict.fromkeys(arrival.namespace for arrival in arrivals)
         return [*(NamespaceSeen(name, ((NAMESPACE_NAME, name),)) for name in namespaces), *self.seen]
 
     def queue_of(self, arrival: Arrival) -> str:
@@ -144,8 +144,8 @@ class Queueing:
         for node in tree.queues.values():
             roots.setdefault(node.root.name if node.parent else f"/{node.name}", []).append(node)
         return [
-            Partition(_gpus(some[0].root), {node.name: _stake(node, deserved) for node in some})
-            for some in roots.values()
+            Partition(_gpus(quota_nodes[0].root), {node.name: _stake(node, deserved) for node in quota_nodes})
+            for quota_nodes in roots.values()
         ]
 
     def _check_flavors(self, nodes: Sequence[Node]) -> None:
@@ -177,13 +177,15 @@ def virtual_clusters(
     ``rules``: which jobs the jobs of each queue may evict.
     The weight for fair sharing is the nominal quota, so that lent GPUs are divided in the proportion of entitlements.
     """
-    found = [QueueSeen(ResourceFlavor(FLAVOR))]
+    queue_seens = [QueueSeen(ResourceFlavor(FLAVOR))]
     for name, nominal in nominal_quotas(arrivals, gpus).items():
         group = ResourceGroup((GPU, "pods"), ((FLAVOR, {GPU: Quota(nominal, borrowing)}),))
         weight = Fraction(nominal)
-        found.append(QueueSeen(ClusterQueue(name, (group,), COHORT, weight=weight, namespaces=(), preemption=rules)))
-        found.append(QueueSeen(LocalQueue("default", name, name)))
-    return found
+        queue_seens.append(
+            QueueSeen(ClusterQueue(name, (group,), COHORT, weight=weight, namespaces=(), preemption=rules))
+        )
+        queue_seens.append(QueueSeen(LocalQueue("default", name, name)))
+    return queue_seens
 
 
 def nominal_quotas(arrivals: Iterable[Arrival], gpus: int) -> dict[str, int]:
@@ -193,9 +195,9 @@ def nominal_quotas(arrivals: Iterable[Arrival], gpus: int) -> dict[str, int]:
     """
     asked: dict[str, float] = {}
     least: dict[str, int] = {}
-    for one in arrivals:
-        asked[one.queue] = asked.get(one.queue, 0.0) + one.all_gpus * one.run_s
-        least[one.queue] = max(least.get(one.queue, 0), one.needed * one.gpus)
+    for arrival in arrivals:
+        asked[arrival.queue] = asked.get(arrival.queue, 0.0) + arrival.all_gpus * arrival.run_s
+        least[arrival.queue] = max(least.get(arrival.queue, 0), arrival.needed * arrival.gpus)
     if sum(least.values()) > gpus:
         raise InputError(
             f"the largest jobs of the {len(least)} virtual clusters need {sum(least.values()):,} GPUs together, "

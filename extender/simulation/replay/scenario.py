@@ -130,17 +130,17 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
         file = _File.model_validate(values)
     except ValidationError as error:
         lines = (
-            f"{'.'.join(map(str, one['loc'])) or 'scenario'}: "
-            + _TOLD.get(one["type"], one["msg"].removeprefix("Value error, "))
-            for one in error.errors()
+            f"{'.'.join(map(str, error['loc'])) or 'scenario'}: "
+            + _TOLD.get(error["type"], error["msg"].removeprefix("Value error, "))
+            for error in error.errors()
         )
         raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None
-    arrivals = [one for entry in file.jobs for one in _copies(entry, classes)]
-    if (called := twice(one.name for one in arrivals)) is not None:
+    arrivals = [arrival for entry in file.jobs for arrival in _copies(entry, classes)]
+    if (called := twice(arrival.name for arrival in arrivals)) is not None:
         raise InputError(f"two jobs of the scenario are called {called}")
     pools = pools_from(line) if line else [entry.pool() for entry in file.cluster]
     terms = Terms(file.start_s, file.give_up_s, until_s=file.until_s, checkpoint_s=file.checkpoint_s)
-    return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
+    return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda arrival: arrival.submit_s), pools, terms)
 
 
 def _read(text: str) -> dict[Any, Any]:

@@ -64,13 +64,16 @@ def read_trace(
         rows = [(line, row) for line, row in rows if row[layout.cluster] == cluster]
     if layout.queue:
         _tell_apart(rows, layout.queue)
-    found = [_arrival(line, row, layout, gpus_per_pod) for line, row in rows]
-    without = ((sum(not one.gpus for one in found), "0 GPUs"), (sum(one.gpus > 0 >= one.run_s for one in found), "0 s"))
+    arrivals = [_arrival(line, row, layout, gpus_per_pod) for line, row in rows]
+    without = (
+        (sum(not arrival.gpus for arrival in arrivals), "0 GPUs"),
+        (sum(arrival.gpus > 0 >= arrival.run_s for arrival in arrivals), "0 s"),
+    )
     left_out = [
         f"{many(count, 'job')} of {what} {'was' if count == 1 else 'were'} left out" for count, what in without if count
     ]
-    there = [one for one in found if one.gpus and one.run_s]
-    if found and not there:
+    there = [arrival for arrival in arrivals if arrival.gpus and arrival.run_s]
+    if arrivals and not there:
         raise InputError(f"there is no job in the trace: every row has 0 {layout.gpus} or 0 {layout.duration}")
     return from_zero(from_zero(there)[:jobs]), left_out
 
@@ -87,7 +90,7 @@ def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tu
             raise InputError("the trace is empty: its first line has to name the columns")
         if lacking := [name for name in needed if name not in there]:
             said = f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}"
-            raise ColumnsError(said, [one.name for one in fields(layout) if getattr(layout, one.name) in lacking])
+            raise ColumnsError(said, [field.name for field in fields(layout) if getattr(layout, field.name) in lacking])
         if twice := next((name for name in needed if there.count(name) > 1), None):
             raise InputError(f"the trace has several columns {twice}")
         for row in reader:

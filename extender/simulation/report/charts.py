@@ -78,7 +78,7 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bo
     """
     row, gap, top, left, size_height, width = (34, 14, 8, 8, 24, PHONE) if phone else (17, 14, 8, 270, 0, WIDTH)
     height = top + len(waits[0]) * (size_height + len(names) * row + gap) + _AXIS
-    known = [value for one in waits for wait in one for value in (wait.median_s, wait.p95_s) if value is not None]
+    known = [value for waits in waits for wait in waits for value in (wait.median_s, wait.p95_s) if value is not None]
     latest = 10 ** math.ceil(math.log10(max([*known, 10 * _SOONEST_S])))
     across = width - left - (56 if phone else 70)
 
@@ -142,13 +142,13 @@ def share_rows(title: str, queues: Sequence[QueueShare], *, phone: bool = False)
     """
     row, gap, top, left, right, all_width = (34, 34, 28, 0, 0, PHONE) if phone else (34, 12, 6, 200, 90, WIDTH)
     width, parts = all_width - left - right, []
-    for number, one in enumerate(queues):
+    for number, queue in enumerate(queues):
         y = top + number * (row + gap)
-        most = max((value for point in one.curve for value in point), default=0.0)
-        parts.append(_text("label", 0, y - 8 if phone else y + 20, _short(one.queue, _LONGEST_QUEUE)))
+        most = max((value for point in queue.curve for value in point), default=0.0)
+        parts.append(_text("label", 0, y - 8 if phone else y + 20, _short(queue.queue, _LONGEST_QUEUE)))
         parts.append(f'<rect class="free" x="{left}" y="{y}" width="{width}" height="{row}"/>')
         if most:
-            used, entitled = ([point[at] / most for point in one.curve] for at in (0, 1))
+            used, entitled = ([point[at] / most for point in queue.curve] for at in (0, 1))
             bottom = y + row
             line = " ".join(_steps(used, left, width, bottom, row))
             parts.append(f'<path class="productive" d="M{left},{bottom} L{line} L{all_width - right},{bottom}Z"/>')

@@ -39,8 +39,8 @@ def moments(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[Mo
     """Yield the moments in order, without gaps, from the first submission on. Each is valid until the next is
     requested."""
     changes: list[tuple[float, str, Life, int, int, bool]] = []
-    for name, some in by_queue.items():
-        for life in some:
+    for name, lives in by_queue.items():
+        for life in lives:
             changes += _of(name, life, end_s)
     changes.sort(key=itemgetter(0))
     demand, used, turn = (dict.fromkeys(by_queue, 0) for _ in range(3))
@@ -81,8 +81,8 @@ class _Line:
             self._waiting.discard(life.number)
         elif life.number not in self._waiting:
             self._waiting.add(life.number)
-            one = life.arrival
-            heapq.heappush(self._heap, (-one.priority, one.submit_s, life.number, one.all_gpus))
+            arrival = life.arrival
+            heapq.heappush(self._heap, (-arrival.priority, arrival.submit_s, life.number, arrival.all_gpus))
 
     def first(self) -> int:
         while self._heap and self._heap[0][2] not in self._waiting:
@@ -209,7 +209,7 @@ def jain(shares: Sequence[float]) -> float:
 
     Jain, Chiu and Hawe, DEC Research Report TR-301, 1984.
     """
-    squares = sum(one * one for one in shares)
+    squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
 
@@ -232,7 +232,7 @@ def entitlements(partition: Partition, demand: Mapping[str, int]) -> dict[str, f
 def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairness:
     """The sharing of a finished run."""
     partitions = queueing.partitions()
-    stakes = {name: stake for one in partitions for name, stake in one.stakes.items()}
+    stakes = {name: stake for partition in partitions for name, stake in partition.stakes.items()}
     by_queue: dict[str, list[Life]] = {name: [] for name in stakes}
     for life in lives:
         if queue := queueing.queue_of(life.arrival):
@@ -242,15 +242,17 @@ def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairnes
     entitled: dict[str, float] = {}
     for moment in moments(by_queue, end_s):
         begin, until, used = moment.begin, moment.until, moment.used
-        for one in partitions:
-            if not moment.changed.isdisjoint(one.stakes):
-                entitled = {name: much for name, much in entitled.items() if name not in one.stakes}
-                entitled |= entitlements(one, moment.demand)
+        for partition in partitions:
+            if not moment.changed.isdisjoint(partition.stakes):
+                entitled = {name: much for name, much in entitled.items() if name not in partition.stakes}
+                entitled |= entitlements(partition, moment.demand)
         for name in entitled:
             sums[name].add(entitled[name], used[name], until - begin)
             spread(curves[name], begin, until, end_s, (used[name], entitled[name]))
             if (turn := moment.turn[name]) and moment.demand[name] - entitled[name] >= turn:
-                wanted = any(name in one.stakes and _claimed(moment, entitled, one, name) for one in partitions)
+                wanted = any(
+                    name in partition.stakes and _claimed(moment, entitled, partition, name) for partition in partitions
+                )
                 sums[name].hours.add(begin, until, entitled[name], used[name], turn, wanted=wanted)
         if len(entitled) > 1:
             index += jain([used[name] / much for name, much in entitled.items() if much]) * (until - begin)
@@ -268,12 +270,12 @@ def _claimed(moment: Moment, entitled: Mapping[str, float], partition: Partition
 def _share(
     name: str, stake: Stake, lives: Sequence[Life], sums: _Sums, curve: Sequence[Sequence[float]], end_s: float
 ) -> QueueShare:
-    waited = [one.waited_s for one in lives]
+    waited = [life.waited_s for life in lives]
     return QueueShare(
         queue=name,
         nominal=stake.nominal,
         jobs=len(lives),
-        never_started=sum(one.whole_s is None for one in lives),
+        never_started=sum(life.whole_s is None for life in lives),
         entitled=sums.entitled / 3600,
         used=sums.used / 3600,
         short=sums.short / 3600,

@@ -47,7 +47,7 @@ class Preempted:
     @property
     def several(self) -> bool:
         """Whether jobs have different priorities."""
-        return len({one.priority for one in self.priorities}) > 1
+        return len({priority.priority for priority in self.priorities}) > 1
 
 
 NOBODY = Preempted()
@@ -57,24 +57,24 @@ def preempted(lives: Sequence[Life]) -> Preempted:
     """The evictions of a finished run."""
     counts = [life.evictions for life in lives if life.evictions]
     priorities = sorted({life.arrival.priority for life in lives}, reverse=True)
-    found = []
+    times = []
     for priority in priorities[:_PRIORITIES]:
-        found += _times(priority, [one for one in lives if one.arrival.priority == priority])
-    found += _times(None, [one for one in lives if one.arrival.priority in priorities[_PRIORITIES:]])
-    return Preempted(sum(counts), len(counts), max(counts, default=0), tuple(found))
+        times += _times(priority, [life for life in lives if life.arrival.priority == priority])
+    times += _times(None, [life for life in lives if life.arrival.priority in priorities[_PRIORITIES:]])
+    return Preempted(sum(counts), len(counts), max(counts, default=0), tuple(times))
 
 
 def _times(priority: int | None, lives: Sequence[Life]) -> list[Times]:
-    parts = ((False, lives), (True, [one for one in lives if one.arrival.pods > 1]))
+    parts = ((False, lives), (True, [life for life in lives if life.arrival.pods > 1]))
     return [
-        Times(priority, gangs, len(some), _told([one.waited_s for one in some]), _took(some))
-        for gangs, some in parts
-        if some
+        Times(priority, gangs, len(lives), _told([life.waited_s for life in lives]), _took(lives))
+        for gangs, lives in parts
+        if lives
     ]
 
 
 def _took(lives: Sequence[Life]) -> tuple[float | None, ...]:
-    ends = ((None if one.failed else one.ended_s, one.arrival.submit_s) for one in lives)
+    ends = ((None if life.failed else life.ended_s, life.arrival.submit_s) for life in lives)
     return _told([math.inf if end is None else end - submitted for end, submitted in ends])
 
 

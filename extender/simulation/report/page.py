@@ -90,14 +90,14 @@ _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--fr
 
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
     """The whole page. ``price``: USD per GPU-hour."""
-    figures = [one.figures for one in outcomes]
+    figures = [outcome.figures for outcome in outcomes]
     every = [*tables(figures, price), *never_started(outcomes), *foresight_tables(outcomes)]
     every += [*preempted_tables(outcomes), *fairness_tables(outcomes)]
     parts = [
         f"<h1>{escape(about.jobs)}</h1>",
         f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',
         f'<p class="verdict">{escape(verdict(outcomes, price))}</p>',
-        f'<div class="cards">{"".join(_card(one, price) for one in figures)}</div>',
+        f'<div class="cards">{"".join(_card(figure, price) for figure in figures)}</div>',
         *(f'<p class="rule">{escape(f"{name}: {rule}")}</p>' for name, rule in _rules(figures)),
         *_over_time(outcomes),
         *_waiting(outcomes),
@@ -127,15 +127,15 @@ def _document(title: str, parts: Sequence[str]) -> str:
     return "\n".join([head, *parts, "</main></body></html>\n"])
 
 
-def _facts(about: Input, one: Figures) -> str:
+def _facts(about: Input, figures: Figures) -> str:
     load = f", offered load {100 * about.load:.0f} %" if about.window_s else ""
     arriving = f"submitted over {duration(about.window_s)}" if about.window_s else "submitted at once"
-    return f"{about.cluster}: {counted(one.gpus, 'GPU')}. {counted(one.jobs, 'job')}, {arriving}{load}."
+    return f"{about.cluster}: {counted(figures.gpus, 'GPU')}. {counted(figures.jobs, 'job')}, {arriving}{load}."
 
 
 def _rules(figures: Sequence[Figures]) -> list[tuple[str, str]]:
     """The rule of each scheduler on the page, in a sentence."""
-    return [(one.scheduler, _RULES[one.scheduler]) for one in figures if one.scheduler in _RULES]
+    return [(figure.scheduler, _RULES[figure.scheduler]) for figure in figures if figure.scheduler in _RULES]
 
 
 def _assumed(about: Input) -> str:
@@ -149,20 +149,20 @@ def _assumed(about: Input) -> str:
     )
 
 
-def _card(one: Figures, price: float) -> str:
-    bad = ' class="bad"' if one.held >= 1 else ""
-    never = f'<b class="bad">{one.never_started:,}</b>' if one.never_started else "<b>0</b>"
+def _card(figures: Figures, price: float) -> str:
+    bad = ' class="bad"' if figures.held >= 1 else ""
+    never = f'<b class="bad">{figures.never_started:,}</b>' if figures.never_started else "<b>0</b>"
     return (
-        f'<div class="card"><h3>{escape(one.scheduler)}</h3>'
-        f"<b>{waited(one.overall)}</b>"
+        f'<div class="card"><h3>{escape(figures.scheduler)}</h3>'
+        f"<b>{waited(figures.overall)}</b>"
         "<span>waiting, median / 95th percentile</span>"
-        f"<b{bad}>{hours(one.held)}</b><span>GPU-hours held without work, {one.held * price:,.0f} USD</span>"
+        f"<b{bad}>{hours(figures.held)}</b><span>GPU-hours held without work, {figures.held * price:,.0f} USD</span>"
         f"{never}<span>jobs that never started</span></div>"
     )
 
 
 def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
-    end_s = max(one.figures.observed_s for one in outcomes)
+    end_s = max(outcome.figures.observed_s for outcome in outcomes)
     parts = [
         "<h2>What the GPUs did</h2>",
         "<p>All GPUs over time. Held without work: a pod has its GPUs, and its gang is not whole. Dashed: the last job "
@@ -170,27 +170,29 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
         '<p class="narrow">Pictures and tables can be moved sideways.</p>',
         _legend(_USES),
     ]
-    for one in outcomes if end_s else ():
-        name, curve = one.figures.scheduler, binned(one.steps, end_s, charts.BINS)
-        chart = charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)
+    for outcome in outcomes if end_s else ():
+        name, curve = outcome.figures.scheduler, binned(outcome.steps, end_s, charts.BINS)
+        chart = charts.area(name, curve, outcome.figures.gpus, end_s, outcome.figures.window_s)
         parts += [f"<h3>{escape(name)}</h3>", _scroll(chart)]
     return parts
 
 
 def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
-    figures, longer = [one.figures for one in outcomes], longer_waits(outcomes)
+    figures, longer = [outcome.figures for outcome in outcomes], longer_waits(outcomes)
     return [
         "<h2>Waiting time by gang size</h2>",
         "<p>From submission until the gang is whole. On a logarithmic axis the dot is the median, and the "
         "bar ends at the 95th percentile.</p>",
-        *_pictures(partial(charts.waiting, [one.scheduler for one in figures], [one.waits for one in figures])),
+        *_pictures(
+            partial(charts.waiting, [figure.scheduler for figure in figures], [figure.waits for figure in figures])
+        ),
         *(["<h3>Where jobs wait longer, and why</h3>"] if longer else []),
         *(f'<p class="why">{escape(sentence)}</p>' for sentence in longer),
     ]
 
 
 def _shares(outcomes: Sequence[Outcome]) -> list[str]:
-    found = [(one.figures.scheduler, one.fairness) for one in outcomes if one.fairness is not None]
+    found = [(outcome.figures.scheduler, outcome.fairness) for outcome in outcomes if outcome.fairness is not None]
     if not found:
         return []
     parts = [
@@ -199,17 +201,17 @@ def _shares(outcomes: Sequence[Outcome]) -> list[str]:
         "part by nominal quota of what its cohort has, among the queues that have jobs. Jain's index is 1 if all had "
         "the same part of their entitlement; the mean over time is shown.</p>",
     ]
-    for name, one in found:
-        index = "" if one.jain is None else f", Jain's index {one.jain:.3f}"
+    for name, fairness in found:
+        index = "" if fairness.jain is None else f", Jain's index {fairness.jain:.3f}"
         parts += [
             f"<h3>{escape(name + index)}</h3>",
-            *_pictures(partial(share_rows, f"Shares with {name}", one.queues)),
+            *_pictures(partial(share_rows, f"Shares with {name}", fairness.queues)),
         ]
     return parts
 
 
 def _spans(figures: Sequence[Figures]) -> list[str]:
-    placed = [(one, Counter(dict(one.spans))) for one in figures if one.spans]
+    placed = [(figure, Counter(dict(figure.spans))) for figure in figures if figure.spans]
     if not placed:
         return []
     counts = sorted({count for _, spanned in placed for count in spanned})
@@ -222,32 +224,32 @@ def _spans(figures: Sequence[Figures]) -> list[str]:
         for _, spanned in placed
     ]
     legend = [(f"var(--n{number})", name) for number, name in enumerate(names, 1)]
-    notes = [f"{one.scattered:,} in more than necessary" for one, _ in placed]
+    notes = [f"{figures.scattered:,} in more than necessary" for figures, _ in placed]
     return [
         "<h2>Domains spanned</h2>",
         "<p>NVLink domains that each gang of several pods is in; a node in none counts as one by itself.</p>",
         _legend(legend),
-        *_pictures(partial(charts.bars, "Domains spanned", [one.scheduler for one, _ in placed], rows, notes)),
+        *_pictures(partial(charts.bars, "Domains spanned", [figures.scheduler for figures, _ in placed], rows, notes)),
     ]
 
 
 def _cost(figures: Sequence[Figures], price: float) -> list[str]:
     rows, notes = [], []
-    for one in figures:
+    for figure in figures:
         amounts = (
-            ("productive", one.productive),
-            ("starting", one.starting),
-            ("held", one.held),
-            ("lost", one.lost),
-            ("free", one.free),
+            ("productive", figure.productive),
+            ("starting", figure.starting),
+            ("held", figure.held),
+            ("lost", figure.lost),
+            ("free", figure.free),
         )
         rows.append([Share(style, gpu_h * price, f"{style}: {gpu_h * price:,.0f} USD") for style, gpu_h in amounts])
-        notes.append(f"{one.gpu_hours * price:,.0f} USD, {one.held * price:,.0f} of it held")
+        notes.append(f"{figure.gpu_hours * price:,.0f} USD, {figure.held * price:,.0f} of it held")
     return [
         "<h2>Cost</h2>",
         f"<p>All GPUs from the first submission to the end, at {price:.2f} USD per GPU-hour, by use.</p>",
         _legend(_USES),
-        *_pictures(partial(charts.bars, "Cost", [one.scheduler for one in figures], rows, notes)),
+        *_pictures(partial(charts.bars, "Cost", [figure.scheduler for figure in figures], rows, notes)),
     ]
 
 

@@ -59,73 +59,78 @@ class Input:
 def tables(figures: Sequence[Figures], price: float) -> list[Table]:
     """The runs side by side. ``price``: USD per GPU-hour."""
     found = [waiting(figures), uses(figures, price)]
-    return [*found, spans(figures)] if any(one.spans for one in figures) else found
+    return [*found, spans(figures)] if any(figure.spans for figure in figures) else found
 
 
 def waiting(figures: Sequence[Figures]) -> Table:
     """The median and 95th percentile of the waiting time, by gang size and scheduler."""
-    sizes = zip(*(one.waits for one in figures), strict=True)
+    sizes = zip(*(figure.waits for figure in figures), strict=True)
     rows = [(size_words(waits[0].most_gpus), f"{waits[0].jobs:,}", *map(waited, waits)) for waits in sizes]
-    rows.append(("all", f"{figures[0].jobs:,}", *(waited(one.overall) for one in figures)))
-    names = tuple(one.scheduler for one in figures)
+    rows.append(("all", f"{figures[0].jobs:,}", *(waited(figure.overall) for figure in figures)))
+    names = tuple(figure.scheduler for figure in figures)
     return Table("Waiting until the gang is whole: median / 95th percentile", ("GPUs", "jobs", *names), rows)
 
 
 def uses(figures: Sequence[Figures], price: float) -> Table:
     """The outcome of the jobs, and the use of the GPUs."""
     rows: list[tuple[str, Callable[[Figures], str]]] = [
-        ("Jobs completed", lambda one: f"{one.completed:,} of {one.jobs:,}"),
-        ("Jobs that never started", lambda one: f"{one.never_started:,}"),
-        ("Arrival window", lambda one: duration(one.window_s)),
-        ("Drain after the last arrival", lambda one: duration(one.drain_s)),
-        ("Makespan (arrival window and drain)", lambda one: duration(one.makespan_s)),
-        ("Observed for", lambda one: duration(one.observed_s)),
-        ("Productive GPU-hours", lambda one: hours(one.productive)),
-        ("Starting GPU-hours (start-up of whole gangs)", lambda one: hours(one.starting)),
-        ("GPU-hours held while waiting for members (rendezvous)", lambda one: hours(one.rendezvous)),
-        ("GPU-hours held by gangs that never became complete", lambda one: hours(one.held_in_vain)),
-        ("GPU-hours lost to preemption (work that had to be done again)", lambda one: hours(one.lost)),
-        ("Free GPU-hours", lambda one: hours(one.free)),
-        ("GPUs held without work, at the worst moment", lambda one: f"{one.held_at_most:,}"),
-        ("Utilisation (productive GPUs) while jobs arrive", lambda one: share(one.utilisation)),
-        (f"Cost of GPUs held without work, at {price:.2f} USD", lambda one: f"{one.held * price:,.0f} USD"),
-        (f"Cost of the whole cluster, at {price:.2f} USD", lambda one: f"{one.gpu_hours * price:,.0f} USD"),
+        ("Jobs completed", lambda figures: f"{figures.completed:,} of {figures.jobs:,}"),
+        ("Jobs that never started", lambda figures: f"{figures.never_started:,}"),
+        ("Arrival window", lambda figures: duration(figures.window_s)),
+        ("Drain after the last arrival", lambda figures: duration(figures.drain_s)),
+        ("Makespan (arrival window and drain)", lambda figures: duration(figures.makespan_s)),
+        ("Observed for", lambda figures: duration(figures.observed_s)),
+        ("Productive GPU-hours", lambda figures: hours(figures.productive)),
+        ("Starting GPU-hours (start-up of whole gangs)", lambda figures: hours(figures.starting)),
+        ("GPU-hours held while waiting for members (rendezvous)", lambda figures: hours(figures.rendezvous)),
+        ("GPU-hours held by gangs that never became complete", lambda figures: hours(figures.held_in_vain)),
+        ("GPU-hours lost to preemption (work that had to be done again)", lambda figures: hours(figures.lost)),
+        ("Free GPU-hours", lambda figures: hours(figures.free)),
+        ("GPUs held without work, at the worst moment", lambda figures: f"{figures.held_at_most:,}"),
+        ("Utilisation (productive GPUs) while jobs arrive", lambda figures: share(figures.utilisation)),
+        (f"Cost of GPUs held without work, at {price:.2f} USD", lambda figures: f"{figures.held * price:,.0f} USD"),
+        (f"Cost of the whole cluster, at {price:.2f} USD", lambda figures: f"{figures.gpu_hours * price:,.0f} USD"),
     ]
-    cells = [(label, *(figure(one) for one in figures)) for label, figure in rows]
-    return Table("What the GPUs did", ("", *(one.scheduler for one in figures)), cells)
+    cells = [(label, *(figure(figures) for figures in figures)) for label, figure in rows]
+    return Table("What the GPUs did", ("", *(figure.scheduler for figure in figures)), cells)
 
 
 def spans(figures: Sequence[Figures]) -> Table:
     """The number of NVLink domains of each gang of several pods."""
-    placed = [(one, dict(one.spans)) for one in figures if one.spans is not None]
+    placed = [(figure, dict(figure.spans)) for figure in figures if figure.spans is not None]
     counts = sorted({count for _, spanned in placed for count in spanned})
     rows = [(f"{count}", *(f"{spanned.get(count, 0):,}" for _, spanned in placed)) for count in counts]
-    rows.append(("more than necessary", *(f"{one.scattered:,}" for one, _ in placed)))
-    names = tuple(one.scheduler for one, _ in placed)
+    rows.append(("more than necessary", *(f"{figures.scattered:,}" for figures, _ in placed)))
+    names = tuple(figures.scheduler for figures, _ in placed)
     return Table("Gangs of several pods, by the number of NVLink domains that they span", ("domains", *names), rows)
 
 
 def never_started(outcomes: Sequence[Outcome]) -> list[Table]:
     """The jobs that Muster never starts, and why."""
     found = []
-    for one in outcomes:
-        if some := list(one.reasons.items())[:_SHOWN]:
-            more = f" (the first {_SHOWN} of {len(one.reasons):,})" if len(one.reasons) > _SHOWN else ""
-            title = f"Never started with {one.figures.scheduler}{more}"
-            found.append(Table(title, ("job", "why"), some, words=True))
+    for outcome in outcomes:
+        if reason := list(outcome.reasons.items())[:_SHOWN]:
+            more = f" (the first {_SHOWN} of {len(outcome.reasons):,})" if len(outcome.reasons) > _SHOWN else ""
+            title = f"Never started with {outcome.figures.scheduler}{more}"
+            found.append(Table(title, ("job", "why"), reason, words=True))
     return found
 
 
 def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str, Any]:
     """All results for programs. ``curve``: the mean GPUs in each use over equal stretches of the observation."""
     schedulers = []
-    for one in outcomes:
-        curve = binned(one.steps, one.figures.observed_s, CURVE_BINS) if one.figures.observed_s else []
-        shared = None if one.fairness is None else asdict(one.fairness)
+    for outcome in outcomes:
+        curve = binned(outcome.steps, outcome.figures.observed_s, CURVE_BINS) if outcome.figures.observed_s else []
+        shared = None if outcome.fairness is None else asdict(outcome.fairness)
         points = [[round(value, 2) for value in point] for point in curve]
-        more = {"curve": points, "fairness": shared, "preempted": asdict(one.preempted), "reasons": dict(one.reasons)}
-        more["foresight"] = None if one.foresight is None else asdict(one.foresight)
-        schedulers.append(asdict(one.figures) | more)
+        more = {
+            "curve": points,
+            "fairness": shared,
+            "preempted": asdict(outcome.preempted),
+            "reasons": dict(outcome.reasons),
+        }
+        more["foresight"] = None if outcome.foresight is None else asdict(outcome.foresight)
+        schedulers.append(asdict(outcome.figures) | more)
     told = asdict(about) | {"load": about.load if about.window_s else None}
     return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
 
@@ -148,9 +153,9 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86400:.1f} d"
 
 
-def waited(one: Waits) -> str:
+def waited(waits: Waits) -> str:
     """The median and the 95th percentile."""
-    return f"{duration(one.median_s)} / {duration(one.p95_s)}"
+    return f"{duration(waits.median_s)} / {duration(waits.p95_s)}"
 
 
 def counted(count: int, thing: str) -> str:
@@ -168,42 +173,42 @@ def hours(amount: float) -> str:
 
 def preempted_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The tables of preemption; empty if no job was evicted and all have one priority."""
-    found = [one.preempted for one in outcomes]
-    names = tuple(one.figures.scheduler for one in outcomes)
-    evicted = any(one.evictions for one in found)
-    if not evicted and not any(one.several for one in found):
+    found = [outcome.preempted for outcome in outcomes]
+    names = tuple(outcome.figures.scheduler for outcome in outcomes)
+    evicted = any(preempted.evictions for preempted in found)
+    if not evicted and not any(preempted.several for preempted in found):
         return []
     tables = [Table("Preemption", ("", *names), _evictions(outcomes))] if evicted else []
     head = ("jobs", "count", *names)
-    tables.append(Table(PRIORITY_WAITING, head, _by_priority(found, lambda one: one.waited)))
-    tables.append(Table(TOOK, head, _by_priority(found, lambda one: one.took)))
+    tables.append(Table(PRIORITY_WAITING, head, _by_priority(found, lambda times: times.waited)))
+    tables.append(Table(TOOK, head, _by_priority(found, lambda times: times.took)))
     return tables
 
 
 def _evictions(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, Callable[[Outcome], str]]] = [
-        ("Evictions of whole jobs", lambda one: f"{one.preempted.evictions:,}"),
-        ("Jobs that were evicted", lambda one: f"{one.preempted.jobs:,}"),
-        ("Evictions of one job, at most", lambda one: f"{one.preempted.most:,}"),
-        ("GPU-hours lost to preemption", lambda one: hours(one.figures.lost)),
-        ("The same as a part of what jobs had", lambda one: share(_part(one.figures))),
+        ("Evictions of whole jobs", lambda outcome: f"{outcome.preempted.evictions:,}"),
+        ("Jobs that were evicted", lambda outcome: f"{outcome.preempted.jobs:,}"),
+        ("Evictions of one job, at most", lambda outcome: f"{outcome.preempted.most:,}"),
+        ("GPU-hours lost to preemption", lambda outcome: hours(outcome.figures.lost)),
+        ("The same as a part of what jobs had", lambda outcome: share(_part(outcome.figures))),
     ]
     return [(label, *map(cell, outcomes)) for label, cell in rows]
 
 
-def _part(one: Figures) -> float | None:
-    had = one.productive + one.starting + one.held + one.lost
-    return one.lost / had if had else None
+def _part(figures: Figures) -> float | None:
+    had = figures.productive + figures.starting + figures.held + figures.lost
+    return figures.lost / had if had else None
 
 
 def _by_priority(found: Sequence[Preempted], of: Callable[[Times], tuple[float | None, ...]]) -> list[tuple[str, ...]]:
-    by_priority = zip(*(one.priorities for one in found), strict=True)
+    by_priority = zip(*(preempted.priorities for preempted in found), strict=True)
     return [(_words(some[0]), f"{some[0].jobs:,}", *(_told(of(one)) for one in some)) for some in by_priority]
 
 
-def _words(one: Times) -> str:
-    priority = "lower priorities" if one.priority is None else f"priority {one.priority}"
-    return f"{priority}, {'gangs of several pods' if one.gangs else 'all jobs'}"
+def _words(times: Times) -> str:
+    priority = "lower priorities" if times.priority is None else f"priority {times.priority}"
+    return f"{priority}, {'gangs of several pods' if times.gangs else 'all jobs'}"
 
 
 def _told(times: tuple[float | None, ...]) -> str:
@@ -212,17 +217,17 @@ def _told(times: tuple[float | None, ...]) -> str:
 
 def foresight_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The tables of reservations and of expected starts; each only if there were any."""
-    found = [(one.figures.scheduler, one.foresight) for one in outcomes if one.foresight is not None]
+    found = [(outcome.figures.scheduler, outcome.foresight) for outcome in outcomes if outcome.foresight is not None]
     names = tuple(name for name, _ in found)
     tables = []
-    if any(one.kept or one.backfilled for _, one in found):
+    if any(foresight.kept or foresight.backfilled for _, foresight in found):
         rows = [
             ("Reserved GPU-hours that were kept free", *(hours(one.kept) for _, one in found)),
             ("Jobs backfilled on reserved nodes", *(f"{one.backfilled:,}" for _, one in found)),
             ("Starts later than reserved, by how much at most", *(_late(one.late_s) for _, one in found)),
         ]
         tables.append(Table("Reservations", ("", *names), rows))
-    by_queue = [{expected.queue: expected for expected in one.expected} for _, one in found]
+    by_queue = [{expected.queue: expected for expected in foresight.expected} for _, foresight in found]
     if queues := sorted({queue for one in by_queue for queue in one}):
         cells = [(queue or "no queue", *(_expected(one.get(queue)) for one in by_queue)) for queue in queues]
         tables.append(Table(EXPECTED, ("queue", *names), cells))
@@ -241,16 +246,24 @@ def _expected(one: Expected | None) -> str:
 
 def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The tables of queues; empty without queues."""
-    found = [(one.figures.scheduler, one.fairness) for one in outcomes if one.fairness is not None]
+    found = [(outcome.figures.scheduler, outcome.fairness) for outcome in outcomes if outcome.fairness is not None]
     if not found:
         return []
     names = tuple(name for name, _ in found)
-    waits = _rows(found, lambda one: f"{one.jobs:,}", _waited)
-    shares = _rows(found, lambda one: f"{one.nominal:,}", lambda one: f"{hours(one.used)}, {hours(one.short)} short")
-    windows = _rows(found, lambda one: f"{one.nominal:,}", lambda one: _within([one.windows]))
-    all_windows = [("all queues", "", *(_within([queue.windows for queue in one.queues]) for _, one in found))]
-    totals = [("all queues", "", *(_total(one) for _, one in found))]
-    index = [("Jain's index", "", *("-" if one.jain is None else f"{one.jain:.3f}" for _, one in found))]
+    waits = _rows(found, lambda queue_share: f"{queue_share.jobs:,}", _waited)
+    shares = _rows(
+        found,
+        lambda queue_share: f"{queue_share.nominal:,}",
+        lambda queue_share: f"{hours(queue_share.used)}, {hours(queue_share.short)} short",
+    )
+    windows = _rows(
+        found, lambda queue_share: f"{queue_share.nominal:,}", lambda queue_share: _within([queue_share.windows])
+    )
+    all_windows = [
+        ("all queues", "", *(_within([queue.windows for queue in fairness.queues]) for _, fairness in found))
+    ]
+    totals = [("all queues", "", *(_total(fairness) for _, fairness in found))]
+    index = [("Jain's index", "", *("-" if fairness.jain is None else f"{fairness.jain:.3f}" for _, fairness in found))]
     return [
         Table(QUEUE_WAITING, ("queue", "jobs", *names), waits),
         Table(SHARES, ("queue", "nominal", *names), [*shares, *totals, *index]),
@@ -261,19 +274,23 @@ def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
 def _rows(
     found: Sequence[tuple[str, Fairness]], first: Callable[[QueueShare], str], cell: Callable[[QueueShare], str]
 ) -> list[tuple[str, ...]]:
-    by_queue = zip(*(one.queues for _, one in found), strict=True)
+    by_queue = zip(*(fairness.queues for _, fairness in found), strict=True)
     return [(some[0].queue, first(some[0]), *map(cell, some)) for some in by_queue]
 
 
-def _waited(one: QueueShare) -> str:
-    return " / ".join(map(duration, (one.p50_s, one.p90_s, one.max_s))) if one.jobs else "-"
+def _waited(queue_share: QueueShare) -> str:
+    return (
+        " / ".join(map(duration, (queue_share.p50_s, queue_share.p90_s, queue_share.max_s)))
+        if queue_share.jobs
+        else "-"
+    )
 
 
-def _within(some: Sequence[Windows]) -> str:
-    count, within = sum(one.count for one in some), sum(one.within for one in some)
-    lent = f" (and {more:,} lent)" if (more := sum(one.lent for one in some)) else ""
-    return f"{within:,}{lent} of {count:,}, {100 * max(one.worst for one in some):.0f} %" if count else "-"
+def _within(windows: Sequence[Windows]) -> str:
+    count, within = sum(windows.count for windows in windows), sum(windows.within for windows in windows)
+    lent = f" (and {more:,} lent)" if (more := sum(windows.lent for windows in windows)) else ""
+    return f"{within:,}{lent} of {count:,}, {100 * max(windows.worst for windows in windows):.0f} %" if count else "-"
 
 
-def _total(one: Fairness) -> str:
-    return f"{hours(sum(each.used for each in one.queues))}, {hours(sum(each.short for each in one.queues))} short"
+def _total(fair: Fairness) -> str:
+    return f"{hours(sum(each.used for each in fair.queues))}, {hours(sum(each.short for each in fair.queues))} short"

@@ -20,12 +20,15 @@ def verdict(outcomes: Sequence[Outcome], price: float) -> str:
     """Sentences on a changed setting, on who starts all jobs, on GPUs held without work, and on waiting times."""
     muster = _ours(outcomes)
     ours = muster.figures
-    asked = [one for one in outcomes if one is not muster and one.figures.scheduler.startswith(CHANGED)]
-    parts = [_change(one, muster, price) for one in asked]
+    asked = [outcome for outcome in outcomes if outcome is not muster and outcome.figures.scheduler.startswith(CHANGED)]
+    parts = [_change(outcome, muster, price) for outcome in asked]
     parts.append(f"With {ours.scheduler} {_started(muster)}{_held(ours, price)}.")
-    others = [one for one in outcomes if one not in (muster, *asked) and one.figures.scheduler != BOUND]
-    parts += [f"With {one.figures.scheduler} {_started(one)}{_held(one.figures, price)}." for one in others[:1]]
-    waits = [f"{waited(one.figures.overall)} with {one.figures.scheduler}" for one in (muster, *others[:1])]
+    others = [outcome for outcome in outcomes if outcome not in (muster, *asked) and outcome.figures.scheduler != BOUND]
+    parts += [
+        f"With {outcome.figures.scheduler} {_started(outcome)}{_held(outcome.figures, price)}."
+        for outcome in others[:1]
+    ]
+    waits = [f"{waited(outcome.figures.overall)} with {outcome.figures.scheduler}" for outcome in (muster, *others[:1])]
     parts.append(f"The median and the 95th percentile of the waiting time are {', and '.join(waits)}.")
     return " ".join(parts)
 
@@ -48,8 +51,8 @@ def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _ours(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome that the others are compared with."""
-    by_name = {one.figures.scheduler: one for one in reversed(outcomes)}
-    changed = [one for name, one in by_name.items() if name.startswith(CHANGED)]
+    by_name = {outcome.figures.scheduler: outcome for outcome in reversed(outcomes)}
+    changed = [outcome for name, outcome in by_name.items() if name.startswith(CHANGED)]
     return by_name.get(MUSTER) or next(iter(changed), outcomes[0])
 
 
@@ -76,31 +79,31 @@ def _change(changed: Outcome, muster: Outcome, price: float) -> str:
         )
     if changed.preempted.several:
         new, old = changed.preempted.priorities[0], muster.preempted.priorities[0]
-        waits = [f"{duration(one.waited[0])} / {duration(one.waited[1])}" for one in (new, old)]
+        waits = [f"{duration(times.waited[0])} / {duration(times.waited[1])}" for times in (new, old)]
         parts.append(f"Jobs of priority {new.priority} wait {waits[0]} (median / 95th percentile) against {waits[1]}.")
     return " ".join(parts)
 
 
-def _started(one: Outcome) -> str:
-    figures = one.figures
+def _started(outcome: Outcome) -> str:
+    figures = outcome.figures
     jobs, never = figures.jobs, figures.never_started
     if not never:
         return "the only job starts" if jobs == 1 else "both jobs start" if jobs == 2 else f"all {jobs:,} jobs start"
-    why = next(iter(one.reasons.values()), "").rstrip(".")
+    why = next(iter(outcome.reasons.values()), "").rstrip(".")
     because = f" ({'the first of them waits: ' if never > 1 else 'it waits: '}{why})" if why else ""
     if never == jobs:
         return ("the only job never starts" if jobs == 1 else f"none of the {jobs:,} jobs starts") + because
     return f"{never:,} of {jobs:,} jobs never {'start' if never > 1 else 'starts'}{because}"
 
 
-def _held(one: Figures, price: float) -> str:
-    if one.held < 0.01:
+def _held(figures: Figures, price: float) -> str:
+    if figures.held < 0.01:
         return " and no GPU is held without work"
-    return f" and {hours(one.held)} GPU-hours ({one.held * price:,.0f} USD) are held without work"
+    return f" and {hours(figures.held)} GPU-hours ({figures.held * price:,.0f} USD) are held without work"
 
 
-def _size(one: Waits) -> str:
-    return f"{size_words(one.most_gpus)} {'GPU' if one.most_gpus == 1 else 'GPUs'}"
+def _size(waits: Waits) -> str:
+    return f"{size_words(waits.most_gpus)} {'GPU' if waits.most_gpus == 1 else 'GPUs'}"
 
 
 def _against(mine: Waits, theirs: Waits, *, longer: bool = True) -> str:
@@ -136,14 +139,14 @@ def _why(ours: Outcome, other: Outcome, worse: Sequence[Waits]) -> Iterator[str]
         yield f"{theirs.scheduler} never starts {jobs}, and others use the GPUs that {mine.scheduler} gives to these."
     if theirs.scheduler == ORDERED:
         yield f"{ORDERED} lets no job pass an older one: large gangs get room sooner, and the jobs behind them wait."
-    elif theirs.held > mine.held and any(one.most_gpus in ours.gangs for one in worse):
+    elif theirs.held > mine.held and any(waits.most_gpus in ours.gangs for waits in worse):
         yield (
             "A gang waits as a whole until there is room for all of its pods, and smaller jobs start in the meantime. "
             f"{theirs.scheduler} gives GPUs to its pods one by one, which keeps that room for it: "
             f"{hours(theirs.held)} GPU-hours were held without work for that."
         )
     pairs = zip(mine.waits, theirs.waits, strict=True)
-    sooner = [(one, quantiles) for one, its in pairs if (quantiles := _longer_quantiles(its, one))]
-    if sooner and any(one.most_gpus not in ours.gangs for one in worse):
-        sizes = ", ".join(f"jobs of {_size(one)} ({' and '.join(quantiles)})" for one, quantiles in sooner)
+    sooner = [(waits, quantiles) for waits, its in pairs if (quantiles := _longer_quantiles(its, waits))]
+    if sooner and any(waits.most_gpus not in ours.gangs for waits in worse):
+        sizes = ", ".join(f"jobs of {_size(waits)} ({' and '.join(quantiles)})" for waits, quantiles in sooner)
         yield f"In turn {sizes} wait less, and use GPUs that single pods use with {theirs.scheduler}."
