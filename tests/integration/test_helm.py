@@ -127,19 +127,19 @@ def test_the_page_leads_from_the_installation_to_the_end(cluster: Playground, tm
             case "helm upgrade", 2:
                 assert here.image() == "registry.example.com/muster:0.2.0"
                 assert NEW in here.columns()
-                here.running("urgent")
+                here.running("fix")
             case "helm rollback", 1:
                 assert here.image() == "registry.example.com/muster:0.1.0"
                 assert NEW not in here.columns()
                 assert "preemption" not in here.settings()
-                here.running("urgent")
+                here.running("fix")
             case "helm uninstall", 1:
                 here.until_muster_has_ended()
     explained = said["muster explain job-first"]
-    assert "preempted" in explained or "urgent" in explained
+    assert "preempted" in explained or "fix" in explained
     assert [seen.count(f"helm {verb}") for verb in ("install", "upgrade", "rollback", "uninstall")] == [1, 2, 1, 1]
     assert here.left() == {_CRD}, "they are kept, and nothing else is"
-    here.running("urgent")
+    here.running("fix")
 
 
 def test_everything_at_once_in_a_namespace_of_its_own(cluster: Playground, tmp_path: Path) -> None:
