@@ -32,7 +32,7 @@ class EvictionTerms(NamedTuple):
 NO_TERMS = EvictionTerms()
 
 
-def together(eviction_terms: Iterable[EvictionTerms]) -> EvictionTerms:
+def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
     """The terms of a workload from those of its parts: the longest time and the last checkpoint.
 
     The other terms are true only if all parts that state them agree.

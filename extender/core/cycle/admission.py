@@ -312,8 +312,8 @@ class QueueAdmission:
             self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))
         for key in self._pending.parked(ANY_ROOM):
             workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
-            asked = workload.current_demand.shape if ours and workload.current_demand is not None else None
-            if asked in shapes and self.strict.held_up(queue.name, workload) is None:
+            current = workload.current_demand.shape if ours and workload.current_demand is not None else None
+            if current in shapes and self.strict.held_up(queue.name, workload) is None:
                 self._pending.wake(Own(key))
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:

@@ -299,11 +299,11 @@ class Backfilling:
         if any(holder.tree == reservation.tree for holder in drained):
             return False
         view = self._claims.snapshot()
-        asked = {name for wanted in reservation.rooms.values() for name in kinds(tuple(wanted.items()))}
+        resources = {name for wanted in reservation.rooms.values() for name in kinds(tuple(wanted.items()))}
         return all(
             sum(holder.amount(name) for holder in (*drained, reservation))
             <= self._limits.drain_share * view.allocatable[view.resources[name]].sum()
-            for name in asked
+            for name in resources
             if name in view.resources
         )
 

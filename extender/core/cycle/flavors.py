@@ -173,14 +173,16 @@ class QuotaPlans:
         """Plan these pods with the flavors in ``made``."""
         if workload.version != demand.version:
             return Changed()
-        asked, flavored = yield from self._demands.flavored(workload, pods, shape, made)
+        constrained, flavored = yield from self._demands.flavored(workload, pods, shape, made)
         if workload.version != demand.version:
             return Changed()
         tried_as[flavored] = None
         ready = self._preemptions.is_ready(workload.key) or workload.key in self._backfills
         if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
-        outcome = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored, made), flavored)
+        outcome = yield from self._planner.plan(
+            workload, Demand(demand.version, None, constrained, flavored, made), flavored
+        )
         if not isinstance(outcome, Plan | Changed):
             shortfalls.cache(Lack.ROOM, flavored, outcome)
         return outcome

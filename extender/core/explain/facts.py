@@ -117,19 +117,19 @@ class Facts:
         for podset in podsets:
             for name in group.limited():
                 total[name] = total.get(name, 0) + podset.requests.get(name, 0)
-        found: list[causes.FlavorRefused | causes.FlavorShort] = []
+        reasons: list[causes.FlavorRefused | causes.FlavorShort] = []
         for name, limits in group.flavors:
             flavor = self._quotas.queues.snapshot.flavors.get(name)
             if flavor is not None and (why := refused.get((podset.name, name))) is not None:
-                found.append(causes.FlavorRefused(name, why))
+                reasons.append(causes.FlavorRefused(name, why))
             elif flavor is not None and (detail := unsuited(flavor, podset.selection)):
-                found.append(causes.FlavorRefused(name, causes.Unsuited(detail)))
+                reasons.append(causes.FlavorRefused(name, causes.Unsuited(detail)))
             else:
                 short = [*self._short(workload, queue, name, limits, total)]
                 if not short and any(total.values()):
                     return
-                found += short
-        yield from found
+                reasons += short
+        yield from reasons
 
     def _short(
         self,
@@ -293,21 +293,21 @@ class Holders:
                 holder.ends = max(holder.ends, _ends(pod))
             if number < len(rows):
                 yield 1 + len(charges) // 4
-        found = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
-        most = tuple((key, gangs[key].ends) for key in found[:_MOST_HOLDERS])
-        return causes.Holders(most, len(found) - len(most), singles)
+        keys = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
+        most = tuple((key, gangs[key].ends) for key in keys[:_MOST_HOLDERS])
+        return causes.Holders(most, len(keys) - len(most), singles)
 
     def _charges(
         self, node: str, kinds: tuple[str, ...], amounts: dict[Requests, int]
     ) -> list[tuple[GroupKey | None, Pod | None, int]]:
         """The claims that use the kinds on the node: gang if any, pod unless it is lost, and amount."""
-        found = []
+        counts = []
         for owner, claim in self._claims.on(node):
             if (held := amounts.get(claim.requests)) is None:
                 held = amounts[claim.requests] = sum(much for name, much in claim.requests if name in kinds)
             if held:
-                found.append((claim.workload, self._pod(owner), held))
-        return found
+                counts.append((claim.workload, self._pod(owner), held))
+        return counts
 
     def _pod(self, owner: Owner) -> Pod | None:
         return self._pods.get(owner) if isinstance(owner, str) else None

@@ -203,11 +203,11 @@ def too_many_shapes(members: Iterable[Role], limits: Limits) -> causes.TooManySh
 
     Pins to one node and volumes that few nodes reach do not count: they leave no choice.
     """
-    found = {
+    kinds = {
         (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
     }
-    return causes.TooManyShapes(len(found), limits.shapes) if len(found) > limits.shapes else None
+    return causes.TooManyShapes(len(kinds), limits.shapes) if len(kinds) > limits.shapes else None
 
 
 def _unsupported(

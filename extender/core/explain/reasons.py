@@ -158,8 +158,8 @@ def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
         case causes.QueueStopped(queue=queue, policy=policy):
             return f"{queue} is stopped (stopPolicy {policy})" if policy else f"{queue} is closed"
         case causes.RunTooLong(queue=queue, limit_s=limit_s, said_s=said_s, deadline=deadline):
-            said = "it has a deadline after" if deadline else "its author expects it to run for"
-            return f"{said} {lasting(said_s)}, and {queue} allows {lasting(limit_s)}"
+            begin = "it has a deadline after" if deadline else "its author expects it to run for"
+            return f"{begin} {lasting(said_s)}, and {queue} allows {lasting(limit_s)}"
         case causes.QueueOrder(first=first, queue=queue):
             return f"{first.mention} is before it in {queue}, which is {Strategy.STRICT}"
         case causes.Creating(awaited=None):
@@ -357,8 +357,8 @@ def _refused(what: causes.OtherNodes | causes.TurnedDown | causes.Rests) -> str:
         case causes.OtherNodes(words=words, without=without):
             return f"kube-scheduler refused it, and says: {words}; without those nodes, {text_of(without)}"
         case causes.TurnedDown(detail=detail, words=words, times=times):
-            said = f", and says: {words}" if words else ""
-            return f"{detail}{said}; refused {times} times in a row, it is planned again ever less often"
+            answer = f", and says: {words}" if words else ""
+            return f"{detail}{answer}; refused {times} times in a row, it is planned again ever less often"
         case causes.Rests(detail=detail):
             return f"{detail}; it rests before it is tried again"
     assert_never(what)
@@ -453,12 +453,12 @@ def _holders(holders: causes.Holders) -> str:
     Empty when no pod has room there. Gangs of other namespaces are named with their namespace.
     """
     most = [Mention(key.namespace, f"{key} ({_end(ends)})", f"{key.name} ({_end(ends)})") for key, ends in holders.most]
-    said = [mentioned(most)] if most else []
+    holders_named = [mentioned(most)] if most else []
     if holders.more:
-        said.append(many(holders.more, "more gang"))
+        holders_named.append(many(holders.more, "more gang"))
     if holders.singles:
-        said.append(f"{many(holders.singles, 'pod')} in no gang")
-    return f"; held there by {', '.join(said)}" if said else ""
+        holders_named.append(f"{many(holders.singles, 'pod')} in no gang")
+    return f"; held there by {', '.join(holders_named)}" if holders_named else ""
 
 
 def _end(ends: float) -> str:
@@ -482,15 +482,15 @@ def _of_flavor(what: causes.FlavorRefused | causes.FlavorShort) -> str:
     if isinstance(what, causes.FlavorRefused):
         return f"flavor {what.flavor}: {flavor_text(what.why)}"
     flavor, resource = what.what
-    asked = f"it asks for {amount(resource, what.asked, up=True)}"
+    request = f"it asks for {amount(resource, what.asked, up=True)}"
     if not flavor.startswith(VOLCANO):
-        asked += f" of flavor {flavor}"
+        request += f" of flavor {flavor}"
     if what.most is None:
-        return f"{asked}, of which the queue has no quota"
+        return f"{request}, of which the queue has no quota"
     if what.left is None:
-        return f"{asked}, and the queue can have {amount(resource, what.most)} at most"
+        return f"{request}, and the queue can have {amount(resource, what.most)} at most"
     left = f"{_number(resource, what.left)} of {amount(resource, what.most)} {'is' if what.left == 1 else 'are'} left"
-    return f"{asked}, and {left}{_users(what)}{_own(what)}"
+    return f"{request}, and {left}{_users(what)}{_own(what)}"
 
 
 def flavor_text(why: causes.NotThisFlavor) -> str:

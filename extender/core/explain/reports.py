@@ -147,8 +147,8 @@ class QueueReports:
         borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
         share = None
         if node is not None and self._limits.fair_sharing:
-            found = share_of(node)
-            share = UNLIMITED if found.endless else int(found.value)
+            share_now = share_of(node)
+            share = UNLIMITED if share_now.endless else int(share_now.value)
         keys = tuple(workload.key for workload in sorted(waiting, key=self._place))
         return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 

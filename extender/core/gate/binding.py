@@ -183,8 +183,8 @@ class Bindings:
         """Settle a member that is bound: answer its held call, and end its steering."""
         hold, node = member.hold, member.pod.node
         if hold is not None:
-            said = "" if hold.node == node else f"the pod is already on {node}"
-            self._outbox.answer_hold(workload, member, said)
+            why_not = "" if hold.node == node else f"the pod is already on {node}"
+            self._outbox.answer_hold(workload, member, why_not)
         workload.release.wait_no_more_for(member.uid)
         workload.members.show(member)
         self._steering.settle(workload, member)
@@ -319,7 +319,7 @@ class Bindings:
         costs = costs_of(workload, uids, self._claims)
         return {uid: {RANK: str(rank), **costs.get(uid, {})} for uid, rank in ranks_of(workload, uids).items()}
 
-    def _post(self, workload: Workload, uid: str, said: Mapping[str, str], *, complete: bool) -> None:
+    def _post(self, workload: Workload, uid: str, annotations: Mapping[str, str], *, complete: bool) -> None:
         members, release = workload.members, workload.release
         member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
         node, again = member.node, member.state is MemberState.UNKNOWN
@@ -332,7 +332,7 @@ class Bindings:
         stamp = Stamp(
             gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name, queue
         )
-        marks = {**marks_of(stamp), NODE: node, **said}
+        marks = {**marks_of(stamp), NODE: node, **annotations}
         if (nearest := next(self._claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]
         self._room.drop_displaced(node)

@@ -49,8 +49,8 @@ def refused_unawares(member: Member, old: Pod, tenants: Tenants) -> bool:
     False if the nomination is to be cleared and written again: the clearing wakes the pod.
     """
     pod = member.pod
-    told = member.placed and member.hold is None and bool(member.nominated) and not (pod.gates or member.clears)
-    return told and pod.refusal != old.refusal and old.nominated_node != member.node and parked(pod, tenants)
+    nominated = member.placed and member.hold is None and bool(member.nominated) and not (pod.gates or member.clears)
+    return nominated and pod.refusal != old.refusal and old.nominated_node != member.node and parked(pod, tenants)
 
 
 def refused_by_filter(member: Member, event: FilterCalled) -> bool:
@@ -111,10 +111,10 @@ class Refusals:
         pod, view = workload.constrained(member.pod), self._claims.snapshot()
         known = {*candidates, *workload.member_nodes, *workload.members.slots.planned.values()}
         rows = np.flatnonzero(view.room(pod.requests, pod.selection))
-        found = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
-        if len(found) > _MOST_LEARNED:
+        unknown = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
+        if len(unknown) > _MOST_LEARNED:
             return []
-        return [Cap(node, shape, 0) for shape in _shapes(workload, member) for node in found]
+        return [Cap(node, shape, 0) for shape in _shapes(workload, member) for node in unknown]
 
     def accepted(self, workload: Workload, member: Member, candidates: Sequence[str]) -> None:
         """Allow nodes again that the plugins accept for this member.
@@ -192,14 +192,14 @@ def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
     No cap if it let some in and knew of others that are nominated there, since it counted those, too. The members are
     then tried one by one (``planner``). None is planned beside members that are being bound.
     """
-    asked = dict.fromkeys((member.node, shape) for member in refused for shape in _shapes(workload, member))
-    nodes, there, unclear = {node for node, _ in asked}, Counter[tuple[str, MemberShape]](), set[str]()
+    on_node = dict.fromkeys((member.node, shape) for member in refused for shape in _shapes(workload, member))
+    nodes, there, unclear = {node for node, _ in on_node}, Counter[tuple[str, MemberShape]](), set[str]()
     for member in workload.members.placed.values() if not workload.releasing else ():
         if member.node in nodes and member.hold is not None:
             there.update((member.node, shape) for shape in _shapes(workload, member))
         elif member.node in nodes and member.step is not Step.LATER and member not in refused:
             unclear.add(member.node)
-    caps = [Cap(node, shape, there[node, shape]) for node, shape in asked]
+    caps = [Cap(node, shape, there[node, shape]) for node, shape in on_node]
     return [cap for cap in caps if not (cap.most and cap.node in unclear)]
 
 

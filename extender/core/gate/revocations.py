@@ -64,8 +64,10 @@ def end_start(workload: Workload, why: str) -> None:
 def needs(workload: Workload, slot: SlotKey) -> bool:
     """Whether too few pods are on nodes: in all, or of the slot's podset."""
     podsets, reached = workload.podsets.podsets if workload.podsets is not None else (), workload.members.slots.reached
-    some = (podset for podset in podsets if slot[0] == podset.prefix)
-    return not workload.has_bound_quorum or any(reached(Stage.BOUND, podset.prefix) < podset.least for podset in some)
+    of_slot = (podset for podset in podsets if slot[0] == podset.prefix)
+    return not workload.has_bound_quorum or any(
+        reached(Stage.BOUND, podset.prefix) < podset.least for podset in of_slot
+    )
 
 
 _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
@@ -136,7 +138,7 @@ class Revocations:
         """
         members = workload.members
         others = (*members.binding.values(), *members.unknown.values())
-        started = members.started or any(one is not member for one in others)
+        started = members.started or any(other is not member for other in others)
         claim = self._claims.get(member.uid) if member.placed else None
         self.revoke_member(workload, member, now)
         self._reserve_promised(workload, member.pod, claim, now)

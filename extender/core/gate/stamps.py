@@ -35,8 +35,8 @@ def costs_of(workload: Workload, uids: Collection[str], claims: Claims) -> Mappi
     theirs. Members in the domain with the fewest members have the lowest costs, compared from the widest level
     to the nearest. In one domain the highest rank has the lowest cost.
     """
-    asked = [uid for uid in uids if workload.members[uid].pod.removed_by_cost]
-    if not asked:
+    costed = [uid for uid in uids if workload.members[uid].pod.removed_by_cost]
+    if not costed:
         return {}
     paths = {
         member.uid: tuple(name for _, name in claims.domains(member.pod.node or member.node))[::-1]
@@ -50,7 +50,7 @@ def costs_of(workload: Workload, uids: Collection[str], claims: Claims) -> Mappi
 
     last_rank_first = sorted(paths, key=lambda uid: workload.members[uid].pod.rank, reverse=True)
     order = {uid: cost for cost, uid in enumerate(sorted(last_rank_first, key=place), 1)}
-    return {uid: {COST: str(order[uid])} for uid in asked}
+    return {uid: {COST: str(order[uid])} for uid in costed}
 
 
 GANG_UID = "muster.dev/gang-uid"

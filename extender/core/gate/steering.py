@@ -177,11 +177,11 @@ class Steering:
             return
         later = [member for member in members.placed.values() if member.step is Step.LATER]
         turn = min(member.turn for member in later)
-        told = [member for member in later if member.turn == turn]
-        if _uncreated_before(workload, told, turn) or any(member.node in workload.unsettled for member in told):
+        in_turn = [member for member in later if member.turn == turn]
+        if _uncreated_before(workload, in_turn, turn) or any(member.node in workload.unsettled for member in in_turn):
             return  # a changed node is checked when the release has ended
         members.holds.wait_from(now)
-        for member in told:
+        for member in in_turn:
             self.steer(workload, member)
 
     def steer(self, workload: Workload, member: Member) -> None:

@@ -129,14 +129,14 @@ class NodeRequest:
 
 def requested_pods(demand: Demand, made: Mapping[PodSetKey, Flavoring]) -> tuple[RequestedPods, ...]:
     """The podsets of a job's demand, as pods that nodes are asked for."""
-    found = []
+    differences = []
     pods = {pod.series: pod for pod in demand.pods}
     for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
         flavoring, selection = made.get(name), pods[name].selection
         labels = dict(selection.node_selector) | dict(flavoring.labels if flavoring else ())
         tolerations = dict.fromkeys((*selection.tolerations, *(flavoring.tolerations if flavoring else ())))
-        found.append(RequestedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
-    return tuple(found)
+        differences.append(RequestedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
+    return tuple(differences)
 
 
 _IN_WAVES = (
@@ -205,9 +205,9 @@ def lacking(
         labels, more = (given.labels, given.tolerations) if not_created else ((), ())
         for name in dict.fromkeys(given.flavors.values()):
             if not _asks_for(pod.selection, labels, more, flavor := flavors[name]):
-                asked = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
-                asked += ["tolerations of its taints"] if flavor.taints else []
-                return f"for nodes of {name} its pods need {listed(asked)}"
+                demands = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
+                demands += ["tolerations of its taints"] if flavor.taints else []
+                return f"for nodes of {name} its pods need {listed(demands)}"
     return ""
 
 
@@ -217,7 +217,8 @@ def apart(job: Job, flavors: Mapping[str, ResourceFlavor]) -> str:
     Such a domain may have other nodes, too, but that is not known before the nodes exist.
     """
     chosen = {
-        name: [flavors[one] for one in some.values() if one in flavors] for name, some in (job.flavors or {}).items()
+        name: [flavors[flavor_name] for flavor_name in by_resource.values() if flavor_name in flavors]
+        for name, by_resource in (job.flavors or {}).items()
     }
     pods = {podset.name: podset.template for podset in job.podsets.podsets if podset.template.topology.required}
     for name, pod in pods.items():
@@ -389,7 +390,7 @@ class Elastic:
     def next_end(self) -> float | None:
         """When the next request ends, or may be repeated."""
         ends = [node_request.until for node_request in self._asking.values()] + [
-            one.until for one in self._denied.values()
+            denial.until for denial in self._denied.values()
         ]
         return min(filter(None, ends), default=None)
 
@@ -402,7 +403,9 @@ class Elastic:
             if assignment.fit is not Fit.FITS:
                 return None
             if any(
-                name in self._limits.elastic.flavors for some in assignment.flavors.values() for name in some.values()
+                name in self._limits.elastic.flavors
+                for by_resource in assignment.flavors.values()
+                for name in by_resource.values()
             ):
                 return assignment
             assignment = choices.after(assignment, podsets, "no node of it has room")
@@ -503,20 +506,20 @@ class Elastic:
 
     def _recall(self, workload: Workload, now: float) -> _Denied | None:
         """The failed request that Muster wrote on the job before a restart; None without one."""
-        said = None if workload.job is None else workload.job.seen.in_vain
-        if said is None:
+        in_vain = None if workload.job is None else workload.job.seen.in_vain
+        if in_vain is None:
             return None
-        left = min(said.until + self._process.wall_offset - now, _LONGEST_PAUSE_S)
-        what = AskedInVain((), "", round(left), said.attempts)
-        denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, what)
+        left = min(in_vain.until + self._process.wall_offset - now, _LONGEST_PAUSE_S)
+        what = AskedInVain((), "", round(left), in_vain.attempts)
+        denied = self._denied[workload.key] = _Denied(in_vain.attempts, now + left if left > 0 else 0.0, what)
         return denied
 
     def _end(self, key: GroupKey) -> None:
         """End the workload's request, if it has one."""
         if self._asking.pop(key, None) is not None:
             self._quotas.unreserve(key)
-            for one in (key, *self._aside):
-                self._pending.wake(Own(one))
+            for other in (key, *self._aside):
+                self._pending.wake(Own(other))
             self._aside.clear()
 
 
@@ -660,6 +663,6 @@ class Unplanned:
 def _nodes_of(workload: Workload) -> dict[SlotKey, str]:
     """The node of each slot that has one, or is promised one."""
     members = workload.members
-    found = {pod.identity: pod.node for pod in workload.bound if pod.node}
-    found |= {member.pod.identity: member.node for member in members.placed.values()}
-    return {slot: node for slot, node in (found | members.slots.planned).items() if slot in members.slots.templates}
+    nodes = {pod.identity: pod.node for pod in workload.bound if pod.node}
+    nodes |= {member.pod.identity: member.node for member in members.placed.values()}
+    return {slot: node for slot, node in (nodes | members.slots.planned).items() if slot in members.slots.templates}

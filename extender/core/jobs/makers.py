@@ -319,9 +319,11 @@ class Owners:
         slots, claims, asks = workload.members.slots, self._claims, workload.constrained(pod)
         if slot not in slots.templates:
             return None
-        later = [one for one in slots.planned if slots.templates[one].wave > slots.templates[slot].wave]
-        there = [one for one in later if claims.admits(slots.planned[one], asks.selection)]
-        alike = (one for one in there if _amounts(workload.constrained(slots.templates[one])) == _amounts(asks))
+        later = [planned for planned in slots.planned if slots.templates[planned].wave > slots.templates[slot].wave]
+        there = [planned for planned in later if claims.admits(slots.planned[planned], asks.selection)]
+        alike = (
+            planned for planned in there if _amounts(workload.constrained(slots.templates[planned])) == _amounts(asks)
+        )
         return max(alike, default=None)
 
     def forget(self, key: GroupKey) -> None:

@@ -109,9 +109,9 @@ class Upkeep:
         record.exchange(pod.identity, other)
         if other in slots.planned:
             self._room.assume_slot(workload, other, "")
-        for one in self._standing(workload, other):
-            self._outbox.answer_hold(workload, one, f"another pod was bound to {pod.node}")
-            self._revocations.revoke_member(workload, one, now)
+        for standing in self._standing(workload, other):
+            self._outbox.answer_hold(workload, standing, f"another pod was bound to {pod.node}")
+            self._revocations.revoke_member(workload, standing, now)
 
     @staticmethod
     def _standing(workload: Workload, slot: SlotKey) -> list[Member]:

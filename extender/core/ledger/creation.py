@@ -175,16 +175,16 @@ class Trials:
 
         Repeats trials that are due and that a workload waits for. A refusal is valid until the next answer.
         """
-        found: list[GroupKey] = []
+        keys: list[GroupKey] = []
         while self._ends and self._ends[0][0] <= now:
             _, shape = heapq.heappop(self._ends)
             if (trial := self._known.get(shape)) is None:
                 continue
             if trial.verdict is None:
-                found += trial.wanted
+                keys += trial.wanted
             elif now >= trial.again and trial.wanted:
                 self._urge(shape, trial)
-        return found
+        return keys
 
     def namespace_changed(self, namespace: str, now: float) -> None:
         """Repeat the trials of the namespace: admission may depend on its labels. A refusal is valid until the next

@@ -431,9 +431,9 @@ class Devices:
     def _note_daemon(self, pod: Pod) -> None:
         """Remember the requests of a domain's daemon: nodes keep room for one."""
         specs = [self._found(pod, use)[0] for use in pod.device_claims]
-        asked = tuple(request for request in pod.requests if "/" not in request[0])
-        if asked != self._daemon and any(spec is not None and spec.daemon for spec in specs):
-            self._daemon = asked
+        requests = tuple(request for request in pod.requests if "/" not in request[0])
+        if requests != self._daemon and any(spec is not None and spec.daemon for spec in specs):
+            self._daemon = requests
             self.inventory.all_dirty = True
 
     def drop(self, pod: Pod) -> None:
@@ -647,7 +647,7 @@ class Devices:
 
     def remarks(self, pod: Pod) -> str:
         """Return a remark on the pod's claims for the reason that it has no room; empty for most pods."""
-        left = f"; left to kube-scheduler: {listed(some)}" if (some := self.passed_through(pod)) else ""
+        left = f"; left to kube-scheduler: {listed(uncounted)}" if (uncounted := self.passed_through(pod)) else ""
         return left + "".join(f"; {failure}" for failure in self.failures(pod))
 
     def _found(self, pod: Pod, use: ClaimUse) -> tuple[ClaimSpec | None, Allocation | None]:
@@ -672,12 +672,12 @@ class Devices:
             alternatives = request.alternatives
             alike = len({(alternative.count, alternative.admin) for alternative in alternatives}) == 1
             groups = [alternatives] if alike else [(alternative,) for alternative in alternatives]
-            found = [(group, *self._match(group)) for group in groups]
+            matches = [(group, *self._match(group)) for group in groups]
             asks = [
                 (Ask(match, group[0].count, group[0].admin), " or ".join(dict.fromkeys(map(_name_of, group))))
-                for group, match, _ in found
+                for group, match, _ in matches
             ]
-            uncounted = next((why for *_, why in found if why), "")
+            uncounted = next((why for *_, why in matches if why), "")
             if not uncounted and len(self._asks) >= MOST_ASKS and any(ask.kind not in self._asks for ask, _ in asks):
                 uncounted = _TOO_MANY
             if uncounted:

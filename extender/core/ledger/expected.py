@@ -246,7 +246,7 @@ def _wanted_first(things: Iterable[T], key: Callable[[T], Hashable], wanted: Ite
     first: list[T] = []
     others: list[T] = []
     for thing in things:
-        found = key(thing)
-        (first if left[found] > 0 else others).append(thing)
-        left[found] -= 1
+        value = key(thing)
+        (first if left[value] > 0 else others).append(thing)
+        left[value] -= 1
     return [*first, *others]

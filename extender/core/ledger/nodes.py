@@ -222,13 +222,13 @@ def _torn(codes: Codes, domains: int, level: Level) -> Codes:
 
 def _split(names: Sequence[str], codes: Codes, apart: Codes, level: Level) -> tuple[list[str], Codes]:
     """Split each of the domains by parent; nodes without the parent's label stay under the domain's own name."""
-    fresh, found = list(names), codes.copy()
+    fresh, extended = list(names), codes.copy()
     for code in apart.tolist():
         rows = np.flatnonzero((codes == code) & (level.codes >= 0))
         for parent in np.unique(level.codes[rows]).tolist():
-            found[rows[level.codes[rows] == parent]] = len(fresh)
+            extended[rows[level.codes[rows] == parent]] = len(fresh)
             fresh.append(f"{names[code]} in {level.names[parent]}")
-    return fresh, found
+    return fresh, extended
 
 
 @dataclass(eq=False, slots=True)

@@ -175,10 +175,10 @@ class WaitingSingles:
     def places(self, uid: str) -> dict[str, Requests]:
         """The node where room is kept for the pod and the node that it is nominated to, each with its requests."""
         reserved, nominated = self.reserved.get(uid), self.nominated.get(uid)
-        found = (
+        places = (
             {} if nominated is None or not nominated.nominated_node else {nominated.nominated_node: nominated.requests}
         )
-        return found if reserved is None else {reserved.node: reserved.requests} | found
+        return places if reserved is None else {reserved.node: reserved.requests} | places
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
         """Subtract what is kept for single pods on the node from ``room``. Returns the rest."""

@@ -54,7 +54,7 @@ class Namespaces:
             self.labels.pop(name, None)
             self._annotations.pop(name, None)
             self._ending[name] = NamespaceTerminating(name, gone=True)
-            gone = [one for one in self._ending if one not in self.labels]
+            gone = [name for name in self._ending if name not in self.labels]
             for one in gone[:-_REMEMBERED]:
                 del self._ending[one]
         else:

@@ -513,9 +513,9 @@ class Volumes:
     def forget_unasked(self, pods: Iterable[Pod]) -> None:
         """Make space for other claims, if at most half of the counted ones are needed. ``pods``: all pods."""
         held = [self._held(key, asks) for pod in pods for key, asks in self._uses(pod)]
-        asked = {claim.waits_for: None for claim in held if claim.waits_for is not None and claim.counted}
-        if len(asked) <= MOST_ASKED // 2:
-            self._asked = asked
+        storages = {claim.waits_for: None for claim in held if claim.waits_for is not None and claim.counted}
+        if len(storages) <= MOST_ASKED // 2:
+            self._asked = storages
             self.restated = self._all_dirty = True
         self._refused = False
 

@@ -241,7 +241,7 @@ class Candidates:
     def _alone(self, pod: Pod, wall: float, *, related: bool) -> Candidate:
         claim = self._claims.get(pod.uid)
         held = () if claim is None else (Held(claim.node, claim.requests),)
-        some = (pod,) if related or pod.constraints else ()
+        related_pods = (pod,) if related or pod.constraints else ()
         began = min(wall, pod.created)
         terms = self._within(pod.eviction)
         return Candidate(
@@ -252,7 +252,7 @@ class Candidates:
             held,
             began,
             terms.checkpointed,
-            pods=some,
+            pods=related_pods,
             evictions=len(self._preemptions.evictions.recent(named_alone(pod), None, wall)),
             min_runtime_s=terms.min_runtime_s,
             budgets=self._budgets.counts((pod,)),

@@ -122,14 +122,14 @@ class Defragmentation:
             options = finish(self._endings.flavored(workload, demand, demand.shape, ()))
             if not options:
                 return NoMoves("its queue has no quota left for it, and moves free none")
-            found: Moves | NoMoves = NoMoves("no running workload may move: none has muster.dev/restartable: true")
+            outcome: Moves | NoMoves = NoMoves("no running workload may move: none has muster.dev/restartable: true")
             for flavored in options:
-                found = self._search(workload, *flavored, wall)
-                if isinstance(found, Moves):
+                outcome = self._search(workload, *flavored, wall)
+                if isinstance(outcome, Moves):
                     break
         except PolicyError as error:
             return NoMoves(f"that cannot be worked out: {error}")
-        return found
+        return outcome
 
     def _search(self, workload: Workload, demand: Demand, shape: Shape, wall: float) -> Moves | NoMoves:
         with self._statements.of(workload) as statement:
@@ -157,14 +157,14 @@ class Defragmentation:
                     if least is not None and _cost(moving) >= least:
                         break
                     tries += 1
-                    found = self._try(workload, demand, shape, statement, moving)
-                    if isinstance(found, Moves):
-                        best, least = found, _cost(moving)
+                    outcome = self._try(workload, demand, shape, statement, moving)
+                    if isinstance(outcome, Moves):
+                        best, least = outcome, _cost(moving)
                         break
-                    if found is None:
+                    if outcome is None:
                         break  # its pods demand something of each other, or of nodes, that counts do not show
-                    stuck.append(found)
-                    why = f"{found.candidate.name} would have to move, and has no room elsewhere"
+                    stuck.append(outcome)
+                    why = f"{outcome.candidate.name} would have to move, and has no room elsewhere"
         return NoMoves(why) if best is None else best
 
     def _try(
@@ -184,10 +184,10 @@ class Defragmentation:
             _expect(statement, list(zip(plan.pods, nodes, strict=True)))
             left, moves = sorted(moving, key=lambda movable: movable.cost, reverse=True), list[Move]()
             while left:
-                for one in left:
-                    if (move := self._move(statement, one)) is not None:
+                for candidate in left:
+                    if (move := self._move(statement, candidate)) is not None:
                         moves.append(move)
-                        left.remove(one)
+                        left.remove(candidate)
                         break
                 else:
                     return left[0]
@@ -197,17 +197,15 @@ class Defragmentation:
         """Move the workload to room that is free; None if there is none."""
         with statement.open():
             _leave(statement, movable)
-            found = finish(
-                placing(movable.pods, len(movable.pods), statement.snapshot, policies=self._planner.policies)
-            )
-            if not isinstance(found, Placed):
+            plan = finish(placing(movable.pods, len(movable.pods), statement.snapshot, policies=self._planner.policies))
+            if not isinstance(plan, Placed):
                 return None
             for pod in movable.pods:
-                statement.claim(found.nodes[pod.uid], pod.requests)
-            _expect(statement, [(pod, found.nodes[pod.uid]) for pod in movable.pods])
+                statement.claim(plan.nodes[pod.uid], pod.requests)
+            _expect(statement, [(pod, plan.nodes[pod.uid]) for pod in movable.pods])
             statement.commit()
         before = {pod.uid: pod.node or "" for pod in movable.workload.bound}
-        pods = tuple((pod.name, before[pod.uid], found.nodes[pod.uid]) for pod in movable.pods)
+        pods = tuple((pod.name, before[pod.uid], plan.nodes[pod.uid]) for pod in movable.pods)
         checkpointed = movable.candidate.checkpointed is not None
         return Move(movable.workload, movable.candidate.devices, pods, movable.lost_s, checkpointed)
 
@@ -256,15 +254,15 @@ class _Search:
 
         These are the domains of the levels that are asked for, and all nodes together if none is required.
         """
-        found = [
+        domains = [
             (rows, _cost(moving)) for rows in self._all_regions() if (moving := self.fewest(rows, movables)) is not None
         ]
-        return sorted(found, key=lambda one: (one[1], tuple(one[0][:1])))
+        return sorted(domains, key=lambda domain: (domain[1], tuple(domain[0][:1])))
 
     def _all_regions(self) -> Iterator[Rows]:
         view = self._view
-        asked = {name for topology in self._topologies for name in (topology.required, topology.preferred) if name}
-        levels = sorted({at for name in asked if (at := view.level_called(name)) is not None})
+        names = {name for topology in self._topologies for name in (topology.required, topology.preferred) if name}
+        levels = sorted({at for name in names if (at := view.level_called(name)) is not None})
         for at in levels:
             level = view.levels[at]
             yield from (level.domain(code).rows for code in range(len(level.names)))

@@ -90,15 +90,15 @@ class KubePreemption:
         """Calls for pods that may evict gangs at another time: by UID, the victims offered and the time of the call."""
         self._look_at = inf
 
-    def answer(self, pod: Pod, asked: Victims, now: float) -> Victims:
+    def answer(self, pod: Pod, victims: Victims, now: float) -> Victims:
         """The candidates without members of gangs. If there are none, the answer is empty and gangs may be evicted."""
-        offered = self._offered(pod, asked)
+        offered = self._offered(pod, victims)
         self._later.pop(pod.uid, None)
         if (preemption := self._preemptions.of_pod(pod)) is not None:
             # Room is already kept for the pod there, so no pod is evicted on other nodes.
             return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
-        if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
-            self._later[pod.uid] = asked, now
+        if not offered and self._may(pod) and not self._have_gangs_give_way(pod, victims, now):
+            self._later[pod.uid] = victims, now
             self._look_at = min(self._look_at, now + _REST_S)
         return offered
 
@@ -110,36 +110,36 @@ class KubePreemption:
         if now < self._look_at:
             return
         for uid in list(self._later)[:_LOOKS]:
-            pod, (asked, since) = self._store.pods.get(uid), self._later.pop(uid)
+            pod, (victims, since) = self._store.pods.get(uid), self._later.pop(uid)
             if pod is None:
                 waits = now < since + _UNSEEN_S
             else:
-                waits = self._may(pod) and not self._gives_way_now(pod, asked, now)
+                waits = self._may(pod) and not self._gives_way_now(pod, victims, now)
             if waits:
-                self._later[uid] = asked, since
+                self._later[uid] = victims, since
         self._look_at = now + _REST_S if self._later else inf
 
-    def _gives_way_now(self, pod: Pod, asked: Victims, now: float) -> bool:
+    def _gives_way_now(self, pod: Pod, victims: Victims, now: float) -> bool:
         """Evict gangs for the pod, if it has no room and kube-scheduler finds no victims itself.
 
         Returns whether any are.
         """
-        if self._has_room(pod) or self._offered(pod, asked):
+        if self._has_room(pod) or self._offered(pod, victims):
             return False
-        return self._have_gangs_give_way(pod, asked, now)
+        return self._have_gangs_give_way(pod, victims, now)
 
     def next_look(self) -> float | None:
         """When ``review`` is due."""
         return self._look_at if self._later else None
 
-    def without_gangs(self, asked: Victims) -> Victims:
+    def without_gangs(self, victims: Victims) -> Victims:
         """The candidates all of whose victims are known single pods, each with the victims that are on that node.
 
         Since Kubernetes 1.37 the pods of a native group on other nodes are victims, too, where kube-scheduler starts
         such groups. It fails the whole attempt if the answer names a pod that is not on that node. Since 1.38 a
         candidate may have no victim: Muster has refused that node for another reason, and an eviction would not help.
         """
-        known = {node: uids for node, uids in asked.items() if all(map(self._is_single, uids))}
+        known = {node: uids for node, uids in victims.items() if all(map(self._is_single, uids))}
         there = {node: tuple(uid for uid in uids if self._may_be_on(uid, node)) for node, uids in known.items()}
         return {node: uids for node, uids in there.items() if uids}
 
@@ -156,10 +156,10 @@ class KubePreemption:
             else:
                 self._reservations.resume(key_of(pod), preemption, now)
 
-    def _offered(self, pod: Pod, asked: Victims) -> Victims:
+    def _offered(self, pod: Pod, victims: Victims) -> Victims:
         return {
             node: uids
-            for node, uids in self.without_gangs(asked).items()
+            for node, uids in self.without_gangs(victims).items()
             if self._single_pods.may_preempt(pod, node, uids)
         }
 
@@ -181,7 +181,7 @@ class KubePreemption:
         left = [node for node in choices if not failed_for(key_of(pod), rooms[node])]
         if not left:
             return False
-        node = min(left, key=lambda one: (choices[one].whole, choices[one].priority, choices[one].pods, one))
+        node = min(left, key=lambda name: (choices[name].whole, choices[name].priority, choices[name].pods, name))
         victims = choices[node].victims
         until = now + self._limits.preemption_s
         reservation = Reservation(rooms[node], victims, until - self._process.wall_offset)
@@ -258,10 +258,10 @@ class KubePreemption:
     def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
         """The first of these pods that make room, without pods that the others make needless."""
         chosen: list[Pod] = []
-        for one in spare:
+        for candidate in spare:
             if self._fits_without(pod, node, [*alone, *(victim.uid for victim in chosen)]):
                 break
-            chosen.append(one)
+            chosen.append(candidate)
         for one in chosen[::-1]:
             others = [victim for victim in chosen if victim is not one]
             if self._fits_without(pod, node, [*alone, *(victim.uid for victim in others)]):
@@ -296,8 +296,8 @@ class KubePreemption:
         if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in self._preemptions.under_way:
             return None
         ((node, requests),) = written.rooms
-        asked = dict(pod.requests)
-        if any(amount > asked.get(name, 0) for name, amount in requests):
+        wanted = dict(pod.requests)
+        if any(amount > wanted.get(name, 0) for name, amount in requests):
             return None
         victims = tuple(victim for victim in written.victims if self._goes_on(victim, pod.priority, node))
         return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None

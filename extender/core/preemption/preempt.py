@@ -176,16 +176,18 @@ class Preempting:
         if known is not None or demand is None:
             return known or why
         self._searches += workload.key not in self._postponed
-        found = yield from self._find(workload, demand, shape, now)
-        if found is None:
+        search = yield from self._find(workload, demand, shape, now)
+        if search is None:
             return why
-        if found.victims and self._mode is Preempts.ON and line.postpone(workload, found.usage, found.level):
-            self._postponed[workload.key] = self._stamp(demand), found
+        if search.victims and self._mode is Preempts.ON and line.postpone(workload, search.usage, search.level):
+            self._postponed[workload.key] = self._stamp(demand), search
             return Later()
-        if found.lowest is not None:
-            self._preemptions.set_lowest(found.lowest)
-        said = self._conclude(workload, self._key(workload, shape), found, now)
-        return said if isinstance(said, Evict) else why if said is None else with_facts(why, said)
+        if search.lowest is not None:
+            self._preemptions.set_lowest(search.lowest)
+        conclusion = self._conclude(workload, self._key(workload, shape), search, now)
+        return (
+            conclusion if isinstance(conclusion, Evict) else why if conclusion is None else with_facts(why, conclusion)
+        )
 
     def _without_search(
         self, workload: Workload, shape: Shape, why: Lacks, now: float
@@ -223,27 +225,27 @@ class Preempting:
 
     def _find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
         """Search for victims, or return the result from earlier in the pass if nothing has changed since."""
-        stamp, found = self._postponed.get(workload.key, (None, None))
+        stamp, search = self._postponed.get(workload.key, (None, None))
         if stamp == self._stamp(demand):
-            return found
+            return search
         return (yield from self._victims.find(workload, demand, shape, now))
 
     def _stamp(self, demand: Demand) -> _Stamp:
         counts = demand.version, self._preemptions.search_version, self._claims.changes, self._quotas.version
         return counts, tuple(self._preemptions.under_way)
 
-    def _conclude(self, workload: Workload, asks: _SearchKey, found: Found, now: float) -> Evict | Beside | None:
+    def _conclude(self, workload: Workload, asks: _SearchKey, search: Found, now: float) -> Evict | Beside | None:
         """Cache the result. Returns the eviction, or else why there is none; None if there is nothing to add."""
-        chosen = found.chosen
+        chosen = search.chosen
         if not isinstance(chosen, Choice):
             self._failed_searches[asks] = None if chosen is None else NoVictims(chosen.beside or chosen.text)
-            self._ripe_at = min(self._ripe_at, found.ripe_at + self._process.wall_offset)
+            self._ripe_at = min(self._ripe_at, search.ripe_at + self._process.wall_offset)
         elif not chosen.victims or (self._mode is Preempts.ON and len(self._preemptions.under_way) >= MOST):
             return None
         elif self._mode is Preempts.ON:
-            return self._untried(workload, now) or Evict(found, chosen)
+            return self._untried(workload, now) or Evict(search, chosen)
         else:
-            self._failed_searches[asks] = WouldEvict(tuple(found.victims))
+            self._failed_searches[asks] = WouldEvict(tuple(search.victims))
             self._reporter.reached(workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._failed_searches[asks]
 

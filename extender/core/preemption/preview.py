@@ -51,21 +51,21 @@ class PreemptionPreview:
     def of(self, workload: Workload, now: float) -> Preview | None:
         """The preview for a workload; None if it lacks neither room nor quota."""
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
-            told = ((victim.mention, preemption.why[victim]) for victim in preemption.reservation.victims)
-            return Preview("others give way to it already, and it starts when they have gone", tuple(told))
+            victims = ((victim.mention, preemption.why[victim]) for victim in preemption.reservation.victims)
+            return Preview("others give way to it already, and it starts when they have gone", tuple(victims))
         demand = workload.current_demand
         if not isinstance(workload.reason_state.cause, Lacks) or demand is None or demand.shape is None:
             return None
         if why := may_not_preempt(workload, demand):
             return Preview(f"nobody would give way to it: {why}")
         try:
-            found = finish(self._victims.find(workload, demand, demand.shape, now))
+            search = finish(self._victims.find(workload, demand, demand.shape, now))
         except PolicyError as error:
             return Preview(f"it cannot be said who would give way to it: {error}")
-        return None if found is None else self._told(workload, demand.shape, found, now)
+        return None if search is None else self._told(workload, demand.shape, search, now)
 
-    def _told(self, workload: Workload, shape: Shape, found: Found, now: float) -> Preview | None:
-        match found.chosen:
+    def _told(self, workload: Workload, shape: Shape, search: Found, now: float) -> Preview | None:
+        match search.chosen:
             case None:
                 queue = self._quotas.queue_of(workload.key)
                 named = "its queue" if queue is None else queue.title
@@ -77,16 +77,16 @@ class PreemptionPreview:
             case Choice(victims=()):
                 return None
             case Choice(victims=victims, why=rules):
-                names = listed(victim.mention for victim in found.victims)
+                names = listed(victim.mention for victim in search.victims)
                 wall = now - self._process.wall_offset
                 lost = sum(candidate.lost(wall) for candidate in victims) / _HOUR_S
-                pairs = zip(found.victims, victims, strict=True)
-                told = (
+                pairs = zip(search.victims, victims, strict=True)
+                texts = (
                     (who.mention, preempted_by(self._pods, self._quotas, workload, who, rules[candidate.name]))
                     for who, candidate in pairs
                 )
                 return Preview(
-                    f"{self._when(workload, shape, names)}; {lost:.1f} device-hours would be lost", tuple(told)
+                    f"{self._when(workload, shape, names)}; {lost:.1f} device-hours would be lost", tuple(texts)
                 )
 
     def _when(self, workload: Workload, shape: Shape, names: str) -> str:

@@ -177,16 +177,16 @@ class Reclaiming:
             return Fit.NO_CANDIDATES, 0
         if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
             return Fit.PREEMPT, 0
-        found = self._by_quota({what: amount}, self._trying, self.queues)
-        if isinstance(found, Choice):
-            return offered(self._trying, queue.name, {what: amount}, found)
+        victims = self._by_quota({what: amount}, self._trying, self.queues)
+        if isinstance(victims, Choice):
+            return offered(self._trying, queue.name, {what: amount}, victims)
         return Fit.PREEMPT, self._tree.queues[queue.name].root.height + 1
 
 
 def evicts(queue: ClusterQueue) -> bool:
     """Whether its rules let the queue evict any workload of a queue."""
     rules = queue.preemption
-    return any(one is not Evicts.NEVER for one in (rules.within, rules.reclaim, rules.borrow))
+    return any(rule is not Evicts.NEVER for rule in (rules.within, rules.reclaim, rules.borrow))
 
 
 def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
@@ -240,5 +240,7 @@ def quota_of_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterabl
     for name, requests in rooms if queue is not None else ():
         if queue is not None and (node := claims.nodes.get(name)) is not None:
             flavors = flavors_of_node(node, queue, snapshot.flavors)
-            usage.update({(flavors[one], one): amount for one, amount in requests if one in flavors})
+            usage.update(
+                {(flavors[resource], resource): amount for resource, amount in requests if resource in flavors}
+            )
     return usage

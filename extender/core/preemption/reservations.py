@@ -208,25 +208,25 @@ class Reservations:
     _victim_eviction: VictimEviction
     _repeats: Repeats
 
-    def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Preempting:
+    def begin(self, workload: Workload, search: Found, chosen: Choice, now: float) -> Preempting:
         """Reserve the room of these pods, and write it down. Returns the cause that the workload waits for."""
         rooms = dict[str, Counter[str]]()
-        for pod in found.pods:
+        for pod in search.pods:
             if (node := chosen.nodes.get(pod.uid)) is not None:
                 rooms.setdefault(node, Counter()).update(dict(pod.requests))
         until = now + self._limits.preemption_s
         reserved = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
         first = None if workload.job is not None else workload.members.first
-        reservation = Reservation(reserved, tuple(found.victims), until - self._process.wall_offset)
+        reservation = Reservation(reserved, tuple(search.victims), until - self._process.wall_offset)
         written_on = "" if first is None else first.uid
         why = {
             victim: preempted_by(self._pods, self._quotas, workload, victim, chosen.why[candidate.name])
-            for victim, candidate in zip(found.victims, chosen.victims, strict=True)
+            for victim, candidate in zip(search.victims, chosen.victims, strict=True)
         }
         as_of = None if (demand := workload.demand) is None else (demand.shape, self._preemptions.nodes)
-        waits = Preempting(tuple(found.victims))
+        waits = Preempting(tuple(search.victims))
         self.reserve(
-            workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of)
+            workload.key, Preemption(reservation, until, why, waits, written_on, usage=search.usage, as_of=as_of)
         )
         wall = now - self._process.wall_offset
         lost = sum(candidate.lost(wall) for candidate in chosen.victims)
@@ -366,7 +366,7 @@ class Reservations:
         nodes = {node for node, _ in rooms}
         may, priority = self._victim_eviction.may_evict, workload.priority
         victims = tuple(victim for victim in reservation.victims if may(victim, priority, nodes, workload))
-        found = Reservation(rooms, victims, reservation.until)
+        valid = Reservation(rooms, victims, reservation.until)
         why = {
             victim: preempted_by(
                 self._pods, self._quotas, workload, victim, self._victim_eviction.rule(victim, workload)
@@ -374,7 +374,7 @@ class Reservations:
             for victim in victims
         }
         usage = quota_of_rooms(self._claims, self._quotas, workload.key, rooms)
-        return Preemption(found, until, why, Preempting(victims), written_on, usage=usage)
+        return Preemption(valid, until, why, Preempting(victims), written_on, usage=usage)
 
     def _reserve(self, key: GroupKey, preemption: Preemption) -> None:
         """Keep room and quota for the preemptor, as they become free."""
@@ -486,8 +486,8 @@ def written_on_it(workload: Workload, field: str) -> list[tuple[str, Reservation
     ``field``: that of a pod or job that has them, as ``Reserve.fields`` names it.
     """
     carriers = [("", workload.job.seen)] if workload.job is not None else [(pod.uid, pod) for pod in workload.live]
-    found = ((uid, getattr(carrier, field)) for uid, carrier in carriers)
-    return [(uid, reservation) for uid, reservation in found if reservation is not None]
+    reservations = ((uid, getattr(carrier, field)) for uid, carrier in carriers)
+    return [(uid, reservation) for uid, reservation in reservations if reservation is not None]
 
 
 def asks_for(workload: Workload, reservation: Reservation) -> bool:
@@ -495,9 +495,9 @@ def asks_for(workload: Workload, reservation: Reservation) -> bool:
 
     Devices are not compared.
     """
-    asked, reserved = Counter[str](), Counter[str]()
+    requested, reserved = Counter[str](), Counter[str]()
     for slot in workload.members.slots.lacking:
-        asked.update(dict(workload.members.pod_for(slot).requests))
+        requested.update(dict(workload.members.pod_for(slot).requests))
     for _, requests in reservation.rooms:
         reserved.update(dict(without_devices(requests)))
-    return all(amount <= asked[name] for name, amount in reserved.items())
+    return all(amount <= requested[name] for name, amount in reserved.items())

@@ -70,8 +70,8 @@ def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collecti
     """The fewest pods that have to start: first those of roles that lack some, then others up to the minMember."""
     minima = () if workload.release.complete else workload.minima
     needed = dict(lacking_roles(minima, workload.members.slots))
-    found = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
-    if all(found[role] >= count for role, count in needed.items()):
+    counts = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
+    if all(counts[role] >= count for role, count in needed.items()):
         return []
     left = Counter(needed)
     first: list[Pod] = []
@@ -138,22 +138,22 @@ class QuotaRequest:
         total: dict[str, dict[str, int]] = {}
         covered = self._queue.covered
         for pod in pods:
-            some = total.setdefault(self._of[pod.identity].name, {})
-            for name, much in (*pod.requests, *(one for one in pod.by_class if one[0] in covered)):
-                some[name] = some.get(name, 0) + much
+            amounts = total.setdefault(self._of[pod.identity].name, {})
+            for name, much in (*pod.requests, *(request for request in pod.by_class if request[0] in covered)):
+                amounts[name] = amounts.get(name, 0) + much
         return [
-            PodSetRequest(one.name, 1, total[one.name], one.selection, group=one.group)
-            for one in self._parts
-            if one.name in total
+            PodSetRequest(part.name, 1, total[part.name], part.selection, group=part.group)
+            for part in self._parts
+            if part.name in total
         ]
 
     def flavorings(self, assignment: Assignment) -> dict[PodSetKey, Flavoring]:
         """The node demands of the flavors of an assignment, beside those of parts that have their flavors already."""
-        chosen = ((one.part, assignment.flavors.get(one.name, {})) for one in self._parts)
+        chosen = ((part.part, assignment.flavors.get(part.name, {})) for part in self._parts)
         if self._workload.job is not None:
-            made = {part: of_job(self._flavors, some) for part, some in chosen}
+            made = {part: of_job(self._flavors, flavors) for part, flavors in chosen}
         else:
-            made = {part: of_gang(self._queue, self._flavors, some) for part, some in chosen}
+            made = {part: of_gang(self._queue, self._flavors, flavors) for part, flavors in chosen}
         return dict(self._workload.flavoring) | made
 
     def closed(self) -> dict[tuple[str, str], NotThisFlavor]:
@@ -162,14 +162,14 @@ class QuotaRequest:
         queue, flavors = self._queue, self._flavors
         of_job = self._workload.job is not None
         started = of_job or self._workload.release.partial_since is not None
-        for one in self._parts:
-            held = self._workload.flavoring.get(one.part) if started else None
+        for part in self._parts:
+            held = self._workload.flavoring.get(part.part) if started else None
             for group in queue.groups:
                 for name, _ in group.flavors:
                     if held is not None and held.flavors and name not in held.flavors.values():
-                        closed[one.name, name] = StartedWith(tuple(dict.fromkeys(held.flavors.values())))
+                        closed[part.name, name] = StartedWith(tuple(dict.fromkeys(held.flavors.values())))
                     elif not of_job and name in flavors and (first := is_hidden(queue, flavors, name)):
-                        closed[one.name, name] = CountedAs(first)
+                        closed[part.name, name] = CountedAs(first)
         return closed
 
 
@@ -241,31 +241,31 @@ class Demands:
         pods = [pod for pod in pods if not pod.gates or not pod.foreign_gates]
         if workload.version != version or len(pods) < workload.lacking:
             return
-        asked = yield from ordered(pods, attrgetter("rank"))
-        roles = yield from grouped(asked, all_demands_of)
+        ranked = yield from ordered(pods, attrgetter("rank"))
+        roles = yield from grouped(ranked, all_demands_of)
         if any(pods[0].constraints is not UNCONSTRAINED for pods in roles.values()):
-            roles = yield from grouped(asked, shape_of)
+            roles = yield from grouped(ranked, shape_of)
         firsts = [pods[0] for pods in roles.values()]
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, firsts)):
             beside = yield from placed_beside(workload, self._store.workloads)
             beside = yield from ordered(beside, lambda one: (one[0].rank, one[1]))
             # The reason names other pods as they are called in its namespace.
-            ranks = [pod.rank[:2] for pod in asked]
+            ranks = [pod.rank[:2] for pod in ranked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
             tied = (*tied, *sorted(_domains_of(workload)))  # members of others may come beside its own
         related = concerned(firsts, self._claims.tenants) or concerned(firsts, self._singles.nominated_tenants)
-        tied = (*tied, *_ties(workload, asked, asked if related else ()))
+        tied = (*tied, *_ties(workload, ranked, ranked if related else ()))
         if workload.version != version:
             return
         trouble = too_many_shapes(roles, self._limits)
         counts = tuple((role, len(pods)) for role, pods in roles.items())
         caps, reserved = workload.retries.caps, tuple(workload.reserved)
-        tied = (*tied, *self._parts(workload, asked), *self._backfills.lane(workload))
+        tied = (*tied, *self._parts(workload, ranked), *self._backfills.lane(workload))
         priority = workload.priority, workload.pods_priority
         shape = self._shape(workload.lacking, counts, caps, reserved, tied, related, priority)
-        workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+        workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(ranked), shape)
 
     def _flavor(self, workload: Workload) -> None:
         """Set the flavors that the workload is held to.
@@ -284,12 +284,12 @@ class Demands:
     ) -> Steps[tuple[tuple[Pod, ...], Shape]]:
         """The pods of a demand with the flavors in ``made``, and their shape. ``shape``: that of the demand."""
         pod_for = workload.members.pod_for
-        asked = tuple((yield from constrained(workload, [pod_for(pod.identity) for pod in pods], made)))
-        roles = yield from grouped(asked, shape_of)
+        bound_to_flavors = tuple((yield from constrained(workload, [pod_for(pod.identity) for pod in pods], made)))
+        roles = yield from grouped(bound_to_flavors, shape_of)
         counts = tuple((role, len(pods)) for role, pods in roles.items())
         # The demand may have flavors, too. It is refused only when all of them were tried.
         content = (shape.caps, shape.reserved, (*shape.tied, "flavored"), shape.related, shape.priority)
-        return asked, self._shape(shape.needed, counts, *content)
+        return bound_to_flavors, self._shape(shape.needed, counts, *content)
 
     def _shape(self, *content: Any) -> Shape:
         if (shape := self._shapes.get(content)) is None:
@@ -342,12 +342,12 @@ def constrained(
     workload: Workload, pods: Sequence[Pod], made: Mapping[PodSetKey, Flavoring] | None = None
 ) -> Steps[list[Pod]]:
     """The members with what their PodGroup asks for. ``made``: as in ``Workload.constrained``."""
-    asked: list[Pod] = []
+    with_flavors: list[Pod] = []
     for at in range(0, len(pods), AT_ONCE):
         if at:
             yield AT_ONCE // 2
-        asked += [workload.constrained(pod, made) for pod in pods[at : at + AT_ONCE]]
-    return asked
+        with_flavors += [workload.constrained(pod, made) for pod in pods[at : at + AT_ONCE]]
+    return with_flavors
 
 
 def siblings(workload: Workload, made: Mapping[PodSetKey, Flavoring] | None = None) -> Steps[list[Sibling]]:

@@ -115,7 +115,7 @@ class _Ends:
         First where the part of each end begins, and where the last one ends. Then the line, row and amount of each
         part. Shape ``(3, parts)``.
         """
-        of, rows, kinds = (np.array(some, dtype=np.int64) for some in (self._of, self._rows, self._kind_of))
+        of, rows, kinds = (np.array(column, dtype=np.int64) for column in (self._of, self._rows, self._kind_of))
         of = place[of]
         order = np.argsort(of, kind="stable")
         of, rows, kinds = of[order], rows[order], kinds[order]
@@ -135,8 +135,8 @@ class _Ends:
         return np.append(firsts, each.sum())[bounds].tolist(), parts
 
     def _lines(self, requests: Requests) -> list[tuple[int, int]]:
-        found = ((self._view.resources.get(name), amount) for name, amount in requests)
-        return [(line, amount) for line, amount in found if line is not None]
+        lines = ((self._view.resources.get(name), amount) for name, amount in requests)
+        return [(line, amount) for line, amount in lines if line is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +227,11 @@ class Endings:
                 statement.add(np.arange(len(view.names)), ordered.given_back(count))
                 yield _EVALUATE
                 try:
-                    found = yield from self._planner.preview(workload, *flavored, statement.snapshot)
+                    plan = yield from self._planner.preview(workload, *flavored, statement.snapshot)
                 except PolicyError:
                     return None
-            if isinstance(found, Plan):
-                return found
+            if isinstance(plan, Plan):
+                return plan
         return None
 
     def _hold_reserved(self, statement: Statement, workload: Workload) -> None:

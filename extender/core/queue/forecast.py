@@ -163,20 +163,20 @@ class Forecast:
     def _kinds(self, waiting: Sequence[_Waiting], snapshot: QueueSnapshot) -> Steps[list[_Queued]]:
         """The workloads with their requests. Workloads that have changed meanwhile are left out."""
         known: dict[tuple[Shape, str], _Kind] = {}
-        found: list[_Queued] = []
-        for one in waiting:
+        queued: list[_Queued] = []
+        for waiter in waiting:
             yield _LOOK
-            demand = one.workload.current_demand
+            demand = waiter.workload.current_demand
             if demand is None or demand.shape is None:
                 continue
-            if (kind := known.get((demand.shape, one.queue))) is None:
+            if (kind := known.get((demand.shape, waiter.queue))) is None:
                 roles = yield from least_of_roles(demand.pods, demand.shape)
                 yield len(demand.pods)
-                if one.workload.current_demand is not demand:
+                if waiter.workload.current_demand is not demand:
                     continue
-                kind = known[demand.shape, one.queue] = _kind(one, demand.pods, demand.shape, roles, snapshot)
-            found.append((one, kind))
-        return found
+                kind = known[demand.shape, waiter.queue] = _kind(waiter, demand.pods, demand.shape, roles, snapshot)
+            queued.append((waiter, kind))
+        return queued
 
     def _play(
         self, waiting: list[_Waiting], now: float
@@ -191,18 +191,18 @@ class Forecast:
         for instant, last in course.instants(now):
             yield _STEP
             rest: list[_Queued] = []
-            for one, _ in (yield from course.start_some(left, instant, rest)):
-                if (reservation := self._backfills.of.get(one.workload.key)) is not None:
+            for started, _ in (yield from course.start_some(left, instant, rest)):
+                if (reservation := self._backfills.of.get(started.workload.key)) is not None:
                     start, after = reservation.start_by, reservation.after
                 else:
                     start, after = instant, last
                 # What would start at once lacks something that is not counted here.
                 if start > now:
-                    spread = self._expectations.spread(one.queue)
-                    expectations[one.workload.key] = Expectation(start, now, after, self._rests_on(after), spread)
+                    spread = self._expectations.spread(started.queue)
+                    expectations[started.workload.key] = Expectation(start, now, after, self._rests_on(after), spread)
             if not (left := rest):
                 break
-        unknown = (one.workload.key for one, _ in left) if course.has_unknown_ends else ()
+        unknown = (waiter.workload.key for waiter, _ in left) if course.has_unknown_ends else ()
         return expectations, dict.fromkeys(unknown)
 
     def _rests_on(self, key: GroupKey | None) -> str:
@@ -211,8 +211,8 @@ class Forecast:
         return "" if duration is None else str(duration)
 
 
-def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, snapshot: QueueSnapshot) -> _Kind:
-    queue, workload = snapshot.queues.get(one.queue), one.workload
+def _kind(waiter: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, snapshot: QueueSnapshot) -> _Kind:
+    queue, workload = snapshot.queues.get(waiter.queue), waiter.workload
     of_job, pod_for = workload.job is not None, workload.members.pod_for
     parts = [podset_key(pod_for(pod.identity), of_job=of_job) for pod, _ in roles]
     if queue is None:
@@ -221,8 +221,8 @@ def _kind(one: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, snapsh
     return _Kind(shape, roles, parts, queue, quota_request, quota_request.podsets(pods))
 
 
-def _place(one: _Waiting) -> tuple[Turn, int]:
-    return one.place
+def _place(waiter: _Waiting) -> tuple[Turn, int]:
+    return waiter.place
 
 
 def least_of_roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, int]]]:
@@ -305,36 +305,36 @@ class _Course:
         started: list[_Queued] = []
         short: dict[tuple[_Kind, bool], None] = {}
         held_up: dict[str, None] = {}
-        for count, (one, kind) in enumerate(waiting):
+        for count, (waiter, kind) in enumerate(waiting):
             if not count % _AT_ONCE:
                 yield _AT_ONCE // 2
-            like = kind, self._ends_in_time(one, instant)
-            if (reservation := self._backfills.of.get(one.workload.key)) is not None:
+            like = kind, self._ends_in_time(waiter, instant)
+            if (reservation := self._backfills.of.get(waiter.workload.key)) is not None:
                 if starts := instant >= reservation.start_by:
-                    self._start_reserved(one, reservation)
+                    self._start_reserved(waiter, reservation)
             else:
-                tried = like not in short and one.queue not in held_up
-                if not (starts := tried and (yield from self._try_start(one, kind, instant))):
+                tried = like not in short and waiter.queue not in held_up
+                if not (starts := tried and (yield from self._try_start(waiter, kind, instant))):
                     short[like] = None
-            (started if starts else rest).append((one, kind))
+            (started if starts else rest).append((waiter, kind))
             if not starts and kind.queue is not None and kind.queue.strategy is Strategy.STRICT:
-                held_up[one.queue] = None
+                held_up[waiter.queue] = None
         return started
 
-    def _ends_in_time(self, one: _Waiting, instant: float) -> bool:
+    def _ends_in_time(self, waiter: _Waiting, instant: float) -> bool:
         """Whether the workload may use reserved room: it ends before any reservation begins."""
-        return instant + one.runs_s <= self._soonest
+        return instant + waiter.runs_s <= self._soonest
 
-    def _try_start(self, one: _Waiting, kind: _Kind, instant: float) -> Steps[bool]:
+    def _try_start(self, waiter: _Waiting, kind: _Kind, instant: float) -> Steps[bool]:
         """Start the workload if it has quota and room. Returns whether it has."""
         roles: Roles = kind.roles
         usage: Usage = {}
         if kind.asked is not None:
             yield _QUOTA
-            if (assigned := self._assign(one, kind)) is None:
+            if (assigned := self._assign(waiter, kind)) is None:
                 return False
             roles, usage = assigned
-        free = self._all if self._ends_in_time(one, instant) else self._unreserved
+        free = self._all if self._ends_in_time(waiter, instant) else self._unreserved
         taken: Taken = []
         for pod, count in roles:
             room = yield from free.room(pod, count)
@@ -343,32 +343,32 @@ class _Course:
                 return False
             self._take([room], -1)
             taken.append(room)
-        self._begin(one, taken, usage, instant)
+        self._begin(waiter, taken, usage, instant)
         return True
 
-    def _start_reserved(self, one: _Waiting, reservation: Backfill) -> None:
+    def _start_reserved(self, waiter: _Waiting, reservation: Backfill) -> None:
         """Start a workload in the room that is reserved for it, whose instant has come."""
         taken = self._rooms_of(reservation)
         self._all.change(taken, -1)
-        self._begin(one, taken, {}, reservation.start_by)
+        self._begin(waiter, taken, {}, reservation.start_by)
 
-    def _begin(self, one: _Waiting, taken: Taken, usage: Usage, instant: float) -> None:
-        if one.queue in self._tree.queues:
-            self._tree.use(one.queue, usage)
-        if one.runs_s == inf:
+    def _begin(self, waiter: _Waiting, taken: Taken, usage: Usage, instant: float) -> None:
+        if waiter.queue in self._tree.queues:
+            self._tree.use(waiter.queue, usage)
+        if waiter.runs_s == inf:
             self.has_unknown_ends = True
             return
         self._started += 1
-        start = _Start(one.workload.key, taken, one.queue, usage)
-        heapq.heappush(self._ends, (instant + one.runs_s, self._started, start))
+        start = _Start(waiter.workload.key, taken, waiter.queue, usage)
+        heapq.heappush(self._ends, (instant + waiter.runs_s, self._started, start))
 
     def _take(self, taken: Taken, sign: int) -> None:
         for free in dict.fromkeys((self._all, self._unreserved)):
             free.change(taken, sign)
 
-    def _assign(self, one: _Waiting, kind: _Kind) -> tuple[Roles, Usage] | None:
+    def _assign(self, waiter: _Waiting, kind: _Kind) -> tuple[Roles, Usage] | None:
         """The roles as they are held to nodes of the first flavors that there is quota of, and that quota."""
-        if kind.queue is None or kind.asked is None or one.queue not in self._tree.queues:
+        if kind.queue is None or kind.asked is None or waiter.queue not in self._tree.queues:
             return None
         choices: Choices[str] = Choices(self._tree, self._flavors, kind.queue, {})
         assignment = choices.first(kind.podsets)

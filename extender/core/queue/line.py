@@ -86,9 +86,9 @@ class Line:
         if queued is not None and (not self._heap or (True, queued) < self._heap[0][:2]):
             self.gangs -= 1
             return self._queues.pop()
-        found = heapq.heappop(self._heap)[-1]
-        self.gangs -= isinstance(found, Workload)
-        return found
+        item = heapq.heappop(self._heap)[-1]
+        self.gangs -= isinstance(item, Workload)
+        return item
 
     def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
         """Push a workload back, as ``QueueLines.postpone`` does."""
@@ -110,9 +110,9 @@ class Line:
         """Remove all other workloads of that queue that wait for the same quota, which is not there."""
         self.gangs -= self._queues.drop_lacking(queue, waits_for)
 
-    def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
+    def _put(self, item: Workload | WaitingSingle, *, whole: bool) -> None:
         self._came += 1
-        heapq.heappush(self._heap, (whole, self._turns.of(one), self._came, one))
+        heapq.heappush(self._heap, (whole, self._turns.of(item), self._came, item))
 
 
 Assign = Callable[[Workload], Assignment | None]
@@ -205,7 +205,7 @@ class QueueLines:
         queue, entry, again = self._last_turn
         by_share = self._rank_of is not None and not again
         is_it = (queue.head is not None and queue.head.usage == usage) if by_share else level <= queue.level
-        if is_it or not any(one.line for one in self._queues.values() if one is not queue):
+        if is_it or not any(other.line for other in self._queues.values() if other is not queue):
             return False
         self.postponed[workload.key] = _head(queue, workload, usage, level)
         queue.line.push(entry, None)
@@ -298,9 +298,9 @@ def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
 
 def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: Pending) -> Requested:
     """The requests of each queue by resource: what it uses, and what its plannable waiting workloads ask for."""
-    found: dict[str, Counter[str]] = {}
+    totals: dict[str, Counter[str]] = {}
     for name, node in quotas.queues.snapshot.tree.queues.items():
-        total = found[name] = Counter[str]()
+        total = totals[name] = Counter[str]()
         for (_, resource), amount in node.used.items():
             total[resource] += amount
         for key in quotas.members.of(name):
@@ -308,7 +308,7 @@ def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: P
             for (requests, *_), count in demand.shape.roles if demand is not None and demand.shape is not None else ():
                 for resource, amount in requests:
                     total[resource] += amount * count
-    return found
+    return totals
 
 
 Part = tuple[str, str, Amounts | None]

@@ -86,7 +86,7 @@ class Statements:
         """Single pods of no lower priority, with the nodes that they will get."""
         nominated = self._singles.nominated_before(workload)
         preempting = self._preemptions.preempting(workload.pods_priority, self._pods)
-        return nominated + [one for one in preempting if one not in nominated]
+        return nominated + [pair for pair in preempting if pair not in nominated]
 
     def _try_singles(self, statement: Statement, ahead: Iterable[Claim]) -> None:
         """Take the room that is kept for the single pods ``ahead``, and leave out those behind.
@@ -167,8 +167,8 @@ class Planner:
         self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot, beside: Sequence[Sibling]
     ) -> Steps[Plan | causes.Unplaced | Changed]:
         version = demand.version
-        pods, found = yield from self._search(workload, demand, shape, view, beside)
-        why = (yield from self._why(found, view, workload, pods)) if isinstance(found, Shortfall) else found
+        pods, outcome = yield from self._search(workload, demand, shape, view, beside)
+        why = (yield from self._why(outcome, view, workload, pods)) if isinstance(outcome, Shortfall) else outcome
         turns: Mapping[SlotKey, int] = {}
         if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
             first = _next_turn(workload.members) if _depends_on_order(workload, pods) else 0
@@ -181,8 +181,8 @@ class Planner:
             return Changed()
         if not isinstance(why, Placed):
             return why
-        some = [pod for pod in pods if pod.uid in why.nodes]
-        plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns, demand.flavors)
+        planned = [pod for pod in pods if pod.uid in why.nodes]
+        plan = Plan(planned, {pod.identity: why.nodes[pod.uid] for pod in planned}, turns, demand.flavors)
         if self._breaks(plan, view, accepted=shape.related):
             raise PolicyError(self.policies.topology, _BROKEN)
         return plan
@@ -193,19 +193,19 @@ class Planner:
         """Ask the policies for these pods, or for the fewest of them that can start."""
         search = placing if len(shape.roles) <= self._limits.shapes else placing_pinned
         pods, needed = demand.pods, shape.needed
-        found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
-        least = left_short(workload, pods, found.nodes if isinstance(found, Placed) else ())
+        outcome = yield from search(pods, needed, view, shape.caps, beside, self.policies)
+        least = left_short(workload, pods, outcome.nodes if isinstance(outcome, Placed) else ())
         # There may be no room for whole slices, but for the fewest.
         if least and len(least) < len(pods):
             pods, needed = tuple(least), len(least)
             demand = replace(demand, pods=pods)
-            found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
-        if isinstance(found, Placed) and (shut := self._shut_to_later(workload, demand, found.nodes, view)):
-            caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
-            found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
-            if isinstance(found, Placed) and self._shut_to_later(workload, demand, found.nodes, view):
+            outcome = yield from search(pods, needed, view, shape.caps, beside, self.policies)
+        if isinstance(outcome, Placed) and (shut := self._shut_to_later(workload, demand, outcome.nodes, view)):
+            caps = [Cap(node, member_shape, 0) for member_shape in dict.fromkeys(map(shape_of, pods)) for node in shut]
+            outcome = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
+            if isinstance(outcome, Placed) and self._shut_to_later(workload, demand, outcome.nodes, view):
                 return pods, causes.NoRoom(causes.LaterWave())
-        return pods, found
+        return pods, outcome
 
     @staticmethod
     def _shut_to_later(workload: Workload, demand: Demand, nodes: Mapping[str, str], view: Snapshot) -> list[str]:
@@ -228,8 +228,8 @@ class Planner:
             yield 1 + len(self._singles.reserved) // 4
             if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], statement.snapshot):
                 return pod.nominated_node
-            found = yield from placing([pod], 1, statement.snapshot, policies=self.policies)
-        return found.nodes[pod.uid] if isinstance(found, Placed) else None
+            outcome = yield from placing([pod], 1, statement.snapshot, policies=self.policies)
+        return outcome.nodes[pod.uid] if isinstance(outcome, Placed) else None
 
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
         """The nominations of its members as a plan, if they fit and break no rule. Used after a restart."""
@@ -265,12 +265,14 @@ class Planner:
         ``first``: the round of the first ones. Raises PolicyError if there is no such order.
         """
         by_uid = {pod.uid: pod for pod in pods}
-        some = [by_uid[uid] for uid in nodes]
-        found = yield from letting_in([(pod, nodes[pod.uid]) for pod in some], view)
-        if found is None:
+        nominated = [by_uid[uid] for uid in nodes]
+        rounds = yield from letting_in([(pod, nodes[pod.uid]) for pod in nominated], view)
+        if rounds is None:
             raise PolicyError(self.policies.topology, _BROKEN)
-        later = {some[number].identity: turn for turn, those in enumerate(found, first) for number in those if turn}
-        return tuple(some[number] for those in found for number in those), later
+        later = {
+            nominated[number].identity: turn for turn, those in enumerate(rounds, first) for number in those if turn
+        }
+        return tuple(nominated[number] for those in rounds for number in those), later
 
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
         """The versions that tell whether the workload's view has changed."""
@@ -310,14 +312,14 @@ class Planner:
         A part that no node lists comes first.
         """
         devices = self._devices.classes
-        found: tuple[bool, causes.ByDra | None] = True, None
+        verdict: tuple[bool, causes.ByDra | None] = True, None
         pods = workload.demand.pods if workload.demand is not None and devices.seen else ()
         for name, much in dict.fromkeys(request for pod in pods for request in pod.requests):
             if much and (classes := devices.offering(name)):
-                found = bool(devices.listed(((name, much),), view)), causes.ByDra(name, classes)
-                if not found[0]:
+                verdict = bool(devices.listed(((name, much),), view)), causes.ByDra(name, classes)
+                if not verdict[0]:
                     break
-        return found
+        return verdict
 
 
 def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:
@@ -339,10 +341,10 @@ def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKe
 
     Used after a refusal. Members that are nominated for the node count for kube-scheduler's plugins as present.
     """
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     turns: dict[SlotKey, int] = {}
     for pod in pods:
         if (node := nodes.get(pod.uid)) is not None:
-            turns[pod.identity] = told[node]
-            told[node] += 1
+            turns[pod.identity] = counts[node]
+            counts[node] += 1
     return {slot: turn for slot, turn in turns.items() if turn}

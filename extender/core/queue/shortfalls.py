@@ -123,13 +123,13 @@ class Shortfalls:
             known = self._known[lack].get(scope, _NOTHING)
             ends = {shortfall.waits_for for shortfall in known.values()}
             ends = {waits_for for waits_for in ends if _may_end(waits_for, is_there)}
-            some = {shape: shortfall.waits_for for shape, shortfall in known.items() if shortfall.waits_for in ends}
+            ending = {shape: shortfall.waits_for for shape, shortfall in known.items() if shortfall.waits_for in ends}
             if lack is Lack.QUOTA and is_there is not None:
                 self._maybe_available[scope] = {waits_for for waits_for in ends if waits_for is not None}
-                reopened = some | reopened
-                some = {shape: None for shape, waits_for in some.items() if waits_for is None}
-            reopened |= dict.fromkeys(some)
-            for shape in some:
+                reopened = ending | reopened
+                ending = {shape: None for shape, waits_for in ending.items() if waits_for is None}
+            reopened |= dict.fromkeys(ending)
+            for shape in ending:
                 self.drop(lack, shape, scope)
         return reopened
 

@@ -134,7 +134,7 @@ def carried_over(template: Pod, pod: Pod, made: Pod) -> Pod:
     requests, before, selection = dict(template.requests), dict(planned.requests), template.selection
     for name, much in real.requests:
         requests[name] = requests.get(name, 0) + max(0, much - before.get(name, 0))
-    added = [one for one in real.node_selector if one not in planned.node_selector]
+    added = [label for label in real.node_selector if label not in planned.node_selector]
     tolerated = [
         toleration
         for toleration in real.tolerations
@@ -209,10 +209,10 @@ def _rest(pod_demand: PodDemand, real: PodDemand) -> Iterator[str]:
         yield "have another node affinity than their template"
 
 
-def _changed(verb: str, said: Sequence[str], real: Sequence[str]) -> Iterator[str]:
-    if more := [one for one in real if one not in said]:
+def _changed(verb: str, declared: Sequence[str], real: Sequence[str]) -> Iterator[str]:
+    if more := [item for item in real if item not in declared]:
         yield f"{verb} {listed(more)}, which their template does not say"
-    if fewer := [one for one in said if one not in real]:
+    if fewer := [item for item in declared if item not in real]:
         yield f"do not {verb} {listed(fewer)}, which their template says"
 
 

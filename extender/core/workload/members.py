@@ -197,7 +197,7 @@ class MemberDeclarations:
         """
         of_pods = next(iter(self.queues), "")
         named = (of_pods, of_group)
-        return next((one for one in named if one and not one.startswith(VOLCANO)), of_group or of_pods)
+        return next((name for name in named if name and not name.startswith(VOLCANO)), of_group or of_pods)
 
     def of(self, owner: str) -> MemberDeclarations:
         """The declarations of one owner's members, each counted once; those of all members if ``owner`` is empty."""
@@ -231,8 +231,8 @@ def declarations_of(pod: Pod | None) -> Declarations:
     group = pod.group
     dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
-    asked = pod.topology, release, pod.named_queue, pod.compute_domain, pod.run
-    return pod.scheduler, pod.owner, pod.priority, dialect, size, *asked
+    declared = pod.topology, release, pod.named_queue, pod.compute_domain, pod.run
+    return pod.scheduler, pod.owner, pod.priority, dialect, size, *declared
 
 
 def means(pod: Pod, group: PodGroup) -> bool:

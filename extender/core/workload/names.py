@@ -25,8 +25,8 @@ class Names:
 
     def predecessor(self, job: Job) -> Job | None:
         """Return the job of the same kind and name that was deleted and made again as ``job``; None without one."""
-        same = (one for one in self.jobs_of(job.key) if one.owner[:3] == job.owner[:3])
-        return next((one for one in same if one.uid != job.uid), None)
+        same = (other for other in self.jobs_of(job.key) if other.owner[:3] == job.owner[:3])
+        return next((other for other in same if other.uid != job.uid), None)
 
     def add(self, job: Job) -> None:
         self._jobs.setdefault(job.key, {})[job.uid] = job

@@ -79,8 +79,8 @@ class BindCalls:
 
     def stop_awaiting(self, uid: str) -> BindArrived | None:
         """Remove the bind that waited for the pod to be seen. Returns it; None without one."""
-        found = self.unseen.pop(uid, None)
-        return None if found is None else found[0]
+        unseen = self.unseen.pop(uid, None)
+        return None if unseen is None else unseen[0]
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""

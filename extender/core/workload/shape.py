@@ -105,7 +105,7 @@ class Flavoring:
         held: list[Terms] = [
             (tuple(Requirement(key, "In", (value,)) for key, value in self.labels),) if self.labels else ()
         ]
-        held += [tuple((Requirement(key, "NotIn", (value,)),) for key, value in one) for one in self.none_of]
+        held += [tuple((Requirement(key, "NotIn", (value,)),) for key, value in labels) for labels in self.none_of]
         more = tuple(terms for terms in held if terms and terms not in selection.flavors)
         tolerations = (
             *selection.tolerations,
@@ -117,9 +117,9 @@ class Flavoring:
 
 def of_job(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
     """The flavoring of a podset of a job; ``chosen``: the flavor of each resource. Its pods tolerate their taints."""
-    some = _named(flavors, chosen)
-    tolerations = dict.fromkeys(toleration for flavor in some for toleration in flavor.tolerations)
-    return Flavoring(chosen, _labels(some), tolerations=tuple(tolerations))
+    flavors_named = _named(flavors, chosen)
+    tolerations = dict.fromkeys(toleration for flavor in flavors_named for toleration in flavor.tolerations)
+    return Flavoring(chosen, _labels(flavors_named), tolerations=tuple(tolerations))
 
 
 def of_gang(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
@@ -128,7 +128,9 @@ def of_gang(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], chosen: 
     The node of such a pod determines its flavor: the first flavor in the queue whose labels the node has. So nodes of
     earlier flavors are excluded. The pods get no tolerations, since Muster writes none on them.
     """
-    before = [flavors[name] for one in chosen.values() for name in _before(queue, one) if name in flavors]
+    before = [
+        flavors[name] for name_chosen in chosen.values() for name in _before(queue, name_chosen) if name in flavors
+    ]
     none_of = dict.fromkeys(tuple(sorted(flavor.node_labels.items())) for flavor in before)
     return Flavoring(chosen, _labels(_named(flavors, chosen)), tuple(none_of))
 
@@ -152,7 +154,11 @@ def is_hidden(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], name: 
     It hides the other if its nodes include all nodes of the other: then no node ever determines the other flavor.
     """
     own = flavors[name].node_labels.items()
-    hiding = (one for one in _before(queue, name) if one in flavors and flavors[one].node_labels.items() <= own)
+    hiding = (
+        earlier
+        for earlier in _before(queue, name)
+        if earlier in flavors and flavors[earlier].node_labels.items() <= own
+    )
     return next(hiding, "")
 
 
@@ -167,14 +173,14 @@ def offered(queue: ClusterQueue, chosen: Mapping[str, str]) -> dict[str, str]:
 
 def flavors_of_node(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> dict[str, str]:
     """The flavor of each resource on that node: the first one in the queue whose labels the node has."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for group in queue.groups:
         for name, quotas in group.flavors:
             flavor = flavors.get(name)
             if has_labels(node, flavor):
-                found |= dict.fromkeys((one for one in group.limited() if one in quotas), name)
+                names |= dict.fromkeys((resource for resource in group.limited() if resource in quotas), name)
                 break
-    return found
+    return names
 
 
 def has_labels(node: Node, flavor: ResourceFlavor | None) -> bool:
@@ -184,7 +190,7 @@ def has_labels(node: Node, flavor: ResourceFlavor | None) -> bool:
 
 def _before(queue: ClusterQueue, name: str) -> Sequence[str]:
     for group in queue.groups:
-        names = [one for one, _ in group.flavors]
+        names = [name_of_flavor for name_of_flavor, _ in group.flavors]
         if name in names:
             return names[: names.index(name)]
     return ()

@@ -103,7 +103,7 @@ class Slots:
 
     def uncreated(self, wave: float) -> int:
         """How many planned slots of waves up to this one have no pod."""
-        return sum(count for one, count in self._by_wave.items() if one <= wave)
+        return sum(count for at, count in self._by_wave.items() if at <= wave)
 
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in the slot."""

@@ -152,16 +152,16 @@ class StatusRecord:
         """Record that members have appeared after the workload had ended."""
         self._step("come_again", Status.PENDING, now)
 
-    def follow(self, found: Status, now: float) -> None:
+    def follow(self, status: Status, now: float) -> None:
         """Change to the status that the facts show. Called at the end of ``settle``, when every act has been recorded.
 
         A status that only an act leads to, and that no act has recorded, is entered too and remembered as unrecorded.
         """
-        if found is self.value:
+        if status is self.value:
             if not self.steps:
-                self._enter(found, now)
+                self._enter(status, now)
             return
-        match found:
+        match status:
             case Status.RUNNING:
                 self.complete(now)
             case Status.PARTIAL:
@@ -170,15 +170,15 @@ class StatusRecord:
                 self.stop(now)
             case Status.ENDED:
                 self.end(now)
-            case Status.STARTING if self.value in LEGAL["adopt"][found]:
+            case Status.STARTING if self.value in LEGAL["adopt"][status]:
                 self.adopt(now)
             case Status.PENDING if self.value is Status.ENDED:
                 self.come_again(now)
-            case _ if self.value in LEGAL["fall_back"].get(found, ()):
-                self.fall_back(found, now)
+            case _ if self.value in LEGAL["fall_back"].get(status, ()):
+                self.fall_back(status, now)
             case _:
-                self.unrecorded = f"no act has led its status from {self.value} to {found}, at {now:.3f}"
-                self._enter(found, now)
+                self.unrecorded = f"no act has led its status from {self.value} to {status}, at {now:.3f}"
+                self._enter(status, now)
 
     def drift(self, facts: Status) -> str:
         """A text that says how the record differs from the facts; empty while they agree."""
