@@ -16,13 +16,17 @@ _TOKEN_S = 24 * 3600
 
 
 class RunningDashboard:
-    """The process, and what the extender has to be told of it (``settings``). Its rights have to be installed."""
+    """The process, and what the extender has to be told of it (``settings``).
 
-    def __init__(self, cluster: Cluster, port: int = 0) -> None:
+    Its rights have to be installed, in ``namespace``.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str = NAMESPACE) -> None:
         self._cluster = cluster
-        self._port = port or cluster.free_port()
+        self._namespace = namespace
+        self._port = cluster.free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self._identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-dashboard")
+        self._identity = cluster.service_account_kubeconfig(namespace, "muster-dashboard")
         self.process = self.start()
 
     def start(self) -> Process:
@@ -30,6 +34,7 @@ class RunningDashboard:
         self.process = self._cluster.start(
             "muster-dashboard",
             [CURRENT.program, "dashboard", f"--kubeconfig={self._identity}", f"--port={self._port}"],
+            {"MUSTER_DASHBOARD_EXTENDER": f"system:serviceaccount:{self._namespace}:muster-scheduler"},
         )
         wait_until_ready(self.process, f"{self.url}/readyz")
         return self.process
@@ -37,16 +42,15 @@ class RunningDashboard:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings with which the extender connects."""
-        return {"dashboard_url": self.url, "dashboard_token_file": str(token_for(self._cluster))}
+        return {"dashboard_url": self.url, "dashboard_token_file": str(self._token())}
 
-
-def token_for(cluster: Cluster) -> Path:
-    """Write a token of Muster's pods for the dashboard into a file, as the kubelet does. Returns the file."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/muster-scheduler/token"
-    spec = {"audiences": [DASHBOARD_AUDIENCE], "expirationSeconds": _TOKEN_S}
-    file = cluster.directory / "dashboard-token"
-    file.write_text(cluster.api.create(path, {"spec": spec})["status"]["token"])
-    return file
+    def _token(self) -> Path:
+        """Write a token of Muster's pods for the dashboard into a file, as the kubelet does. Returns the file."""
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/muster-scheduler/token"
+        spec = {"audiences": [DASHBOARD_AUDIENCE], "expirationSeconds": _TOKEN_S}
+        file = self._cluster.directory / "dashboard-token"
+        file.write_text(self._cluster.api.create(path, {"spec": spec})["status"]["token"])
+        return file
 
 
 def make_viewer(cluster: Cluster) -> str:

@@ -316,7 +316,7 @@ def install_gate(cluster: Cluster, *others: str, release: Release = CURRENT) -> 
     """Apply the admission policy that gates members of gangs, and return when it is in force. ``others``: the names of
     schedulers that are served besides."""
     _apply_component(cluster, "admission-gate", release)
-    until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
+    until_gated(cluster)
     if others:
         gate = f"/apis/admissionregistration.k8s.io/{mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
         conditions = cluster.api.get(gate)["spec"]["matchConditions"]
@@ -324,12 +324,22 @@ def install_gate(cluster: Cluster, *others: str, release: Release = CURRENT) -> 
             one["expression"] = one["expression"].replace("['muster']", str(["muster", *others]))
         cluster.api.patch(gate, {"spec": {"matchConditions": conditions}})
     for name in others:
-        until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}, name), _is_gated)
+        until_gated(cluster, name)
+
+
+def until_gated(cluster: Cluster, scheduler: str = "muster") -> None:
+    """Return when the admission policy that gates members of gangs is in force for pods of that scheduler."""
+    until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}, scheduler), _is_gated)
 
 
 def install_job_admission(cluster: Cluster, release: Release = CURRENT) -> None:
     """Apply the admission policies for jobs, owners of gangs and pods, and return when they are in force."""
     _apply_component(cluster, "job-admission", release)
+    until_jobs_are_admitted(cluster)
+
+
+def until_jobs_are_admitted(cluster: Cluster) -> None:
+    """Return when the admission policies for jobs, owners of gangs and pods are in force."""
     meta = {"name": "muster-probe", "labels": {"muster.dev/gang": "true"}}
     template = {"spec": {"restartPolicy": "Never", **_PROBED}}
     job = {"metadata": meta, "spec": {"template": template}}

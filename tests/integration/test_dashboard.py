@@ -17,6 +17,7 @@ from devcluster import Cluster
 from devcluster.dashboard import RunningDashboard, make_viewer
 from devcluster.muster import CURRENT, NAMESPACE, RunningMuster, start_muster, with_components
 from extender.api.feed import FEED_PATH
+from tests.integration.viewers import add_tenant, token_of
 
 TEAMS = "team-a", "team-b"
 PATIENCE_S = 60.0
@@ -32,22 +33,13 @@ class Stage:
         self.dashboard = RunningDashboard(cluster)
         self.muster.restart_extender(self.dashboard.settings)
         cluster.add_nodes(2, gpus=8)
-        self.tokens = {"operator": self._token(*make_viewer(cluster).split("/"))}
+        self.tokens = {"operator": token_of(cluster, *make_viewer(cluster).split("/"))}
         for team in TEAMS:
-            cluster.kubectl("create", "namespace", team)
-            cluster.kubectl("create", "serviceaccount", "viewer", f"--namespace={team}")
-            binding = ["viewer", "--clusterrole=view", f"--serviceaccount={team}:viewer", f"--namespace={team}"]
-            cluster.kubectl("create", "rolebinding", *binding)
-            self.tokens[team] = self._token(team, "viewer")
+            self.tokens[team] = add_tenant(cluster, team)
             for index in range(2):
                 cluster.api.create(f"/api/v1/namespaces/{team}/pods", _member(team, f"secret-of-{team}", index))
         cluster.kubectl("create", "serviceaccount", "nobody", "--namespace=default")
-        self.tokens["nobody"] = self._token("default", "nobody")
-
-    def _token(self, namespace: str, name: str) -> str:
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        token: str = self.cluster.api.create(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
-        return token
+        self.tokens["nobody"] = token_of(cluster, "default", "nobody")
 
     def get(self, path: str, who: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.tokens.get(who, who)}"}
