@@ -10,8 +10,10 @@ import pytest
 
 from extender.core.limits import Limits
 from policies.model import RunTerms
-from tests.builders import cluster, key, single
+from policies.model.queues import Strategy
+from tests.builders import cluster, gang, key, single
 from tests.core.backfilling import AFTER_S, Backlog
+from tests.core.queues import cluster_queue, flavor, show
 from tests.core.sliced import step
 
 
@@ -312,3 +314,27 @@ def test_a_reservation_may_end_between_two_slices_of_a_review(slices: int) -> No
     script.advance(AFTER_S)
     assert script.reservation("low") is None
     assert script.reservation("next") is not None
+
+
+@pytest.mark.parametrize(("facts", "passes"), [({"created": 1.0}, True), ({"priority": 10}, False)])
+def test_a_reservation_stays_when_another_workload_becomes_the_first_of_a_strict_queue(
+    facts: dict[str, Any], *, passes: bool
+) -> None:
+    """Neither could start: one waited behind the other, which may not use the room that is reserved.
+
+    Seed 3001139: its reason depended on what had its turn last. A workload of a higher priority goes before it.
+    """
+    script = Backlog(*cluster("a: 2x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 64}, strategy=Strategy.STRICT))
+    first = script.start("first", 2, 1000, queue="team")
+    big = script.wait("big", 2, 500, queue="team")
+    script.advance(AFTER_S + 1)
+    assert script.reservation("big") is not None
+    for pod in gang("earlier", 3, gpus=8, queue="team", **{"created": script.now, **facts}):
+        script.see(pod)
+    for _ in range(3):
+        script.advance(AFTER_S)
+        assert (script.reason("big") == "NoRoom") is passes
+        assert script.reason("earlier") == "NoRoom"
+    script.end(first)
+    assert all(map(script.planned, big)) is passes

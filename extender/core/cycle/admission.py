@@ -9,6 +9,7 @@ from extender.core.causes import NoQuota, NoRoom, QueueOrder, Unplaced, with_fac
 from extender.core.cycle.flavors import QuotaPlans, Refused
 from extender.core.explain.facts import rises
 from extender.core.explain.reports import declared
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
 from extender.core.ledger.pending import ANY_ROOM, Amounts, Nodes, Own, Pending, QuotaFor, RoomFor, Time, Turns
@@ -41,6 +42,7 @@ class QueueAdmission:
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
+        backfills: Backfills,
         creation: Creation,
         failed_creation: FailedCreation,
         pending: Pending,
@@ -59,7 +61,7 @@ class QueueAdmission:
         self._between = FairSharing() if limits.fair_sharing else policies.between
         self._planner = planner
         self._plans = plans
-        self.strict = StrictOrder(store.workloads, quotas, preemptions, pending, self.turns)
+        self.strict = StrictOrder(store.workloads, quotas, preemptions, backfills, pending, self.turns)
         self._outdated: dict[str, float] = {}
         """Trees whose use of quota has changed since their reasons were made, with the instant of the next update."""
 
@@ -146,6 +148,13 @@ class QueueAdmission:
         if self._quotas.has_own(workload.key):
             return None  # The shortfall of others of its shape does not include the quota that it has.
         return self.strict.waits_behind(queue.name, workload) or shortfalls.get(shape, queue.name)
+
+    def waits_behind(self, workload: Workload) -> QueueOrder | None:
+        """Why the workload waits behind the first of its StrictFIFO queue; None if it need not."""
+        queue = self._quotas.queue_of(workload.key)
+        if queue is None or self._quotas.has_own(workload.key):
+            return None
+        return self.strict.waits_behind(queue.name, workload)
 
     def passes_by(self, workload: Workload, shortfalls: Shortfalls, now: float) -> bool:
         """Skip the turn of a workload if the quota that was given back is used again, so that nothing has changed for

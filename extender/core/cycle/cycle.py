@@ -394,8 +394,10 @@ class Cycle:
         )
         if why is not None:
             return why
-        known = None
-        if not (self._preempting.is_ready(workload.key) or workload.key in self._backfills):
+        known: Cause | None = None
+        if workload.key in self._backfills:  # the shortfall of its shape was cached before its room came free
+            known = self._admission.waits_behind(workload)
+        elif not self._preempting.is_ready(workload.key):
             known = self._admission.refused(workload, shape, self._shortfalls)
         return known or until_started(self._starting, workload, demand, related=shape.related)
 
@@ -483,12 +485,12 @@ class Cycle:
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
         """Have the others of a StrictFIFO queue wait behind a workload that was refused, with that as their reason.
 
-        Workloads with a preemption under way, with quota of their own, or that go on after a restart get their turn.
+        Workloads that have had their turn, or have quota of their own, get another one.
         """
         if (why := self._admission.strict.record_turn(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            had_turn = other.key in self._preemptions.under_way or self._quotas.has_own(other.key) or other.resumes
+            had_turn = self._admission.strict.has_had_turn(other, workload.key) or self._quotas.has_own(other.key)
             if had_turn and self._store.workloads.get(other.key) is other:
                 yield from self._turn(other, line)
                 self._park(other)

@@ -402,6 +402,7 @@ class StrictOrder:
     _workloads: Mapping[GroupKey, Workload]
     _quotas: Quotas
     _preemptions: Preemptions
+    _backfills: Backfills
     _pending: Pending
     _turns: Turns
 
@@ -436,12 +437,20 @@ class StrictOrder:
             return None
 
     def waits_behind(self, queue: str, workload: Workload) -> QueueOrder | None:
-        """Why the workload waits behind the first of its queue; None if it need not.
+        """Why the workload waits behind the first of its queue; None if it need not."""
+        why = self.held_up(queue, workload)
+        return None if why is None or self.has_had_turn(workload, why.first) else why
 
-        It need not if victims are evicted for it, or room is kept for its lost members: then it has had its turn.
+    def has_had_turn(self, workload: Workload, first: GroupKey) -> bool:
+        """Whether the workload has had its turn, and need not wait behind the ``first`` of its queue.
+
+        Victims are evicted for it, or room is reserved for it or its lost members. The first of a higher priority goes
+        before a workload that has a reservation.
         """
-        had_turn = workload.resumes or workload.key in self._preemptions.under_way
-        return None if had_turn else self.held_up(queue, workload)
+        if workload.resumes or workload.key in self._preemptions.under_way:
+            return True
+        reservation, other = self._backfills.of.get(workload.key), self._workloads.get(first)
+        return reservation is not None and (other is None or other.priority <= reservation.priority)
 
     def reset(self, queue: str) -> None:
         """Forget which workload the others of a queue wait for. Each of them is looked at again."""
