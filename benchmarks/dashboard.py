@@ -28,7 +28,7 @@ from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.meter import cpu_ms, family_ms, used
 from benchmarks.scrape import Page, quantile
 from benchmarks.sightings import BOUND, PODS, Watching, annotated
-from benchmarks.stage import CLIQUE, GPUS_PER_NODE, UNTHROTTLED, Mode, clique_of, gang, pod
+from benchmarks.stage import CLIQUE, GPUS_PER_NODE, NODES_PER_CLIQUE, UNTHROTTLED, Mode, clique_of, gang, pod
 from benchmarks.viewers import First, Seen, first_contents, look
 from devcluster import Cluster
 from devcluster.api import Api, Object
@@ -312,7 +312,9 @@ class _Changes(Watching):
     def _beat(self) -> None:
         began = time.monotonic()
         for number in itertools.count():
-            single = pod(f"tick-{number}", Mode.NOMINATE, gpus=1, nodeName=self._nodes[-1 - number % len(self._nodes)])
+            # The map names the largest workloads of a clique: each pod goes to another one.
+            node = self._nodes[-1 - number * NODES_PER_CLIQUE % len(self._nodes)]
+            single = pod(f"tick-{number}", Mode.NOMINATE, gpus=1, nodeName=node)
             for made in (*gang(f"beat-{number}", BEAT_SIZE, Mode.NOMINATE), single):
                 made["metadata"]["labels"] = {"beat": str(number)}
                 self._api.create(BEATS, made)

@@ -16,7 +16,7 @@ from dashboard.cluster import Cluster, UnansweredError
 from dashboard.feed import Feed, router
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
 
-EVERY_S = 0.5
+EVERY_S = 0.25
 """Changes are told at instants so far apart, to all browsers at the same ones: then they share what is rendered."""
 KEEPALIVE_S = 15.0
 """A proxy closes a stream that is silent for long."""

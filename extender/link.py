@@ -34,7 +34,8 @@ _SHARE = 0.05
 
 The time is that of the thread: by the wall's clock, updates would be late wherever other processes are busy.
 """
-_EVERY_S = 0.25
+_EVERY_S = 0.5
+"""The least time between two updates. A start is many changes, and its views are made once for all of them."""
 _ALIVE_S = 10.0
 """Without an answer to a ping for this long the other end counts as gone."""
 _RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0

@@ -54,7 +54,8 @@ class Changes:
         self._number = 0
         self._open = False
         """Whether the last update announced another one."""
-        self._gangs: dict[GroupKey, None] = dict.fromkeys(core.state.workloads)
+        self._gangs: dict[GroupKey, bool] = dict.fromkeys(core.state.workloads, False)
+        """Workloads to view. True: they have changed, and their nodes are viewed, too."""
         self._nodes: dict[str, None] = dict.fromkeys(core.state.claims.nodes)
         self._relabelled, self._queues_at = True, -inf
         self._sent: dict[object, int] = {}
@@ -125,15 +126,15 @@ class Changes:
         self._open = more
         return msgspec.json.encode(head | fields)
 
-    def _views(self, gangs: dict[GroupKey, None], nodes: dict[str, None], now: float) -> Iterator[tuple[str, Any]]:
+    def _views(self, gangs: dict[GroupKey, bool], nodes: dict[str, None], now: float) -> Iterator[tuple[str, Any]]:
         state = self.core.state
         if self._relabelled:
             self._relabelled = False
             made = topology(state.claims.snapshot(), configured=bool(state.claims.configured))
             yield "topology", self._if_new("topology", made)
-        for key in gangs:
+        for key, changed in gangs.items():
             if (workload := state.workloads.get(key)) is not None:
-                nodes |= dict.fromkeys(workload.member_nodes)
+                nodes |= dict.fromkeys(workload.member_nodes if changed else ())
                 yield "gangs", self._if_new(key, view(state, workload, self._from, marked))
             elif self._sent.pop(key, None) is not None:
                 self._sent.pop(("load", key), None)
@@ -204,12 +205,12 @@ class Changes:
     def _round(self) -> Iterator[Callable[[], None]]:
         """Go through all workloads and nodes that are known when the round begins."""
         for key in list(self.core.state.workloads):
-            yield lambda key=key: self._gangs.setdefault(key)  # type: ignore[misc]
+            yield lambda key=key: self._gangs.setdefault(key, False)  # type: ignore[misc]
         for name in list(self.core.state.claims.nodes):
             yield lambda name=name: self._nodes.setdefault(name)  # type: ignore[misc]
 
     def _settled(self, key: GroupKey) -> None:
-        self._gangs[key] = None
+        self._gangs[key] = True
 
     def _recorded(self, pod: Pod, _: Pod | None) -> None:
         """Mark the node of a pod: promised room is used once the pod is bound, without a move of the claim."""
