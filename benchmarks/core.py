@@ -127,9 +127,9 @@ class Names(Struct, frozen=True):
 
 
 class Starts(Struct, frozen=True):
-    """What it costs to work out when waiting gangs are expected to start: processor time, in ms.
+    """The cost of the forecast of all waiting gangs: processor time, in ms.
 
-    ``all_ms``: each time that it is worked out.
+    ``all_ms``: the time of each forecast.
     ``longest_ms``: the longest slice of each, after which other events get in.
     ``known``: how many of the gangs have an expected start.
     """
@@ -282,7 +282,7 @@ def measure_here(nodes: int, gangs: int) -> Run:
 
 
 def measure_starts(nodes: int, gangs: int) -> Starts:
-    """Measure what the expected starts of so many waiting gangs cost. Every pod that runs says how long it takes."""
+    """Measure the forecast of the starts of ``gangs`` waiting gangs. Every running pod declares its duration."""
     garbage.collect_hardly_ever()
     core = Core(clock=time.thread_time, limits=Limits(forecast_s=FORECAST_S))
     core.feed(_lasting(_cluster(nodes)))

@@ -16,7 +16,7 @@ _TOKEN_S = 24 * 3600
 
 
 class RunningDashboard:
-    """The process, and what the extender has to be told of it (``settings``).
+    """A running dashboard, and the extender's settings for it (``settings``).
 
     Its rights have to be installed, in ``namespace``.
     """

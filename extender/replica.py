@@ -93,7 +93,7 @@ class Replica:
         if self._tasks is not None and self._runner.acting.is_set():
             self._kube.behind = True
             self._catching_up.append(self._tasks.create_task(self._catch_up()))
-            self._start_over("Muster starts its core anew; try again")
+            self._start_over("Muster restarts its core; try again")
             self._runner.act()
             garbage.freeze_present()
 

@@ -98,7 +98,7 @@ def test_a_pod_beyond_the_plan_of_its_job_that_is_led_to_full_nodes_starts_when_
     train.create(selection=led)
     said = explain(script.core.state, script.core.state.workloads[key("job")], script.now)
     assert said.remedies[0] == (
-        "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
+        "suspend the job to have it planned again: its pod template names the nodes of its plan"
     )
 
 

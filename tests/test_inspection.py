@@ -42,7 +42,7 @@ def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:
         "1 more node with 8 GPUs free in clique a",
         "default/train (2 nodes)",
         "wait-0",
-        "nobody would give way to it: 1 of 2 members fit at once",
+        "nothing would be evicted for it: 1 of 2 members fit at once",
     ):
         assert text in said.output
     assert asked("explain", "wait", "-n", "default", "--url", url).exit_code == 0
@@ -59,7 +59,7 @@ def test_who_would_give_way_is_told_with_what_they_are_told() -> None:
     with listening(app_of(core)) as url:
         said = asked("explain", "default/wait", "--url", url).output
         read = json.loads(asked("explain", "default/wait", "--url", url, "-o", "json").output)
-    assert "preemption is off; on, pod default/dev would give way to it" in said
+    assert "preemption is off; if it were on, pod default/dev would be evicted for it" in said
     assert read["victims"] == [
         {"name": "pod default/dev", "told": "preempted by default/wait, which has priority 10 and lacked room"}
     ]

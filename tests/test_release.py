@@ -165,7 +165,7 @@ def test_a_job_that_runs_is_told_how_it_goes_on(tmp_path: Path, plan: str | None
 def test_a_job_whose_pods_have_yet_to_go_is_told(tmp_path: Path) -> None:
     done, _ = Cluster(tmp_path, stopped() | {"status": {"active": 2}}).release("--yes")
     assert done.exit_code == 1
-    assert "its pods have yet to go" in done.output
+    assert "its pods are still terminating" in done.output
 
 
 def test_pods_lose_the_gate_and_the_nomination_and_nothing_else(tmp_path: Path) -> None:

@@ -594,13 +594,13 @@ CAUSES = [
     Cause(
         "ClusterQueue stopped", lambda: queued(flavor("gpus"), cluster_queue("team", {"gpus": 64}, stop=Stop.HOLD)),
         "QueueStopped", "ClusterQueue team is stopped (stopPolicy Hold)",
-        "set the stopPolicy of ClusterQueue team to None, or wait until whoever set it does",
+        "set the stopPolicy of ClusterQueue team to None, or wait until an administrator does",
     ),
     Cause(
         "LocalQueue stopped",
         lambda: queued(*TEAM, LocalQueue("default", "mine", "team", stop=Stop.HOLD), queue="mine"), "QueueStopped",
         "LocalQueue mine is stopped (stopPolicy Hold)",
-        "set the stopPolicy of LocalQueue mine to None, or wait until whoever set it does",
+        "set the stopPolicy of LocalQueue mine to None, or wait until an administrator does",
         lambda there: there.show(LocalQueue("default", "mine", "team")),
     ),
     Cause(
@@ -688,15 +688,16 @@ CAUSES = [
         "nothing to do: it is planned again in 1 s",
     ),
     Cause(
-        "victims that have yet to go", before_victims_have_gone, "Preempting", "default/low gives way to it",
-        "nothing to do: it starts when those who give way to it have gone", lambda there: there.end("default/low"),
+        "victims that have yet to go", before_victims_have_gone, "Preempting", "default/low is being evicted for it",
+        "nothing to do: it starts when the workloads that are evicted for it are gone",
+        lambda there: there.end("default/low"),
     ),
     Cause(
         "a job that somebody else has started", started_by_others, "NotPlanned", "",
         "suspend the job to have it planned", shown(suspended=True, stopped=True, running=False),
     ),
     Cause(
-        "a job whose pod is on a silent node", on_a_silent_node, "Stopping", "give node a-0, which is silent",
+        "a job whose pod is on a silent node", on_a_silent_node, "Stopping", "node a-0 does not report: give it the",
         "give node a-0 the taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or delete it, if its "
         "machine is off: the pods on it stay", delete_its_node,
     ),
@@ -718,8 +719,8 @@ CAUSES = [
     ),
     Cause(
         "namespace that is being deleted", ending, "NamespaceTerminating", "is being deleted",
-        "create it in another namespace, or in this one when it is gone and made anew; kubectl get namespace -o yaml "
-        "shows what a deletion waits for", made_anew,
+        "create it in another namespace, or in this one once it is gone and created again; kubectl get namespace "
+        "-o yaml shows what a deletion waits for", made_anew,
     ),
 ]  # fmt: skip
 

@@ -77,8 +77,8 @@ def test_it_says_who_would_give_way_to_those_that_wait(tmp_path: Path, *, hidden
     assert len(one["victims"]) == 1
     assert hidden or one["victims"] == ["team-vision/low"]
     # Since its start, an hour before the snapshot.
-    assert one["preemption"].endswith("would give way to it; 8.0 device-hours would be lost")
-    assert "Would others give way" in said
+    assert one["preemption"].endswith("would be evicted for it; 8.0 device-hours would be lost")
+    assert "What would be evicted" in said
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -105,7 +105,7 @@ def test_it_says_why_nobody_would_give_way(tmp_path: Path) -> None:
     _, (verdict,) = simulate(tmp_path, outranked(priority=0))
     (one,) = verdict["answers"]
     assert one["victims"] == []
-    assert one["preemption"].startswith("nobody would give way to it: 0 of 1 members fit at once")
+    assert one["preemption"].startswith("nothing would be evicted for it: 0 of 1 members fit at once")
     assert "2 candidates may not: priority is not lower" in one["preemption"]
 
 

@@ -140,7 +140,7 @@ def test_it_says_who_would_give_way_to_a_suspended_job(tmp_path: Path) -> None:
         _, (verdict,) = simulate(tmp_path, shown)
         (waits,) = verdict["answers"]
         assert len(waits["victims"]) == 1
-        assert "would give way to it" in waits["preemption"]
+        assert "would be evicted for it" in waits["preemption"]
     said, (_, then) = simulate(tmp_path, file, "--what-if", written(tmp_path, low))
     assert "WorkloadPriorityClass high: changed" in said
     assert answers(then)["job-urgent"]["victims"] == []

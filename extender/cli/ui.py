@@ -244,5 +244,5 @@ async def _refusal(answer: aiohttp.ClientResponse) -> str:
     if said.kind != "Status":
         return said.detail
     if answer.status == HTTPStatus.FORBIDDEN:
-        return f"{said.message}: somebody has to grant you the role muster-dashboard-user, or use --url"
+        return f"{said.message}: ask an administrator for the role muster-dashboard-user, or use --url"
     return said.message

@@ -163,7 +163,7 @@ class Apply:
         self._store.mark_dirty(workload)
         if another or (started and not workload.members.started):
             workload.release.start_anew()
-            self._revocations.revoke(workload, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
+            self._revocations.revoke(workload, "its PodGroup was created again", now, Cause.PODGROUP_CHANGED)
         elif group.deleting and not workload.releasing:
             self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
 

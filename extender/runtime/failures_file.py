@@ -39,7 +39,7 @@ class FailuresFile:
         except FileNotFoundError:
             return Record()
         except (OSError, ValueError, RecursionError) as error:
-            log.warning("%s cannot be read, and is begun anew: %s", self._path, error)
+            log.warning("%s cannot be read, and is started again empty: %s", self._path, error)
             return Record()
 
     def write(self, record: Record) -> None:

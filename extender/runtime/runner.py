@@ -390,7 +390,7 @@ def _in_words(effect: Reached) -> str:
         case Milestone.BROKEN:
             return "was released in part: its release broke off"
         case Milestone.RELEASED:
-            return f"was released: {effect.size} members, {effect.after_s:.1f} s after the first of its binds came"
+            return f"was released: {effect.size} members, {effect.after_s:.1f} s after its first bind request"
         case _:
             since = f"{effect.after_s:.1f} s after the first of them was seen"
             return f"was {effect.milestone}: {effect.size} members, {since}"

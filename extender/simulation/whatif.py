@@ -121,7 +121,7 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
         Table("Would wait", ("gang", "members", "code", "reason"), waits, words=True),
     ]
     if outlooks := [(answer.gang, answer.preemption) for answer in first.answers if answer.preemption]:
-        found.append(Table("Would others give way", ("gang", "preemption"), outlooks, words=True))
+        found.append(Table("What would be evicted", ("gang", "preemption"), outlooks, words=True))
     if evicted := [(answer.gang, f"{answer.evicted}") for answer in first.answers if answer.evicted]:
         found.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
     if first.suspended:

@@ -35,7 +35,7 @@ If each question takes a placement of all members, ``BUDGET`` is the limit inste
 """
 
 
-_NOBODY = "nobody may be evicted"
+_NOBODY = "nothing may be evicted"
 
 
 @dataclass(frozen=True, slots=True)

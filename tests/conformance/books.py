@@ -39,7 +39,7 @@ class NoEvictions:
         return nobody(queue, what, amount)
 
     def victims(self, _usage: Usage) -> Victims | str:
-        return "nobody may be evicted"
+        return "nothing may be evicted"
 
 
 class Books:

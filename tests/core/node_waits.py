@@ -16,7 +16,7 @@ from tests.core.test_elastic import LIMITS, SPOT, of
 
 GATED = (GANG_GATE,)
 TEAM = cluster_queue("team", {"owned": 8, "spot": 16})
-VAIN = "nodes of spot were asked for in vain: not enough came within 900 s"
+VAIN = "nodes of spot were requested and did not come: not enough joined within 900 s"
 
 
 def wanting(size: int = 2, name: str = "first", **facts: Any) -> Job:

@@ -84,7 +84,7 @@ def test_a_budget_that_shrinks_before_anybody_is_told_leaves_all_of_them_there()
     script.write(script.written[-1])
     assert not script.evicted
     assert script.milestones(Milestone.UNRESERVED) == 1
-    assert "before anybody was told: PodDisruptionBudget default/web does not" in script.message("high")
+    assert "before any pod was evicted: PodDisruptionBudget default/web does not" in script.message("high")
 
 
 def test_a_pod_in_several_budgets_is_never_evicted() -> None:

@@ -85,7 +85,7 @@ def test_a_job_with_quota_and_no_nodes_asks_for_them_and_is_started_on_them() ->
     assert (pods.labels, pods.tolerations) == (((FLAVOR, "spot"),), (SPOT,))
     code, said = reason(script, "first")
     assert (code, first.starts) == ("AwaitingNodes", [])
-    assert "it has quota of spot in ClusterQueue team, and no nodes: a ProvisioningRequest asks" in said
+    assert "it has quota of spot in ClusterQueue team, but no nodes: a ProvisioningRequest asks" in said
     assert used(script, "team", "spot") == 16
     script.see(*of("spot", 1))
     first.wait(1.0)
@@ -140,7 +140,7 @@ def test_nodes_that_do_not_come_in_time_give_the_quota_back_for_a_pause_that_gro
         assert used(script, "team", "spot") == 0
         code, said = reason(script, "first")
         assert code == "NoRoom"
-        assert "nodes of spot were asked for in vain: not enough came within 900 s; it asks again" in said
+        assert "nodes of spot were requested and did not come: not enough joined within 900 s; it asks again" in said
         began = script.now
         while not asks(script):
             assert script.now < began + 300
@@ -173,7 +173,7 @@ def test_nodes_that_are_granted_have_as_long_again_to_be_seen() -> None:
     script.advance(800)
     script.feed(CapacityAnswered(key("first"), 1, granted=True))
     script.advance(200)
-    assert "those that it asked for are granted, and yet to be seen" in reason(script, "first")[1]
+    assert "the requested nodes are granted, but have not joined the cluster yet" in reason(script, "first")[1]
     script.advance(701)
     assert not asks(script)
     assert "they were granted, and it has no plan on them within 900 s" in reason(script, "first")[1]

@@ -171,7 +171,7 @@ class Chances:
                 self.jobs_awaiting += 1
                 size = one.seen.podsets.minimum
                 assert state.quotas.uses.total(one.seen.key)["spot", GPU] == 8 * size, "its quota is kept, and once"
-        self.late = sum("asked for in vain" in why for one in self.jobs.values() for why in one.stops)
+        self.late = sum("requested and did not come" in why for one in self.jobs.values() for why in one.stops)
         assert kept == {each for each in state.workloads if RESERVED_QUOTA in state.quotas.uses.of(each)}
         going = {each for each in kept if (record := state.workloads[each].job) is not None and record.awaits_nodes}
         assert asks.keys() == {each for each in kept - going if each.name in self.jobs}

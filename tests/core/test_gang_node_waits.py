@@ -42,7 +42,7 @@ def test_a_gang_with_quota_and_no_nodes_is_started_without_nodes_as_a_whole_and_
     come_pods(script, pods)
     assert ungated(script) == [pod.uid for pod in pods]
     assert script.reason("gang") == "AwaitingNodes"
-    assert "kube-scheduler has its 2 pods without a plan" in script.message("gang")
+    assert "its 2 pods are pending without a plan" in script.message("gang")
     assert used(script, "team", "spot") == 16
     assert [script.filter(pod) for pod in pods] == [(), ()]
     assert not script.core.capacity_asks()
@@ -84,8 +84,9 @@ def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     other.gone()
     script.advance(0.5)
     assert script.reason("gang") == "NoRoom"
-    assert "nodes of spot were asked for in vain: not enough came within 900 s; it asks again 60 s" in script.message(
-        "gang"
+    assert (
+        "nodes of spot were requested and did not come: not enough joined within 900 s; it asks again 60 s"
+        in script.message("gang")
     )
     assert used(script, "team", "spot") == 0
     script.advance(70)

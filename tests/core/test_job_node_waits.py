@@ -39,7 +39,7 @@ def test_it_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes_th
     pods = first.create(gates=GATED)
     assert ungate(script) == [pod.uid for pod in pods]
     assert [script.filter(pod) for pod in pods] == [(), ()]
-    assert "kube-scheduler has its 2 pods without a plan" in script.message("first")
+    assert "its 2 pods are pending without a plan" in script.message("first")
     assert used(script, "team", "spot") == 16
     script.see(*of("spot", 1))
     first.wait(0.5)
@@ -192,7 +192,7 @@ def test_one_whose_later_pods_need_no_such_nodes_is_started_without_nodes_and_pl
     assert (start.minimum, set(start.flavors)) == (2, {""})
     pods = first.create(only=2, gates=GATED)
     assert ungate(script) == [pod.uid for pod in pods]
-    assert "kube-scheduler has its 2 pods without a plan" in script.message("first")
+    assert "its 2 pods are pending without a plan" in script.message("first")
     script.see(*of("spot", 2))
     first.wait(0.5)
     start = first.starts[-1]
@@ -486,7 +486,7 @@ def test_pods_that_cannot_be_in_one_clique_with_the_nodes_that_come_are_part_of_
     script.advance(901)
     first.settle()
     (why,) = first.stops
-    assert "not enough came within 900 s" in why
+    assert "not enough joined within 900 s" in why
     said = "the pods of launcher have to share one clique with those on nodes of spot, and need tolerations"
     assert (said in why) is not bool(tolerations)
 
@@ -539,7 +539,7 @@ def test_another_leader_lets_it_rest_as_long_as_its_job_says_and_counts_on() -> 
     assert rest.attempts == 2
     assert rest.until == pytest.approx(script.now + 120, abs=3)
     other, adopted = again(first)
-    assert "in vain, 2 times in a row; it asks again 1" in other.message("first")
+    assert "did not come, 2 times in a row; it asks again 1" in other.message("first")
     adopted.wait(60)
     assert (adopted.starts, used(other, "team", "spot")) == ([], 0)
     adopted.wait(40)

@@ -83,7 +83,7 @@ def test_who_makes_a_job_larger_whose_template_names_its_nodes_is_told_what_to_d
         "2 members are bound; 1 more member waits: 0 of 1 members fit at once: "
         "0 of 3 nodes have room for 8 nvidia.com/gpu; "
         "1 node does not match its required node affinity (metadata.name=a-0 or metadata.name=a-1); "
-        "its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
+        "its pod template names the nodes of the plan: suspend the job to have it planned again"
     )
 
 

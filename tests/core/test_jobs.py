@@ -207,9 +207,9 @@ def test_why_its_controller_makes_no_pods_is_said_where_it_is_known() -> None:
     train = Controlled(script, job(3))
     train.create(only=1)
     script.bind_all(list(script.pods.values()), expires_s=600)
-    train.show(delay="its controller makes its pods anew after a pause")
+    train.show(delay="its controller creates its pods again after a pause")
     train.wait(45)
-    assert train.stops == ["its controller makes its pods anew after a pause"]
+    assert train.stops == ["its controller creates its pods again after a pause"]
 
 
 def test_suspended_by_others_it_waits_for_its_pods_to_go_and_starts_again() -> None:

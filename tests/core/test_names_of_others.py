@@ -71,19 +71,19 @@ def before(script: Cluster) -> str:
 def preempting(script: Cluster) -> str:
     running(script, elsewhere(gang("theirs", 2)))
     script.see(gang("mine", 1, priority=10))
-    return f"{OTHER}/theirs gives way to it; it starts when that has gone"
+    return f"{OTHER}/theirs is being evicted for it; it starts when that is gone"
 
 
 def preempting_in_vain(script: Cluster) -> str:
     preempting(script)
     script.advance(ON.preemption_s + 1)
-    return f"the eviction of {OTHER}/theirs for it has ended: after 60 s {OTHER}/theirs had yet to go"
+    return f"the eviction of {OTHER}/theirs for it has ended: after 60 s {OTHER}/theirs still had pods"
 
 
 def preempting_a_pod(script: Cluster) -> str:
     script.see(*elsewhere([replace(single(f"one-{at}", gpus=8), node=f"a-{at}", phase="Running") for at in (0, 1)]))
     script.see(gang("mine", 2, priority=10))
-    return f"pod {OTHER}/one-0, pod {OTHER}/one-1 give way to it"
+    return f"pod {OTHER}/one-0, pod {OTHER}/one-1 are being evicted for it"
 
 
 def evicted(script: Cluster) -> str:

@@ -69,7 +69,7 @@ def test_that_its_victims_did_not_go_is_said_after_its_reservation_has_come_off_
     high.show(reservation=None)
     assert script.message("high") == (
         "0 of 1 members fit at once: 0 of 1 nodes have room for 8 nvidia.com/gpu; "
-        "the eviction of default/low for it has ended: after 60 s default/low had yet to go; it is tried again"
+        "the eviction of default/low for it has ended: after 60 s default/low still had pods; it is tried again"
     )
 
 
@@ -119,5 +119,5 @@ def test_a_suspension_that_was_refused_is_told_of_when_the_eviction_ends() -> No
     script.feed(JobWritten(seen.key, seen.uid, Outcome.REFUSED, "denied by a webhook"))
     script.advance(61)
     assert script.message("high").endswith(
-        "had yet to go: the suspension was refused: denied by a webhook; it is tried again"
+        "still had pods: the suspension was refused: denied by a webhook; it is tried again"
     )

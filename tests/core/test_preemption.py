@@ -22,7 +22,7 @@ def test_a_gang_of_a_higher_priority_evicts_a_whole_gang_and_starts_there() -> N
     script.see(high)
     assert sorted(script.evicted) == ["low-0", "low-1"]
     assert script.reason("high") == "Preempting"
-    assert script.message("high") == "default/low gives way to it; it starts when that has gone"
+    assert script.message("high") == "default/low is being evicted for it; it starts when that is gone"
     script.leave(low[0])
     assert not script.planned(high[0]), "all of it has to go first"
     script.leave(low[1])
@@ -53,8 +53,8 @@ def test_all_who_give_way_are_named() -> None:
         running(script, name, 1)
     script.see(gang("high", 2, priority=10))
     said = script.message("high")
-    assert sorted(said.split(" give ")[0].split(", ")) == ["default/one", "default/two"]
-    assert said.endswith(" give way to it; it starts when they have gone")
+    assert sorted(said.split(" are being ")[0].split(", ")) == ["default/one", "default/two"]
+    assert said.endswith(" are being evicted for it; it starts when they are gone")
 
 
 def test_nothing_is_told_before_it_is_written_down() -> None:
@@ -103,7 +103,7 @@ def test_what_it_lacks_is_said_once() -> None:
     running(script, "same", 1, priority=10)
     script.see(gang("high", 1, priority=10))
     lacks = "0 of 1 members fit at once: 0 of 1 nodes have room for 8 nvidia.com/gpu"
-    assert script.message("high") == f"{lacks}; nobody may be evicted"
+    assert script.message("high") == f"{lacks}; nothing may be evicted"
 
 
 def test_pods_of_no_gang_go_and_those_that_stay_with_their_node_or_are_critical_do_not() -> None:
@@ -178,7 +178,7 @@ def test_victims_that_do_not_go_end_it_and_are_not_told_again_until_room_comes_f
     script.see(gang("high", 1, priority=10))
     script.advance(61)
     assert script.reason("high") == "NoRoom"
-    assert "had yet to go" in script.message("high")
+    assert "still had pods" in script.message("high")
     told = len(script.evicted)
     assert script.kept is None
     script.advance(300)

@@ -31,7 +31,7 @@ def test_a_reservation_that_was_refused_once_is_written_again() -> None:
     running(script, "low", 2)
     script.see(gang("high", 2, priority=10))
     script.write(script.written[0], FORBIDDEN)
-    assert "it could not be written down: 403 Forbidden; it is tried again" in script.message("high")
+    assert "its reservation could not be written: 403 Forbidden; it is tried again" in script.message("high")
     script.advance(0.5)
     assert len(asked(script)) == 1
     script.advance(1)
@@ -157,7 +157,7 @@ def test_those_who_were_to_give_way_to_one_that_is_gone_give_way_to_another(deta
     first, second = gang("first", 2, priority=10), gang("second", 2, priority=10)
     script.see(first)
     script.see(second)
-    assert script.message("second").endswith("nobody may be evicted")
+    assert script.message("second").endswith("nothing may be evicted")
     if detail:
         script.write(script.written[0], detail)
     else:
@@ -269,7 +269,7 @@ def test_a_pod_of_no_gang_that_muster_has_bound_meanwhile_gives_way() -> None:
     stays, low = single("stays", gpus=4, node="a-0", priority=20), single("low", gpus=4)
     script.see(stays, gang("high", 1, priority=10), low)
     script.advance(3)
-    assert script.message("high").endswith("nobody may be evicted")
+    assert script.message("high").endswith("nothing may be evicted")
     script.bind(low, "a-0")
     script.post_all()
     script.gone(stays)

@@ -37,11 +37,13 @@ def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:
     return script
 
 
-@pytest.mark.parametrize(("limits", "said"), [(OFF, "preemption is off; on"), (DRY, "preemption is a dry run; on")])
+@pytest.mark.parametrize(
+    ("limits", "said"), [(OFF, "preemption is off; if it were on"), (DRY, "preemption is a dry run; if it were on")]
+)
 def test_it_names_who_would_give_way_and_what_that_would_lose(limits: Limits, said: str) -> None:
     script = crowded(limits)
     found = outlook(script, "high")
-    assert found.text == f"{said}, default/low would give way to it; 16.0 device-hours would be lost"
+    assert found.text == f"{said}, default/low would be evicted for it; 16.0 device-hours would be lost"
     assert found.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
     assert not script.evicted
 
@@ -68,7 +70,7 @@ def test_with_preemption_on_it_names_those_who_give_way() -> None:
     script = crowded(ON)
     assert script.reason("high") == "Preempting"
     found = outlook(script, "high")
-    assert found.text == "others give way to it already, and it starts when they have gone"
+    assert found.text == "workloads are being evicted for it already; it starts when they are gone"
     assert found.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
 
 
@@ -76,7 +78,7 @@ def test_what_came_to_nothing_is_told_as_such() -> None:
     script = crowded(ON)
     script.advance(120)
     assert script.milestones(Milestone.UNRESERVED) == 1
-    assert "came to nothing before: it is tried again" in outlook(script, "high").text
+    assert "which failed before: it is tried again" in outlook(script, "high").text
 
 
 def test_it_says_why_nobody_may() -> None:
@@ -86,7 +88,7 @@ def test_it_says_why_nobody_may() -> None:
     polite = Cluster(*cluster("a: 1x8"), limits=OFF)
     running(polite, "low", 1)
     polite.see(gang("polite", 1, priority=20, preempts=False))
-    said = "nobody would give way to it: the preemptionPolicy of its PriorityClass is Never"
+    said = "nothing would be evicted for it: the preemptionPolicy of its PriorityClass is Never"
     assert outlook(polite, "polite") == Preview(said)
 
 
@@ -94,7 +96,7 @@ def test_those_that_others_have_started_are_counted_among_those_that_stay() -> N
     foreign = [replace(pod, node="a-0") for pod in gang("foreign", 1)]
     script = Script(*cluster("a: 1x8"), *foreign, *gang("high", 1, priority=10))
     found = outlook(script, "high")
-    assert found.text.startswith("nobody would give way to it: 0 of 1 members fit at once")
+    assert found.text.startswith("nothing would be evicted for it: 0 of 1 members fit at once")
     assert found.text.endswith("1 candidate may not: was not started by Muster")
     assert not found.victims
 
@@ -102,7 +104,7 @@ def test_those_that_others_have_started_are_counted_among_those_that_stay() -> N
 def test_pods_of_no_gang_are_named_as_such() -> None:
     script = Script(*cluster("a: 1x8"), single("dev", gpus=8, node="a-0"), *gang("high", 1, priority=10))
     assert [name for name, _ in outlook(script, "high").victims] == ["pod default/dev"]
-    assert "pod default/dev would give way" in outlook(script, "high").text
+    assert "pod default/dev would be evicted" in outlook(script, "high").text
 
 
 def test_nothing_is_said_of_those_that_lack_neither_room_nor_quota() -> None:
@@ -125,5 +127,5 @@ def test_in_a_queue_it_is_told_by_which_rule_or_that_there_is_none() -> None:
     script.start("borrower", 1, "research")
     script.come("wants", 2, "production")
     assert outlook(script, "wants").text == (
-        "nobody would give way to it: spec.preemption of ClusterQueue production lets nobody go for this quota"
+        "nothing would be evicted for it: spec.preemption of ClusterQueue production allows no eviction for this quota"
     )

@@ -225,7 +225,9 @@ def test_no_search_is_made_for_one_that_would_borrow_while_nobody_in_its_queue_m
         script.come("more", 1, "production", priority=10)
         script.advance(60)
     said = script.message("more")
-    assert said.endswith("nobody may be evicted: queue production would use more than its own, and nobody in it may go")
+    assert said.endswith(
+        "nothing may be evicted: queue production would use more than its own, and nothing in it may go"
+    )
     script.come("urgent", 1, "production", priority=20)
     assert script.evicted == ["own-0", "own-1"], "then somebody may, and all of it goes"
 
@@ -270,7 +272,10 @@ def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -
     assert script.reason("later") == "NoQuota"
     assert not script.planned(later[0])
     why = reason_of(script.core.state.workloads[key("later")].reason_state.cause).message
-    assert why == "ClusterQueue second: what is left of it is kept for those to whom others give way"
+    assert (
+        why
+        == "ClusterQueue second: the quota that is left is reserved for workloads for which others are being evicted"
+    )
     script.leave(*borrower)
     assert script.planned(wants[0])
     script.run(wants)
@@ -523,8 +528,8 @@ def test_with_fair_sharing_no_victims_are_searched_for_where_no_other_share_is_a
         context.delattr(victim_search, "search")
         script.come("more", 1, "one")
         script.advance(60)
-    why = "no other queue borrows with so large a share, and nobody in queue one may go"
-    assert script.message("more").endswith(f"nobody may be evicted: {why}")
+    why = "no other queue borrows with so large a share, and nothing in queue one may go"
+    assert script.message("more").endswith(f"nothing may be evicted: {why}")
     script.come("owed", 1, "two")
     assert len(script.evicted) == 1, "its share would be the smaller one"
 

@@ -33,7 +33,7 @@ def test_the_last_member_is_not_bound_where_another_scheduler_has_taken_its_room
     script.see(single("thief", gpus=8, scheduler="other", node=room))
     script.post_all()
     script.advance(1)
-    assert script.answers[calls[last.uid]] == f"node {room} has been filled by somebody else"
+    assert script.answers[calls[last.uid]] == f"node {room} has been filled by other pods"
     assert script.planned(last) not in ("", room)
     script.run([last])
     assert script.reason("train") == "Running"

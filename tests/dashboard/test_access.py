@@ -1,4 +1,4 @@
-"""Who may see what: the API server says it, its word is kept for a minute, and nothing else is shown."""
+"""Access to the dashboard: the API server decides, its answer is kept for a minute, and nothing else is shown."""
 
 from __future__ import annotations
 

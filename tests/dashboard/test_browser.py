@@ -79,7 +79,7 @@ class Visit:
 
 @pytest.fixture(params=[("admin", DESK, "light", True)])
 def visit(request: pytest.FixtureRequest, browser: Browser, served: Served) -> Iterator[Visit]:
-    """By its parameter: the person, the size of the window, light or dark, and whether scripts run."""
+    """A visit. Its parameter has the person, the size of the window, light or dark, and whether scripts run."""
     person, size, scheme, scripts = request.param
     context = browser.new_context(
         extra_http_headers={"Authorization": f"Bearer {person}"},

@@ -87,7 +87,7 @@ def test_a_gang_of_pods_is_started_without_nodes_as_a_whole_and_starts_on_the_no
     seen = unschedulable(stage, 2)
     assert {one["spec"]["nodeSelector"]["pool"] for one in seen} == {"spot"}
     why = stage.until_told("gang", lambda gang: gang.state == "AwaitingNodes").message
-    assert "kube-scheduler has its 2 pods without a plan" in why
+    assert "its 2 pods are pending without a plan" in why
     research.job("job", "research", 2)
     assert f"{research.home}/gang (16)" in research.reason("job", "NoQuota")
     nodes = stage.add_nodes(1, labels={"pool": "spot"}) + stage.add_nodes(1, labels={"pool": "spot"})

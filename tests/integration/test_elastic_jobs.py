@@ -74,7 +74,7 @@ def test_a_job_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes
         spec = one["spec"]
         assert (spec["nodeSelector"], spec.get("affinity")) == ({"pool": "spot"}, None), "of the flavor"
         assert {"key": "spot", "operator": "Exists", "effect": "NoSchedule"} in spec["tolerations"]
-    assert "kube-scheduler has its 2 pods without a plan" in research.reason("first", "AwaitingNodes")
+    assert "its 2 pods are pending without a plan" in research.reason("first", "AwaitingNodes")
     assert research.annotation("first").startswith("nodes are awaited until ")
     research.record("first", "QuotaReserved", "True")
     research.record("first", "Admitted", "False")
@@ -107,7 +107,8 @@ def test_a_job_whose_nodes_do_not_come_is_suspended_and_its_quota_is_free_for_th
     stage.api.wait_for(f"{research.jobs}/first", lambda job: bool(job) and is_given_back(job), 2 * WITHIN_S)
     rests = research.until("first", bool)["metadata"]["annotations"]["muster.dev/nodes-in-vain"]
     assert rests.startswith("no nodes came by attempt 1; none are asked for before ")
-    vain = f"nodes of spot were asked for in vain: not enough came within {WITHIN_S} s; it asks again 60 s later"
+    late = f"not enough joined within {WITHIN_S} s; it asks again 60 s later"
+    vain = f"nodes of spot were requested and did not come: {late}"
     events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
     stage.api.wait_for(events, lambda some: any(one.get("note") == vain for one in some), WITHIN_S)
     research.reason("second", "AwaitingNodes")

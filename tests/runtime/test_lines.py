@@ -34,7 +34,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
         ),
         (
             Reached(KEY, Milestone.RELEASED, 8, 1.0),
-            "gang team/train was released: 8 members, 1.0 s after the first of its binds came",
+            "gang team/train was released: 8 members, 1.0 s after its first bind request",
         ),
         (
             Reached(KEY, Milestone.FORGOTTEN, 8, 9.0, Cause.NODE_REFUSED, "node n1 is full"),

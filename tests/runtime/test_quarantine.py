@@ -660,7 +660,7 @@ def test_a_file_that_cannot_be_read_is_begun_anew(
     path.write_bytes(content)
     assert FailuresFile(path).read() == Record()
     (line,) = caplog.messages
-    assert line.startswith(f"{path} cannot be read, and is begun anew")
+    assert line.startswith(f"{path} cannot be read, and is started again empty")
 
 
 def test_a_file_that_is_not_there_is_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,8 +20,8 @@ _KEPT = f"room is kept for 1 pod in no gang ({mentioned([Mention('default', 'def
     [
         (f"held there by {mentioned([Mention('default', 'default/train (ends unknown)')])}", ""),
         (f"held there by {mentioned([Mention('default', 'default/gone (ends unknown)')])}", "which is gone"),
-        (f"{mentioned([Mention('default', 'pod default/one')])} gives way to it", ""),
-        (f"{mentioned([Mention('default', 'pod default/two')])} gives way to it", "which is gone"),
+        (f"{mentioned([Mention('default', 'pod default/one')])} is being evicted for it", ""),
+        (f"{mentioned([Mention('default', 'pod default/two')])} is being evicted for it", "which is gone"),
         (_KEPT, "which is bound"),
     ],
 )

@@ -167,7 +167,7 @@ async def _protected(pods: Sequence[Pod], kube: Kube) -> list[str]:
     except ApiError as error:
         right = lacks(error)
         why = f"you lack the right to {right}" if right else str(error)
-        raise ActError(f"{why}: without it nobody can tell whether all pods of the gang may go") from None
+        raise ActError(f"{why}: without it Muster cannot tell whether all pods of the gang may be evicted") from None
     left, found = Counter(budgets.left), []
     for pod in pods:
         own = dict(budgets.counts((pod,)))

@@ -77,9 +77,7 @@ def _hidden(where: str, configs: list[Tree]) -> Iterator[Finding]:
             "defaultConstraints": any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in spread),
         }
         for name in [name for name, hides in asked.items() if hides]:
-            what = (
-                f"{name} closes nodes for a reason that no pod says: gangs are planned there, refused, and planned anew"
-            )
+            what = f"{name} closes nodes for a reason that no pod says: gangs planned there are refused each time"
             yield warning("HiddenDemand", where, what, "taint such nodes, or say it in the pods")
 
 

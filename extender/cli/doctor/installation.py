@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _named(name, policy, facts)
     yield from _preemption(facts)
     if facts.muster:
-        fix = "see its log: what it cannot read is told there"
+        fix = "see its log, which names what it cannot read"
         yield error("NotInSync", "muster", f"it is not ready: {facts.muster}", fix)
     if facts.left_out:
         fix = "report it with its log; each is taken in again when it changes, or when the pod of Muster is replaced"
@@ -237,7 +237,7 @@ def _preemption(facts: Facts) -> Iterator[Finding]:
         return
     conditions = (policy.get("spec") or {}).get("matchConditions") or []
     if not any(condition.get("name") == _GIVES_WAY for condition in conditions):
-        what = "it lets Muster evict members of gangs alone: plans that need the room of other pods come to nothing"
+        what = "it lets Muster evict members of gangs alone: plans that need the room of other pods fail"
         fix = "add manifests/components/preemption to the kustomization of the base, or set preemption: off"
         yield warning("NoEvictionsOfPods", _EVICTIONS, what, fix)
 

@@ -51,7 +51,7 @@ def _older_queues(served: Mapping[Served, str]) -> Iterator[Finding]:
         there = _versions(served, QUEUE_GROUP, plural)
         if there and not set(ours) & set(there):
             what = f"only {listed(there)} is served, and Muster reads {listed(ours)}: these objects do not count"
-            fix = "apply manifests/components/queues, or the CRDs of a newer Kueue, and write these objects anew"
+            fix = "apply manifests/components/queues, or the CRDs of a newer Kueue, and write these objects again"
             yield warning("OtherVersion", f"{plural}.{QUEUE_GROUP}", what, fix)
 
 

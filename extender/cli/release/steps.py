@@ -31,15 +31,13 @@ CLEANED = "what Muster wrote on it comes off"
 STARTED = "it is unsuspended"
 WAITS = "stays suspended: unsuspend it yourself, or with --unsuspend"
 HELD = "stays suspended: muster.dev/hold"
-STOPPING = "its pods have yet to go: run this again when they are gone"
+STOPPING = "its pods are still terminating: run this again when they are gone"
 RUNS = "runs on, by the plan that is written on it"
 STARTS = (
     "was started, and no pod of it is seen to run: those with a node run on; if none has one, suspend it and run this "
     "again"
 )
-AWAITS = (
-    "runs on without a plan: it was let go to nodes that are not there yet, and its pods start one by one as they come"
-)
+AWAITS = "runs on without a plan: it was started before it had nodes, and its pods start one by one as nodes join"
 SERVED = "its pods ask for the scheduler {}"
 UNGATED = "the gate muster.dev/gang comes off"
 SCALABLE = "it may be scaled down again: the annotations that Muster wrote come off"

@@ -163,18 +163,18 @@ def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
         case causes.QueueOrder(first=first, queue=queue):
             return f"{first.mention} is before it in {queue}, which is {Strategy.STRICT}"
         case causes.Creating(awaited=None):
-            return "others wait, and pods of another job are yet to be created that may never come"
+            return "pods of another job are yet to be created and may never be, and other workloads wait"
         case causes.Creating(awaited=awaited, rate=rate):
             text = f"{awaited} pods of jobs that were started before it are yet to be created"
             return f"{text}, at {rate} a second"
         case causes.SharedSpread(other=other):
             return f"a topology spread counts its members and those of {other}, which is being started"
         case causes.Preempted(preemptor=key):
-            return f"it gives way to {key.mention}, and its pods have yet to go"
+            return f"it is being evicted for {key.mention}; its pods are still terminating"
         case causes.Preempting(victims=victims):
             several = len(victims) > 1
-            text = f"{victims_text(victims)} {'give' if several else 'gives'} way to it"
-            return f"{text}; it starts when {'they have' if several else 'that has'} gone"
+            text = f"{victims_text(victims)} {'are' if several else 'is'} being evicted for it"
+            return f"{text}; it starts when {'they are' if several else 'that is'} gone"
         case causes.AwaitingNodes():
             return _awaiting(cause)
         case causes.Forgotten(what=what):
@@ -228,7 +228,7 @@ def _running(what: causes.Bound | causes.Growing | causes.Incomplete) -> str:
             if surplus is not None:
                 text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {text_of(surplus)}"
             if led:
-                text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
+                text += "; its pod template names the nodes of the plan: suspend the job to have it planned again"
             return text
     assert_never(what)
 
@@ -306,19 +306,19 @@ def _name_taken(cause: causes.NameTaken) -> str:
 def _stopping(what: causes.PodsLeft | causes.TakingOff | causes.StartedOver | causes.NotSuspended) -> str:
     match what:
         case causes.PodsLeft(pods=pods, silent=silent):
-            text = "it is suspended, and its pods have yet to go"
+            text = "it is suspended; its pods are still terminating"
             if pods is not None:
-                text = f"{counted(pods, 'pod', 'has', 'have')} yet to go of an earlier start"
+                text = f"{counted(pods, 'pod', 'is', 'are')} still terminating, of an earlier start"
             if not silent:
                 return text
-            return f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it"
+            return f"{text}; node {silent} does not report: give it the out-of-service taint, or delete it"
         case causes.TakingOff(detail=detail):
             refused = f", which was refused: {detail}" if detail else ""
             return f"it is suspended; what Muster wrote on it is being taken off{refused}"
         case causes.StartedOver(detail=detail):
             if detail:
                 return f"it is started over: {detail}"
-            return "its slots have the nodes of its plan, where others have yet to go"
+            return "its pods are planned on nodes where other pods are still terminating"
         case causes.NotSuspended(detail=detail, refused=refused):
             return f"it is to be suspended: {detail}; that was refused: {refused}"
     assert_never(what)
@@ -342,14 +342,14 @@ def _awaiting(cause: causes.AwaitingNodes) -> str:
     pods = many(cause.pods, "pod")
     match cause.call:
         case causes.Call.SHOWN:
-            text = f"kube-scheduler has its {pods} without a plan, so that an autoscaler sees them"
+            text = f"its {pods} are pending without a plan, so that an autoscaler makes nodes for them"
         case causes.Call.REQUESTED:
             text = f"a ProvisioningRequest asks for nodes for {pods}"
         case causes.Call.GRANTED:
-            text = "those that it asked for are granted, and yet to be seen"
+            text = "the requested nodes are granted, but have not joined the cluster yet"
         case _:
             assert_never(cause.call)
-    return f"it has quota of {listed(cause.flavors)} in ClusterQueue {cause.queue}, and no nodes: {text}"
+    return f"it has quota of {listed(cause.flavors)} in ClusterQueue {cause.queue}, but no nodes: {text}"
 
 
 def _refused(what: causes.OtherNodes | causes.TurnedDown | causes.Rests) -> str:
@@ -358,9 +358,9 @@ def _refused(what: causes.OtherNodes | causes.TurnedDown | causes.Rests) -> str:
             return f"kube-scheduler refused it, and says: {words}; without those nodes, {text_of(without)}"
         case causes.TurnedDown(detail=detail, words=words, times=times):
             answer = f", and says: {words}" if words else ""
-            return f"{detail}{answer}; refused {times} times in a row, it is planned again ever less often"
+            return f"{detail}{answer}; refused {times} times in a row, so the pauses between its plans grow"
         case causes.Rests(detail=detail):
-            return f"{detail}; it rests before it is tried again"
+            return f"{detail}; it is tried again after a pause"
     assert_never(what)
 
 
@@ -392,11 +392,11 @@ def _lack(  # noqa: C901, one line for each lack
         case causes.AskedInVain():
             return _in_vain(what)
         case causes.VictimsGone(why=why):
-            return f"its victims have gone, and yet {text_of(why)}"
+            return f"its victims are gone, but {text_of(why)}"
         case causes.EvictionEnded():
             return _eviction_ended(what)
         case causes.Unwritten(detail=detail):
-            return f"it could not be written down: {detail}"
+            return f"its reservation could not be written: {detail}"
         case causes.Late():
             return _late(what)
         case causes.ByDra():
@@ -474,7 +474,7 @@ def _end(ends: float) -> str:
 def _by_flavor(what: causes.ByFlavor) -> str:
     last = "" if what.last is None else text_of(what.last)
     if what.promised:
-        last = "what is left of it is kept for those to whom others give way"
+        last = "the quota that is left is reserved for workloads for which others are being evicted"
     return f"{what.queue}: {'; '.join([*dict.fromkeys(map(_of_flavor, what.flavors))][:8]) or last}"
 
 
@@ -536,20 +536,20 @@ def _number(resource: str, much: int) -> str:
 
 def _in_vain(what: causes.AskedInVain) -> str:
     if what.times:
-        text = f"nodes were asked for in vain, {many(what.times, 'time')} in a row"
+        text = f"nodes were requested and did not come, {many(what.times, 'time')} in a row"
     else:
-        text = f"nodes of {listed(what.flavors)} were asked for in vain: {what.detail}"
+        text = f"nodes of {listed(what.flavors)} were requested and did not come: {what.detail}"
     return f"{text}; it asks again {what.pause_s} s later"
 
 
 def _eviction_ended(what: causes.EvictionEnded) -> str:
-    unevicted = "" if what.evicted else ", before anybody was told"
+    unevicted = "" if what.evicted else ", before any pod was evicted"
     text = f"the eviction of {victims_text(what.victims)} for it has ended{unevicted}: {text_of(what.why)}"
     return f"{text}; it is tried again" if what.again else text
 
 
 def _late(what: causes.Late) -> str:
-    text = f"after {what.after_s} s {victims_text(what.left)} had yet to go"
+    text = f"after {what.after_s} s {victims_text(what.left)} still had pods"
     if what.refused is None:
         return text
     # The message of the API server names the job.
@@ -564,7 +564,7 @@ def victims_text(victims: tuple[Victim, ...]) -> str:
     """Name the first victims, and say how many more there are."""
     named = mentioned([Mention(victim.key.namespace, str(victim)) for victim in victims[:_NAMED]])
     more = len(victims) - _NAMED
-    return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"
+    return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "no victim"
 
 
 def _with_facts(text: str, facts: tuple[causes.Beside, ...]) -> str:
@@ -599,13 +599,13 @@ def fact_text(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
             return f"preemption is a dry run: on, it evicts {many(len(victims), 'victim')}: {named}"
         case causes.Uncreated(of_others=True):
             whose = "pods of another job of its namespace, of no higher priority, were not created in time"
-            return f"nobody is evicted for it: {whose}"
+            return f"nothing is evicted for it: {whose}"
         case causes.Uncreated():
-            return "nobody is evicted for it: when it was started last, its pods were not created in time"
+            return "nothing is evicted for it: when it was started last, its pods were not created in time"
         case causes.Untried(detail=detail):
             if detail:
-                return f"nobody is evicted for it, because the API server would refuse its pods: {detail}"
-            return "nobody is evicted for it before the API server has been asked about its pods"
+                return f"nothing is evicted for it, because the API server would refuse its pods: {detail}"
+            return "nothing is evicted for it before the API server has been asked about its pods"
         case causes.NoNodesAsked(detail=detail):
             return f"no nodes are asked for: {detail}"
         case causes.AskedInVain():
@@ -617,7 +617,9 @@ def fact_text(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
         case causes.RoomReservedForOthers(workload=key, nodes=nodes, start_by=start_by):
             room = f"room on {many(len(nodes), 'node')} is reserved for"
             start = (
-                "" if start_by is None else f", which starts by {instant_text(start_by)}; what ends before that may run"
+                ""
+                if start_by is None
+                else f", which starts by {instant_text(start_by)}; workloads that end before that may run there there"
             )
             return f"{room} {mentioned([Mention(key.namespace, str(key))])}{start}"
     assert_never(fact)
@@ -628,7 +630,7 @@ def _reserved(fact: causes.RoomReserved) -> str:
     (...)"``."""
     text = f"room on {many(len(fact.nodes), 'node')} is reserved for it"
     if fact.start_by is None:
-        return f"{text}; no duration tells when what runs there ends"
+        return f"{text}; when the workloads there end is not known"
     text += f"; it starts by {instant_text(fact.start_by)}"
     if fact.after is None:
         return text

@@ -378,7 +378,7 @@ class Elastic:
             if workload is None or not self._goes_on(workload, asking):
                 self._end(key)
             elif asking.until and now >= asking.until:
-                late = "they were granted, and it has no plan on them" if asking.granted else "not enough came"
+                late = "they were granted, and it has no plan on them" if asking.granted else "not enough joined"
                 self._deny(key, asking, f"{late} within {self._limits.elastic.within_s:.0f} s", now)
         for key, denied in list(self._denied.items()):
             if key not in self._pending.keys and not _comes_back(self._store.workloads.get(key)):
@@ -645,7 +645,7 @@ class Unplanned:
         more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
         if why := apart(record.seen, self._quotas.queues.snapshot.flavors):
             more += f"; {why}"
-        return f"not enough came within {self._limits.elastic.within_s:.0f} s{more}"
+        return f"not enough joined within {self._limits.elastic.within_s:.0f} s{more}"
 
     def _show(self, workload: Workload, record: JobRecord) -> None:
         """Ungate the pods as soon as enough exist to start: no nodes should be made for only some of them."""

@@ -279,7 +279,7 @@ class Claims:
         if not self.admits(node, pod.selection):
             return f"node {node} {self.why_closed(node, pod.selection)}"
         if self.overcommitted(node, pod.requests):
-            return f"node {node} has been filled by somebody else"
+            return f"node {node} has been filled by other pods"
         return None
 
     def domains(self, node: str) -> Iterator[tuple[str, str]]:

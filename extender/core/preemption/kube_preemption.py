@@ -186,7 +186,7 @@ class KubePreemption:
         until = now + self._limits.preemption_s
         reservation = Reservation(rooms[node], victims, until - self._process.wall_offset)
         self._reservations.reserve(key_of(pod), _preemption(pod, reservation, until))
-        detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
+        detail = f"evicts {listed(map(str, victims))}: kube-scheduler found no other pods that may be evicted"
         rules = (Why.PRIORITY,) * len(victims)
         self._outbox.append(Reached(key_of(pod), Milestone.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules))
         return True

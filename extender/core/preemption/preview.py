@@ -52,16 +52,16 @@ class PreemptionPreview:
         """The preview for a workload; None if it lacks neither room nor quota."""
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
             victims = ((victim.mention, preemption.why[victim]) for victim in preemption.reservation.victims)
-            return Preview("others give way to it already, and it starts when they have gone", tuple(victims))
+            return Preview("workloads are being evicted for it already; it starts when they are gone", tuple(victims))
         demand = workload.current_demand
         if not isinstance(workload.reason_state.cause, Lacks) or demand is None or demand.shape is None:
             return None
         if why := may_not_preempt(workload, demand):
-            return Preview(f"nobody would give way to it: {why}")
+            return Preview(f"nothing would be evicted for it: {why}")
         try:
             search = finish(self._victims.find(workload, demand, demand.shape, now))
         except PolicyError as error:
-            return Preview(f"it cannot be said who would give way to it: {error}")
+            return Preview(f"what would be evicted for it is not known: {error}")
         return None if search is None else self._told(workload, demand.shape, search, now)
 
     def _told(self, workload: Workload, shape: Shape, search: Found, now: float) -> Preview | None:
@@ -70,10 +70,11 @@ class PreemptionPreview:
                 queue = self._quotas.queue_of(workload.key)
                 named = "its queue" if queue is None else queue.title
                 if queue is not None and queue.open:
-                    return Preview(f"nobody would give way to it: {named} gets no quota of others")
-                return Preview(f"nobody would give way to it: spec.preemption of {named} lets nobody go for this quota")
+                    return Preview(f"nothing would be evicted for it: {named} may take no quota from others")
+                why = f"spec.preemption of {named} allows no eviction for this quota"
+                return Preview(f"nothing would be evicted for it: {why}")
             case Refusal(why):
-                return Preview(f"nobody would give way to it: {why}")
+                return Preview(f"nothing would be evicted for it: {why}")
             case Choice(victims=()):
                 return None
             case Choice(victims=victims, why=rules):
@@ -92,11 +93,11 @@ class PreemptionPreview:
     def _when(self, workload: Workload, shape: Shape, names: str) -> str:
         match self._limits.preemption:
             case Preempts.OFF:
-                return f"preemption is off; on, {names} would give way to it"
+                return f"preemption is off; if it were on, {names} would be evicted for it"
             case Preempts.DRY_RUN:
-                return f"preemption is a dry run; on, {names} would give way to it"
+                return f"preemption is a dry run; if it were on, {names} would be evicted for it"
             case Preempts.ON if (failure := self._preemptions.failed_for(workload.key, shape)) is not None:
-                again = "not again until something changes" if failure.rests_until == inf else "it is tried again"
-                return f"{names} would give way to it, which came to nothing before: {again}"
+                again = "not tried again until something changes" if failure.rests_until == inf else "it is tried again"
+                return f"{names} would be evicted for it, which failed before: {again}"
             case Preempts.ON:
-                return f"{names} are about to give way to it"
+                return f"about to be evicted for it: {names}"

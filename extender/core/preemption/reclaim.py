@@ -152,10 +152,10 @@ class Reclaiming:
             return ""
         if self._fair:
             others = "no other queue borrows with so large a share"
-            return "" if reach else f"nobody may be evicted: {others}, and nobody in queue {own.name} may go"
+            return "" if reach else f"nothing may be evicted: {others}, and nothing in queue {own.name} may go"
         if rules.borrow is not Evicts.NEVER or (near and rules.reclaim is not Evicts.NEVER):
             return ""
-        return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
+        return f"nothing may be evicted: queue {own.name} would use more than its own, and nothing in it may go"
 
     def level(self, usage: Usage, choice: Choice) -> int:
         """The distance from which its queue borrows that quota once the victims have gone."""

@@ -144,7 +144,7 @@ class JobRecord:
         """Record the job as the watch shows it."""
         taken_in = self.seen.bare != job.bare
         if self.awaits_nodes and not taken_in and self.asks_otherwise(job):
-            self.decide_stop("it asks for other pods, or names another queue, than when it was let go without a plan")
+            self.decide_stop("it asks for other pods, or names another queue, than when it was started without nodes")
         if self.seen.suspended and not job.suspended:
             self.unproven = self.began_suspended = self.writing is not JobWrite.START
         before, self.seen = self.seen.podsets, job

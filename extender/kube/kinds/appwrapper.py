@@ -45,7 +45,7 @@ _MOST_PODSETS = 8
 _OURS = frozenset((MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS, COMPONENT, PODSET, INDEX_LABEL))
 
 UNDECLARED = (
-    "nobody can tell which pods the {} makes: its podSets have to say the path and the replicas of each template"
+    "Muster cannot tell which pods the {} makes: write the path and the replicas of each template in its podSets"
 )
 TOO_MANY_PODSETS = f"it has more than {_MOST_PODSETS} podsets, and AppWrapper allows no more"
 NO_TEMPLATES = "a TrainJob has no pod templates, and cannot be planned in an AppWrapper"
@@ -56,7 +56,7 @@ FIXED = (
     "its pod template says {0}, and cannot be changed: take it off. How few pods are enough is said on the AppWrapper"
 )
 RESETTING = (
-    "a component of the AppWrapper failed, and its controller has deleted all pods and makes them anew after a pause "
+    "a component of the AppWrapper failed: its controller has deleted all pods, and creates new ones after a pause "
     "(workload.codeflare.dev.appwrapper/retryPausePeriodDuration, 90 s by default), for which no room is kept"
 )
 PLACED_BY_OTHERS = (

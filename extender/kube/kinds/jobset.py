@@ -27,7 +27,7 @@ _LABELS = "jobset.sigs.k8s.io/"
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 PLACES_THEM = (
     f"with the annotation {EXCLUSIVE} JobSet chooses nodes itself, for most pods when the first of their Job is bound, "
-    "so that they cannot start together: create it anew without; muster.dev/slice-size (the pods of a Job) and "
+    "so that they cannot start together: create it again without; muster.dev/slice-size (the pods of a Job) and "
     "muster.dev/slice-topology in the pod template keep each Job in one domain"
 )
 

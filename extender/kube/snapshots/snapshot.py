@@ -238,7 +238,7 @@ def decode(
     except UNDECODABLE as error:
         raise SnapshotError(f"this is not a snapshot: {error}") from None
     if file.api_version != VERSION:
-        raise SnapshotError(f"a snapshot of {file.api_version!r}, and not of {VERSION}: take it anew with this Muster")
+        raise SnapshotError(f"a snapshot of {file.api_version!r}, and not of {VERSION}: take it again with this Muster")
     unreadable: list[str] = []
     nodes, pods = readable(node_from, file.nodes, unreadable), readable(pod_from, file.pods, unreadable)
     for what, names in (

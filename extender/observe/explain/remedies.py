@@ -105,7 +105,7 @@ def queue_stopped(state: State, gang: Workload) -> str:
     queue = queues.snapshot.queues.get(local.queue) if local is not None else None
     if queue is not None and queue.stop is not Stop.NONE:
         stopped.append(queue.title)
-    return f"set the stopPolicy of {' and '.join(stopped)} to None, or wait until whoever set it does"
+    return f"set the stopPolicy of {' and '.join(stopped)} to None, or wait until an administrator does"
 
 
 def run_too_long(_state: State, gang: Workload) -> str:
@@ -153,7 +153,7 @@ def other_scheduler(state: State, _gang: Workload) -> str:
 def stopping(state: State, gang: Workload) -> str:
     """Advise on a job that is being suspended, or whose pods have yet to go."""
     if gang.job is not None and gang.job.refused:
-        return "let the ServiceAccount of Muster do what the message says was refused; it is tried again by itself"
+        return "let the ServiceAccount of Muster do what the message says was refused; Muster then tries again"
     if node := silent_node(state.claims, gang):
         return f"give node {node} the taint {_OUT_OF_SERVICE}, or delete it, if its machine is off: the pods on it stay"
     return "nothing to do: the job is planned again when its pods are gone"
@@ -223,7 +223,7 @@ SAID = {
     "settings, or give every pod of a sliced gang an index: the message says which",
     "Split": "delete the members that the message finds elsewhere, or all of them; correct the labels of nodes if they "
     "are wrong",
-    "NamespaceTerminating": "create it in another namespace, or in this one when it is gone and made anew; "
+    "NamespaceTerminating": "create it in another namespace, or in this one once it is gone and created again; "
     "kubectl get namespace -o yaml shows what a deletion waits for",
     "Held": "take the label or annotation muster.dev/hold off the job, as muster resume does",
     "Trying": "nothing to do: the API server is asked about its pods",
@@ -235,7 +235,7 @@ SAID = {
     "AwaitingNodes": "wait for the nodes that were asked for; kubectl get provisioningrequests shows what is asked for "
     "a job; where there are none, and for a gang, the autoscaler writes events on the pods",
     "QueueOrder": "wait for the one before it: its queue is StrictFIFO; BestEffortFIFO lets those behind it go first",
-    "Preempting": "nothing to do: it starts when those who give way to it have gone",
+    "Preempting": "nothing to do: it starts when the workloads that are evicted for it are gone",
     "Preempted": "nothing to do: when all of it has gone it waits for room like any other",
     "NotPlanned": "suspend the job to have it planned",
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
@@ -312,7 +312,7 @@ def _more_pods(gang: Workload) -> Iterator[str]:
             f'name no gang in the pods of StatefulSet {maker.name}, and give it the label muster.dev/gang: "true": '
             "then room is kept for those that come later"
         )
-        yield f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
+        yield f"create StatefulSet {maker.name} again with podManagementPolicy: Parallel (it cannot be changed)"
 
 
 def waits_for(gang: Workload) -> Cause:
@@ -361,7 +361,7 @@ def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
         yield Remedy(Help.NEVER, gone)
         return
     if question.led:
-        anew = "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
+        anew = "suspend the job to have it planned again: its pod template names the nodes of its plan"
         yield Remedy(Help.OPEN, anew)
     opened = [*opening(state, question)]
     yield from opened

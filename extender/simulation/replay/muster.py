@@ -25,7 +25,7 @@ from policies.model.topology import SILENT
 class Expected:
     """How good the expected starts of a ClusterQueue were, by its last starts. Without queues its name is empty.
 
-    ``tenth``, ``median``, ``nine_tenths``: quantiles of the wait that came, over the wait that was expected at first.
+    ``tenth``, ``median``, ``nine_tenths``: quantiles of the actual wait, divided by the first expected wait.
     """
 
     queue: str

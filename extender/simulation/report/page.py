@@ -80,7 +80,7 @@ footer { margin-top: 44px; color: var(--soft); font-size: 13px }
 _RULES = {
     "kube-scheduler": "pod by pod, each on the node with the largest share of free GPUs; a gang can hold GPUs in part.",
     "kube-scheduler-packed": "pod by pod, each on the fullest node that has room; a gang can hold GPUs in part.",
-    "fifo": "whole gangs, strictly in order of priority and age; while the first has no room, nobody starts.",
+    "fifo": "whole gangs, strictly in order of priority and age; while the first has no room, nothing starts.",
     "fifo-quota": "fifo in each queue by itself, within its nominal quota; nothing is lent.",
     "muster-no-queues": "Muster without the queue objects.",
     "ideal": "a bound: one machine with all GPUs, where any gang starts for which there are enough of them.",
@@ -143,7 +143,7 @@ def _assumed(about: Input) -> str:
     patience = "for ever" if about.give_up_s is None else f"for {duration(about.give_up_s)}"
     return (
         f"Simulated: a gang needs {duration(about.start_s)} to start once it is whole; members wait for the others "
-        f"{patience}, then fail and are made anew{saved}. Seed {about.seed}. Muster {about.muster} is the code that "
+        f"{patience}, then fail and are recreated{saved}. Seed {about.seed}. Muster {about.muster} is the code that "
         "decides in production, under a virtual clock; kube-scheduler, fifo and ideal are models of their rules, and "
         "make no API calls."
     )

@@ -181,8 +181,8 @@ SET: Object = {
 @pytest.mark.parametrize(
     ("component", "said"),
     [
-        (of(MPI_PI), "nobody can tell which pods the MPIJob makes"),
-        ({"template": {"apiVersion": "a.b/v1", "kind": "X", "spec": POD}}, "nobody can tell which pods the X makes"),
+        (of(MPI_PI), "Muster cannot tell which pods the MPIJob makes"),
+        ({"template": {"apiVersion": "a.b/v1", "kind": "X", "spec": POD}}, "Muster cannot tell which pods the X makes"),
         (of(TRAINJOB), "a TrainJob has no pod templates"),
         ({"template": SET}, "the StatefulSet makes some of its pods only when others run"),
         (
