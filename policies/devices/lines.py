@@ -85,13 +85,11 @@ class Line:
         """Count the line's offer on a node with these devices."""
         if self.whole:
             here = [device for device in devices if (device.match | device.unfit) & self.match]
-            return WHOLE - (
-                not here or any(devices.free < devices.there or devices.unfit & self.match for devices in here)
-            )
+            return WHOLE - (not here or any(stock.free < stock.there or stock.unfit & self.match for stock in here))
         here = [device for device in devices if device.match & self.match]
         if self.least:
-            return WHOLE * (sum(devices.there for devices in here) >= self.least)
-        return sum(devices.free for devices in here)
+            return WHOLE * (sum(stock.there for stock in here) >= self.least)
+        return sum(stock.free for stock in here)
 
     def held(self, devices: Iterable[Holdable]) -> int:
         """The amount of the line that a pod with these devices takes."""

@@ -145,8 +145,8 @@ class Relation:
         """The relation over some of the nodes. ``found``: shared arrays of the other roles."""
         near = None if self.near is None else self.near.on(rows)
         exclusions = tuple(exclusion._replace(codes=exclusion.codes[rows]) for exclusion in self.exclusions)
-        evenly = tuple(evenly.on(rows, found) for evenly in self.evenly)
-        return replace(self, closed=self.closed[rows], exclusions=exclusions, near=near, evenly=evenly)
+        constraint = tuple(constraint.on(rows, found) for constraint in self.evenly)
+        return replace(self, closed=self.closed[rows], exclusions=exclusions, near=near, evenly=constraint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -97,7 +97,7 @@ def evenly_of(
 ) -> Steps[Evenly]:
     """The constraint over arrays of nodes. Only nodes with the label of each constraint ``beside`` count."""
     pod = pods[number]
-    asked = spread, tuple(spread.key for spread in beside), pod.selection, pod.namespace
+    asked = spread, tuple(other.key for other in beside), pod.selection, pod.namespace
     if asked not in known.of:
         known.of[asked] = yield from _found(spread, beside, pod, snapshot, known)
     feeds = tuple(
@@ -110,7 +110,7 @@ def _found(
     spread: Spread, beside: Sequence[Spread], pod: Pod, snapshot: Snapshot, known: Known
 ) -> Steps[tuple[Codes, Counts, Mask, Rows]]:
     """Domains, counts, counted nodes and their domains' codes, as in ``Evenly``."""
-    others, keys = snapshot.others, frozenset(spread.key for spread in beside)
+    others, keys = snapshot.others, frozenset(other.key for other in beside)
     asked = keys, spread.honors_affinity, spread.honors_taints, pod.selection
     if asked not in known.counted:
         known.counted[asked] = yield from _counted(spread, keys, pod, snapshot)

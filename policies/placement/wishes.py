@@ -70,8 +70,8 @@ class Wishes:
         """The wishes over some of the nodes; the counts of domains stay those of all nodes."""
         company = tuple(replace(company, codes=company.codes[rows]) for company in self.company)
         found: OnSome = {}
-        evenly = tuple(evenly.on(rows, found) for evenly in self.evenly)
-        return replace(self, nodes=self.nodes[rows], company=company, evenly=evenly)
+        constraint = tuple(constraint.on(rows, found) for constraint in self.evenly)
+        return replace(self, nodes=self.nodes[rows], company=company, evenly=constraint)
 
     def merits(self, room: Counts) -> Counts:
         """How well each node meets the wishes before any member is placed, 0..BEST."""
@@ -149,7 +149,7 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wis
     for spread in preferred.spread:
         evenly.append((yield from evenly_of(spread, preferred.spread, number, pods, snapshot, known)))
         yield _TERM
-    apart = apart or any(evenly.feeds[number] for evenly in evenly)
+    apart = apart or any(constraint.feeds[number] for constraint in evenly)
     return Wishes(nodes, company, tuple(evenly), apart)
 
 

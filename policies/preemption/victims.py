@@ -114,7 +114,7 @@ def searching(
         rules = attempts(request, statement, by_queue, limits, on_nodes)
     placing = Placing(request, statement, chosen, freed, policies)
     plan = yield from placing.plan(())
-    if isinstance(plan, Placed) and any(one.enough() for rules in rules for one in rules):
+    if isinstance(plan, Placed) and any(rule.enough() for group in rules for rule in group):
         return Choice((), {}, plan.nodes, "it fits without an eviction")
     options = [Costed(candidate, limits.now, snapshot) for candidate in chosen]
     for most in Unit:

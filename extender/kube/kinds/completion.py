@@ -126,7 +126,14 @@ def _limits_of(spec: PodSpec) -> dict[str, int]:
         return [structs.replace(container, resources=alone(container.resources)) for container in containers or ()]
 
     resources = [container.resources for container in _containers(spec)] + [spec.resources]
-    named = dict.fromkeys((name for resources in resources for name in (resources and resources.limits) or ()), 0)
+    named = dict.fromkeys(
+        (
+            name
+            for container_resources in resources
+            for name in (container_resources and container_resources.limits) or ()
+        ),
+        0,
+    )
     limited = structs.replace(
         spec,
         containers=of_all(spec.containers),

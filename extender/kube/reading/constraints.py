@@ -237,7 +237,7 @@ def _preferred(
     preferred = Preferred(
         tuple((weight, asked) for weight, asked in terms if asked),
         tuple((weight, _term(affinity_term, namespace, labels)) for weight, affinity_term in weighted),
-        tuple(_spread(spread, labels) for spread in spread),
+        tuple(_spread(constraint, labels) for constraint in spread),
     )
     return INDIFFERENT if preferred == INDIFFERENT or _preferred_words(preferred) > MOST_VALUES else preferred
 
@@ -312,6 +312,6 @@ def _preferred_words(preferred: Preferred) -> int:
 def _counted(terms: Sequence[Term], spread: Sequence[Spread], *others: Selector) -> int:
     """The number of requirements, values and namespaces."""
     selectors = [term.selector for term in terms] + [term.elsewhere for term in terms]
-    selectors += [spread.selector for spread in spread] + [*others]
+    selectors += [constraint.selector for constraint in spread] + [*others]
     said = sum(1 + len(requirement.values) for selector in selectors for requirement in selector or ())
     return said + sum(len(term.namespaces) for term in terms)

@@ -119,7 +119,7 @@ def _with_spec_reduced(obj: ClaimT) -> ClaimT:
     if isinstance(spec, ClaimSpecObject) and spec.devices is not None and spec.devices.config:
         opaque = [config.opaque for config in spec.devices.config if config.opaque is not None]
         domains = [
-            opaque for opaque in opaque if opaque.driver == DOMAIN_DRIVER and isinstance(opaque.parameters, dict)
+            config for config in opaque if config.driver == DOMAIN_DRIVER and isinstance(config.parameters, dict)
         ]
         of_domains = [
             Opaque(domain.driver, {key: domain.parameters.get(key) for key in ("kind", "domainID")})

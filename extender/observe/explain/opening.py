@@ -232,7 +232,7 @@ def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
     selection = question.role.pods[0].selection
     labels: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in selection.node_selector]
     labels += [found for terms in selection.flavors if (found := _labels_of(terms))]
-    return [label for label in labels if any(_closes(question, label) for label in label)]
+    return [closing for closing in labels if any(_closes(question, closing) for closing in closing)]
 
 
 def _pairs(labels: Sequence[tuple[str, str]]) -> str:

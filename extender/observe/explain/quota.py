@@ -264,10 +264,10 @@ class QuotaQuestion:
         """Yield a higher nominal quota of its own; or a higher borrowing limit, if that suffices."""
         if not self._enough(nominal := _with_more(self._queue, short, borrowing=False)):
             return
-        texts = [self._sentence(short, nominal, "nominalQuota") for short in short]
+        texts = [self._sentence(shortage, nominal, "nominalQuota") for shortage in short]
         limited = _with_more(self._queue, short, borrowing=True)
         if limited != self._queue and self._enough(limited):
-            texts += [self._sentence(short, limited, "borrowingLimit") for short in short]
+            texts += [self._sentence(shortage, limited, "borrowingLimit") for shortage in short]
             yield f"raise {listed(texts[: len(short)])}, or {listed(texts[len(short) :])}"
         else:
             yield f"raise {listed(texts)}"
@@ -300,7 +300,7 @@ class QuotaQuestion:
             if at in (queue.parent or "root", "root"):
                 break
             at = queue.parent or "root"
-        missing = {short.what[1]: short.missing for short in short}
+        missing = {shortage.what[1]: shortage.missing for shortage in short}
         nodes = f"add nodes with {listed(amount(name, much, up=True) for name, much in missing.items())}"
         theirs = ", or lower what other Queues are guaranteed by as much: the rest of the cluster is theirs"
         if self._enough(more=missing):
@@ -317,7 +317,7 @@ class QuotaQuestion:
 
 
 def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:
-    names = dict.fromkeys(short.what[1] for short in short if short.what[1] in queue.capability)
+    names = dict.fromkeys(shortage.what[1] for shortage in short if shortage.what[1] in queue.capability)
     much = listed(amount(name, queue.capability[name], up=True) for name in names)
     return f"the capability of Queue {queue.name} to {much}"
 
@@ -344,7 +344,7 @@ def _summed(short: Iterable[Short]) -> list[Short]:
 
 
 def _with_more(queue: ClusterQueue, short: Sequence[Short], *, borrowing: bool) -> ClusterQueue:
-    missing = {short.what: short.missing for short in short}
+    missing = {shortage.what: shortage.missing for shortage in short}
 
     def more(what: FlavorResource, quota: Quota) -> Quota:
         if not borrowing:

@@ -78,7 +78,13 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bo
     """
     row, gap, top, left, size_height, width = (34, 14, 8, 8, 24, PHONE) if phone else (17, 14, 8, 270, 0, WIDTH)
     height = top + len(waits[0]) * (size_height + len(names) * row + gap) + _AXIS
-    known = [value for waits in waits for wait in waits for value in (wait.median_s, wait.p95_s) if value is not None]
+    known = [
+        value
+        for of_scheduler in waits
+        for wait in of_scheduler
+        for value in (wait.median_s, wait.p95_s)
+        if value is not None
+    ]
     latest = 10 ** math.ceil(math.log10(max([*known, 10 * _SOONEST_S])))
     across = width - left - (56 if phone else 70)
 

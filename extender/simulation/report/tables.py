@@ -91,7 +91,7 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
         (f"Cost of GPUs held without work, at {price:.2f} USD", lambda figures: f"{figures.held * price:,.0f} USD"),
         (f"Cost of the whole cluster, at {price:.2f} USD", lambda figures: f"{figures.gpu_hours * price:,.0f} USD"),
     ]
-    cells = [(label, *(figure(figures) for figures in figures)) for label, figure in rows]
+    cells = [(label, *(figure(of_scheduler) for of_scheduler in figures)) for label, figure in rows]
     return Table("What the GPUs did", ("", *(figure.scheduler for figure in figures)), cells)
 
 
@@ -287,9 +287,9 @@ def _waited(queue_share: QueueShare) -> str:
 
 
 def _within(windows: Sequence[Windows]) -> str:
-    count, within = sum(windows.count for windows in windows), sum(windows.within for windows in windows)
-    lent = f" (and {more:,} lent)" if (more := sum(windows.lent for windows in windows)) else ""
-    return f"{within:,}{lent} of {count:,}, {100 * max(windows.worst for windows in windows):.0f} %" if count else "-"
+    count, within = sum(window.count for window in windows), sum(window.within for window in windows)
+    lent = f" (and {more:,} lent)" if (more := sum(window.lent for window in windows)) else ""
+    return f"{within:,}{lent} of {count:,}, {100 * max(window.worst for window in windows):.0f} %" if count else "-"
 
 
 def _total(fair: Fairness) -> str:
