@@ -18,7 +18,7 @@ from extender.http.hosts import Hosts
 from extender.http.server import App, create_app
 from extender.observe.metrics import Metrics
 from extender.observe.utilisation import UNASKED, Utilisation
-from extender.runtime.requests import OK, Asked, Response
+from extender.runtime.requests import OK, ApiCall, Response
 from extender.runtime.runner import Runner
 from policies.model import Dialect, GroupRef, Node, Pod
 
@@ -40,10 +40,10 @@ class Written:
         self.bound: dict[str, str] = {}
         """Pod UID -> node."""
         self.reports: list[Report] = []
-        self.asked: list[Asked] = []
+        self.asked: list[ApiCall] = []
         self.nominated = asyncio.Event()
 
-    async def send(self, asked: Asked, timeout_s: float) -> Response:
+    async def send(self, asked: ApiCall, timeout_s: float) -> Response:
         self.asked.append(asked)
         match asked:
             case PostBinding():

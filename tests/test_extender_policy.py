@@ -28,7 +28,7 @@ from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.reports import CONTROLLER
-from extender.runtime.requests import Asked, LookAtPod
+from extender.runtime.requests import ApiCall, LookAtPod
 from policies.model import GANG_GATE
 from tests.test_manifests import documents
 
@@ -85,7 +85,7 @@ def test_everything_that_muster_writes_is_tried_on_a_real_api_server() -> None:
     """A new kind of write is refused there until the policies know it."""
     files = (Path(__file__).parent / "integration").glob("test_extender_policy*.py")
     tried = " ".join(file.read_text() for file in files)
-    writes = {kind.__name__ for kind in get_args(Asked)} - {LookAtPod.__name__}
+    writes = {kind.__name__ for kind in get_args(ApiCall)} - {LookAtPod.__name__}
     assert {name for name in writes if not re.search(rf"\b{name}\(", tried)} == set()
 
 

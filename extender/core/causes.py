@@ -666,7 +666,7 @@ class FlavorShort:
     """
 
     what: FlavorResource
-    asked: int
+    requested: int
     most: int | None
     left: int | None = None
     users: tuple[tuple[GroupKey, int], ...] = ()

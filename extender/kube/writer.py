@@ -29,7 +29,7 @@ from extender.kube.jobs import JobWriter
 from extender.kube.kinds.read import Reader
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reports import Reporter, instant
-from extender.runtime.requests import OK, Asked, LookAtPod, Response
+from extender.runtime.requests import OK, ApiCall, LookAtPod, Response
 
 _RECOVERY_S = 20.0
 """Seconds after an outage without evictions: twice kube-scheduler's longest backoff (10 s by default)."""
@@ -44,39 +44,39 @@ class KubeApi:
         self._reporter = Reporter(kube)
         self._jobs = JobWriter(kube, reader or Reader(), self._reporter)
 
-    async def send(self, asked: Asked, timeout_s: float) -> Response:
+    async def send(self, call: ApiCall, timeout_s: float) -> Response:
         """Make one attempt, answered within ``timeout_s`` seconds; status 0 without an answer."""
         try:
-            return await self._send(asked, timeout_s)
+            return await self._send(call, timeout_s)
         except ApiError as error:
             return Response(error.status, str(error), error.retry_after_s or 0.0)
 
-    async def _send(self, asked: Asked, timeout_s: float) -> Response:
-        match asked:
+    async def _send(self, call: ApiCall, timeout_s: float) -> Response:
+        match call:
             case PostBinding():
-                await self._kube.post_binding(asked, timeout_s=timeout_s)
+                await self._kube.post_binding(call, timeout_s=timeout_s)
             case Nominate(uid, namespace, name, node):
-                labels = {WOKEN: "true" if node else None} if asked.parked else None
+                labels = {WOKEN: "true" if node else None} if call.parked else None
                 nominated = {"nominatedNodeName": node}
                 await self._kube.patch_status(namespace, name, uid, nominated, labels, timeout_s=timeout_s)
             case Ungate(uid, namespace, name):
-                await self._kube.ungate(namespace, name, uid, asked.pin, timeout_s=timeout_s)
+                await self._kube.ungate(namespace, name, uid, call.pin, timeout_s=timeout_s)
             case Wake(uid, namespace, name):
                 status = {"conditions": [_woken()]}
                 await self._kube.patch_status(namespace, name, uid, status, timeout_s=timeout_s)
             case Confirm(uid, namespace, name):
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict():
-                return await self._evict(asked, timeout_s)
+                return await self._evict(call, timeout_s)
             case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | TryPod() | Deallocate():
-                return await self._jobs.write(asked, timeout_s)
+                return await self._jobs.write(call, timeout_s)
             case Report() | Hint():
-                await (self._reporter.report(asked) if isinstance(asked, Report) else self._reporter.hint(asked))
+                await (self._reporter.report(call) if isinstance(call, Report) else self._reporter.hint(call))
             case LookAtPod(uid, namespace, name):
                 node = await self._kube.get_pod_node(namespace, name, uid, timeout_s=timeout_s)
                 return Response(200, node=node)
             case _:
-                assert_never(asked)
+                assert_never(call)
         return OK
 
     async def _evict(self, pod: Evict, timeout_s: float) -> Response:

@@ -328,7 +328,7 @@ class Driver:
         if isinstance(procedure, Pause):
             heapq.heappush(self._pauses, (self.now + procedure.seconds, ticket))
         else:
-            self._actions.append(Send(ticket, procedure.asked, procedure.timeout_s))
+            self._actions.append(Send(ticket, procedure.call, procedure.timeout_s))
         return None
 
 

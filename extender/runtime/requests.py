@@ -17,7 +17,7 @@ class LookAtPod:
     name: str
 
 
-Asked = Write | LookAtPod
+ApiCall = Write | LookAtPod
 """A write is one attempt of the effect that asks for it. ``Nominate.renew`` is split into two writes before."""
 
 
@@ -25,7 +25,7 @@ Asked = Write | LookAtPod
 class Request:
     """A request, to be answered within ``timeout_s`` seconds."""
 
-    asked: Asked
+    call: ApiCall
     timeout_s: float
 
 
@@ -34,7 +34,7 @@ class Send:
     """Send this request, and give the answer to ``Driver.answered`` with the ticket."""
 
     ticket: int
-    asked: Asked
+    call: ApiCall
     timeout_s: float
 
 

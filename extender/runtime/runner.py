@@ -26,7 +26,7 @@ from extender.core.events import (
 from extender.core.limits import STOOD_STILL_S
 from extender.runtime.driver import Action, Driver, Observer
 from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
-from extender.runtime.requests import UNFORESEEN, Asked, Failed, Response, Send
+from extender.runtime.requests import UNFORESEEN, ApiCall, Failed, Response, Send
 from extender.runtime.together import Together
 from policies.model import Pod
 
@@ -46,7 +46,7 @@ _LEFT_OUT = "Muster has failed on this version of the object, and leaves it out 
 class Api(Protocol):
     """The API server, one request at a time. Never raises for a server's answer, or for the lack of one."""
 
-    async def send(self, asked: Asked, timeout_s: float) -> Response: ...
+    async def send(self, call: ApiCall, timeout_s: float) -> Response: ...
 
 
 class Runner:
@@ -309,9 +309,9 @@ class Runner:
 
     async def _send(self, request: Send) -> None:
         try:
-            response = await self._api.send(request.asked, request.timeout_s)
+            response = await self._api.send(request.call, request.timeout_s)
         except Exception as error:  # A fault in one object must not end the process for all others.
-            log.exception("a write failed in an unforeseen way: %s", type(request.asked).__name__)
+            log.exception("a write failed in an unforeseen way: %s", type(request.call).__name__)
             response = Response(UNFORESEEN, f"it failed in an unforeseen way: {type(error).__name__}: {error}")
         self._do(lambda driver, now: driver.answered(request.ticket, response, now))
 

@@ -14,7 +14,7 @@ from devcluster.api import Object
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.writer import KubeApi
-from extender.runtime.requests import OK, Asked
+from extender.runtime.requests import OK, ApiCall
 
 TIMEOUT_S = 30.0
 ATTEMPTS, CONFLICT = 10, 409
@@ -38,7 +38,7 @@ class Extender:
 
         return asyncio.run(connected())
 
-    def write(self, effect: Asked) -> None:
+    def write(self, effect: ApiCall) -> None:
         """Write as the driver does: again, if another client has written to the object in between."""
         answers = (self.do(lambda kube: KubeApi(kube).send(effect, TIMEOUT_S)) for _ in range(ATTEMPTS))
         answer = next(answer for answer in answers if answer.status != CONFLICT)

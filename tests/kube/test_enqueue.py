@@ -11,7 +11,7 @@ from extender.core.effects import Enqueue, Report
 from extender.kube.kinds.read import Reader
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK as DONE
-from extender.runtime.requests import Asked, Response
+from extender.runtime.requests import ApiCall, Response
 from policies.model import Dialect, GroupKey
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 
@@ -27,7 +27,7 @@ def group(phase: str | None = "Pending", uid: str = "g") -> Answer:
     return Answer(body={"metadata": {**METADATA, "uid": uid}, "spec": {"minMember": 2}, **status})
 
 
-def sent(effect: Asked = TAKE_UP, **answers: tuple[str, Answer]) -> tuple[Response, FakeApi]:
+def sent(effect: ApiCall = TAKE_UP, **answers: tuple[str, Answer]) -> tuple[Response, FakeApi]:
     """``get=(path, answer)``: by the method."""
 
     async def scenario() -> tuple[Response, FakeApi]:

@@ -43,7 +43,7 @@ class Writer:
                     await self._time.pause(wish.seconds)
                     wish = procedure.send(DONE)
                 else:
-                    answer = await self._api.send(wish.asked, wish.timeout_s)
+                    answer = await self._api.send(wish.call, wish.timeout_s)
                     self.writes.heard(answer)
                     wish = procedure.send(answer)
         except StopIteration as end:

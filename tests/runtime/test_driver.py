@@ -24,7 +24,7 @@ def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> 
     world.ask(report("Running", warning=False))
     written = []
     while world.sent:
-        written.append(world.sent[0].asked)
+        written.append(world.sent[0].call)
         world.answer(OK)
     assert [one.code for one in written if isinstance(one, Report)] == ["Busy", "Running"]
 
@@ -32,14 +32,14 @@ def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> 
 def test_a_report_waits_until_the_one_before_it_is_written_so_that_the_newest_is_the_last() -> None:
     world = World(at_once=4)
     world.ask(report("Partial"), report("Running", warning=False), report("Other", "other"))
-    assert [one.asked for one in world.sent] == [report("Partial"), report("Other", "other")]
+    assert [one.call for one in world.sent] == [report("Partial"), report("Other", "other")]
     world.ask(report("Late"))
     world.answer(OK)
-    assert [one.asked for one in world.sent] == [report("Other", "other"), report("Late")]
+    assert [one.call for one in world.sent] == [report("Other", "other"), report("Late")]
     world.answer(OK)
     world.answer(Response(403, "no"))
     world.ask(report("Again"))
-    assert [one.asked for one in world.sent] == [report("Again")]
+    assert [one.call for one in world.sent] == [report("Again")]
 
 
 def test_the_core_hears_of_a_report_that_did_not_get_through_unless_a_newer_one_follows() -> None:
@@ -71,7 +71,7 @@ def test_many_podgroups_that_are_looked_at_hold_up_no_gang() -> None:
     world = World(at_once=1)
     world.ask(*(Enqueue(GroupKey("team", f"train-{at}"), "g") for at in range(200)), nominate("n1"))
     looked_at = 0
-    while isinstance(world.sent[0].asked, Enqueue):
+    while isinstance(world.sent[0].call, Enqueue):
         looked_at += 1
         world.answer(OK)
     assert looked_at < 50
@@ -84,7 +84,7 @@ def test_a_nomination_that_a_newer_one_replaces_is_not_reported() -> None:
     world.ask(nominate("n2"))
     assert len(world.sent) == 1
     world.answer(OK)
-    assert [one.asked for one in world.sent] == [nominate("n2")]
+    assert [one.call for one in world.sent] == [nominate("n2")]
     world.answer(OK)
     assert world.told == [Nominated("u", "n2")]
 
@@ -92,9 +92,9 @@ def test_a_nomination_that_a_newer_one_replaces_is_not_reported() -> None:
 def test_a_renewal_clears_before_it_sets() -> None:
     world = World()
     world.ask(nominate("n1", renew=True))
-    assert world.sent[0].asked == nominate(None)
+    assert world.sent[0].call == nominate(None)
     world.answer(OK)
-    assert world.sent[0].asked == nominate("n1")
+    assert world.sent[0].call == nominate("n1")
     assert world.told == []
 
 
@@ -103,7 +103,7 @@ def test_a_pod_that_only_plugins_refused_is_nominated_and_cleared_before_it_is_n
     world.ask(replace(nominate("n1"), parked=True))
     for node in ("n1", None, "n1"):
         assert world.told == []
-        assert world.sent[0].asked == replace(nominate(node), parked=True)
+        assert world.sent[0].call == replace(nominate(node), parked=True)
         world.answer(OK)
     assert world.told == [Nominated("u", "n1")]
 
@@ -126,10 +126,10 @@ def test_a_write_to_a_pod_that_is_there_is_repeated_although_it_is_answered_404(
     world = World()
     world.ask(nominate("n1"))
     world.answer(Response(404, "404 NotFound: no such path"))
-    assert isinstance(world.sent[0].asked, LookAtPod)
+    assert isinstance(world.sent[0].call, LookAtPod)
     world.answer(Response(200, node=""))
     world.wake()
-    assert [one.asked for one in world.sent] == [nominate("n1")]
+    assert [one.call for one in world.sent] == [nominate("n1")]
     assert world.told == []
     world.answer(Response(404, "404 NotFound: pods u not found"))
     world.answer(Response(200, node=None))
@@ -175,7 +175,7 @@ def test_a_pause_keeps_its_turn_and_hands_it_on_in_the_end() -> None:
     assert world.sent == []
     world.wake()
     world.answer(OK)
-    assert [one.asked for one in world.sent] == [nominate("n1", "b")]
+    assert [one.call for one in world.sent] == [nominate("n1", "b")]
 
 
 def test_the_last_binding_of_a_release_goes_before_bindings_that_wait() -> None:
@@ -185,7 +185,7 @@ def test_the_last_binding_of_a_release_goes_before_bindings_that_wait() -> None:
     last = binding(3, "c", {"muster.dev/release-complete": "true"})
     world.ask(nominate("n1", "x"), binding(1, "a"), binding(2, "b"), last)
     world.answer(OK)
-    assert world.sent[0].asked == last
+    assert world.sent[0].call == last
 
 
 def test_a_binding_that_nobody_waits_for_any_more_is_not_posted() -> None:
@@ -205,7 +205,7 @@ def test_a_binding_in_doubt_is_settled_by_a_look_at_the_pod() -> None:
     arrived(world, 1)
     world.ask(binding(1))
     world.answer(Response(0, "no answer"))
-    assert world.sent[0].asked == LookAtPod("u", "team", "u")
+    assert world.sent[0].call == LookAtPod("u", "team", "u")
     world.answer(Response(200, node="n1"))
     assert world.told[-1] == BindingPosted("u", Outcome.DONE)
 
@@ -223,7 +223,7 @@ def test_what_follows_from_the_end_of_a_write_comes_after_the_effects_before_it(
     """A Binding that is refused at once must not let the core act before it has been heard out."""
     world = World()
     world.ask(binding(7), Ungate("u", "team", "u", GroupKey("team", "train")))
-    assert [type(one.asked) for one in world.sent] == [Ungate]
+    assert [type(one.call) for one in world.sent] == [Ungate]
     assert world.told == [BindingPosted("u", Outcome.REFUSED, "kube-scheduler no longer waits for this Binding")]
 
 
@@ -234,6 +234,6 @@ def test_reports_of_one_gang_do_not_pile_up_while_the_api_server_is_away() -> No
     assert len(world.driver._under_way) <= 3
     told = []
     while world.sent:
-        told.append(world.sent[0].asked)
+        told.append(world.sent[0].call)
         world.answer(OK)
     assert [one.code for one in told if isinstance(one, Report)] == ["Code0", "Code9999"]

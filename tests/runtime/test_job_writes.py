@@ -20,7 +20,7 @@ START, SUSPEND, CLEAN = StartJob(JOB, {"": ("a", "b")}, 2), SuspendJob(JOB, "los
 
 
 def sent(world: World) -> list[object]:
-    return [send.asked for send in world.sent]
+    return [send.call for send in world.sent]
 
 
 def done(outcome: Outcome = Outcome.DONE) -> JobWritten:

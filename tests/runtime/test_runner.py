@@ -11,7 +11,7 @@ import pytest
 from extender.core.effects import Effect, Nominate
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeGone, PodGone, PodSeen, PodsSeen, Tick
-from extender.runtime.requests import OK, Asked, Response
+from extender.runtime.requests import OK, ApiCall, Response
 from extender.runtime.runner import Api, Runner
 from policies.model import Pod
 from tests.runtime.driven import Told
@@ -112,7 +112,7 @@ class _Failing:
         self.asked = 0
         self.done = asyncio.Event()
 
-    async def send(self, asked: Asked, timeout_s: float) -> Response:
+    async def send(self, asked: ApiCall, timeout_s: float) -> Response:
         self.asked += 1
         if self.asked == 1:
             raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")

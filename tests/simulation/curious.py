@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.core.effects import AnswerFilter
-from extender.runtime.requests import Asked, Response, Send
+from extender.runtime.requests import ApiCall, Response, Send
 from policies.model import Pod
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.model.process import Extender
@@ -20,7 +20,7 @@ class CuriousExtender(Extender):
     def __init__(self, referee: Referee, *args: Any, **facts: Any) -> None:
         super().__init__(*args, **facts)
         self._referee = referee
-        self._sent: dict[int, tuple[Sends, Asked]] = {}
+        self._sent: dict[int, tuple[Sends, ApiCall]] = {}
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         first, second = super().filter(pod, candidates), super().filter(pod, candidates)
@@ -30,8 +30,8 @@ class CuriousExtender(Extender):
 
     def _send(self, request: Send) -> Process[None]:
         sends = self._referee.sends
-        self._sent[request.ticket] = sends, request.asked
-        if (complaint := sends.begin(request.asked, self.calls, self._clock.now)) is not None:
+        self._sent[request.ticket] = sends, request.call
+        if (complaint := sends.begin(request.call, self.calls, self._clock.now)) is not None:
             raise BrokenPromiseError(complaint)
         yield from super()._send(request)
 

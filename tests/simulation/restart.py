@@ -112,7 +112,7 @@ class Restart:
         for action in actions:
             if not isinstance(action, Send):
                 continue
-            asked = action.asked
+            asked = action.call
             node = self.api.node_of(asked.uid, (asked.namespace, asked.name)) if isinstance(asked, LookAtPod) else ""
             if not isinstance(asked, LookAtPod) and self._changes(asked):
                 self.wrote.append(asked)

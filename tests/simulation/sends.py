@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Ungated
 from extender.core.effects import CleanJob, Effect, Milestone, Nominate, PostBinding, Reached, StartJob, SuspendJob
 from extender.core.events import Event
-from extender.runtime.requests import Asked, Response
+from extender.runtime.requests import ApiCall, Response
 from policies.model import Pod
 from tests.simulation.claims import Claims
 from tests.simulation.shown import RELEASE, Shown
@@ -22,7 +22,7 @@ class Sends:
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
-        self._under_way: list[Asked] = []
+        self._under_way: list[ApiCall] = []
         self._newest: dict[str, str | None] = {}
         """Pod UID -> the node of the nomination that the core asked for last."""
         self._sent: dict[str, str | None] = {}
@@ -43,7 +43,7 @@ class Sends:
             self._newest[effect.uid] = effect.node
             self._failed.pop(effect.uid, None)
 
-    def begin(self, asked: Asked, waited_for: Container[int], now: float) -> str | None:
+    def begin(self, asked: ApiCall, waited_for: Container[int], now: float) -> str | None:
         """The fault of sending this now. ``waited_for``: bind calls that still wait for their answer."""
         if len(self._under_way) >= self._at_once:
             return f"{asked} is sent when {len(self._under_way)} requests are under way already"
@@ -99,7 +99,7 @@ class Sends:
                 return f"{uid} is told to be forgotten, and keeps its nomination for {node}"
         return None
 
-    def end(self, asked: Asked, response: Response, now: float) -> None:
+    def end(self, asked: ApiCall, response: Response, now: float) -> None:
         self._under_way.remove(asked)
         if response.status:
             self._heard_at = max(self._heard_at, now)  # answers that land while it stands still extend no patience
@@ -121,7 +121,7 @@ class Sends:
         return None
 
     @staticmethod
-    def _is_like(asked: PostBinding | Nominate, other: Asked) -> bool:
+    def _is_like(asked: PostBinding | Nominate, other: ApiCall) -> bool:
         return type(other) is type(asked) and other.uid == asked.uid
 
 
@@ -140,5 +140,5 @@ def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> 
     return [uid for uid in promised if (pod := shown.pods.get(uid)) is not None and pod.live and not pod.node]
 
 
-def _is_of_job(asked: StartJob | SuspendJob | CleanJob, other: Asked) -> bool:
+def _is_of_job(asked: StartJob | SuspendJob | CleanJob, other: ApiCall) -> bool:
     return isinstance(other, StartJob | SuspendJob | CleanJob) and other.job.uid == asked.job.uid

@@ -482,7 +482,7 @@ def _of_flavor(what: causes.FlavorRefused | causes.FlavorShort) -> str:
     if isinstance(what, causes.FlavorRefused):
         return f"flavor {what.flavor}: {flavor_text(what.why)}"
     flavor, resource = what.what
-    request = f"it asks for {amount(resource, what.asked, up=True)}"
+    request = f"it asks for {amount(resource, what.requested, up=True)}"
     if not flavor.startswith(VOLCANO):
         request += f" of flavor {flavor}"
     if what.most is None:

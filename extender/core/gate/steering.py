@@ -422,13 +422,13 @@ class _Later:
 
     ``times``: how often in a row it failed.
     ``at``: when to ask for it again.
-    ``asked``: whether it was asked for since. Then ``at`` is when a missing answer means that it was written.
+    ``sent``: whether it was asked for since. Then ``at`` is when a missing answer means that it was written.
     """
 
     effect: Repeatable
     times: int
     at: float
-    asked: bool = False
+    sent: bool = False
 
 
 class Repeats:
@@ -476,7 +476,7 @@ class Repeats:
                 about = effect.uid
         key = type(effect), about
         known = self._later.get(key)
-        times = 1 if known is None else known.times + known.asked
+        times = 1 if known is None else known.times + known.sent
         at = now + pause_s(times, _FIRST_S, _LONGEST_S)
         self._later[key], self._first = _Later(effect, times, at), min(self._first, at)
 
@@ -485,10 +485,10 @@ class Repeats:
         if now < self._first:
             return
         for key, later in [(key, later) for key, later in self._later.items() if later.at <= now]:
-            if later.asked or not self._ask(later.effect, now):
+            if later.sent or not self._ask(later.effect, now):
                 del self._later[key]
             else:
-                self._later[key] = replace(later, at=now + _LONGEST_S, asked=True)
+                self._later[key] = replace(later, at=now + _LONGEST_S, sent=True)
         self._first = min((later.at for later in self._later.values()), default=inf)
 
     def next(self) -> float | None:

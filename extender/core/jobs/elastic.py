@@ -267,7 +267,7 @@ class _Denied:
 class AskNodes:
     """An outcome of a turn: ask for nodes of the flavors of this assignment."""
 
-    asked: QuotaRequest
+    request: QuotaRequest
     assignment: Assignment
 
 
@@ -413,7 +413,7 @@ class Elastic:
 
     def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> AwaitingNodes:
         """Reserve the quota and ask for the nodes. Returns the cause that the workload waits for."""
-        quota_request, assignment = ask_nodes.asked, ask_nodes.assignment
+        quota_request, assignment = ask_nodes.request, ask_nodes.assignment
         demand, key = workload.current_demand, workload.key
         assert demand is not None  # noqa: S101
         denied = self._denied.get(key)

@@ -275,12 +275,12 @@ class _First:
     """The workload that was refused first.
 
     ``since``: when it was refused first.
-    ``asked``: when it asked last.
+    ``last_at``: when it asked last.
     """
 
     key: GroupKey
     since: float
-    asked: float
+    last_at: float
 
 
 class Creation:
@@ -368,7 +368,7 @@ class Creation:
             self._of.clear()
             self.awaited, self._began = 0, None
         first = self._first
-        if first is not None and now - first.asked > most_s + _MOST_PAUSE_S:
+        if first is not None and now - first.last_at > most_s + _MOST_PAUSE_S:
             first = None  # it waits for something else, or is gone
         passes_by = first is not None and first.key != key and now - first.since > most_s
         if not passes_by and (not self.awaited or (self.awaited + pods) / self.rate <= most_s):

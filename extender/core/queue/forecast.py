@@ -70,7 +70,7 @@ class _Kind:
     roles: Roles
     parts: Sequence[PodSetKey]
     queue: ClusterQueue | None
-    asked: QuotaRequest | None
+    request: QuotaRequest | None
     podsets: Sequence[PodSetRequest]
 
 
@@ -329,7 +329,7 @@ class _Course:
         """Start the workload if it has quota and room. Returns whether it has."""
         roles: Roles = kind.roles
         usage: Usage = {}
-        if kind.asked is not None:
+        if kind.request is not None:
             yield _QUOTA
             if (assigned := self._assign(waiter, kind)) is None:
                 return False
@@ -368,13 +368,13 @@ class _Course:
 
     def _assign(self, waiter: _Waiting, kind: _Kind) -> tuple[Roles, Usage] | None:
         """The roles as they are held to nodes of the first flavors that there is quota of, and that quota."""
-        if kind.queue is None or kind.asked is None or waiter.queue not in self._tree.queues:
+        if kind.queue is None or kind.request is None or waiter.queue not in self._tree.queues:
             return None
         choices: Choices[str] = Choices(self._tree, self._flavors, kind.queue, {})
         assignment = choices.first(kind.podsets)
         if assignment.fit is not Fit.FITS:
             return None
-        made, roles = kind.asked.flavorings(assignment), list[tuple[Pod, int]]()
+        made, roles = kind.request.flavorings(assignment), list[tuple[Pod, int]]()
         for (pod, count), part in zip(kind.roles, kind.parts, strict=True):
             flavoring = made.get(part)
             roles.append((pod if flavoring is None else flavoring.confined(pod), count))

@@ -43,13 +43,13 @@ class Short(NamedTuple):
     """A shortage of one resource of a flavor. ``most``: what the queue could use if no workload used any."""
 
     what: FlavorResource
-    asked: int
+    requested: int
     left: int
     most: int
 
     @property
     def missing(self) -> int:
-        return self.asked - self.left
+        return self.requested - self.left
 
 
 class QuotaQuestion:
@@ -101,9 +101,9 @@ class QuotaQuestion:
         short, unsuitable = self._shortages()
         yield from unsuitable
         combined = self._alternatives(short)
-        if combined and any(all(short.asked <= short.most for short in shorts) for shorts in combined):
+        if combined and any(all(short.requested <= short.most for short in shorts) for shorts in combined):
             yield from self._waits(combined)
-        never = all(any(short.asked > short.most for short in shorts) for shorts in combined)
+        never = all(any(short.requested > short.most for short in shorts) for shorts in combined)
         for shorts in combined:
             yield from self._raised(shorts, never=never)
 
@@ -249,9 +249,9 @@ class QuotaQuestion:
         if never:
             rank = Help.NEVER
             wanted = listed(
-                f"{amount(short.what[1], short.asked, up=True)} wanted, {_bare(short.what[1], short.most)} at most"
+                f"{amount(short.what[1], short.requested, up=True)} wanted, {_bare(short.what[1], short.most)} at most"
                 for short in short
-                if short.asked > short.most
+                if short.requested > short.most
             )
             head = f"it can never start in {self._queue.title} as that is ({wanted}): "
             tail = ", or make it smaller"
@@ -339,7 +339,7 @@ def _summed(short: Iterable[Short]) -> list[Short]:
     shorts: dict[FlavorResource, Short] = {}
     for one in short:
         known = shorts.get(one.what)
-        shorts[one.what] = one if known is None or one.asked > known.asked else known
+        shorts[one.what] = one if known is None or one.requested > known.requested else known
     return list(shorts.values())
 
 

@@ -370,7 +370,7 @@ class Extender:
 
     def _send(self, request: Send) -> Process[None]:
         """Send a request. It lands even if this process ends; a frozen process reads the answer later."""
-        response = yield from carry_out(request.asked, request.timeout_s, self._api, self._network, self._rests)
+        response = yield from carry_out(request.call, request.timeout_s, self._api, self._network, self._rests)
         self._answered(request.ticket, response)
 
     def _rests(self) -> float:

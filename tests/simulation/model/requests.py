@@ -22,7 +22,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.runtime.requests import Asked, LookAtPod, Response
+from extender.runtime.requests import ApiCall, LookAtPod, Response
 from policies.model import Pod
 from tests.simulation.model.additions import as_created
 from tests.simulation.model.apiserver import OK, ApiServer
@@ -34,7 +34,7 @@ _NO_QUOTA = 429
 
 
 def carry_out(
-    asked: Asked, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
+    asked: ApiCall, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
 ) -> Process[Response]:
     """Carry the request out; ends with the answer that the extender's ``KubeApi`` would get.
 
@@ -57,7 +57,7 @@ def carry_out(
     return (yield from _send(asked, timeout_s, api, network))
 
 
-def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
+def _send(asked: ApiCall, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
     node: str | None = ""
 
     def land() -> int:

@@ -12,10 +12,10 @@ import pytest
 
 from extender.core.events import Event
 from extender.runtime.driver import Action, Driver
-from extender.runtime.requests import OK, Asked, Response, Send
+from extender.runtime.requests import OK, ApiCall, Response, Send
 from tests.simulation.plants.mutants import Plant
 
-Answers = Callable[[Asked, Response, "Boundary"], Response | None]
+Answers = Callable[[ApiCall, Response, "Boundary"], Response | None]
 Sends = Callable[[Send, "Boundary"], Iterable[Send]]
 
 
@@ -70,7 +70,7 @@ class DriverBug:
         boundary.now = now
         if ticket not in boundary.open:
             return []
-        asked = boundary.open[ticket][0].asked
+        asked = boundary.open[ticket][0].call
         told = response if self._answers is None else self._answers(asked, response, boundary)
         if told is None:
             return []

@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.effects import Evict, Nominate, PostBinding
 from extender.runtime.driver import Driver
-from extender.runtime.requests import OK, Asked, LookAtPod, Response, Send
+from extender.runtime.requests import OK, ApiCall, LookAtPod, Response, Send
 from extender.runtime.writes import Patience
 from tests.simulation.model.apiserver import INVALID
 from tests.simulation.model.informer import Informer
@@ -23,30 +23,30 @@ STREAM_S = 20
 
 
 @answers
-def write_that_hangs_keeps_its_lane(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+def write_that_hangs_keeps_its_lane(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
     """The time that the write has been under way is not checked."""
-    hung = any(send.asked is asked and driver.now - at >= send.timeout_s - 1e-6 for send, at in driver.open.values())
+    hung = any(send.call is asked and driver.now - at >= send.timeout_s - 1e-6 for send, at in driver.open.values())
     return None if hung and response.status == 0 else response
 
 
 @answers
-def unanswered_look_taken_for_an_unbound_pod(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+def unanswered_look_taken_for_an_unbound_pod(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
     return Response(200, node="") if isinstance(asked, LookAtPod) and not response.done else response
 
 
 @answers
-def unanswered_binding_taken_for_refused(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+def unanswered_binding_taken_for_refused(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
     lost = isinstance(asked, PostBinding) and response.status == 0
     return replace(response, status=INVALID) if lost else response
 
 
 @answers
-def overload_taken_for_done(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+def overload_taken_for_done(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
     return OK if response.status == 429 else response
 
 
 @answers
-def answer_given_to_another_write(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+def answer_given_to_another_write(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
     if isinstance(asked, PostBinding):
         response, driver.notes["last"] = driver.notes.get("last", response), response
     return response
@@ -63,13 +63,13 @@ def time_counts_in_which_nobody_is_answered(patch: pytest.MonkeyPatch) -> None:
 
 @sends
 def writes_sent_twice(send: Send, driver: Boundary) -> Iterable[Send]:
-    return (send, send) if isinstance(send.asked, PostBinding) else (send,)
+    return (send, send) if isinstance(send.call, PostBinding) else (send,)
 
 
 @sends
 def older_nomination_overtakes(send: Send, driver: Boundary) -> Iterable[Send]:
     """A nomination counts as written when it is sent, and is really sent some time later."""
-    if isinstance(send.asked, Nominate) and send.asked.node is not None:
+    if isinstance(send.call, Nominate) and send.call.node is not None:
         driver.forge(send)
         driver.send_later(send, 20.0)
     else:
@@ -79,7 +79,7 @@ def older_nomination_overtakes(send: Send, driver: Boundary) -> Iterable[Send]:
 @sends
 def bindings_linger_before_they_are_sent(send: Send, driver: Boundary) -> Iterable[Send]:
     """Whether a call waits was checked only when they were requested."""
-    if isinstance(send.asked, PostBinding):
+    if isinstance(send.call, PostBinding):
         driver.send_later(send, 5.0)
     else:
         yield send
@@ -87,7 +87,7 @@ def bindings_linger_before_they_are_sent(send: Send, driver: Boundary) -> Iterab
 
 @sends
 def evictions_never_sent(send: Send, driver: Boundary) -> Iterable[Send]:
-    if isinstance(send.asked, Evict):
+    if isinstance(send.call, Evict):
         driver.forge(send)
     else:
         yield send

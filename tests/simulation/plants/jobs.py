@@ -29,7 +29,7 @@ from extender.core.workload.slots import Slots
 from extender.core.workload.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.driver import JobWrites
-from extender.runtime.requests import OK, Asked, Response
+from extender.runtime.requests import OK, ApiCall, Response
 from policies.model import Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
@@ -183,7 +183,7 @@ def jobs_never_suspended(effect: Effect, core: Core) -> Iterable[Effect]:
 
 
 @answers
-def refused_start_taken_for_done(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+def refused_start_taken_for_done(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
     return OK if isinstance(asked, StartJob) and response.status == 0 else response
 
 
