@@ -309,6 +309,7 @@ class Engine:
         """Settle each dirty workload."""
         while dirty := self.state.store.dirty:
             key = next(iter(dirty))
+            self._recovery.recover_workload(key, now)
             if (workload := self.state.workloads.get(key)) is not None:
                 self.state.process.subject = key
                 self._lifecycle.settle(workload, now)

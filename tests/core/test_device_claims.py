@@ -7,13 +7,14 @@ from itertools import permutations
 
 import pytest
 
-from extender.core.effects import Nominate
+from extender.core.effects import Nominate, SuspendJob
 from extender.core.events import (
     ClaimTemplateGone,
     ClaimTemplateSeen,
     DeviceClaimGone,
     DeviceClassGone,
     DeviceClassSeen,
+    JobSeen,
     SliceGone,
     TaintRuleGone,
     TaintRuleSeen,
@@ -544,6 +545,27 @@ def test_a_job_may_be_read_at_any_time(at: int) -> None:
         train.wait(3)
         (start,) = train.starts
         assert sorted(node for nodes in start.plan.values() for node in nodes) == ["a-0", "a-1"], order
+
+
+def test_a_restart_knows_the_devices_of_a_job_that_asks_for_an_extended_resource() -> None:
+    seen = replace(CLASS, resource=GPU)
+    published = gpus("a-0", "a-1", count=4)
+    train = Controlled(started(seen, *published), job(2, name="train", gpus=4))
+    train.wait(1)
+    (pod, *_) = train.create(only=1)
+    (start,) = train.starts
+    node = train.script.planned(pod)
+    again = Script(*cluster("a: 2x0"), pod, synced=False)
+    for event in (
+        seen,
+        *published,
+        claim("train-gpu", request(4), pod=pod, node=node, extended=True),
+        JobSeen(train.seen),
+    ):
+        again.feed(event)  # type: ignore[arg-type]
+    again.feed_synced()
+    assert start.plan == train.seen.plan
+    assert not [effect for effect in again.effects if isinstance(effect, SuspendJob)]
 
 
 def test_by_its_implicit_name_too() -> None:

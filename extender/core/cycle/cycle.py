@@ -563,9 +563,9 @@ class Cycle:
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
         self._admission.review(self._shortfalls, self._now)
-        yield from recovery.recover_all(self._now)
         while (yield from self._device_users.settle()):
-            pass  # a nomination is tested by what its pod asks for once all is counted
+            pass  # plans are tested by what their pods ask for once all is counted
+        yield from recovery.recover_all(self._now)
         self._reservations.restore(self._now)
         self._backfilling.restore(self._now)
         line = yield from self._line(list(self._pending.keys))

@@ -160,8 +160,12 @@ class DynamicResources:
             made = self._made.pop(pod.uid, seen) if use.name == EXTENDED_USE else None
             if made is not None:
                 self._in_flight.pop(made.uid, None)
-                yield from self._network.request(lambda uid=made.uid: self._delete(uid), self._request_s)  # type: ignore[misc]
-                self._assumed.pop(made.uid, None)
+                status = yield from self._network.request(
+                    lambda uid=made.uid: self._delete(uid),  # type: ignore[misc]
+                    self._request_s,
+                )
+                if status == OK:
+                    self._assumed.pop(made.uid, None)
         for uid in [seen.uid for use, seen in self._uses(pod) if seen is not None and use.name != EXTENDED_USE]:
             if (there := self._api.claims.get(uid)) is None or there.allocation is None:
                 self._in_flight.pop(uid, None)  # else it may be written, and is held until the watch shows that
