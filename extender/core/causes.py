@@ -23,15 +23,15 @@ from policies.model.queues import FlavorResource
 class Share(NamedTuple):
     """How many members have come so far.
 
-    ``part``: the podset or role that is counted; empty for all.
+    ``podset``: the podset or role that is counted; empty for all.
     """
 
     there: int
     needed: int | None
-    part: str = ""
+    podset: str = ""
 
     def __str__(self) -> str:
-        return f"{self.there} of {self.needed} members{f' of {self.part}' if self.part else ''}"
+        return f"{self.there} of {self.needed} members{f' of {self.podset}' if self.podset else ''}"
 
 
 class ReplacementRoom(NamedTuple):

@@ -128,7 +128,7 @@ class DomainCapacity:
         holds = np.array([self.rooms(number, at) >= role.count for number, role in enumerate(roles)])
         for number, role in enumerate(roles):
             if role.relations is not None and not role.relations.alone and holds[number].any():
-                holds[number] &= role.relations.holds(role.part, level, role.count)
+                holds[number] &= role.relations.holds(role.index, level, role.count)
         if len(roles) > 1:
             asked = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
             for number, role in enumerate(roles):

@@ -91,7 +91,7 @@ def related(roles: Sequence[Role]) -> bool:
     """Whether the roles make demands on each other that caps on nodes cannot express."""
     if (relations := roles[0].relations) is None:
         return False
-    parts = Counter(role.part for role in roles)
+    parts = Counter(role.index for role in roles)
     capped = all(count == 1 or not relations.of[part].exclusions for part, count in parts.items())
     return not (relations.alone and capped)
 

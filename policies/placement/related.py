@@ -89,7 +89,7 @@ def most_related(
 
 
 def _by_wave(roles: Sequence[Role], relations: Relations) -> Sequence[Role]:
-    return sorted(roles, key=lambda role: relations.waves[role.part])
+    return sorted(roles, key=lambda role: relations.waves[role.index])
 
 
 class _Table:
@@ -108,7 +108,7 @@ class _Table:
             [(size, snapshot.levels[level].codes[rows]) for size, level in role.rules.slices[::-1]] for role in roles
         ]
         self._evened = [
-            None if role.rules.slices or role.wishes is not None else self._relations.of[role.part].evened(role.part)
+            None if role.rules.slices or role.wishes is not None else self._relations.of[role.index].evened(role.index)
             for role in roles
         ]
         self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
@@ -121,7 +121,7 @@ class _Table:
         that it may be near to.
         """
         for number, role in enumerate(self._roles):
-            relation = self._relations.of[role.part]
+            relation = self._relations.of[role.index]
             if (near := relation.near) is not None and relation.begins:
                 homes = near.homes(self._rank, self._rooms[number], role.count)
                 yield from (self._start(number, home) for home in homes)
@@ -133,14 +133,14 @@ class _Table:
     def _opened(self, number: int) -> Iterator[Progress]:
         """Yield a state in which members of other roles open domains to this role, each in another domain, roomiest
         first."""
-        relation = self._relations.of[self._roles[number].part]
+        relation = self._relations.of[self._roles[number].index]
         if (near := relation.near) is None:
             return
-        others = [one for one, role in enumerate(self._roles) if near.feeds[role.part] and one != number]
+        others = [one for one, role in enumerate(self._roles) if near.feeds[role.index] and one != number]
         if not others:
             return
         room = np.where(near.within(near.counts), 0, self._rooms[number])
-        waves = [self._relations.waves[self._roles[one].part] for one in (number, *others)]
+        waves = [self._relations.waves[self._roles[one].index] for one in (number, *others)]
         now, who = self._start(), [number] if relation.begins and waves[0] == min(waves) else others
         for home in near.roomiest(self._rank, room):
             ways = ((one, part & home, keys) for one, part, keys in self._ways(now) if one in who)
@@ -192,7 +192,7 @@ class _Table:
         """An upper bound of the members that may be placed in the end."""
         rest = 0
         for role, room, counts in zip(self._roles, self._rooms, now.counts, strict=True):
-            rest += min(role.count - counts, int(room[now.state.open_to(role.part)].sum()))
+            rest += min(role.count - counts, int(room[now.state.open_to(role.index)].sum()))
         return len(now.placed) + rest
 
     def named(self, placed: RoleRows) -> dict[str, str]:
@@ -206,10 +206,10 @@ class _Table:
         """The state without placed members. ``home``: where the members of that role must go."""
         rooms: list[Counts | None] = [None] * len(self._relations.of)
         for role, here in zip(self._roles, self._rooms, strict=True):
-            known = rooms[role.part]
-            rooms[role.part] = here if known is None else np.maximum(known, here)
+            known = rooms[role.index]
+            rooms[role.index] = here if known is None else np.maximum(known, here)
         if home is not None:
-            rooms[self._roles[number].part] = np.where(home, self._rooms[number], 0)
+            rooms[self._roles[number].index] = np.where(home, self._rooms[number], 0)
         keys = [one.copy() for one in self._preference]
         state = PlacementState(self._relations, rooms, self._free, self._demands)
         granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
@@ -245,9 +245,9 @@ class _Table:
         for number, role in enumerate(self._roles):
             if now.counts[number] == role.count or not self._names:
                 continue
-            mask = now.state.allowed(role.part) & self._open[number]
+            mask = now.state.allowed(role.index) & self._open[number]
             keys = now.keys[number]
-            if (spread_counts := now.state.spread_counts(role.part)) is not None:
+            if (spread_counts := now.state.spread_counts(role.index)) is not None:
                 keys = keys + (spread_counts << SPREAD)
             if (granted := now.granted[number]) is not None:
                 keys = keys + ((BEST - granted.merits(mask)) << WORSE)
@@ -258,15 +258,15 @@ class _Table:
         role = self._roles[number]
         if not role.rules.slices:
             return (mask,)
-        return now.begun[number].places(mask, self._rooms[number] * now.state.open_to(role.part))
+        return now.begun[number].places(mask, self._rooms[number] * now.state.open_to(role.index))
 
     def _put(self, now: Progress, number: int, row: int) -> None:
         role = self._roles[number]
-        now.state.place(role.part, row)
+        now.state.place(role.index, row)
         now.placed.append((number, row))
         for granted in now.granted:
             if granted is not None:
-                granted.meet(role.part, row)
+                granted.meet(role.index, row)
         now.keys[number][row] = (self._place[row] << PLACE) + self._rank[row]
         now.counts[number] += 1
         now.begun[number].add(row)
@@ -334,7 +334,7 @@ def openings(
         spare = 255 - np.minimum(role.room[rows], 255)
         preference.append((place[rows] << PLACE) + (spare << ROOM) + alike)
         yield cost
-    if few and not any(role.rules.slices or relations.of[role.part].begins for role in roles):
+    if few and not any(role.rules.slices or relations.of[role.index].begins for role in roles):
         wishes = (role.wishes.facts for role in roles if role.wishes is not None)
         facts = {id(one): one for one in chain(*(relation.facts for relation in relations.of), *wishes)}
         kinds = kinds_of(facts.values(), rows)

@@ -58,7 +58,7 @@ class Role:
     ``room``: how many of them each node could take, 0 where none may go.
     ``rules``: their demands on the topology; a sliced role consists of whole slices.
     ``home``: level and domain, by index and code, in which they must join their siblings.
-    ``relations``: the demands of the gang's roles on each other and on other pods; None without any. ``part``: the
+    ``relations``: the demands of the gang's roles on each other and on other pods; None without any. ``index``: the
     number of this role in it.
     ``wishes``: the preferences of the role; None without any.
     """
@@ -68,7 +68,7 @@ class Role:
     rules: Rules = NONE_ASKED
     home: tuple[int, int] | None = None
     relations: Relations | None = None
-    part: int = 0
+    index: int = 0
     wishes: Wishes | None = None
 
     @property
@@ -83,13 +83,13 @@ class Role:
         """Whether its demands on its own members keep it from being on these nodes as a whole."""
         if self.relations is None or self.relations.alone:
             return False
-        return self.relations.reach(self.part, rows, self.room[rows], self.count) < self.count
+        return self.relations.reach(self.index, rows, self.room[rows], self.count) < self.count
 
     def cut(self, count: int) -> Role:
         """The role reduced to its first ``count`` members, or all."""
         if count >= self.count:
             return self
-        return Role(self.pods[:count], self.room, self.rules, self.home, self.relations, self.part, self.wishes)
+        return Role(self.pods[:count], self.room, self.rules, self.home, self.relations, self.index, self.wishes)
 
     def unwishing(self) -> Role:
         """The role without preferences."""

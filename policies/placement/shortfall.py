@@ -138,7 +138,7 @@ def in_the_way(role: Role, snapshot: Snapshot) -> str:
     """The pods that keep the role off nodes, in words, by number of nodes with room for a member; empty if nothing."""
     if role.relations is None:
         return ""
-    pod, relation = role.pods[0], role.relations.of[role.part]
+    pod, relation = role.pods[0], role.relations.of[role.index]
     roomy = snapshot.room(pod.requests, pod.selection) > 0
     found = [(int((obstacle.rows & roomy).sum()), obstacle.text) for obstacle in relation.hindrances]
     if (near := relation.near) is not None and (near.some or not near.itself):

@@ -273,8 +273,8 @@ def _min_member_missing(cause: causes.MinMemberMissing) -> str:
 
 
 def _members_missing(cause: causes.MembersMissing) -> str:
-    there, needed, part = cause.there
-    if part or cause.none_left:
+    there, needed, podset = cause.there
+    if podset or cause.none_left:
         text = f"{cause.there} exist"
     else:
         text = f"{there} of {counted(needed or 0, 'member', 'exists', 'exist')}"

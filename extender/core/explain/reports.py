@@ -316,8 +316,8 @@ def _podsets(quotas: Quotas, workload: Workload, podsets: tuple[PodSet, ...]) ->
     flavors: dict[object, dict[str, str]] = {}
     used: dict[object, Counter[str]] = {}
     for use in quotas.uses.of(workload.key).values():
-        flavors.setdefault(use.part, {}).update(use.flavors)
-        amounts = used.setdefault(use.part, Counter())
+        flavors.setdefault(use.podset, {}).update(use.flavors)
+        amounts = used.setdefault(use.podset, Counter())
         for (_, resource), amount in use.usage.items():
             amounts[resource] += amount
     for podset in podsets:

@@ -57,11 +57,11 @@ class QuotaCounting:
     def use_of(self, workload: Workload, owner: Owner, claim: Claim, queue: str, former: Use | None) -> Use:
         """The use of one claim of the workload in the ClusterQueue ``queue``. ``former``: the use that was counted
         before."""
-        part = self._part(workload, owner, claim)
-        flavors = self._flavors(workload, part, claim, queue, former)
+        podset = self._podset_of(workload, owner, claim)
+        flavors = self._flavors(workload, podset, claim, queue, former)
         reserved = claim.state is ClaimState.RESERVED
         usage = _amounts_of(claim.requests, flavors, self._by_class(workload, owner))
-        return Use(queue, part, flavors, usage, unseen=reserved)
+        return Use(queue, podset, flavors, usage, unseen=reserved)
 
     def of_placed(self, placed: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
         """The usage that pods of a gang would have in the ClusterQueue, each on the node beside it."""
@@ -73,7 +73,7 @@ class QuotaCounting:
         return total
 
     def _flavors(
-        self, workload: Workload, part: PodSetKey, claim: Claim, queue: str, former: Use | None
+        self, workload: Workload, podset: PodSetKey, claim: Claim, queue: str, former: Use | None
     ) -> Mapping[str, str]:
         """The flavor of each resource of a claim.
 
@@ -83,8 +83,8 @@ class QuotaCounting:
         snapshot, node = self._queues.snapshot, self._claims.nodes.get(claim.node)
         flavors: Mapping[str, str] = {}
         if workload.job is not None:
-            known = workload.flavoring.get(part)
-            flavors = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part)) or {}
+            known = workload.flavoring.get(podset)
+            flavors = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(podset)) or {}
         if queue not in snapshot.queues:
             return flavors or (former.flavors if former is not None else {})
         flavors = offered(snapshot.queues[queue], flavors)
@@ -94,7 +94,7 @@ class QuotaCounting:
         # A node may lack its labels for a while only: then the flavors of the start count, so no quota is given back.
         return {**flavors, **flavors_of_node(node, snapshot.queues[queue], snapshot.flavors), **suiting}
 
-    def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PodSetKey:
+    def _podset_of(self, workload: Workload, owner: Owner, claim: Claim) -> PodSetKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
         if job is None:
             return stated(claim.requests)
@@ -125,7 +125,7 @@ def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) ->
         return {}
     unseen: dict[Owner, Use] = {}
     for podset in job.seen.podsets.podsets:
-        there = sum(use.part == podset.name for use in uses)
+        there = sum(use.podset == podset.name for use in uses)
         done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
         missing = podset.count - there - len(done)
         flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_flavors(queue)
@@ -240,12 +240,12 @@ class Use:
     """The quota that one pod or slot uses.
 
     ``queue``: the ClusterQueue.
-    ``part``: the podset, as in ``Flavoring``.
+    ``podset``: the podset, as in ``Flavoring``.
     ``unseen``: whether the use rests on no pod: the pods have no node yet, or the quota is kept for a later one.
     """
 
     queue: str
-    part: PodSetKey
+    podset: PodSetKey
     flavors: Mapping[str, str]
     usage: Usage
     unseen: bool = False
@@ -684,12 +684,12 @@ class Quotas:
         slots, known = workload.members.slots, self.queues.snapshot.flavors
         lacking = {podset_key(pod, of_job=False): pod for pod in map(workload.members.pod_for, slots.lacking)}
         flavors = {
-            part: next(
+            podset: next(
                 (held for held in of_bound.get(stated(pod.requests), ()) if suit(known, held, pod.selection)), None
             )
-            for part, pod in lacking.items()
+            for podset, pod in lacking.items()
         }
-        return {part: of_gang(queue, known, chosen) for part, chosen in flavors.items() if chosen is not None}
+        return {podset: of_gang(queue, known, chosen) for podset, chosen in flavors.items() if chosen is not None}
 
     def unlike_bound(self, workload: Workload) -> list[str]:
         """The members (by UID) with a promised node whose flavors differ from those of bound pods with equal
@@ -699,7 +699,7 @@ class Quotas:
         return [
             uid
             for uid, use in placed
-            if use is not None and (counted := _counted(use)) and counted not in of_bound.get(use.part, [counted])
+            if use is not None and (counted := _counted(use)) and counted not in of_bound.get(use.podset, [counted])
         ]
 
     def _flavors_of_bound(self, workload: Workload) -> dict[PodSetKey, list[Mapping[str, str]]]:
@@ -707,7 +707,7 @@ class Quotas:
         by_podset: dict[PodSetKey, list[Mapping[str, str]]] = {}
         for pod in sorted(workload.bound, key=attrgetter("rank")):
             if (use := uses.get(pod.uid)) is not None and (counted := _counted(use)):
-                known = by_podset.setdefault(use.part, [])
+                known = by_podset.setdefault(use.podset, [])
                 if counted not in known:
                     known.append(counted)
         return by_podset

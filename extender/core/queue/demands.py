@@ -1,4 +1,4 @@
-"""Demands of workloads: the slots that lack a node, the shape that they make, and the quota of each part.
+"""Demands of workloads: the slots that lack a node, the shape that they make, and the quota of each portion.
 
 A demand is worked out in steps. If there is no room or quota for all of it, the fewest pods that
 have to start together are tried. Each podset of a job, and each role of a gang of pods, may state how many those are.
@@ -105,36 +105,36 @@ def role_of(pod: Pod) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Portion:
     """Pods that get their flavors together."""
 
     name: str
-    part: PodSetKey
+    key: PodSetKey
     selection: Selection
     group: str
 
 
 class QuotaRequest:
-    """The quota request of a workload: the requests of its pods without a node, part by part."""
+    """The quota request of a workload: the requests of its pods without a node, portion by portion."""
 
     def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, snapshot: QueueSnapshot) -> None:
         self._workload = workload
         self._queue = queue
         self._flavors = snapshot.flavors
-        self._of: dict[object, _Part] = {}
-        by_part: dict[PodSetKey, _Part] = {}
+        self._of: dict[object, _Portion] = {}
+        by_podset: dict[PodSetKey, _Portion] = {}
         of_job, pod_for = workload.job is not None, workload.members.pod_for
         for pod in pods:
             raw = pod_for(pod.identity)
-            part = podset_key(raw, of_job=of_job)
-            if (known := by_part.get(part)) is None:
-                name = raw.series if of_job else str(len(by_part))
-                known = by_part[part] = _Part(name, part, raw.selection, raw.podset_group)
+            podset = podset_key(raw, of_job=of_job)
+            if (known := by_podset.get(podset)) is None:
+                name = raw.series if of_job else str(len(by_podset))
+                known = by_podset[podset] = _Portion(name, podset, raw.selection, raw.podset_group)
             self._of[pod.identity] = known
-        self._parts = tuple(by_part.values())
+        self._portions = tuple(by_podset.values())
 
     def podsets(self, pods: Sequence[Pod]) -> list[PodSetRequest]:
-        """The requests of these pods, by part."""
+        """The requests of these pods, by portion."""
         total: dict[str, dict[str, int]] = {}
         covered = self._queue.covered
         for pod in pods:
@@ -142,34 +142,34 @@ class QuotaRequest:
             for name, much in (*pod.requests, *(request for request in pod.by_class if request[0] in covered)):
                 amounts[name] = amounts.get(name, 0) + much
         return [
-            PodSetRequest(part.name, 1, total[part.name], part.selection, group=part.group)
-            for part in self._parts
-            if part.name in total
+            PodSetRequest(portion.name, 1, total[portion.name], portion.selection, group=portion.group)
+            for portion in self._portions
+            if portion.name in total
         ]
 
     def flavorings(self, assignment: Assignment) -> dict[PodSetKey, Flavoring]:
         """The node demands of the flavors of an assignment, beside those of parts that have their flavors already."""
-        chosen = ((part.part, assignment.flavors.get(part.name, {})) for part in self._parts)
+        chosen = ((portion.key, assignment.flavors.get(portion.name, {})) for portion in self._portions)
         if self._workload.job is not None:
-            made = {part: of_job(self._flavors, flavors) for part, flavors in chosen}
+            made = {key: of_job(self._flavors, flavors) for key, flavors in chosen}
         else:
-            made = {part: of_gang(self._queue, self._flavors, flavors) for part, flavors in chosen}
+            made = {key: of_gang(self._queue, self._flavors, flavors) for key, flavors in chosen}
         return dict(self._workload.flavoring) | made
 
     def closed(self) -> dict[tuple[str, str], NotThisFlavor]:
-        """Flavors that a part cannot have, whatever quota of them is free, and why."""
+        """Flavors that a portion cannot have, whatever quota of them is free, and why."""
         closed: dict[tuple[str, str], NotThisFlavor] = {}
         queue, flavors = self._queue, self._flavors
         of_job = self._workload.job is not None
         started = of_job or self._workload.release.partial_since is not None
-        for part in self._parts:
-            held = self._workload.flavoring.get(part.part) if started else None
+        for portion in self._portions:
+            held = self._workload.flavoring.get(portion.key) if started else None
             for group in queue.groups:
                 for name, _ in group.flavors:
                     if held is not None and held.flavors and name not in held.flavors.values():
-                        closed[part.name, name] = StartedWith(tuple(dict.fromkeys(held.flavors.values())))
+                        closed[portion.name, name] = StartedWith(tuple(dict.fromkeys(held.flavors.values())))
                     elif not of_job and name in flavors and (first := is_hidden(queue, flavors, name)):
-                        closed[part.name, name] = CountedAs(first)
+                        closed[portion.name, name] = CountedAs(first)
         return closed
 
 
@@ -262,7 +262,7 @@ class Demands:
         trouble = too_many_shapes(roles, self._limits)
         counts = tuple((role, len(pods)) for role, pods in roles.items())
         caps, reserved = workload.retries.caps, tuple(workload.reserved)
-        tied = (*tied, *self._parts(workload, ranked), *self._backfills.lane(workload))
+        tied = (*tied, *self._portions(workload, ranked), *self._backfills.lane(workload))
         priority = workload.priority, workload.pods_priority
         shape = self._shape(workload.lacking, counts, caps, reserved, tied, related, priority)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(ranked), shape)
@@ -296,7 +296,7 @@ class Demands:
             shape = self._shapes[content] = Shape(*content)
         return shape
 
-    def _parts(self, workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...]:
+    def _portions(self, workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...]:
         """The counts of pods that get their flavors together; empty without a queue.
 
         They keep apart workloads with equal pods that differ in their parts, or of which one needs no quota.

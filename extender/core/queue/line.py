@@ -311,7 +311,7 @@ def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: P
     return totals
 
 
-Part = tuple[str, str, Amounts | None]
+LineKey = tuple[str, str, Amounts | None]
 """Namespace and name of a LocalQueue, both empty if past usage does not count, and the quota that is waited for."""
 
 
@@ -324,19 +324,19 @@ class LocalTurns:
 
     def __init__(self, quotas: Quotas | None) -> None:
         self._quotas = quotas
-        self._lines: dict[Part, list[Entry]] = {}
-        self._chosen: Part | None = None
+        self._lines: dict[LineKey, list[Entry]] = {}
+        self._chosen: LineKey | None = None
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
     def push(self, entry: Entry, waits_for: Amounts | None) -> None:
         """Add a workload. ``waits_for``: the quota that it lacks, as far as is known."""
-        part: Part = "", "", waits_for
+        line_key: LineKey = "", "", waits_for
         if self._quotas is not None:
             key = entry[-1].key
-            part = key.namespace, self._quotas.local_of(key), waits_for
-        heapq.heappush(self._lines.setdefault(part, []), entry)
+            line_key = key.namespace, self._quotas.local_of(key), waits_for
+        heapq.heappush(self._lines.setdefault(line_key, []), entry)
         self._chosen = None
 
     def push_all(self, entries: Sequence[Entry], waits_for: Amounts) -> None:
@@ -357,32 +357,32 @@ class LocalTurns:
 
     def pop(self) -> Workload:
         """Remove and return the first workload."""
-        part = self._first()
-        workload = heapq.heappop(self._lines[part])[-1]
-        if not self._lines[part]:
-            del self._lines[part]
+        line_key = self._first()
+        workload = heapq.heappop(self._lines[line_key])[-1]
+        if not self._lines[line_key]:
+            del self._lines[line_key]
         self._chosen = None
         return workload
 
     def drop_lacking(self, waits_for: Amounts | None) -> int:
         """Remove the workloads that wait for that quota, if it is known. Returns how many."""
         self._chosen = None
-        gone = [part for part in self._lines if part[-1] == waits_for is not None]
-        return sum(len(self._lines.pop(part)) for part in gone)
+        gone = [line_key for line_key in self._lines if line_key[-1] == waits_for is not None]
+        return sum(len(self._lines.pop(line_key)) for line_key in gone)
 
     def drain(self) -> Iterator[Workload]:
         while self._lines:
             yield self.pop()
 
-    def _first(self) -> Part:
+    def _first(self) -> LineKey:
         if self._chosen is None:
             if not self._lines:
                 raise LookupError("nobody waits in the queue")
             self._chosen = min(self._lines, key=self._rank)
         return self._chosen
 
-    def _rank(self, part: Part) -> tuple[int, float, tuple[Turn, int]]:
-        past, first = 0.0 if self._quotas is None else self._quotas.past.value(part[:2]), self._lines[part][0]
+    def _rank(self, line_key: LineKey) -> tuple[int, float, tuple[Turn, int]]:
+        past, first = 0.0 if self._quotas is None else self._quotas.past.value(line_key[:2]), self._lines[line_key][0]
         return first[0][0], past, first[:2]
 
 

@@ -138,7 +138,7 @@ class Inquiry:
     def _capped(self, room: Counts) -> Counts:
         """The most of the room that relations between pods allow."""
         relations = self.role.relations
-        return room if relations is None else relations.caps(self.role.part, room, self.role.count)
+        return room if relations is None else relations.caps(self.role.index, room, self.role.count)
 
     def largest(self, rows: Rows) -> int:
         """How many of the role these nodes would take if they were empty, open and ready."""
