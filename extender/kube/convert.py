@@ -171,8 +171,8 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
 
 def _given_back(meta: Meta) -> Meta:
     """The metadata without Muster's empty annotations, which a cleaned template of some kinds leaves on pods."""
-    said = {key: value for key, value in (meta.annotations or {}).items() if value or key not in MARKS}
-    return Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels, annotations=said)
+    annotations = {key: value for key, value in (meta.annotations or {}).items() if value or key not in MARKS}
+    return Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels, annotations=annotations)
 
 
 def node_from(obj: NodeObject) -> Node:

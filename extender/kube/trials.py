@@ -198,7 +198,7 @@ def _refuses_all_else(policy: Object) -> bool:
         "resources": ["pods"],
         "resourceNames": [NAME],
     }
-    narrowed = any(matched.get(one) for one in ("namespaceSelector", "objectSelector", "excludeResourceRules"))
+    narrowed = any(matched.get(name) for name in ("namespaceSelector", "objectSelector", "excludeResourceRules"))
     return (
         spec.get("failurePolicy") == "Fail"
         and not narrowed

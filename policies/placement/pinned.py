@@ -42,11 +42,11 @@ def placing_pinned(
         lacking, view, tenants = max(1, needed - len(nodes)), replace(snapshot, free=left), snapshot.others.tenants
         if concerned(members, tenants):
             view = view.among(Beside(tenants, placed))
-        found = yield from placing(rest, lacking, view, caps, [*beside, *placed], policies)
-        if isinstance(found, Placed):
-            nodes |= found.nodes
+        outcome = yield from placing(rest, lacking, view, caps, [*beside, *placed], policies)
+        if isinstance(outcome, Placed):
+            nodes |= outcome.nodes
         elif len(nodes) < needed:
-            return replace(found, placed=len(nodes) + found.placed, needed=needed)
+            return replace(outcome, placed=len(nodes) + outcome.placed, needed=needed)
     if len(nodes) < needed:
         return Shortfall(len(nodes), needed, f"the others are {_PINNED} nodes that are full, gone or closed to them")
     if not accepted([(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes], snapshot):

@@ -97,13 +97,13 @@ def placing(
     roles = yield from roles_of(members, caps, snapshot, beside)
     if isinstance(roles, Unclear):
         return Shortfall(0, needed, roles.explanation, unclear=True, split=isinstance(roles, Split))
-    found = yield from _placing(roles, needed, snapshot, caps, beside, policies)
-    if _placed(found) < len(members) and any(role.wishes is not None for role in roles):
+    outcome = yield from _placing(roles, needed, snapshot, caps, beside, policies)
+    if _placed(outcome) < len(members) and any(role.wishes is not None for role in roles):
         # A preference must not cost any member its place.
         plain = [role.unwishing() for role in roles]
         again = yield from _placing(plain, needed, snapshot, caps, beside, policies)
-        return again if _placed(again) > _placed(found) else found
-    return found
+        return again if _placed(again) > _placed(outcome) else outcome
+    return outcome
 
 
 def _placed(found: Placed | Shortfall) -> int:

@@ -101,8 +101,8 @@ class Tenants:
             self._note(owner, new)
         if (indexes := self._indexes.get(new.namespace)) is not None:
             for key, index in indexes.items():
-                for said, value in new.labels:
-                    if said == key:
+                for label, value in new.labels:
+                    if label == key:
                         index.setdefault(value, {})[owner] = new
 
     def drop(self, owner: Hashable) -> None:
@@ -118,8 +118,8 @@ class Tenants:
         if old.namespace not in self._in:
             self._indexes.pop(old.namespace, None)
         for key, index in self._indexes.get(old.namespace, {}).items():
-            for said, value in old.labels:
-                if said == key:
+            for label, value in old.labels:
+                if label == key:
                     _forget(index, value, owner)
 
     def describe(self, namespace: str, labels: Labels) -> bool:
@@ -239,8 +239,8 @@ class Tenants:
         self._unready[namespace, key] = None
         for some in batched(list(there.items())):
             for owner, tenant in some:
-                for said, value in tenant.labels:
-                    if said == key and there.get(owner) is tenant:
+                for label, value in tenant.labels:
+                    if label == key and there.get(owner) is tenant:
                         index.setdefault(value, {})[owner] = tenant
             yield AT_ONCE // 8
         self._unready.pop((namespace, key), None)

@@ -171,8 +171,8 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
     count = sum(threshold < priority < request.priority for priority in others)
     if not count or own.preemption.borrow is Evicts.NEVER:
         return ""
-    said = f"borrowWithinCohort.maxPriorityThreshold of queue {own.name} is {threshold}"
-    return f"; {many(count, 'candidate')} may not if it has to borrow: {said}"
+    text = f"borrowWithinCohort.maxPriorityThreshold of queue {own.name} is {threshold}"
+    return f"; {many(count, 'candidate')} may not if it has to borrow: {text}"
 
 
 def _refused(

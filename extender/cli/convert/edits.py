@@ -156,8 +156,8 @@ class Edits:
         """Return where an entry ends: PyYAML's mark of a block is beyond the comments after it, and that of an alias
         where its anchor is."""
         if value.start_mark.index < key.end_mark.index:
-            found = _ALIAS.match(self._text, key.end_mark.index)
-            return found.end() if found is not None else key.end_mark.index
+            matched = _ALIAS.match(self._text, key.end_mark.index)
+            return matched.end() if matched is not None else key.end_mark.index
         while isinstance(value, yaml.CollectionNode) and not value.flow_style and value.value:
             last = value.value[-1]
             if isinstance(last, tuple):

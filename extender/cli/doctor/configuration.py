@@ -100,8 +100,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     kind = (config.get("apiVersion"), config.get("kind"))
     if kind != ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"):
-        said = f"it is {' '.join(str(one) for one in kind if one) or 'no object with apiVersion and kind'}"
-        yield error("NotASchedulerConfig", facts.scheduler_source, said, "write a kubescheduler.config.k8s.io/v1 one")
+        text = f"it is {' '.join(str(one) for one in kind if one) or 'no object with apiVersion and kind'}"
+        yield error("NotASchedulerConfig", facts.scheduler_source, text, "write a kubescheduler.config.k8s.io/v1 one")
         return
     if (odd := _misshapen(config)) is not None:
         yield error("BadShape", odd, "kube-scheduler cannot read it: it has another shape", "see its documentation")
@@ -140,7 +140,7 @@ def _misshapen(config: Tree) -> str | None:
             return name
     parts = [(name, config.get(name)) for name in ("clientConnection", "leaderElection")]
     parts += [("tlsConfig", one.get("tlsConfig")) for one in config.get("extenders") or []]
-    return next((name for name, said in parts if said is not None and not isinstance(said, Mapping)), None)
+    return next((name for name, value in parts if value is not None and not isinstance(value, Mapping)), None)
 
 
 def _port(url: str) -> int | None:
@@ -220,10 +220,10 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
     for entry in ours:
         asks = any(entry.get(f"{verb}Verb") for verb in _VERBS[:3])
         binds = bool(entry.get("bindVerb"))
-        said = str(entry.get("httpTimeout") or f"{_DEFAULT_TIMEOUT_S}s")
-        timeout_s = duration_s(said.strip().removeprefix("+"))
+        text = str(entry.get("httpTimeout") or f"{_DEFAULT_TIMEOUT_S}s")
+        timeout_s = duration_s(text.strip().removeprefix("+"))
         if timeout_s is None or timeout_s <= 0:
-            yield error("BadTimeout", "httpTimeout", f"{said} is no positive duration", "write one like 2s or 30s")
+            yield error("BadTimeout", "httpTimeout", f"{text} is no positive duration", "write one like 2s or 30s")
         elif asks and binds:
             what = f"one httpTimeout of {timeout_s:g} s is used for held binds and for calls in the scheduling cycle"
             yield error("OneEntry", "extenders", what, "make two entries: bindVerb alone in the second one")

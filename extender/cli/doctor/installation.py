@@ -137,9 +137,9 @@ def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
     spec = policy.get("spec") or {}
     judged = [one for one in spec.get("variables") or () if "schedulerName in [" in str(one.get("expression"))]
     for condition in [*(spec.get("matchConditions") or ()), *judged]:
-        said = str(condition.get("expression"))
-        for scheduler in facts.ours if "schedulerName" in said else ():
-            if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
+        text = str(condition.get("expression"))
+        for scheduler in facts.ours if "schedulerName" in text else ():
+            if f"'{scheduler}'" not in text and f'"{scheduler}"' not in text:
                 what = f"it does not name the profile {scheduler}"
                 fix = f"add '{scheduler}' to the expression of {condition.get('name')}"
                 yield warning("GateElsewhere", name, what, fix)
@@ -243,5 +243,5 @@ def _preemption(facts: Facts) -> Iterator[Finding]:
 
 
 def _minor(version: str) -> tuple[int, int] | None:
-    found = _VERSION.match(version)
-    return (int(found[1]), int(found[2])) if found else None
+    matched = _VERSION.match(version)
+    return (int(matched[1]), int(matched[2])) if matched else None

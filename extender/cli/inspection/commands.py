@@ -202,15 +202,15 @@ def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None]
             draw(console(wide=output.value == "wide"))
 
 
-def _state(said: str) -> str:
+def _state(text: str) -> str:
     """The state in Muster's own spelling. Stops the command if there is no such state."""
     from extender.observe.explain.remedies import CODES
 
     known = {one.lower(): one for one in CODES}
-    if said.lower() not in known:
-        nearest = known[get_close_matches(said.lower(), known, 1, 0.0)[0]]
-        stop(f'unknown state "{said}"; did you mean {nearest}? docs/waiting.md explains all {len(known)}')
-    return known[said.lower()]
+    if text.lower() not in known:
+        nearest = known[get_close_matches(text.lower(), known, 1, 0.0)[0]]
+        stop(f'unknown state "{text}"; did you mean {nearest}? docs/waiting.md explains all {len(known)}')
+    return known[text.lower()]
 
 
 def _of_gang(

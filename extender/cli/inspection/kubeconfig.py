@@ -26,7 +26,7 @@ def context_names(kubeconfig: Path | None = None) -> list[str]:
 
 def _contexts(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     named = (one for file in files if isinstance(file.get("contexts"), list) for one in file["contexts"])
-    return [one for one in named if isinstance(one, dict)]
+    return [item for item in named if isinstance(item, dict)]
 
 
 def _files(kubeconfig: Path | None) -> list[dict[str, Any]]:

@@ -136,9 +136,9 @@ def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
     return found
 
 
-def _objects(said: str | None) -> dict[str, _Object]:
+def _objects(text: str | None) -> dict[str, _Object]:
     try:
-        objects = [] if said is None else msgspec.json.decode(said, type=_Objects).items
+        objects = [] if text is None else msgspec.json.decode(text, type=_Objects).items
     except msgspec.MsgspecError:
         return {}
     return {one.metadata.name or "": one for one in objects}
@@ -193,9 +193,9 @@ def _standing(
     return "Unknown", f"no Event says why{f': {said}' if said else ''}", born
 
 
-def _ours(said: str | None) -> list[_Event]:
+def _ours(text: str | None) -> list[_Event]:
     """Return Muster's Events among them."""
-    events = [] if said is None else msgspec.json.decode(said, type=_Events).items
+    events = [] if text is None else msgspec.json.decode(text, type=_Events).items
     return [event for event in events if event.reporting_controller == _CONTROLLER and event.regarding is not None]
 
 

@@ -189,7 +189,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
-    _Kind("Workload", tuple(path_of(one, "workloads") for one in VERSIONS), f"{RECORD}=true"),
+    _Kind("Workload", tuple(path_of(version, "workloads") for version in VERSIONS), f"{RECORD}=true"),
     _Kind("ProvisioningRequest", ("/apis/{}/{}".format(*PROVISIONING),), CAPACITY),
     _Kind("PodTemplate", ("/api/v1/podtemplates",), CAPACITY),
 )

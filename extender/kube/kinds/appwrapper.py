@@ -86,21 +86,21 @@ def _of_components(obj: Object) -> Iterator[Template]:
 
 def _podsets(component: Object, inner: Object) -> list[Template]:
     """The templates of a component, in the order of ``podSetInfos``."""
-    said = str(inner.get("apiVersion")), str(inner.get("kind"))
+    inner_kind = str(inner.get("apiVersion")), str(inner.get("kind"))
     declared = [*found(component, "podSets.*")]
-    if kind := _INNER.get(said):
+    if kind := _INNER.get(inner_kind):
         return _of_job(kind, inner, [_at(inner, one) for one in declared])
-    if said == (TRAIN_JOB.version, TRAIN_JOB.name):
+    if inner_kind == (TRAIN_JOB.version, TRAIN_JOB.name):
         raise UnreadableJobError(NO_TEMPLATES)
-    if _waits(said[1], inner):
-        raise UnreadableJobError(IN_ORDER.format(said[1]))
-    if not declared and said in _PLACES:
-        count = count_in(part_of(inner, "spec"), "replicas", 1) if said[1] != "Pod" else 1
-        declared = [{"path": _PLACES[said], "replicas": count}]
+    if _waits(inner_kind[1], inner):
+        raise UnreadableJobError(IN_ORDER.format(inner_kind[1]))
+    if not declared and inner_kind in _PLACES:
+        count = count_in(part_of(inner, "spec"), "replicas", 1) if inner_kind[1] != "Pod" else 1
+        declared = [{"path": _PLACES[inner_kind], "replicas": count}]
     if not declared and _makes_pods(inner):
-        raise UnreadableJobError(UNDECLARED.format(plain(said[1])))
+        raise UnreadableJobError(UNDECLARED.format(plain(inner_kind[1])))
     made = [_alone(_at(inner, one), place, count_in(one, "replicas", 1)) for place, one in enumerate(declared)]
-    if said[1] != "StatefulSet":
+    if inner_kind[1] != "StatefulSet":
         return made
     name = next(found(inner, "metadata.name"), None)
     claims = claim_makers(inner, "spec.volumeClaimTemplates", plain(name) if isinstance(name, str) else "")

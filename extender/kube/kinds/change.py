@@ -49,14 +49,17 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     _carry(kind, obj, templates)
     if effect.node_wait is not None:
         originals[_ITSELF] = wait_longer(kind, obj, effect.awaits_s)
-    said = _annotations(obj)
-    said[PLAN] = plan_text(effect.plan) if effect.node_wait is None else node_wait_text(effect.node_wait)
+    annotations = _annotations(obj)
+    annotations[PLAN] = plan_text(effect.plan) if effect.node_wait is None else node_wait_text(effect.node_wait)
     if effect.flavors:
-        said[FLAVORS] = flavors_text(effect.flavors)
+        annotations[FLAVORS] = flavors_text(effect.flavors)
     if any(originals.values()):
-        said[OWN] = originals_text({name: one for name, one in originals.items() if one})
+        annotations[OWN] = originals_text({name: one for name, one in originals.items() if one})
     put(obj, kind.suspend, value=False)
-    if max(map(_bytes, (said, *(template.pod["metadata"]["annotations"] for template in templates)))) > MOST_BYTES:
+    if (
+        max(map(_bytes, (annotations, *(template.pod["metadata"]["annotations"] for template in templates))))
+        > MOST_BYTES
+    ):
         raise UnreadableJobError(TOO_LARGE)
 
 
@@ -65,9 +68,9 @@ def lead(obj: Object, effect: StartJob) -> None:
 
     Raises UnreadableJobError if the annotations become too large.
     """
-    said = _annotations(obj)
-    said[PLAN] = plan_text(effect.plan)
-    if _bytes(said) > MOST_BYTES:
+    annotations = _annotations(obj)
+    annotations[PLAN] = plan_text(effect.plan)
+    if _bytes(annotations) > MOST_BYTES:
         raise UnreadableJobError(TOO_LARGE)
 
 
@@ -111,9 +114,9 @@ def reserve(obj: Object, effect: Reserve) -> None:
     key, text = annotation_of(effect)
     if text is None:
         return forget(obj, key)
-    said = _annotations(obj)
-    said[key] = text
-    if _bytes(said) > MOST_BYTES:
+    annotations = _annotations(obj)
+    annotations[key] = text
+    if _bytes(annotations) > MOST_BYTES:
         raise UnreadableJobError(TOO_LARGE)
     return None
 
@@ -156,18 +159,18 @@ def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:
 
 
 def _annotations(obj: Object) -> dict[str, str]:
-    said = next(found(obj, "metadata.annotations"), None)
-    if not isinstance(said, dict):
-        said = obj["metadata"]["annotations"] = {}
-    return said
+    annotations = next(found(obj, "metadata.annotations"), None)
+    if not isinstance(annotations, dict):
+        annotations = obj["metadata"]["annotations"] = {}
+    return annotations
 
 
 def forget(obj: Object, *keys: str) -> None:
     """Remove these annotations from the object."""
-    said = next(found(obj, "metadata.annotations"), None) or {}
+    annotations = next(found(obj, "metadata.annotations"), None) or {}
     for key in keys:
-        said.pop(key, None)
-    if said == {} and "annotations" in obj["metadata"]:
+        annotations.pop(key, None)
+    if annotations == {} and "annotations" in obj["metadata"]:
         del obj["metadata"]["annotations"]
 
 

@@ -58,8 +58,8 @@ def _templates(obj: Object) -> Iterator[Template]:
 
 
 def _planned(obj: Object) -> tuple[str, ...]:
-    said = next(found(obj, "metadata.annotations"), None) or {}
-    return (plan_from(said.get(PLAN)) or {}).get("", ())
+    annotations = next(found(obj, "metadata.annotations"), None) or {}
+    return (plan_from(annotations.get(PLAN)) or {}).get("", ())
 
 
 def _indexes(obj: Object, path: str) -> Iterator[int]:

@@ -77,7 +77,7 @@ def _end(deadline_s: float | None, before: Sequence[float | None]) -> float | No
 
 
 def _is_exclusive(part: Object) -> bool:
-    return any(isinstance(one, dict) and EXCLUSIVE in one for one in found(part, "metadata.annotations"))
+    return any(isinstance(item, dict) and EXCLUSIVE in item for item in found(part, "metadata.annotations"))
 
 
 JOBSET = Kind(
@@ -88,7 +88,7 @@ JOBSET = Kind(
     suspend="spec.suspend",
     finished=("Completed", "Failed"),
     active=("status.replicatedJobsStatus.*.active",),
-    ran=tuple(f"status.replicatedJobsStatus.*.{one}" for one in ("ready", "succeeded", "failed")),
+    ran=tuple(f"status.replicatedJobsStatus.*.{name}" for name in ("ready", "succeeded", "failed")),
     managed_by="spec.managedBy",
     managers=("jobset.sigs.k8s.io/jobset-controller",),
     frozen=True,

@@ -157,17 +157,17 @@ class Kind:
     def is_stopped(self, obj: Object) -> bool:
         """Whether the job is suspended, nothing of it is active, and its controller has seen that or never handled
         it."""
-        began = any(says(obj, one) for one in self.began) or self.stopped in conditions(obj)
+        began = any(says(obj, path) for path in self.began) or self.stopped in conditions(obj)
         stopped = says(obj, self.stopped) or not began
-        return self.is_suspended(obj) and stopped and not any(says(obj, one) for one in self.active)
+        return self.is_suspended(obj) and stopped and not any(says(obj, path) for path in self.active)
 
     def has_finished(self, obj: Object) -> bool:
         """Whether the job has ended or is being deleted."""
-        return any(says(obj, one) for one in (*self.finished, "metadata.deletionTimestamp"))
+        return any(says(obj, path) for path in (*self.finished, "metadata.deletionTimestamp"))
 
     def is_running(self, obj: Object) -> bool:
         """Whether a pod of the job runs or has run."""
-        return any(says(obj, one) for one in self.ran)
+        return any(says(obj, path) for path in self.ran)
 
     def is_empty(self, obj: Object) -> bool:
         """Whether the job ends without a pod as soon as it is started."""
@@ -226,8 +226,8 @@ def put(obj: Object, path: str, value: Any) -> None:
 
 def conditions(obj: Object) -> dict[str, str]:
     """The status of each condition, by its type."""
-    said = [one for one in found(obj, "status.conditions.*") if isinstance(one, dict)]
-    return {str(one.get("type")): str(one.get("status")) for one in said}
+    conditions = [item for item in found(obj, "status.conditions.*") if isinstance(item, dict)]
+    return {str(one.get("type")): str(one.get("status")) for one in conditions}
 
 
 def deadline_in(obj: Object, path: str) -> float | None:

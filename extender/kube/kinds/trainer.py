@@ -74,7 +74,7 @@ def before_start(before: Object, after: Object) -> Object:
 
 def _patch(train_job: Object, marks: Object, written: Mapping[str, Object]) -> None:
     """Write the entry that Trainer 2.2 and later read."""
-    others = [one for one in found(train_job, _PATCHES) if isinstance(one, dict) and one.get("manager") != MANAGER]
+    others = [item for item in found(train_job, _PATCHES) if isinstance(item, dict) and item.get("manager") != MANAGER]
     jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name, pod in written.items()]
     template = {"metadata": {"annotations": marks}, "spec": {"replicatedJobs": jobs}}
     ours = {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
@@ -100,9 +100,9 @@ def _marks(jobset: Object, meta: Meta) -> Object:
 
     As in the admission policy, these show whether the TrainJob is held, and its queue.
     """
-    said = next(found(jobset, "metadata.annotations"), None) or {}
+    annotations = next(found(jobset, "metadata.annotations"), None) or {}
     shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: any_queue_of(meta)[0]}
-    return shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
+    return shown | {key: annotations[key] for key in (*_OF_JOB, OWN) if key in annotations}
 
 
 def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
@@ -116,9 +116,9 @@ def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
         if not isinstance(one, dict):
             continue
         name, pod = str(one.get("name")), part_of(one, "template", "spec", "template")
-        said = next(found(pod, "metadata.annotations"), None) or {}
-        marks = {key: said.get(key, "") for key in _OF_TEMPLATES}
-        marks |= {key: said[key] for key in (NODE_LABELS,) if key in said}
+        annotations = next(found(pod, "metadata.annotations"), None) or {}
+        marks = {key: annotations.get(key, "") for key in _OF_TEMPLATES}
+        marks |= {key: annotations[key] for key in (NODE_LABELS,) if key in annotations}
         ours: Object = {"metadata": {"annotations": marks}}
         if TOLERATED in originals.get(name, {}):
             ours["spec"] = {"tolerations": [*found(pod, "spec.tolerations.*")]}

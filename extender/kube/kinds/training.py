@@ -54,7 +54,7 @@ def _kind(name: str, field: str) -> Kind:
         suspend="spec.runPolicy.suspend",
         finished=("Succeeded", "Failed"),
         active=("status.replicaStatuses.*.active",),
-        ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
+        ran=tuple(f"status.replicaStatuses.*.{name}" for name in ("active", "succeeded", "failed")),
         managed_by="spec.runPolicy.managedBy",
         managers=("kubeflow.org/training-operator",),
         # With restartPolicy Never the job fails at once if a pod of an earlier start still terminates.

@@ -74,7 +74,7 @@ def _schedulers(obj: Object) -> Iterator[str]:
 
 
 def _tasks(obj: Object) -> list[Object]:
-    return [one for one in found(obj, "spec.tasks.*") if isinstance(one, dict)]
+    return [item for item in found(obj, "spec.tasks.*") if isinstance(item, dict)]
 
 
 def _podsets(obj: Object, meta: Meta, key: GroupKey, owner: Controller, reader: Reader) -> Iterator[PodSet]:

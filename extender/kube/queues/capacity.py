@@ -184,7 +184,7 @@ class CapacityKeeper:
             return self._deny(ask, "its ProvisioningRequest was deleted")
         obj = decoded(found)
         said = conditions(obj)
-        over = next((one for one in ("Failed", "CapacityRevoked", "BookingExpired") if said.get(one) == "True"), "")
+        over = next((name for name in ("Failed", "CapacityRevoked", "BookingExpired") if said.get(name) == "True"), "")
         if over:
             made.last_answer = "Failed"
             return self._deny(ask, _message(obj, over))
@@ -230,7 +230,7 @@ class CapacityKeeper:
         """Delete what earlier processes requested, unless a job needs it again within the grace period."""
         if self._strange is None:
             answer = await self._kube.call("GET", f"/apis/{VERSION}/{PLURAL}", query={"labelSelector": CAPACITY})
-            metas = [one.get("metadata") or {} for one in decoded(answer).get("items") or ()]
+            metas = [item.get("metadata") or {} for item in decoded(answer).get("items") or ()]
             self._strange = {(str(meta.get("namespace")), str(meta.get("name"))): 0 for meta in metas}
         for made in self._made.values():
             self._strange.pop((made.namespace, made.name), None)
@@ -309,6 +309,8 @@ def _metadata(job: Controller) -> Object:
 
 def _message(obj: Object, condition: str) -> str:
     """The message of that condition, on one line of at most 300 characters."""
-    said = [one for one in (obj.get("status") or {}).get("conditions") or () if isinstance(one, dict)]
-    text = next((str(one.get("message") or one.get("reason")) for one in said if one.get("type") == condition), "")
+    conditions = [item for item in (obj.get("status") or {}).get("conditions") or () if isinstance(item, dict)]
+    text = next(
+        (str(one.get("message") or one.get("reason")) for one in conditions if one.get("type") == condition), ""
+    )
     return f"{condition}: {' '.join(text.encode('ascii', 'replace').decode().split())[:300]}"

@@ -79,12 +79,12 @@ def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
     """Read one object. Raises UnreadableError, and what msgspec raises for a field of another type."""
     if not isinstance(document, dict) or not document.keys() >= {"apiVersion", "kind"}:
         raise UnreadableError("it is no object with apiVersion and kind")
-    kind, said = str(document.get("kind")), str(document.get("apiVersion"))
-    group, _, version = said.rpartition("/")
-    of_volcano = (said, kind) == (_OF_VOLCANO, "Queue")
+    kind, text = str(document.get("kind")), str(document.get("apiVersion"))
+    group, _, version = text.rpartition("/")
+    of_volcano = (text, kind) == (_OF_VOLCANO, "Queue")
     if not of_volcano and (group != QUEUE_GROUP or version not in VERSIONS or kind not in _KINDS):
         known = f"{', '.join(_KINDS)} of {QUEUE_GROUP}/{' and '.join(VERSIONS)}, and Queue of {_OF_VOLCANO}"
-        raise UnreadableError(f"a {quoted(kind)} of {quoted(said)} is not read here, but {known}")
+        raise UnreadableError(f"a {quoted(kind)} of {quoted(text)} is not read here, but {known}")
     meta = document.get("metadata")
     if kind == "LocalQueue" and isinstance(meta, dict):
         meta.setdefault("namespace", _NAMESPACE)

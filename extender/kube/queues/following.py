@@ -102,10 +102,13 @@ class QueueFollower:
     async def look(self, there: Collection[Served], group: asyncio.TaskGroup) -> None:
         """Follow what the API server serves; returns once all of it has been read. Raises ApiError."""
         served = {
-            plural: [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", plural) in there] for plural in self._kinds
+            plural: [version for version in VERSIONS if (f"{QUEUE_GROUP}/{version}", plural) in there]
+            for plural in self._kinds
         }
         await self._look_for_kueue(any(served.values()))
-        records = [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", WORKLOADS) in there and not self.kueue_runs]
+        records = [
+            version for version in VERSIONS if (f"{QUEUE_GROUP}/{version}", WORKLOADS) in there and not self.kueue_runs
+        ]
         self.workloads = next(iter(records), "")
         self.provisions = PROVISIONING in there and not self.kueue_runs
         for plural, kind in self._kinds.items():

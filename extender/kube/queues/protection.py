@@ -85,7 +85,7 @@ class NodeKeeper:
     async def _marked(self) -> dict[str, str | None]:
         query = {"labelSelector": PROTECTED_NODE, "resourceVersion": "0"}
         answer = decoded(await self._kube.call("GET", NODES, query=query))
-        metas = [one.get("metadata") or {} for one in answer.get("items") or ()]
+        metas = [item.get("metadata") or {} for item in answer.get("items") or ()]
         return {str(meta.get("name")): meta.get("uid") for meta in metas}
 
     async def _write(self, name: str, change: Callable[[Object], Object]) -> int:
@@ -104,8 +104,8 @@ class NodeKeeper:
 
 def _protection(meta: Object) -> Object:
     """The patch that makes autoscalers leave the node alone. Annotations that exist are another client's and stay."""
-    said = meta.get("annotations") or {}
-    ours = [who for who, key in READ_BY.items() if key not in said]
+    annotations = meta.get("annotations") or {}
+    ours = [who for who, key in READ_BY.items() if key not in annotations]
     if not ours or PROTECTED_NODE in (meta.get("labels") or {}):
         return {}
     return {"labels": {PROTECTED_NODE: "_".join(ours)}, "annotations": {READ_BY[who]: "true" for who in ours}}
@@ -113,8 +113,11 @@ def _protection(meta: Object) -> Object:
 
 def given_back(meta: Object) -> Object:
     """The patch that removes Muster's label and annotations from the node."""
-    labels, said = meta.get("labels") or {}, meta.get("annotations") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     if PROTECTED_NODE not in labels:
         return {}
     ours = [READ_BY[who] for who in str(labels[PROTECTED_NODE]).split("_") if who in READ_BY]
-    return {"labels": {PROTECTED_NODE: None}, "annotations": {key: None for key in ours if said.get(key) == "true"}}
+    return {
+        "labels": {PROTECTED_NODE: None},
+        "annotations": {key: None for key in ours if annotations.get(key) == "true"},
+    }

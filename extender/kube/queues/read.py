@@ -219,10 +219,10 @@ def preemption_from(spec: PreemptionSpec | None, problems: list[str]) -> Preempt
     if spec is None:
         return Preemption()
 
-    def one_of(field: str, said: str | None, known: Sequence[Evicts]) -> Evicts:
-        if said and said not in known:
-            problems.append(f"{_WHERE}.{field} is {quoted(said)}; it must be one of {', '.join(known)}")
-        return Evicts(said) if said and said in known else Evicts.NEVER
+    def one_of(field: str, text: str | None, known: Sequence[Evicts]) -> Evicts:
+        if text and text not in known:
+            problems.append(f"{_WHERE}.{field} is {quoted(text)}; it must be one of {', '.join(known)}")
+        return Evicts(text) if text and text in known else Evicts.NEVER
 
     borrow = spec.borrow_within_cohort or BorrowSpec()
     preemption = Preemption(
@@ -270,13 +270,13 @@ class Notes:
         self.problems: list[str] = []
         self.warnings: list[str] = []
 
-    def one_of(self, kind: type[NameT], field: str, said: str | None, default: NameT) -> NameT:
-        if not said:
+    def one_of(self, kind: type[NameT], field: str, text: str | None, default: NameT) -> NameT:
+        if not text:
             return default
         try:
-            return kind(said)
+            return kind(text)
         except ValueError:
-            self.problems.append(f"{field} is {quoted(said)}; it must be one of {', '.join(kind)}")
+            self.problems.append(f"{field} is {quoted(text)}; it must be one of {', '.join(kind)}")
             return default
 
     def most(self, field: str, said: Sequence[object]) -> None:
@@ -301,7 +301,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
         "spec.admissionChecksStrategy": spec.admission_checks_strategy,
         "spec.concurrentAdmissionPolicy": spec.concurrent_admission_policy,
     }
-    notes.problems += [NOT_IMPLEMENTED.format(name) for name, said in fields.items() if said]
+    notes.problems += [NOT_IMPLEMENTED.format(name) for name, value in fields.items() if value]
     if obj.metadata is not None and obj.metadata.deletion_timestamp:
         notes.problems.append("it is being deleted")
     mode = spec.admission_scope.admission_mode if spec.admission_scope else None
@@ -392,19 +392,21 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
 
 def _longest_run(meta: Meta | None, notes: Notes) -> float | None:
     """The most seconds that a workload may run; None without a limit."""
-    said = ((meta and meta.annotations) or {}).get(MAX_RUN)
-    seconds = None if said is None else span_of(said)
-    if said is not None and not seconds:
-        notes.problems.append(f"its annotation {MAX_RUN} is {quoted(said)}: {HOW}")
+    annotations = ((meta and meta.annotations) or {}).get(MAX_RUN)
+    seconds = None if annotations is None else span_of(annotations)
+    if annotations is not None and not seconds:
+        notes.problems.append(f"its annotation {MAX_RUN} is {quoted(annotations)}: {HOW}")
     return seconds or None
 
 
 def _ageing(meta: Meta | None, notes: Notes) -> int:
     """The points of priority that a workload gains per day; 0 without ageing."""
-    said = ((meta and meta.annotations) or {}).get(AGEING)
-    points = 0 if said is None else ageing_of(said)
+    annotations = ((meta and meta.annotations) or {}).get(AGEING)
+    points = 0 if annotations is None else ageing_of(annotations)
     if points is None:
-        notes.problems.append(f"its annotation {AGEING} is {quoted(said or '')}: write a number per day or per hour")
+        notes.problems.append(
+            f"its annotation {AGEING} is {quoted(annotations or '')}: write a number per day or per hour"
+        )
     return points or 0
 
 
@@ -478,8 +480,8 @@ def amount_of(said: Amount | None, resource: str, what: str, notes: Notes) -> in
 def _fungibility(spec: FungibilitySpec, notes: Notes) -> Fungibility:
     where, default = "spec.flavorFungibility", Fungibility()
 
-    def search(field: str, said: str | None, default: Search) -> Search:
-        return notes.one_of(Search, f"{where}.{field}", _OLD_WORDS.get(said or "", said), default)
+    def search(field: str, text: str | None, default: Search) -> Search:
+        return notes.one_of(Search, f"{where}.{field}", _OLD_WORDS.get(text or "", text), default)
 
     return Fungibility(
         search("whenCanBorrow", spec.when_can_borrow, default.when_can_borrow),

@@ -228,7 +228,7 @@ class QueueWriter:
         before = self._written.get(uid)
         if before is None:
             before = self._written[uid] = _status(await self._kube.call("GET", f"{path}/status"))
-        conditions = [one for one in before.get("conditions") or () if isinstance(one, dict)]
+        conditions = [item for item in before.get("conditions") or () if isinstance(item, dict)]
         status = status_of(thing, report, conditions, instant("seconds"))
         if any(before.get(field) != value for field, value in status.items()):
             body, kind = {"status": status}, "application/merge-patch+json"

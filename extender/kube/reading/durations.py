@@ -28,18 +28,18 @@ def span_of(text: str) -> float | None:
 
     A duration is a number of seconds, or what Go writes, with days before it.
     """
-    found = _WHOLE.fullmatch(text) if 0 < len(text) <= _LONGEST else None
-    if found is None or (found[1] and found[2]):
+    matched = _WHOLE.fullmatch(text) if 0 < len(text) <= _LONGEST else None
+    if matched is None or (matched[1] and matched[2]):
         return None
-    rest = float(found[2]) if found[2] else duration_s(found[3]) if found[3] else 0.0
-    seconds = None if rest is None else int(found[1] or 0) * 86_400 + rest
+    rest = float(matched[2]) if matched[2] else duration_s(matched[3]) if matched[3] else 0.0
+    seconds = None if rest is None else int(matched[1] or 0) * 86_400 + rest
     return seconds if seconds is not None and seconds <= _LONGEST_S else None
 
 
 def ageing_of(text: str) -> int | None:
     """How much priority a workload gains in a day: ``100 per day``, ``5 per hour``. None for anything else."""
-    found = _AGEING.fullmatch(text)
-    return None if found is None else int(found[1]) * (24 if found[2] == "hour" else 1)
+    matched = _AGEING.fullmatch(text)
+    return None if matched is None else int(matched[1]) * (24 if matched[2] == "hour" else 1)
 
 
 def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:

@@ -27,23 +27,25 @@ _YES_OR_NO = {"true": True, "false": False}
 
 def terms_of(meta: Meta) -> EvictionTerms:
     """The terms that the object states. Unreadable values do not count; ``unreadable_terms`` names them."""
-    said = meta.annotations or {}
-    if not any(key in said for key in TERMS):
+    annotations = meta.annotations or {}
+    if not any(key in annotations for key in TERMS):
         return NO_TERMS
-    flags = (_YES_OR_NO.get(said.get(key, "")) for key in _FLAGS)
-    return EvictionTerms(span_of(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), *flags)
+    flags = (_YES_OR_NO.get(annotations.get(key, "")) for key in _FLAGS)
+    return EvictionTerms(
+        span_of(annotations.get(MIN_RUNTIME, "")), instant_of(annotations.get(CHECKPOINTED, "")), *flags
+    )
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
     """Yield one sentence for each annotation whose value cannot be read and does not count."""
-    said = meta.annotations or {}
-    if MIN_RUNTIME in said and span_of(said[MIN_RUNTIME]) is None:
-        yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: {HOW}"
-    if CHECKPOINTED in said and instant_of(said[CHECKPOINTED]) is None:
-        yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
+    annotations = meta.annotations or {}
+    if MIN_RUNTIME in annotations and span_of(annotations[MIN_RUNTIME]) is None:
+        yield f"{MIN_RUNTIME} is {quoted(annotations[MIN_RUNTIME])} and does not count: {HOW}"
+    if CHECKPOINTED in annotations and instant_of(annotations[CHECKPOINTED]) is None:
+        yield f"{CHECKPOINTED} is {quoted(annotations[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
     for key in _FLAGS:
-        if key in said and said[key] not in _YES_OR_NO:
-            yield f"{key} is {quoted(said[key])} and does not count: write true or false"
+        if key in annotations and annotations[key] not in _YES_OR_NO:
+            yield f"{key} is {quoted(annotations[key])} and does not count: write true or false"
 
 
 def evictions_of(meta: Meta) -> tuple[float, ...]:

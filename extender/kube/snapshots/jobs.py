@@ -115,12 +115,12 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
 def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]:
     """The object to keep of a job, and the Job of the core. Raises UnreadableError."""
     job, meta = reader.read(kind, obj), meta_of(kind.name, obj)
-    said = dict(meta.annotations or {})
+    annotations = dict(meta.annotations or {})
     if job.plan is None and job.node_wait is None:
-        said.pop(PLAN, None)
+        annotations.pop(PLAN, None)
     if not kind.min_parallelism:
-        said.pop(MIN_PARALLELISM, None)
-    originals, meta.annotations = originals_of(meta), said
+        annotations.pop(MIN_PARALLELISM, None)
+    originals, meta.annotations = originals_of(meta), annotations
     problem, podsets = "", []
     try:
         for template in templates_of(kind, obj):
@@ -163,9 +163,9 @@ def _podset(
     meta, spec = made_of.metadata or Meta(), made_of.spec or TemplateSpec()
     problem = completion.complete(key.namespace, spec)
     spec.runtime_class_name = spec.priority_class_name = None
-    said = {**(meta.annotations or {}), POD_GROUP: key.name}
+    annotations = {**(meta.annotations or {}), POD_GROUP: key.name}
     pod_set = PodSetObject(
-        PodObject(Meta(labels=meta.labels, annotations=said), spec),
+        PodObject(Meta(labels=meta.labels, annotations=annotations), spec),
         list(template.series),
         template.count,
         template.indexed,

@@ -255,8 +255,8 @@ _SERIES = re.compile(r"((?:[0-9]{2}/)?[0-9]-)(.+?)(/[0-9]{5})?")
 
 def series_renamed(series: str, say: Say) -> str:
     """The podset's name, rewritten. Of its parts (``numbering.py``) only the role is a name."""
-    found = _SERIES.fullmatch(series)
-    return series if found is None else f"{found[1]}{say('role', found[2])}{found[3] or ''}"
+    matched = _SERIES.fullmatch(series)
+    return series if matched is None else f"{matched[1]}{say('role', matched[2])}{matched[3] or ''}"
 
 
 def _plan(text: str, say: Say) -> str:

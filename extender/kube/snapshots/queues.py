@@ -75,7 +75,7 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     meta = obj.metadata or Meta()
     annotations = {key: annotation for key, annotation in (meta.annotations or {}).items() if key in ANNOTATED} or None
     fields = ("name", meta.name), ("namespace", meta.namespace), ("annotations", annotations)
-    names = {key: said for key, said in fields if said}
+    names = {key: value for key, value in fields if value}
     found: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
     if isinstance(obj, PriorityClassObject):
         return found | {"value": obj.value}

@@ -89,8 +89,8 @@ def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tu
         if not there:
             raise InputError("the trace is empty: its first line has to name the columns")
         if lacking := [name for name in needed if name not in there]:
-            said = f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}"
-            raise ColumnsError(said, [field.name for field in fields(layout) if getattr(layout, field.name) in lacking])
+            text = f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}"
+            raise ColumnsError(text, [field.name for field in fields(layout) if getattr(layout, field.name) in lacking])
         if twice := next((name for name in needed if there.count(name) > 1), None):
             raise InputError(f"the trace has several columns {twice}")
         for row in reader:
@@ -115,11 +115,11 @@ def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: in
     return Arrival(f"job-{line}", submit_s, pods, min(gpus, gpus_per_pod), run_s, priority, queue=queue)
 
 
-def _queue(line: int, said: str) -> str:
+def _queue(line: int, text: str) -> str:
     """The cell as the name of an object: in lower case, with dashes for characters that no name has."""
-    name = _NO_NAME.sub("-", said.lower()).strip("-")[:_LONGEST_NAME].rstrip("-")
+    name = _NO_NAME.sub("-", text.lower()).strip("-")[:_LONGEST_NAME].rstrip("-")
     if not name:
-        raise InputError(f"line {line} of the trace: {said!r} is no name of a queue")
+        raise InputError(f"line {line} of the trace: {text!r} is no name of a queue")
     return name
 
 
