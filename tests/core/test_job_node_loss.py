@@ -128,7 +128,7 @@ def test_pods_of_an_earlier_start_are_waited_for_anywhere_where_the_next_ones_ha
     script.gone(script.pods[pods[1].uid])
     train.wait(60)
     assert len(train.starts) == 1
-    hint = "give node a-0, which is silent, the out-of-service taint, or delete it"
+    hint = "node a-0 does not report: give it the out-of-service taint, or delete it"
     assert (hint in script.message("job")) == (lose is silent)
     script.change(script.pods[pods[0].uid], phase="Failed")
     train.wait(3)
@@ -148,7 +148,7 @@ def test_a_job_that_does_not_stop_because_of_a_silent_node_says_which() -> None:
     train.show(suspended=True)
     for pod in pods:
         script.change(script.pods[pod.uid], deleting=True)
-    hint = f"give node {node}, which is silent, the out-of-service taint, or delete it"
+    hint = f"node {node} does not report: give it the out-of-service taint, or delete it"
     assert hint not in script.message("job"), "the other one may go"
     script.gone(script.pods[next(pod.uid for pod in pods if script.pods[pod.uid].node != node)])
     assert hint in script.message("job")
