@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.kube.kinds.registry import KINDS
+
 MANIFESTS = Path(__file__).parent.parent / "manifests"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  the directory every client reads
 
@@ -226,20 +228,12 @@ OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 REPORTED = ("cohorts", "clusterqueues", "localqueues")
 """The resources whose status Muster writes."""
 QUEUES = (*REPORTED, "topologies", "resourceflavors", "workloadpriorityclasses")
-JOBS = (
-    "jobs",
-    "jobsets",
-    "pytorchjobs",
-    "tfjobs",
-    "xgboostjobs",
-    "paddlejobs",
-    "jaxjobs",
-    "mpijobs",
-    "rayclusters",
-    "rayjobs",
-    "trainjobs",
-    "appwrappers",
-)
+JOBS = tuple(kind.plural for kind in KINDS)
+
+
+def resources_of(rules: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """The API groups and resources that the rules name."""
+    return {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
 
 
 def test_the_jobs_that_are_suspended_can_be_started() -> None:
@@ -248,12 +242,19 @@ def test_the_jobs_that_are_suspended_can_be_started() -> None:
     policy = documents("components/job-admission/jobs.yaml")[0]
     written = [rule for rule in role["rules"] if "patch" in rule["verbs"]]
     rules = [written, *(one["spec"]["matchConstraints"]["resourceRules"] for one in (judge, policy))]
-    found = [
-        {(group, kind) for rule in one for group in rule["apiGroups"] for kind in rule["resources"] if kind in JOBS}
-        for one in rules
-    ]
-    assert found[0] == found[1] == found[2]
-    assert {kind for _, kind in found[0]} == set(JOBS)
+    known = {(kind.group, kind.plural) for kind in KINDS}
+    for name, listed in zip(("rbac-extender.yaml", "extender-policy-jobs.yaml", "jobs.yaml"), rules, strict=True):
+        assert known - resources_of(listed) == set(), f"{name} lacks these kinds of extender/kube/kinds/registry.py"
+    in_policies = [{pair for pair in resources_of(listed) if pair[1] in JOBS} for listed in rules]
+    assert in_policies == [known] * 3
+
+
+@pytest.mark.parametrize("name", ["snapshot-role/role.yaml", "release-role/roles.yaml"])
+def test_the_roles_of_commands_have_every_kind(name: str) -> None:
+    """A TrainJob is read in its JobSet."""
+    known = {(kind.group, kind.plural) for kind in KINDS if kind.shown_in is None}
+    lacking = known - resources_of(documents(f"components/{name}")[0]["rules"])
+    assert lacking == set(), f"manifests/components/{name} lacks these kinds"
 
 
 @pytest.mark.parametrize("name", ["examples/job-annotations.yaml", "examples/job-podgroup.yaml"])
