@@ -660,7 +660,9 @@ def expectation_text(expected: Expectation, wall_offset: float) -> str:
     return f"{text}, {mentioned([ends])}{rests_on}"
 
 
-NO_EXPECTATION = "expected start unknown: how long running workloads take is not known"
+NO_EXPECTATION = (
+    "expected start unknown: how long workloads before it take is not known (muster.dev/expected-duration says it)"
+)
 """The text where a start rests on an end for which no duration is known."""
 
 
