@@ -365,8 +365,10 @@ class Lifecycle:
 
     def _ends_overrun_at(self, workload: Workload) -> float:
         """When the workload has run for too long by its own declaration; infinite if nothing ends it then."""
+        if self._limits.overrun_s == inf:  # before a walk over the members
+            return inf
         expected_s, began = workload.run_terms.expected_s, workload.began
-        if self._limits.overrun_s == inf or expected_s is None or began is None:
+        if expected_s is None or began is None:
             return inf
         declared = [pod.eviction for pod in workload.bound]
         if workload.job is not None:
