@@ -1,7 +1,9 @@
 """When a workload that cannot start now would have room: after which of the running ones have ended.
 
-Running workloads are sorted by their expected ends. Workloads with an unknown end come last, the oldest first. The
-search finds the fewest of them, from the first on, after whose end the whole workload has quota and a plan.
+Running workloads are sorted by their expected ends. Workloads with an unknown end come last, the youngest first: the
+longer a job has run, the longer it is likely to go on (M. Harchol-Balter and A. Downey, "Exploiting Process Lifetime
+Distributions for Dynamic Load Balancing", 1997). The search finds the fewest of them, from the first on, after whose
+end the whole workload has quota and a plan.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class _Ends:
         """The number of the end, the row of the node, and the kind of requests, of each entry."""
 
     def end(self, at: float, began: float, key: GroupKey | None) -> int:
-        """Add an end, and return its number. ``began``: orders the ends at unknown instants."""
+        """Add an end, and return its number. ``began``: of ends at unknown instants, the latest begin comes first."""
         self._at.append(at)
         self._began.append(began)
         self._keys.append(key)
@@ -96,12 +98,12 @@ class _Ends:
             self._kind_of.append(self._kinds.setdefault(requests, len(self._kinds)))
 
     def in_order(self) -> Steps[InOrder]:
-        """Sort the ends by their instants, then by the begin of the run, then by name."""
+        """Sort the ends by their instants, then by the begin of the run, the latest first, then by name."""
         ranks = {key: rank for rank, key in enumerate(sorted(filter(None, self._keys)))}
         yield len(ranks)
         at, named = np.array(self._at), np.array([-1 if key is None else ranks[key] for key in self._keys])
         yield len(at) // _SORTED
-        order = np.lexsort((named, np.array(self._began), at))
+        order = np.lexsort((named, -np.array(self._began), at))
         place = np.empty(len(at), dtype=np.intp)
         place[order] = np.arange(len(at))
         keys = [self._keys[number] for number in order.tolist()]
@@ -198,7 +200,7 @@ class Endings:
             of = claim.workload or owner
             if (number := numbers.get(of)) is None:
                 workload = None if claim.workload is None else self._workloads.get(claim.workload)
-                began = inf if workload is None or workload.began is None else workload.began
+                began = -inf if workload is None else inf if workload.began is None else workload.began
                 number = numbers[of] = ends.end(self._backfills.ends_at(owner, claim, now), began, claim.workload)
             ends.give_back(number, claim.node, claim.requests)
         if before is not None:
@@ -210,7 +212,7 @@ class Endings:
         for key, reservation in self._before(workload):
             other = self._workloads.get(key)
             duration = None if other is None else self._durations.of(other)
-            number = ends.end(inf if duration is None else reservation.start_by + duration.seconds, inf, key)
+            number = ends.end(inf if duration is None else reservation.start_by + duration.seconds, -inf, key)
             for node, wanted in reservation.rooms.items():
                 ends.give_back(number, node, tuple(wanted.items()))
 
