@@ -547,21 +547,17 @@ def test_a_job_may_be_read_at_any_time(at: int) -> None:
         assert sorted(node for nodes in start.plan.values() for node in nodes) == ["a-0", "a-1"], order
 
 
-def test_a_restart_knows_the_devices_of_a_job_that_asks_for_an_extended_resource() -> None:
+@pytest.mark.parametrize("created", [0, 1])
+def test_a_restart_knows_the_devices_of_a_job_that_asks_for_an_extended_resource(created: int) -> None:
     seen = replace(CLASS, resource=GPU)
     published = gpus("a-0", "a-1", count=4)
     train = Controlled(started(seen, *published), job(2, name="train", gpus=4))
     train.wait(1)
-    (pod, *_) = train.create(only=1)
     (start,) = train.starts
-    node = train.script.planned(pod)
-    again = Script(*cluster("a: 2x0"), pod, synced=False)
-    for event in (
-        seen,
-        *published,
-        claim("train-gpu", request(4), pod=pod, node=node, extended=True),
-        JobSeen(train.seen),
-    ):
+    pods = train.create(only=created)
+    claims = [claim("train-gpu", request(4), pod=pod, node=train.script.planned(pod), extended=True) for pod in pods]
+    again = Script(*cluster("a: 2x0"), *pods, synced=False)
+    for event in (seen, *published, *claims, JobSeen(train.seen)):
         again.feed(event)  # type: ignore[arg-type]
     again.feed_synced()
     assert start.plan == train.seen.plan

@@ -563,8 +563,7 @@ class Cycle:
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
         self._admission.review(self._shortfalls, self._now)
-        while (yield from self._device_users.settle()):
-            pass  # plans are tested by what their pods ask for once all is counted
+        yield from self._device_users.settle_all()  # plans are tested by what their pods ask for once all is counted
         yield from recovery.recover_all(self._now)
         self._reservations.restore(self._now)
         self._backfilling.restore(self._now)

@@ -11,7 +11,7 @@ from extender.core.ledger.pending import Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
-from policies.model import Pod
+from policies.model import Pod, PodSets
 from policies.steps import AT_ONCE, Steps
 
 
@@ -56,10 +56,26 @@ class DeviceUsers:
         self._pending.wake(Nodes())
         return True
 
+    def settle_all(self) -> Steps[None]:
+        """Count all devices and volumes that pods ask for, and templates of jobs whose pods have yet to come."""
+        for podsets in list(self._podsets()):
+            self._devices.resolved_all(self._volumes.resolved_all(podsets))  # what is asked for is counted from now on
+            yield 1
+        while (yield from self.settle()):
+            pass
+
+    def _podsets(self) -> Iterator[PodSets]:
+        """Yield the podsets of each workload, or those of its job before it is settled for the first time."""
+        for workload in self._store.workloads.values():
+            if workload.podsets is not None:
+                yield workload.podsets
+            elif workload.job is not None:
+                yield workload.job.seen.podsets
+
     def _to_come(self) -> Iterator[Pod]:
         """Yield the templates of pods that jobs have yet to create."""
-        for workload in self._store.workloads.values():
-            for podset in workload.podsets.podsets if workload.podsets is not None else ():
+        for podsets in self._podsets():
+            for podset in podsets.podsets:
                 yield from podset.templates
 
     def wake_for_grown(self, counted: Devices | Volumes) -> None:
