@@ -1,4 +1,4 @@
-"""What the dashboard costs the extender on a large cluster, and how soon its viewers see the cluster and its changes.
+"""The cost of the dashboard for the extender of a large cluster, and the time until viewers see a change.
 
 Gangs start and end at an even rate, and filter is called. Spells without a dashboard, with one that has no viewer, and
 with all viewers take turns.
@@ -41,7 +41,7 @@ from policies.model import GANG_GATE
 NAMESPACE = "beat"
 BEATS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 RUNNING_SIZE, WAITING_SIZE, BEAT_SIZE = 4, 2, 8
-"""Members of the gangs that run all the time, of those that wait, and of those that start and end."""
+"""Members of a gang that runs all the time, of one that waits, and of one that starts and ends."""
 BEAT_S, LASTS_S = 1.0, 10.0
 RATE, CANDIDATES = 50.0, 16
 """Calls of filter in a second, and the nodes in each."""
@@ -80,7 +80,7 @@ class Spell(Struct):
 
 
 class Run(Struct):
-    """``first``: the first content of each page while nobody else looks."""
+    """``first``: the first content of each page while no other page is open."""
 
     nodes: int
     gangs: int
@@ -93,7 +93,8 @@ class Run(Struct):
 def measure(
     nodes: int, gangs: int, viewers: int, browsers: int, rounds: int, spell_s: float, progress: Progress
 ) -> Run:
-    with _Stage(nodes, gangs, progress) as stage:
+    with Cluster(progress) as cluster:
+        stage = _Stage(cluster, nodes, gangs, progress)
         progress("opening each page")
         run = Run(nodes, gangs, viewers, browsers, asyncio.run(first_contents(stage.url, stage.token, OPENED)), [])
         pages = [page.format(number) for number, page in zip(range(viewers), itertools.cycle(VIEWED), strict=False)]
@@ -197,36 +198,17 @@ class _Stage:
     The running gangs have half of each node, and the waiting ones ask for whole nodes.
     """
 
-    def __init__(self, nodes: int, gangs: int, progress: Progress) -> None:
-        self._cluster = Cluster(progress)
-        self._nodes, self._gangs, self._progress = nodes, gangs, progress
-
-    def __enter__(self) -> Self:
-        self._cluster.__enter__()
-        try:
-            self._prepare()
-        except BaseException:
-            self._cluster.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cluster.__exit__(kind, error, trace)
-
-    def _prepare(self) -> None:
-        cluster, progress = self._cluster, self._progress
-        self.api = cluster.api
-        progress(f"adding {self._nodes} nodes")
+    def __init__(self, cluster: Cluster, nodes: int, gangs: int, progress: Progress) -> None:
+        self._cluster, self._gangs, self.api = cluster, gangs, cluster.api
+        progress(f"adding {nodes} nodes")
         self.node_names = cluster.add_nodes(
-            self._nodes, gpus=GPUS_PER_NODE, labels=lambda number: {CLIQUE: clique_of(number)}
+            nodes, gpus=GPUS_PER_NODE, labels=lambda number: {CLIQUE: clique_of(number)}
         )
-        progress(f"creating the pods of {self._gangs} gangs")
+        progress(f"creating the pods of {gangs} gangs")
         cluster.kubectl("create", "namespace", NAMESPACE)
         # Pods that are on nodes are not to start there, which costs more than all that is measured.
         cluster.process("kwok").signal(signal.SIGSTOP)
-        self.api.create_all((PODS, pod) for pod in _population(self.node_names, self._gangs))
+        self.api.create_all((PODS, pod) for pod in _population(self.node_names, gangs))
         progress("starting Muster and its dashboard")
         manifests = with_components(cluster.directory / "manifests", "dashboard")
         self.muster: RunningMuster = start_muster(cluster, {}, UNTHROTTLED, manifests=manifests)

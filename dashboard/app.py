@@ -17,7 +17,7 @@ from dashboard.feed import Feed, router
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
 
 EVERY_S = 0.25
-"""Changes are told at instants so far apart, to all browsers at the same ones: then they share what is rendered."""
+"""The time between two notices of changes. All browsers get them at the same instants, and share what is rendered."""
 KEEPALIVE_S = 15.0
 """A proxy closes a stream that is silent for long."""
 

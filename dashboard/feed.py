@@ -21,8 +21,8 @@ ANSWER_S = 20.0
 MOST_QUESTIONS = 32
 """Questions that wait for an answer. More are refused at once: each costs the extender some 50 ms."""
 REMEMBERED_S = 60.0
-"""An explanation is shown again within this time, while its gang has the same status and reason: open pages ask for it
-at every change of the cluster, and kube-scheduler's calls wait while the extender makes one."""
+"""The time for which an explanation is shown again, while its gang has the same status and reason. Open pages ask for
+it at every change of the cluster, and kube-scheduler's calls wait while the extender makes one."""
 Admits = Callable[[str], Awaitable[bool]]
 """Whether that token is the extender's."""
 
@@ -45,7 +45,7 @@ class Feed:
         self._numbers = count()
         self._waiting: dict[int, asyncio.Future[Explanation | None]] = {}
         self._known: dict[tuple[str, ...], tuple[float, asyncio.Future[Explanation | None]]] = {}
-        """By namespace, name, status and reason of the gang."""
+        """Explanations with the instant of their request, by namespace, name, status and reason of the gang."""
         self._socket: WebSocket | None = None
         cluster.explain = self.explain
 

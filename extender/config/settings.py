@@ -243,7 +243,7 @@ class Settings(FromFile):
         le=10 * 365 * 86_400,
         description="How long a workload with `muster.dev/evict-overrun` runs on after its "
         "`muster.dev/expected-duration` where room is reserved for another one. Then its job is suspended, or its pods "
-        "are evicted; it waits again. 0: for ever.",
+        "are evicted; it waits again. 0: nothing is ended.",
     )
     forecast_s: float = Field(
         60.0,

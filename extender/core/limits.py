@@ -102,7 +102,7 @@ class Limits:
     ``drain_share``: the part of the GPUs that may be drained at a time, where the ends of running workloads are not
     known.
     ``overrun_s``: how long a workload that declares so runs on after its expected end where room is reserved for
-    another one; infinite for ever.
+    another one; infinite: it is never ended.
     ``forecast_s``: how often the expected starts of waiting workloads are computed; infinite for never.
     ``clique_of_domains``: whether pods of a ComputeDomain that name no topology require a clique.
     """

@@ -72,7 +72,7 @@ def test_a_job_that_waits_no_more_has_no_reservation(end: Callable[[Backlog, Con
 
 
 def test_members_beyond_the_minimum_of_a_gang_that_runs_have_none() -> None:
-    """Seed 3000109: the gang had started, and nodes were drained for its last member for ever."""
+    """Seed 3000109: the gang had started, and nodes stayed drained for its last member."""
     script = Backlog(*cluster("a: 2x8"))
     first = script.start("first", 2)
     big = script.wait("big", 3, 500, min_member=2)

@@ -130,7 +130,7 @@ def test_domains_are_added_up_as_the_extender_does() -> None:
 
 
 def test_devices_are_added_up_as_the_extender_does() -> None:
-    """Kinds of devices are those that pods ask for: a new one is on all nodes within a round."""
+    """Nodes show the kinds of devices that pods ask for: a new one is on all nodes within a round."""
     script = racks("a: 3x4", "b: 4x4", domains=("train",))
     follower = Follower(script.core, script.now)
     pods = in_domain("train", 4)
@@ -179,7 +179,7 @@ def test_a_measurement_is_sent_once_and_its_loads_go_with_what_they_are_of() -> 
 
 
 def measured(*nodes: str) -> Utilisation:
-    """Both pods of the gang are idle; ``nodes``: those that are named."""
+    """Both pods of the gang are idle; ``nodes``: the nodes that are measured by name."""
     load = Load(8, 1.0)
     pods = {("default", f"busy-{at}"): {"": load} for at in range(2)}
     every = tuple(Measured((), (node,), "", load) for node in nodes)

@@ -96,7 +96,7 @@ def busy() -> World:
 
 
 def measured(world: World) -> Utilisation:
-    """Return how busy the GPUs of ``busy`` are: two gangs leave them idle, and nobody measures those of a third."""
+    """Return how busy the GPUs of ``busy`` are: two gangs leave them idle, and the GPUs of a third are not measured."""
     percent = {"serving-chat": 3.2, "embed-docs": 0.0, "pretrain-70b": 96.4, "moe-ablation": 88.1, "rlhf-sweep-1": 41.5}
     pods = {
         (pod.namespace, pod.name): (pod.node or "", Load(dict(pod.requests)[GPU], percent[pod.group_key.name]))

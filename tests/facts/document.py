@@ -1,7 +1,7 @@
 """Makes the pages of the facts.
 
-docs has those that users need: what Kubernetes does, and what controllers of jobs do. This folder has all of them, and
-what follows for Muster.
+docs has the facts that users need: what Kubernetes does, and what controllers of jobs do. This folder has all of them,
+and what follows for Muster.
 """
 
 from __future__ import annotations

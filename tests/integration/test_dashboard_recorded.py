@@ -45,7 +45,7 @@ PATIENCE_MS = 60_000.0
 
 
 class Person:
-    """Somebody whose browser has the list of workloads open, and a program of the same person on the stream."""
+    """A user whose browser has the list of workloads open, and a program of the same user on the stream."""
 
     def __init__(self, name: str, browser: Browser, url: str, token: str, folder: Path) -> None:
         self._name, self._folder, self._har = name, folder, folder / f"{name}.har"
@@ -184,7 +184,7 @@ def test_what_two_tenants_and_an_operator_see(cluster: Cluster, installed: Insta
 
 
 def four_kinds_start(cluster: Cluster, everybody: dict[str, Person]) -> None:
-    """They fill the nodes."""
+    """Gangs of four kinds fill the nodes."""
     create(cluster, ORCHID, job("orchid-train"), job_set("orchid-sweep"))
     create(cluster, FALCON, leader_worker_set("falcon-serve"), *gang("falcon-ring", 2, priorityClassName="usual"))
     for owner, other, workload in (
@@ -201,7 +201,7 @@ def four_kinds_start(cluster: Cluster, everybody: dict[str, Person]) -> None:
 
 
 def a_fifth_waits(cluster: Cluster, everybody: dict[str, Person]) -> None:
-    """Its tenant reads who has the room without a name."""
+    """The tenant of the fifth gang reads how many gangs have the room, and no name."""
     create(cluster, FALCON, pytorch_job("falcon-vision"))
     text = {}
     for name in (FALCON, OPERATOR):

@@ -56,7 +56,7 @@ class _Said:
 
 
 def _said_again(reservation: Reservation, before: _Said | None) -> _Said:
-    """What is said from now on: the first instant counts, and whoever is excused stays so."""
+    """Return what is promised from now on: the first instant counts, and an excuse stays."""
     until = reservation.until or inf
     if before is None:
         return _Said(reservation, until)

@@ -335,9 +335,9 @@ class Backfilling:
 
     @staticmethod
     def _carrier(workload: Workload, former: str = "") -> str:
-        """What a reservation is written on: empty for the job, else the UID of a member.
+        """Return what a reservation is written on: empty for the job, else the UID of a member.
 
-        That is the ``former`` one while it lives, else the first member.
+        The ``former`` member stays while it lives. Then the first member takes its place.
         """
         if workload.job is not None or former in workload.members.live:
             return "" if workload.job is not None else former

@@ -365,8 +365,9 @@ def siblings(workload: Workload, made: Mapping[PodSetKey, Flavoring] | None = No
 def placed_beside(
     workload: Workload, workloads: Mapping[GroupKey, Workload], made: Mapping[PodSetKey, Flavoring] | None = None
 ) -> Steps[list[Sibling]]:
-    """Its siblings, and the members of other workloads that share a ComputeDomain with it. ``made``: as in
-    ``Workload.constrained``.
+    """Return the siblings of its pods, and members of other workloads that share a ComputeDomain with it.
+
+    ``made``: as in ``Workload.constrained``.
 
     GPUs of a domain share memory within one clique. So members of other workloads count as siblings, without slices.
     """

@@ -1,5 +1,8 @@
-"""A job's or pod's terms of eviction: its least running time, its last checkpoint, whether to evict it if its gang is
-incomplete or runs for too long, and whether it may be restarted elsewhere."""
+"""The terms of eviction of a job or pod: its least running time, and its last checkpoint.
+
+They also say whether to evict it if its gang is incomplete or runs for too long, and whether it may be restarted
+elsewhere.
+"""
 
 from __future__ import annotations
 
