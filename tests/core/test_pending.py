@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from extender.core.causes import Cause
 from extender.core.cycle.cycle import Cycle
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.devices import Devices
@@ -180,9 +181,9 @@ def test_a_cycle_costs_nothing_for_what_is_parked_for_another_cause(monkeypatch:
         looked_at.append(workload.key.name)
         return (yield from turn(self, workload, line))
 
-    def glancing(self: Cycle, workload: Workload) -> bool:
+    def glancing(self: Cycle, workload: Workload, explained: Cause | None = None) -> bool:
         looked_at.append(workload.key.name)
-        return is_shut(self, workload)
+        return is_shut(self, workload, explained)
 
     pods = [pod for number in range(40) for pod in gang(f"odd{number:02}", 1, gpus=9 + number)]
     small, other = single("small", gpus=8, node="n0"), single("other", gpus=8, node="n1")
@@ -195,6 +196,24 @@ def test_a_cycle_costs_nothing_for_what_is_parked_for_another_cause(monkeypatch:
     looked_at.clear()
     script.gone(small)
     assert {*looked_at} == {"fits"}, "of that room only its members make use"
+
+
+def test_workloads_of_one_shape_take_one_turn_while_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[str] = []
+    turn = Cycle._turn
+
+    def taking_turns(self: Cycle, workload: Workload, line: Line) -> Steps[int]:
+        turns.append(workload.key.name)
+        return (yield from turn(self, workload, line))
+
+    alike = [pod for number in range(20) for pod in gang(f"wide{number:02}", 2, gpus=8)]
+    script = Script(node("n0", gpus=8), *alike, *gang("high", 2, gpus=8, priority=5))
+    monkeypatch.setattr(Cycle, "_turn", taking_turns)
+    script.see(node("n0", gpus=8, cpu=97))
+    assert sorted(turns) == ["high", "wide00"]
+    script.see(node("n1", gpus=8))
+    assert script.reason("high") != "NoRoom"
+    assert script.reason("wide00") == script.reason("wide19") == "NoRoom"
 
 
 @pytest.mark.parametrize("lost", [False, True])

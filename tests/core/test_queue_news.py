@@ -8,6 +8,7 @@ import pytest
 
 from extender.core.cycle import flavors as quota_plans
 from extender.core.cycle.admission import QueueAdmission
+from extender.core.cycle.cycle import Cycle
 from extender.core.effects import Effect
 from extender.core.engine import Engine
 from extender.core.events import Event, PodGone, QueueSeen, Tick
@@ -35,6 +36,7 @@ class Forgetful(Engine):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(QueueAdmission, "_given_back", _at_everybody)
             patch.setattr(QueueAdmission, "passes_by", lambda *_: False)
+            patch.setattr(Cycle, "_is_shut", lambda *_: False)
             patch.setattr(queues, "_others", lambda *_: None)
             return super().handle(event, now)
 

@@ -271,13 +271,11 @@ class Cycle:
                 yield LOOK
             elif self._admission.passes_by(workload, self._shortfalls, self._now):
                 yield from self._pass_by(line, workload)
+            elif self._is_shut(workload, workload.reason_state.cause):
+                self._wasted_units += LOOK
+                yield LOOK
             else:
-                if workload.key not in self._pending.due:  # it was invited, and may lack something else from now on
-                    self._pending.wake(Own(workload.key))
-                excess[workload.key.namespace] += yield from self._turn(workload, line)
-                if not line.has_postponed(workload):
-                    self._park(workload)
-                    yield from self._hold_up(line, workload)
+                excess[workload.key.namespace] += yield from self._call_up(workload, line)
         # Changes of other pods matter only while a shape waits that depends on other pods.
         self._changes.has_affinity_waiters = self._changes.has_affinity_waiters and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
@@ -320,6 +318,16 @@ class Cycle:
                 yield LOOK * AT_ONCE
         yield from self._single_reservations.add_to_line(line, self._now)
         return line
+
+    def _call_up(self, workload: Workload, line: Line) -> Steps[int]:
+        """Give a workload its turn, then park it unless it has another one. Returns the cost beyond a plain turn."""
+        if workload.key not in self._pending.due:  # it was invited, and may lack something else from now on
+            self._pending.wake(Own(workload.key))
+        excess = yield from self._turn(workload, line)
+        if not line.has_postponed(workload):
+            self._park(workload)
+            yield from self._hold_up(line, workload)
+        return excess
 
     def _turn(self, workload: Workload, line: Line) -> Steps[int]:
         """Find what can be done for a workload, and do it. Returns the cost beyond a plain turn.
@@ -531,12 +539,16 @@ class Cycle:
         except PolicyError as error:
             self._blame(workload, error, self._now)
 
-    def _is_shut(self, workload: Workload) -> bool:
-        """Return whether a workload that is due for its shape alone has another known shortfall. It is parked again."""
+    def _is_shut(self, workload: Workload, explained: Cause | None = None) -> bool:
+        """Return whether a workload that is due for its shape alone has a known shortfall. It is parked again.
+
+        ``explained``: the cause that its shortfall has to have; None for any.
+        """
         demand = workload.current_demand
         if not self._pending.is_due_for_shape(workload.key) or demand is None or demand.shape is None:
             return False
-        if self._admission.refused(workload, demand.shape, self._shortfalls) is None:
+        why = self._admission.refused(workload, demand.shape, self._shortfalls)
+        if why is None or (explained is not None and why != explained):
             return False
         if self._preempting.may_have_victims(workload, demand.shape):
             return False
