@@ -340,3 +340,19 @@ def test_a_reservation_stays_when_another_workload_becomes_the_first_of_a_strict
         assert script.reason("earlier") == "NoRoom"
     script.end(first)
     assert all(map(script.planned, big)) is passes
+
+
+def test_a_workload_leaves_its_reserved_room_to_a_higher_priority_that_has_reserved_it_from_later_on() -> None:
+    """Seed 3001708: an end came early, and the lower priority started, for longer than until the later instant."""
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
+    first, second = script.start("first", 1, 1000), script.start("second", 1, 2000)
+    low = script.wait("low", 1, 5000)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("low") is not None
+    high = script.wait("high", 2, 500, priority=10)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("high") is not None
+    script.end(first)
+    assert not script.planned(low[0])
+    script.end(second)
+    assert all(map(script.planned, high))

@@ -206,7 +206,7 @@ class Backfills:
 
         Several workloads may reserve one node, each from another instant on. The node is closed if one of these
         reservations closes it, whichever of them keeps the free room. On a node that the workload has reserved itself,
-        only reservations that begin earlier close the room.
+        only reservations that begin earlier or have a higher priority close the room.
         """
         # kube-scheduler may take up to ``plan_s`` until it binds the pods of a plan.
         end = inf if duration is None else now + self._limits.plan_s + duration.seconds
@@ -216,7 +216,10 @@ class Backfills:
             for other, reservation in self.of.items()
             if not (other == key or reservation.priority < priority or end <= reservation.start_by < inf)
             for node in reservation.rooms
-            if own is None or node not in own.rooms or reservation.start_by < own.start_by
+            if own is None
+            or node not in own.rooms
+            or reservation.start_by < own.start_by
+            or reservation.priority > priority
         }
 
     def start_of(self, reservation: Backfill) -> float | None:
