@@ -356,3 +356,22 @@ def test_a_workload_leaves_its_reserved_room_to_a_higher_priority_that_has_reser
     assert not script.planned(low[0])
     script.end(second)
     assert all(map(script.planned, high))
+
+
+def test_a_broken_release_is_completed_in_room_that_is_reserved() -> None:
+    """Seed 103000788: its bound member kept the reservation from its room, and the reservation the other member."""
+    limits = Limits(reserve_after_s=AFTER_S, reservations=100)
+    script = Backlog(*cluster("a: 2x8"), limits=limits)
+    first, second = script.start("first", 1, 1000), script.start("second", 1, 1000)
+    half = script.wait("half", 2, 500)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 61)
+    big = script.reservation("big")
+    assert big is not None
+    script.advance(big.start_by - 500 - 1 - script.now)
+    script.end([*first, *second])
+    script.bind_all(half)
+    script.post(half[0])
+    again = Backlog(*cluster("a: 2x8"), *script.pods.values(), limits=limits, now=script.now)
+    assert again.reservation("big") is not None
+    assert again.planned(half[1])

@@ -199,6 +199,8 @@ class Backfills:
         return [(key, reservation) for key, reservation in self.of.items() if not closed.isdisjoint(reservation.rooms)]
 
     def _closed_to(self, workload: Workload) -> AbstractSet[str]:
+        if workload.release.partial_since is not None:
+            return frozenset()  # it holds room until it is completed, so nothing may keep it waiting
         return self._closed(workload.key, workload.priority, self._durations.of(workload), self.now)
 
     def _closed(self, key: GroupKey | None, priority: int, duration: Duration | None, now: float) -> AbstractSet[str]:
