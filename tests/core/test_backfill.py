@@ -375,3 +375,20 @@ def test_a_broken_release_is_completed_in_room_that_is_reserved() -> None:
     again = Backlog(*cluster("a: 2x8"), *script.pods.values(), limits=limits, now=script.now)
     assert again.reservation("big") is not None
     assert again.planned(half[1])
+
+
+def test_a_reservation_moves_that_names_a_node_which_has_gone_before_a_restart() -> None:
+    script = Backlog(*cluster("a: 2x8"), *cluster("b: 2x8"))
+    script.start("first", 2, 1000)
+    script.start("second", 2, 1500)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    before = script.reservation("big")
+    assert before is not None
+    left = [node for node in cluster("a: 2x8", "b: 2x8") if node.name not in before.rooms]
+    pods = [pod for pod in script.pods.values() if pod.node not in before.rooms]
+    again = Backlog(*left, *pods, now=script.now)
+    again.advance(2)
+    after = again.reservation("big")
+    assert after is not None
+    assert not after.rooms.keys() & before.rooms.keys()

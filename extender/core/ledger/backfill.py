@@ -114,6 +114,8 @@ class Backfills:
             self._claims.on_move = (*self._claims.on_move, self._moved_room)
             self._claims.on_node = (*self._claims.on_node, self._node_changed)
         self.of[key], self.used = reservation, True
+        if any(map(self._is_lost, reservation.rooms)):
+            self.invalid[key] = None  # a node has gone since the room was found, or while no process ran
         self._moved |= dict.fromkeys(reservation.rooms)
         self.claim_freed(now)
 
@@ -138,9 +140,12 @@ class Backfills:
 
     def _node_changed(self, node: str, _: bool) -> None:
         self._moved[node] = None
-        known = self._claims.nodes.get(node)
-        if known is None or known.unschedulable or not known.ready:
+        if self._is_lost(node):
             self.invalid |= {key: None for key, reservation in self.of.items() if node in reservation.rooms}
+
+    def _is_lost(self, node: str) -> bool:
+        known = self._claims.nodes.get(node)
+        return known is None or known.unschedulable or not known.ready
 
     def __contains__(self, key: GroupKey) -> bool:
         """Whether the workload has a reservation. If so, the shortfall of other workloads of its shape does not apply
