@@ -392,3 +392,21 @@ def test_a_reservation_moves_that_names_a_node_which_has_gone_before_a_restart()
     after = again.reservation("big")
     assert after is not None
     assert not after.rooms.keys() & before.rooms.keys()
+
+
+@pytest.mark.parametrize("slices", range(1, 9))
+def test_what_ends_while_room_is_searched_is_not_given_back_twice(slices: int) -> None:
+    """Seed 103000016: the reservation named a node for more than it has."""
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, slice_units=1))
+    first = script.start("first", 1, 1000)
+    script.start("second", 1, 2000)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S - 1)
+    script.now += 2
+    for _ in range(slices):
+        step(script)
+    script.end(first)
+    script.advance(1)
+    reservation = script.reservation("big")
+    assert reservation is not None
+    assert all(wanted["nvidia.com/gpu"] == 8 for wanted in reservation.rooms.values())

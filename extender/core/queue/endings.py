@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -30,7 +30,6 @@ from policies.api import PolicyError
 from policies.model import GroupKey, Requests
 from policies.placement.snapshot import Snapshot
 from policies.quota.flavors import Assignment, Choices, Fit
-from policies.statement import Statement
 from policies.steps import Steps
 
 _ASSIGNMENTS = 4
@@ -169,15 +168,20 @@ class Endings:
     _demands: Demands
 
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Opening | None]:
-        """Return the earliest room for the workload; None if all ends would not help, or the workload has changed."""
+        """Return the earliest room for the workload; None if all ends would not help, or the workload has changed.
+
+        The search takes slices, so all of it looks at the free room and the claims of one instant: what ends meanwhile
+        would be free, and be given back again.
+        """
+        room = self._room_beside_reserved(workload)
         ordered = yield from self.in_order(workload, now)
         low, high = 0, len(ordered.keys)
-        plan = yield from self._plan(workload, demand, shape, ordered, high)
+        plan = yield from self._plan(workload, demand, shape, room, ordered, high)
         if plan is None:
             return None
         while low < high:
             middle = (low + high) // 2
-            earlier = yield from self._plan(workload, demand, shape, ordered, middle)
+            earlier = yield from self._plan(workload, demand, shape, room, ordered, middle)
             if earlier is None:
                 low = middle + 1
             else:
@@ -192,6 +196,8 @@ class Endings:
     def in_order(self, before: Workload | None, now: float) -> Steps[InOrder]:
         """Sort what runs, and what starts in reserved room ``before`` that workload if one is given, by the ends."""
         ends, numbers = _Ends(self._claims.snapshot()), dict[object, int]()
+        if before is not None:
+            self._add_reserved(before, ends)
         for count, (owner, claim) in enumerate(self._claims.all().items(), 1):
             if not count % _CLAIMS:
                 yield _CLAIMS
@@ -203,8 +209,6 @@ class Endings:
                 began = -inf if workload is None else inf if workload.began is None else workload.began
                 number = numbers[of] = ends.end(self._backfills.ends_at(owner, claim, now), began, claim.workload)
             ends.give_back(number, claim.node, claim.requests)
-        if before is not None:
-            self._add_reserved(before, ends)
         return (yield from ends.in_order())
 
     def _add_reserved(self, workload: Workload, ends: _Ends) -> None:
@@ -217,36 +221,33 @@ class Endings:
                 ends.give_back(number, node, tuple(wanted.items()))
 
     def _plan(
-        self, workload: Workload, demand: Demand, shape: Shape, ordered: InOrder, count: int
+        self, workload: Workload, demand: Demand, shape: Shape, room: Snapshot, ordered: InOrder, count: int
     ) -> Steps[Plan | None]:
         """A plan for the workload after the first ``count`` have ended; None if there is none."""
+        later = replace(room, free=room.free + ordered.given_back(count))
+        yield _EVALUATE
         for flavored in (yield from self.flavored(workload, demand, shape, ordered.keys[:count])):
-            with self._statements.of(workload) as statement:
-                view = statement.snapshot
-                if view.free.shape != ordered.view.free.shape:
-                    return None  # nodes have come or gone meanwhile: the next review searches again
-                self._hold_reserved(statement, workload)
-                statement.add(np.arange(len(view.names)), ordered.given_back(count))
-                yield _EVALUATE
-                try:
-                    plan = yield from self._planner.preview(workload, *flavored, statement.snapshot)
-                except PolicyError:
-                    return None
+            try:
+                plan = yield from self._planner.preview(workload, *flavored, later)
+            except PolicyError:
+                return None
             if isinstance(plan, Plan):
                 return plan
         return None
 
-    def _hold_reserved(self, statement: Statement, workload: Workload) -> None:
-        """Take all room that is reserved before the workload's, and not only what has come free of it.
+    def _room_beside_reserved(self, workload: Workload) -> Snapshot:
+        """The nodes without all room that is reserved before the workload's, and not only what has come free of it.
 
         The statement shows some of what is kept as free already: that is given back once, and not twice.
         """
         shown = set(self._backfills.open_to(workload))
         owners = (owner for key in self._backfills.of for owner in self._backfills.rooms(key))
-        self._claims.leave_out(statement, [owner for owner in owners if owner not in shown])
-        for _, reservation in self._before(workload):
-            for node, wanted in reservation.rooms.items():
-                statement.claim(node, tuple(wanted.items()))
+        with self._statements.of(workload) as statement:
+            self._claims.leave_out(statement, [owner for owner in owners if owner not in shown])
+            for _, reservation in self._before(workload):
+                for node, wanted in reservation.rooms.items():
+                    statement.claim(node, tuple(wanted.items()))
+            return replace(statement.snapshot, free=statement.snapshot.free.copy())
 
     def _before(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
         """The reservations of others whose room the workload may not take over: those of no lower priority."""
