@@ -82,6 +82,8 @@ class Reservations:
 
     def judge(self, event: Event, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
         """What is wrong with what the core asks for."""
+        if any(map(_gives_room, effects)):
+            self._excuse(api)  # a workload that comes and is planned at once waits at no look
         for effect in effects:
             if isinstance(effect, Reached) and effect.milestone is Milestone.PLANNED:
                 self._said.pop(effect.key, None)
@@ -89,8 +91,6 @@ class Reservations:
             if isinstance(effect, AnswerFilter) and isinstance(event, FilterCalled):
                 yield from self._judge_filter(effect, self._shown.pods.get(event.pod.uid, event.pod), now)
         last = {effect.key: effect for effect in effects if isinstance(effect, Reserve) and effect.backfill}
-        if last:
-            self._excuse(api)
         for key, effect in last.items():
             before = self._said.pop(key, None)
             if before is not None and self._is_bound_to_stay(before, now) and _waits(key, api):
@@ -186,6 +186,12 @@ class Reservations:
             for node, requests in said.reservation.rooms:
                 if node in self._shown.nodes and node not in taken:
                     yield node, requests, said
+
+
+def _gives_room(effect: Effect) -> bool:
+    """Whether a workload is planned, or gets a reservation, or a pod of no gang may go to a node."""
+    planned = isinstance(effect, Reached) and effect.milestone is Milestone.PLANNED
+    return planned or isinstance(effect, AnswerFilter | Reserve)
 
 
 def _longest(run: RunTerms) -> float:
