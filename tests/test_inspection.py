@@ -246,6 +246,12 @@ def test_a_state_that_no_gang_can_have_is_told(state: str, said: str) -> None:
     assert said in done.output
 
 
+FORBIDDEN = (
+    'Error from server (Forbidden): pods "x" is forbidden: User "ann" cannot create resource "pods/portforward" '
+    'in API group "" in the namespace "kube-system"'
+)
+
+
 def kubectl(folder: Path, port: str, holder: str = "") -> str:
     """A PATH with a kubectl that forwards to that port, and notes how it was called."""
     script = folder / "kubectl"
@@ -256,7 +262,7 @@ def kubectl(folder: Path, port: str, holder: str = "") -> str:
         "if 'get' in sys.argv:\n"
         f"    print({holder!r}, end=''); sys.exit({0 if holder else 1})\n"
         f"if not {port!r}:\n"
-        "    print('error: pods \"x\" is forbidden', file=sys.stderr); sys.exit(1)\n"
+        f"    print({FORBIDDEN!r}, file=sys.stderr); sys.exit(1)\n"
         f"print('Forwarding from 127.0.0.1:{port} -> 10290', flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -381,6 +387,7 @@ def test_a_job_that_waits_is_known_without_an_event_and_no_job_of_others(tmp_pat
     said = asked("explain", "ours", "-n", "team", "--context", "x", PATH=path)
     assert "team/job-ours  Unknown for 9m" in said.stdout, said.output
     assert "no Event says why: its job is suspended" in said.stdout
+    assert "members: 0, of which 0 bound, 0 held\n" in said.stdout, "no size is known, and none is shown"
     other = asked("explain", "job/theirs", "-n", "team", "--context", "x", PATH=path)
     assert "there is no gang, job or pod job/theirs in namespace team that Muster manages" in other.output
 
@@ -414,7 +421,10 @@ def test_an_option_that_names_a_cluster_counts_more_than_the_variable(
 def test_what_kubectl_complains_of_is_passed_on(tmp_path: Path) -> None:
     said = asked("gangs", "--context", "x", PATH=kubectl(tmp_path, ""))
     assert said.exit_code == 2
-    assert 'pods "x" is forbidden; say with --url' in said.output
+    assert (
+        "account ann lacks the right to create pods/portforward in namespace kube-system; "
+        "ask an administrator to bind the role muster-viewer to it"
+    ) in " ".join(said.output.split())
 
 
 def test_without_kubectl_the_way_is_told(tmp_path: Path) -> None:

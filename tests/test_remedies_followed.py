@@ -668,8 +668,8 @@ CAUSES = [
     Cause(
         "unknown level", lambda: scene(*cluster("a: 2x8"), topology=Topology(required="galaxy")), "UnknownTopology",
         "galaxy",
-        "use a level that exists (muster domains lists them), add it to topology_levels in Muster's settings, or give "
-        "every pod of a sliced gang an index: the message says which", recreated(topology=CLIQUE_ONLY),
+        "use a level that exists (muster domains lists them), or add it to topology_levels in Muster's settings",
+        recreated(topology=CLIQUE_ONLY),
     ),
     Cause(
         "too many members", lambda: scene(*cluster("a: 2x8"), limits=Limits(members=1)), "TooManyMembers",

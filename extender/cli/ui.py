@@ -26,6 +26,7 @@ from extender.cli.inspection.options import CaFile, Context, Kubeconfig, MusterN
 from extender.cli.inspection.reach import UnreachableError, Way, verification
 from extender.cli.terminal import stop_on
 from extender.kube.api.connection import ApiError, Connection
+from extender.kube.api.forbidden import refusal
 from extender.kube.api.silence import why_silent
 from extender.kube.api.tokens import Account, request_token
 
@@ -216,8 +217,8 @@ class Window:
         try:
             headers[self._header] = await self._token()
             async with self._ask(request.raw_path.removeprefix(self._prefix), headers) as answer:
-                if answer.status >= HTTPStatus.BAD_REQUEST and (refusal := await _refusal(answer)):
-                    return web.Response(status=answer.status, text=f"{refusal}\n")
+                if answer.status >= HTTPStatus.BAD_REQUEST and (why := await _refusal(answer)):
+                    return web.Response(status=answer.status, text=f"{why}\n")
                 passed_back = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
                 back = web.StreamResponse(status=answer.status, headers=passed_back)
                 await back.prepare(request)
@@ -244,5 +245,5 @@ async def _refusal(answer: aiohttp.ClientResponse) -> str:
     if said.kind != "Status":
         return said.detail
     if answer.status == HTTPStatus.FORBIDDEN:
-        return f"{said.message}: ask an administrator for the role muster-dashboard-user, or use --url"
+        return f"{refusal(said.message)}: ask an administrator for the role muster-dashboard-user, or use --url"
     return said.message

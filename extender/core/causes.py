@@ -900,9 +900,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A demand is not understood, or not met by members that have a node. ``detail``: the policy's text."""
+    """A demand is not understood, or not met by members that have a node.
+
+    ``detail``: the policy's text.
+    ``remedy``: what the owner can do, as an imperative sentence.
+    """
 
     detail: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -959,6 +964,18 @@ def names_of(cause: Unplaced) -> Iterator[str]:
                 yield from names_of(last)
         case Misfit(detail=detail):
             yield from (mention.name for mention in mentions_of(detail))
+
+
+def misfits(cause: Cause | NotThisFlavor | None) -> Iterator[Misfit]:
+    """The demands behind a cause that are not understood, or not met: of each flavor that was tried."""
+    match cause:
+        case UnknownTopology(what=Misfit() as misfit) | Split(what=Misfit() as misfit):
+            yield misfit
+        case UnknownTopology(what=ByFlavor() as tried) | Split(what=ByFlavor() as tried):
+            for flavor in tried.flavors:
+                if isinstance(flavor, FlavorRefused):
+                    yield from misfits(flavor.why)
+            yield from misfits(tried.last)
 
 
 Cause = (

@@ -15,7 +15,7 @@ from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
 from policies.placement.related import most_related
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
-from policies.placement.rules import NONE_ASKED, Split, Unclear, seen_by
+from policies.placement.rules import NONE_ASKED, Unclear, seen_by
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
 from policies.placement.snapshot import Counts, Domain, Rows, Snapshot
 from policies.steps import BUDGET, Steps, finish, metered
@@ -24,7 +24,10 @@ _DOMAINS = 64
 """Most domains of a required level in which the largest number of members is searched."""
 _EFFORT = BUDGET
 """Units of cost after which no more choices are tried for a gang. Gangs of a few roles stay far below."""
-_TOO_MANY_PARTS = f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once"
+_TOO_MANY_PARTS = Unclear(
+    f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once",
+    "delete all members of slices that lack some, and create them again",
+)
 CUT_SHORT = "; there may be room in an order or a division that was not tried: there are too many of them"
 """The remark of a reason when the effort was spent."""
 _TELLING = 2_500
@@ -45,16 +48,14 @@ class Shortfall:
     """The lack of a placement: how many members could be placed together, and what the nodes lack.
 
     ``nearest``: the domain that comes nearest to a required level.
-    ``unclear``: the demands cannot be understood, so no room was searched.
-    ``split``: they are understood, and the members that have a node break them.
+    ``unclear``: why no room was searched: the demands cannot be understood, or members that have a node break them.
     """
 
     placed: int
     needed: int
     explanation: str
     nearest: NearestDomain | None = None
-    unclear: bool = False
-    split: bool = False
+    unclear: Unclear | None = None
 
 
 def place(
@@ -96,7 +97,7 @@ def placing(
     snapshot = seen_by([*members, *[pod for pod, _ in beside]], snapshot)
     roles = yield from roles_of(members, caps, snapshot, beside)
     if isinstance(roles, Unclear):
-        return Shortfall(0, needed, roles.explanation, unclear=True, split=isinstance(roles, Split))
+        return Shortfall(0, needed, roles.explanation, unclear=roles)
     outcome = yield from _placing(roles, needed, snapshot, caps, beside, policies)
     if _placed(outcome) < len(members) and any(role.wishes is not None for role in roles):
         # A preference must not cost any member its place.
@@ -145,7 +146,7 @@ def _placing(
     # Members are placed from the front of each role.
     stuck = next((role for role in asked if role.pods[-1].uid not in placed), None)
     if stuck is None:
-        return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
+        return Shortfall(len(placed), needed, _TOO_MANY_PARTS.explanation, unclear=_TOO_MANY_PARTS)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
     why = (yield from explain(stuck, want, snapshot, caps)) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
     return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, asked, snapshot))

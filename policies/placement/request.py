@@ -123,7 +123,11 @@ def roles_of(
             yield len(ranked)
             relations = yield from relations_of(firsts, snapshot)
         elif matter is Concern.REQUIRED:
-            return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
+            return Unclear(
+                f"its members demand {len(shapes)} different things of other pods, or bear as many labels",
+                f"let its members have at most {MOST_RELATED} different pod affinities, topology spreads and sets of "
+                "labels that such rules select",
+            )
         else:
             # There are too many preferences to consider.
             shapes = list((yield from grouped(ranked, _on_its_own)).values())
@@ -216,7 +220,8 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
         elif inner and (missing := _missing_members(some, inner[-1].size)):
             return Unclear(
                 f"slices of {rules.slice_size} are made of whole slices of {inner[-1].size}, "
-                f"and {many(missing, 'member')} more would be needed for that"
+                f"and {many(missing, 'member')} more would be needed for that",
+                f"add {many(missing, 'member')}, or choose another size of slices",
             )
         else:
             found.append((False, replace(sliced, pods=some, rules=rules.sliced_by(len(some)))))

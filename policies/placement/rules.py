@@ -20,17 +20,28 @@ from policies.model.topology import WHOLE_ROLE
 from policies.placement.snapshot import Snapshot
 from policies.words import counted, listed
 
+_UNITE = (
+    "delete the members that the message finds elsewhere, or all of them; correct the labels of nodes if they are wrong"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The gang asks for something that this cluster cannot understand; the explanation says why."""
+    """The gang asks for something that this cluster cannot understand.
+
+    ``explanation``: what that is.
+    ``remedy``: what the owner of the gang can do, as an imperative sentence.
+    """
 
     explanation: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
 class Split(Unclear):
     """The demand is understood, but the members that have a node break it, and any further member would, too."""
+
+    remedy: str = _UNITE
 
 
 class Slice(NamedTuple):
@@ -116,15 +127,25 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
     for name in (topology.required, topology.preferred, topology.slice_level, *(level for _, level in topology.around)):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
             known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels[snapshot.nearest :])
-            return Unclear(f'unknown topology level "{name}"; available: {known}')
+            return Unclear(
+                f'unknown topology level "{name}"; available: {known}',
+                "use a level that exists (muster domains lists them), or add it to topology_levels in Muster's "
+                "settings",
+            )
     if topology.slice_size not in (None, WHOLE_ROLE) and (without_index := sum(pod.index is None for pod in pods)):
         without = counted(without_index, "pod", "has", "have")
-        return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
+        return Unclear(
+            f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)",
+            "give every pod of the sliced gang an index, or ask for no slices",
+        )
     slices = [] if topology.slice_size is None else [Slice(topology.slice_size, _level(topology.slice_level, snapshot))]
     slices += [Slice(size, _level(level, snapshot)) for size, level in topology.around]
     if any(nearer.level >= farther.level for nearer, farther in pairwise(slices)):
         named = ", ".join(snapshot.levels[slice_.level].name for slice_ in slices)
-        return Unclear(f"the levels of slices go from the nearest to the farthest, and these do not: {named}")
+        return Unclear(
+            f"the levels of slices go from the nearest to the farthest, and these do not: {named}",
+            "write the levels of the slices from the nearest to the farthest, and create the pods again",
+        )
     preferred = snapshot.nearest if topology.preferred is None else _index(topology.preferred, snapshot)
     return Rules(_index(topology.required, snapshot), preferred, tuple(slices))
 

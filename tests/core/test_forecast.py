@@ -65,6 +65,16 @@ def test_what_rests_on_an_unknown_end_is_said_to_be_unknown() -> None:
     assert "muster.dev/expected-duration" in said
 
 
+def test_what_is_larger_than_the_cluster_is_said_to_start_never() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    script.start("first", 1)
+    script.wait("large", 2, 100)
+    script.advance(61)
+    explanation = explain(script.core.state, script.gang("large"), script.now)
+    assert explanation.expected_start == "expected start: never, as its demands and the cluster are now"
+    assert any("add nodes" in remedy for remedy in explanation.remedies)
+
+
 def test_a_required_clique_waits_for_one_clique() -> None:
     script = Backlog(*cluster("a: 2x8", "b: 2x8"), limits=ON)
     ends: dict[str, float] = {}

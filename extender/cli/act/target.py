@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -12,6 +11,7 @@ import msgspec
 
 from extender.cli.inspection.names import Known, NameProblemError, chosen, known_by, readings
 from extender.kube.api.connection import ApiError
+from extender.kube.api.forbidden import denied
 from extender.kube.client import Kube
 from extender.kube.convert import pod_from
 from extender.kube.keys import HOLD
@@ -24,7 +24,6 @@ from extender.kube.reading.objects import UNDECODABLE, Meta, PodObject
 from policies.model import Pod
 from policies.words import listed
 
-_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?')
 ReadT = TypeVar("ReadT")
 
 
@@ -84,13 +83,8 @@ class _There:
 def lacks(error: ApiError) -> str:
     """Return the missing right, as in ``patch jobs.batch in namespace team``; empty if the refusal has another
     cause."""
-    said = _CANNOT.search(error.message) if error.status == 403 else None
-    if said is None:
-        return ""
-    verb, resource, group, namespace = said.groups()
-    name, _, part = resource.partition("/")
-    what = f"{name}{f'.{group}' if group else ''}{f'/{part}' if part else ''}"
-    return f"{verb} {what}{f' in namespace {namespace}' if namespace else ''}"
+    refusal = denied(error.message) if error.status == 403 else None
+    return "" if refusal is None else refusal.right
 
 
 async def find(kube: Kube, typed: str, namespace: str | None, home: str, registry: Registry) -> Target:

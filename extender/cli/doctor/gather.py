@@ -22,6 +22,7 @@ from extender.config.mistakes import mistakes
 from extender.config.reading import NOT_YAML, UnreadableYamlError, parse_yaml, read_yaml
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.api.connection import ApiError
+from extender.kube.api.forbidden import refusal
 from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
 from extender.kube.devices.objects import ComputeDomainObject, DeviceClassObject, ResourceClaimObject, SliceObject
@@ -297,7 +298,7 @@ class _Reading:
         except ApiError as problem:
             if problem.status == 404:
                 return missing
-            said, fix = str(problem), "run it with an account that may read this"
+            said, fix = refusal(str(problem)), "run it with an account that may read this"
         except (msgspec.MsgspecError, ValueError) as problem:
             said, fix = f"the answer cannot be read: {problem}", "report this"
         self._facts.skipped.append(skipped(subject, said[:300], fix))

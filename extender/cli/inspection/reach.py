@@ -38,6 +38,7 @@ from extender.api.models import (
     VerifyView,
 )
 from extender.cli.inspection.kubeconfig import context_names
+from extender.kube.api.forbidden import denied, refusal
 from extender.kube.api.silence import why_silent
 from policies.words import listed
 
@@ -355,6 +356,12 @@ def _leader(argv: list[str], lease: str) -> str | None:
     return f"pod/{pod}" if completed_process.returncode == 0 and underscore else None
 
 
+def _advice(complaint: str) -> str:
+    if denied(complaint) is not None:
+        return "ask an administrator to bind the role muster-viewer to it, or say with --url where Muster is"
+    return "say with --url where Muster is, or --muster-namespace if it is not in kube-system"
+
+
 def _port(forward: subprocess.Popen[str]) -> int:
     """The local port that kubectl has chosen."""
     assert forward.stdout is not None  # noqa: S101 - asked for as a pipe
@@ -364,10 +371,10 @@ def _port(forward: subprocess.Popen[str]) -> int:
         if found := _FORWARDING.search(line):
             return int(found[1])
         if not line:
-            said = forward.communicate()[1].strip().splitlines()
+            complaints = forward.communicate()[1].strip().splitlines()
+            complaint = complaints[-1] if complaints else "no reason given"
             raise UnreachableError(
-                f"kubectl could not forward Muster's port: {said[-1] if said else 'no reason given'}; "
-                "say with --url where Muster is, or --muster-namespace if it is not in kube-system"
+                f"kubectl could not forward Muster's port: {refusal(complaint)}; {_advice(complaint)}"
             )
     raise UnreachableError(
         f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s; say with --url where Muster is"

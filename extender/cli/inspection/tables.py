@@ -38,8 +38,8 @@ def show_explanation(explanation: Explanation, out: Console) -> None:
         out.print(plain(explanation.expected_start))
     if gang.status:
         out.print(plain(f"status: {gang.status} for {span(gang.status_for_s)}"))
-    least = "unknown" if gang.min_member is None else gang.min_member
-    counts = f"members: {gang.members}, of which {gang.bound} bound, {gang.held} held; at least: {least}"
+    least = "" if gang.min_member is None else f"; at least: {gang.min_member}"
+    counts = f"members: {gang.members}, of which {gang.bound} bound, {gang.held} held{least}"
     out.print(plain(explanation.to_be_made or counts))
     if gang.utilisation is not None:
         out.print(plain(use(gang.utilisation)))

@@ -14,6 +14,7 @@ import msgspec
 
 from extender.cli.release.steps import Planner, Step
 from extender.kube.api.connection import ApiError
+from extender.kube.api.forbidden import refusal
 from extender.kube.client import Kube
 from extender.kube.convert import PROTECTED_NODE
 from extender.kube.kinds.kind import Kind
@@ -83,7 +84,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
             else:
                 found.unreadable.append(one)
     except ApiError as error:
-        raise ReleaseError(f"the cluster cannot be read: {error}") from None
+        raise ReleaseError(f"the cluster cannot be read: {refusal(str(error))}") from None
     return found
 
 
@@ -109,7 +110,7 @@ async def carry_out(kube: Kube, steps: list[Step], done: Callable[[], None]) -> 
                     await step.write(kube)
             except ApiError as error:
                 if error.status != 404:
-                    failed[step] = str(error)
+                    failed[step] = refusal(str(error))
             done()
 
     # Pods after jobs: a job that is being cleaned makes none.
@@ -143,7 +144,7 @@ async def _look(
                 _add(found, raw, plan)
     except ApiError as error:
         if error.status == 403:
-            found.unreadable.append(f"all {path.rpartition('/')[2]}: {error}")
+            found.unreadable.append(f"all {path.rpartition('/')[2]}: {refusal(str(error))}")
         elif error.status != 404:
             raise
 
@@ -206,7 +207,7 @@ async def made(kube: Kube) -> AsyncIterator[Step | str]:
                 break
             except ApiError as error:
                 if error.status != 404:
-                    yield f"{kind.name} objects cannot be read: {error}"
+                    yield f"{kind.name} objects cannot be read: {refusal(str(error))}"
                     break
 
 

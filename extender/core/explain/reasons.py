@@ -664,6 +664,8 @@ NO_EXPECTATION = (
     "expected start unknown: how long workloads before it take is not known (muster.dev/expected-duration says it)"
 )
 """The text where a start rests on an end for which no duration is known."""
+STARTS_NEVER = "expected start: never, as its demands and the cluster are now"
+"""The text where no end of other workloads would suffice."""
 
 
 def instant_text(wall: float) -> str:

@@ -33,7 +33,7 @@ from policies.placement.one_by_one import accepted, letting_in
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
-from policies.placement.rules import meets_requirements
+from policies.placement.rules import Split, meets_requirements
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Apart, BesideNominated
 from policies.quota.tree import QuotaTree
@@ -281,10 +281,9 @@ class Planner:
     def _why(
         self, shortfall: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]
     ) -> Steps[causes.Unplaced]:
-        if shortfall.split:
-            return causes.Split(causes.Misfit(shortfall.explanation))
-        if shortfall.unclear:
-            return causes.UnknownTopology(causes.Misfit(shortfall.explanation))
+        if (unclear := shortfall.unclear) is not None:
+            misfit = causes.Misfit(unclear.explanation, unclear.remedy)
+            return causes.Split(misfit) if isinstance(unclear, Split) else causes.UnknownTopology(misfit)
         listed, by_dra = self._offered_by_dra(workload, view)
         if by_dra is not None and not listed:
             return causes.OfferedByDra(by_dra)

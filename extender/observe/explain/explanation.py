@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
 from extender.api.texts import with_texts
 from extender.core.causes import NoRoom, Partial
-from extender.core.explain.reasons import NO_EXPECTATION, expectation_text
+from extender.core.explain.reasons import NO_EXPECTATION, STARTS_NEVER, expectation_text
 from extender.core.ledger.state import State
 from extender.core.preemption.preview import Preview
 from extender.core.queue.planner import Statements
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
+from extender.observe.explain.remedy import Remedy, never_starts
 from extender.observe.topology import compute_domains, in_order
 from extender.observe.views import marked, view
 from policies.model import Pod
@@ -45,6 +46,7 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
     questions = inquiries(state, gang, statement) if isinstance(waits_for(gang), NoRoom | Partial) else []
     question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))
+    advice = remedies(state, gang, statement, questions, now)
     return Explanation(
         gang=view(state, gang, now, marked),
         asks=_asks(gang),
@@ -54,18 +56,20 @@ def _explain(state: State, gang: Workload, statement: Statement, now: float, out
         required=question is not None and question.required,
         domains=rooms,
         domains_in_all=question.level.inhabited() if question is not None and question.level is not None else 0,
-        remedies=remedies(state, gang, statement, questions, now),
+        remedies=[remedy.text for remedy in advice],
         preemption="" if outlook is None else outlook.text,
-        expected_start=_expected_start(state, gang),
+        expected_start=_expected_start(state, gang, advice),
         compute_domains=compute_domains(state, gang),
         victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
     )
 
 
-def _expected_start(state: State, gang: Workload) -> str:
+def _expected_start(state: State, gang: Workload, advice: Iterable[Remedy]) -> str:
     if (expected := state.expectations.of.get(gang.key)) is not None:
         return expectation_text(expected, state.process.wall_offset)
-    return NO_EXPECTATION if gang.key in state.expectations.unknown else ""
+    if gang.key not in state.expectations.unknown:
+        return ""
+    return STARTS_NEVER if never_starts(advice) else NO_EXPECTATION
 
 
 def _asks(gang: Workload) -> list[str]:

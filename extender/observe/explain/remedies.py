@@ -11,7 +11,7 @@ from math import ceil
 
 import numpy as np
 
-from extender.core.causes import Cause, RunTooLong
+from extender.core.causes import Cause, RunTooLong, misfits
 from extender.core.explain.problems import pinned_to_lost
 from extender.core.explain.reasons import code_of
 from extender.core.jobs.start import silent_node
@@ -29,7 +29,7 @@ from extender.observe.explain.inquiry import (
 )
 from extender.observe.explain.opening import opening
 from extender.observe.explain.quota import QuotaQuestion
-from extender.observe.explain.remedy import Help, Remedy, all_of
+from extender.observe.explain.remedy import Help, Remedy, all_of, never_starts
 from policies.model import Constraints, Dialect, Pod, Topology
 from policies.model.queues import VOLCANO, ClusterQueue, Stop, TopologyObject, title_of
 from policies.placement.closed import terms_text
@@ -167,6 +167,14 @@ def name_taken(_state: State, _gang: Workload) -> str:
     )
 
 
+SEE_MESSAGE = "see the message"
+
+
+def not_understood(_state: State, gang: Workload) -> str:
+    """Advise on a demand that cannot be understood, or that members with a node break: as the policy says."""
+    return "; or ".join(dict.fromkeys(misfit.remedy for misfit in misfits(waits_for(gang)))) or SEE_MESSAGE
+
+
 ADVICE: dict[str, Callable[[State, Workload], str]] = {
     "QueueMissing": queue_missing,
     "QueueInactive": queue_inactive,
@@ -178,6 +186,8 @@ ADVICE: dict[str, Callable[[State, Workload], str]] = {
     "OtherScheduler": other_scheduler,
     "Stopping": stopping,
     "NameTaken": name_taken,
+    "UnknownTopology": not_understood,
+    "Split": not_understood,
 }
 """Remedies by the code of the reason."""
 
@@ -219,10 +229,6 @@ SAID = {
     "PolicyFailed": "correct the policy that the message names, or name another one in the settings",
     "Refused": "see which of kube-scheduler's own plugins refuses its pods: volumes, devices, plugins of others",
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
-    "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
-    "settings, or give every pod of a sliced gang an index: the message says which",
-    "Split": "delete the members that the message finds elsewhere, or all of them; correct the labels of nodes if they "
-    "are wrong",
     "NamespaceTerminating": "create it in another namespace, or in this one once it is gone and created again; "
     "kubectl get namespace -o yaml shows what a deletion waits for",
     "Held": "take the label or annotation muster.dev/hold off the job, as muster resume does",
@@ -245,13 +251,18 @@ CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
 """All codes that have remedies."""
 
 
-def remedies(state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float) -> list[str]:
-    """Sentences on what would make it start, or continue, the most helpful first; at least one.
+def remedies(
+    state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float
+) -> list[Remedy]:
+    """What would make it start, or continue, the most helpful first; at least one, each text once.
 
     ``questions``: its demand on nodes, for each choice of flavors. Remedies are tried in the ``statement``.
     """
-    found = sorted(_remedies(state, gang, statement, questions, now), key=lambda remedy: remedy.help)
-    return list(dict.fromkeys(remedy.text for remedy in found))
+    by_help = sorted(_remedies(state, gang, statement, questions, now), key=lambda remedy: remedy.help)
+    by_text: dict[str, Remedy] = {}
+    for remedy in by_help:
+        by_text.setdefault(remedy.text, remedy)
+    return [*by_text.values()]
 
 
 def _remedies(
@@ -271,7 +282,7 @@ def _remedies(
         return _rooms(state, gang, statement, questions, members, quota)
     if code in ADVICE:
         return [Remedy(Help.DONE, ADVICE[code](state, gang))]
-    return [Remedy(Help.DONE, SAID.get(code, "see the message"))]
+    return [Remedy(Help.DONE, SAID.get(code, SEE_MESSAGE))]
 
 
 def _rooms(
@@ -284,19 +295,26 @@ def _rooms(
 ) -> list[Remedy]:
     """Remedies with each choice of flavors that has quota, and with more quota for the others."""
     several = len(questions) > 1
-    found = [
-        remedy._replace(text=f"with flavor {listed(question.flavors)}: {remedy.text}") if several else remedy
+    by_flavor = [
+        [
+            remedy._replace(text=f"with flavor {listed(question.flavors)}: {remedy.text}") if several else remedy
+            for remedy in _room(state, question)
+        ]
         for question in questions
-        for remedy in _room(state, question)
     ]
-    if started := [remedy for remedy in found if remedy.help is Help.DONE]:
+    tried = [remedy for found in by_flavor for remedy in found]
+    if started := [remedy for remedy in tried if remedy.help is Help.DONE]:
         return started[:1]
-    tried = {name for question in questions for name in question.flavors}
-    for name, made, raised in quota.others(tried) if quota is not None and not gang.flavoring else ():
+    names = {name for question in questions for name in question.flavors}
+    others: list[Remedy] = []
+    for name, made, raised in quota.others(names) if quota is not None and not gang.flavoring else ():
         question = inquiry_with(state, gang, statement, members, (name,), made)
         if question is not None and question.plan(question.members) is not None:
-            found += [remedy._replace(text=f"{remedy.text}: nodes of that flavor have room") for remedy in raised]
-    return found or [Remedy(Help.WAIT, "wait for room: the gang is planned as soon as enough is free")]
+            others += [remedy._replace(text=f"{remedy.text}: nodes of that flavor have room") for remedy in raised]
+    if others or not all(map(never_starts, by_flavor)):
+        # It can start with another flavor.
+        tried = [remedy._replace(help=Help.MORE) if remedy.help is Help.NEVER else remedy for remedy in tried]
+    return [*tried, *others] or [Remedy(Help.WAIT, "wait for room: the gang is planned as soon as enough is free")]
 
 
 def _more_pods(gang: Workload) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -33,6 +33,11 @@ class Remedy(NamedTuple):
 
     help: Help
     text: str
+
+
+def never_starts(remedies: Iterable[Remedy]) -> bool:
+    """Whether the workload never starts unless one of these remedies is followed."""
+    return any(remedy.help is Help.NEVER for remedy in remedies)
 
 
 def all_of(names: Sequence[str]) -> str:
