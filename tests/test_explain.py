@@ -136,7 +136,7 @@ def test_what_lacks_is_a_role_where_there_are_enough_in_all() -> None:
         (gang("odd", 1, claims=("data",)), "VolumeNotBound", "volume"),
         (gang("odd", 1, topology=Topology(required="galaxy")), "UnknownTopology", "muster domains"),
         (
-            gang("odd", 1, topology=Topology(slice_size=2)),
+            [replace(pod, index=None) for pod in gang("odd", 1, topology=Topology(slice_size=2))],
             "UnknownTopology",
             "give every pod of the sliced gang an index, or ask for no slices",
         ),

@@ -57,6 +57,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/install.md": {
         "pipx install": "installs from the network; tests/test_package.py does the same with uv",
         "make wheel": "tests/test_package.py makes and installs one",
+        "kubectl apply -k .": "a user's overlay; tests/integration/test_documents.py renders those of the pages",
         "docker ": _CONTAINERS,
         "kind ": _CONTAINERS,
         "kubectl patch node muster-control-plane": "a node of kind",
