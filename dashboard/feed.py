@@ -22,7 +22,7 @@ MOST_QUESTIONS = 32
 """Questions that wait for an answer. More are refused at once: each costs the extender some 50 ms."""
 REMEMBERED_S = 60.0
 """The time for which an explanation is shown again, while its gang has the same status and reason. Open pages ask for
-it at every change of the cluster, and kube-scheduler's calls wait while the extender makes one."""
+it at every change of the cluster, and each costs the extender some 50 ms of processor time."""
 Admits = Callable[[str], Awaitable[bool]]
 """Whether that token is the extender's."""
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from extender.api.feed import FEED_PATH, Answer, Question
 from extender.core.effects import Reached
 from extender.observe.changes import Changes
-from extender.observe.explain.explanation import explain_marked
+from extender.observe.explain.slices import RestlessError, explained
 from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.runner import Runner
 from policies.model import GroupKey
@@ -146,20 +146,18 @@ class Link:
             except ValidationError:
                 log.warning("the dashboard has asked something that cannot be read")
                 continue
-            began = time.thread_time()
-            answer = self._explain(question)
-            spent_s = time.thread_time() - began
+            answer, spent_s = await self._explain(question)
             await socket.send_str(answer.model_dump_json())
             await asyncio.sleep(spent_s * (1 / _SHARE - 1))
 
-    def _explain(self, question: Question) -> Answer:
-        runner = self._runner
-        core, now = runner.core, runner.clock()
-        answer = Answer(answers=question.number)
-        if (gang := core.state.workloads.get(GroupKey(question.namespace, question.name))) is not None:
-            try:
-                answer.explanation = explain_marked(core.state, gang, now, core.outlook(gang, now))
-            except Exception:
-                log.exception("gang %s could not be explained to the dashboard", gang.key)
-                answer.failed = "Muster failed to explain it: its log says why"
-        return answer
+    async def _explain(self, question: Question) -> tuple[Answer, float]:
+        """Return the answer, and the processor time that it took."""
+        key, number = GroupKey(question.namespace, question.name), question.number
+        try:
+            explanation, spent_s = await explained(self._runner, key)
+        except RestlessError as error:
+            return Answer(answers=number, failed=str(error)), 0.0
+        except Exception:
+            log.exception("gang %s could not be explained to the dashboard", key)
+            return Answer(answers=number, failed="Muster failed to explain it: its log says why"), 0.0
+        return Answer(answers=number, explanation=explanation), spent_s

@@ -49,10 +49,10 @@ def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
         yield cost
 
 
-def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def batched(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
     """Yield the items in batches for one step each."""
-    for at in range(0, len(items), AT_ONCE):
-        yield items[at : at + AT_ONCE]
+    for at in range(0, len(items), size):
+        yield items[at : at + size]
 
 
 def chosen(items: Sequence[T], question: Callable[[T], bool]) -> Steps[list[T]]:

@@ -80,6 +80,7 @@ from policies.model import GroupKey, InVain, Pod
 from policies.model.levels import LevelKey
 from policies.model.queues import QueueReport
 from policies.placement.request import rows_of
+from policies.steps import Steps
 from policies.strategies.scoring import marks
 from policies.strategies.together import Together
 
@@ -396,7 +397,7 @@ class Engine:
         state = self.state
         return workload_report(state.limits, state.process, state.workloads, state.quotas, state.expectations, key)
 
-    def outlook(self, workload: Workload, now: float) -> Preview | None:
+    def outlook(self, workload: Workload, now: float) -> Steps[Preview | None]:
         """The victims that are or would be evicted for it. A question, not an event."""
         return self._foresight.of(workload, now)
 

@@ -32,7 +32,8 @@ from extender.api.models import (
 from extender.core.workload.workload import Workload
 from extender.http.verbs import Receive, Scope, Send
 from extender.observe.defrag import defrag
-from extender.observe.explain.explanation import explain
+from extender.observe.explain.explanation import with_all_names
+from extender.observe.explain.slices import RestlessError, explained
 from extender.observe.queues import queues
 from extender.observe.topology import compute_domains, domains, topology
 from extender.observe.utilisation import UNASKED, Utilisation
@@ -122,12 +123,17 @@ class _Gangs:
         gang, now = self.of(key), self._runner.clock()
         return self._measured(view(self._runner.core.state, gang, now), gang, now)
 
-    def explained(self, key: GroupKey) -> Explanation:
-        """Raises NoSuchGangError."""
-        gang, core, now = self.of(key), self._runner.core, self._runner.clock()
-        explanation = explain(core.state, gang, now, core.outlook(gang, now))
-        self._measured(explanation.gang, gang, now)
-        return explanation
+    async def explained(self, key: GroupKey) -> Explanation:
+        """Raises NoSuchGangError, and HTTPException (503) if the gang changes all the time."""
+        try:
+            explanation, _ = await explained(self._runner, key)
+        except RestlessError as error:
+            raise HTTPException(503, str(error)) from None
+        if explanation is None:
+            raise NoSuchGangError(key)
+        shown = with_all_names(explanation)
+        self._measured(shown.gang, self.of(key), self._runner.clock())
+        return shown
 
     def queues(self) -> list[QueueView]:
         """The queues, with the utilisation of all their gangs."""
@@ -170,7 +176,7 @@ def _gang_routes(runner: Runner, gangs: _Gangs) -> APIRouter:
         responses=unknown,
     )
     async def explain_gang(namespace: Namespace, name: Name) -> Explanation:
-        return gangs.explained(GroupKey(namespace, name))
+        return await gangs.explained(GroupKey(namespace, name))
 
     @router.get(
         "/defrag/{namespace}/{name:path}",

@@ -19,6 +19,7 @@ from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
 from policies.model import GroupKey, Job, Node, Pod
 from policies.model.mentions import full
+from policies.steps import finish
 from policies.words import counted, listed
 
 SETTLED_S = 120.0
@@ -219,7 +220,7 @@ def _with_outlook(core: Engine, answer: Answer, key: GroupKey, now: float, numbe
     """The answer with a search for victims, made as though this gang were the only one that waits."""
     if number >= _OUTLOOKS:
         return replace(answer, preemption=f"not looked into: {_OUTLOOKS} gangs that wait were")
-    outlook = core.outlook(core.state.workloads[key], now)
+    outlook = finish(core.outlook(core.state.workloads[key], now))
     if outlook is None:
         return answer
     return replace(answer, preemption=full(outlook.text), victims=tuple(full(name) for name, _ in outlook.victims))

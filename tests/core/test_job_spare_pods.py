@@ -11,6 +11,7 @@ from extender.core.queue.planner import Statements
 from extender.observe.explain.inquiry import inquiries
 from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
 from policies.model.devices import ClaimUse
+from policies.steps import finish
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, show_again, template
 from tests.core.script import Script
@@ -272,7 +273,7 @@ def test_only_what_pods_of_a_job_need_is_explained_while_one_that_others_bring_k
     script.advance(1)
     state, gang = script.core.state, script.gang("job")
     with state.make(Statements).of(gang) as statement:
-        (asked,) = inquiries(state, gang, statement)
+        (asked,) = finish(inquiries(state, gang, statement))
     assert [pod.uid for pod in asked.members] == [third.uid]
 
 

@@ -13,6 +13,7 @@ from extender.core.preemption.preview import Preview
 from policies.model import Node, Pod
 from policies.model.mentions import full
 from policies.model.queues import Preemption
+from policies.steps import finish
 from tests.builders import cluster, gang, single
 from tests.core.preempting import ON, Cluster, running
 from tests.core.queues import Queued, lent
@@ -23,7 +24,7 @@ OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
 
 def outlook(script: Script, name: str) -> Preview:
     """The preview for that waiting gang."""
-    found = script.core.outlook(script.gang(name), script.now)
+    found = finish(script.core.outlook(script.gang(name), script.now))
     assert found is not None
     return Preview(full(found.text), tuple((full(name), full(told)) for name, told in found.victims))
 
@@ -109,7 +110,7 @@ def test_pods_of_no_gang_are_named_as_such() -> None:
 
 def test_nothing_is_said_of_those_that_lack_neither_room_nor_quota() -> None:
     script = Script(*cluster("a: 1x8"), *gang("lonely", 2)[:1])
-    assert script.core.outlook(script.gang("lonely"), script.now) is None
+    assert finish(script.core.outlook(script.gang("lonely"), script.now)) is None
 
 
 def test_in_a_queue_it_is_told_by_which_rule_or_that_there_is_none() -> None:

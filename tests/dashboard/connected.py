@@ -12,9 +12,10 @@ from dashboard.feed import joined
 from extender.api.feed import Happening, Update
 from extender.api.models import Explanation
 from extender.observe.changes import Changes
-from extender.observe.explain.explanation import explain_marked
+from extender.observe.explain.explanation import explaining
 from extender.observe.utilisation import UNASKED, Utilisation
 from policies.model import GroupKey
+from policies.steps import finish
 from tests.core.script import Script
 
 
@@ -33,7 +34,9 @@ async def shown(script: Script, happenings: Iterable[Happening] = (), measured: 
     async def explained(namespace: str, name: str) -> Explanation | None:
         core, now = script.core, script.now
         gang = core.state.workloads.get(GroupKey(namespace, name))
-        return None if gang is None else explain_marked(core.state, gang, now, core.outlook(gang, now))
+        if gang is None:
+            return None
+        return finish(explaining(core.state, gang, now, finish(core.outlook(gang, now))))
 
     cluster.explain = explained
     await cluster.take(update(script, measured).model_copy(update={"happenings": list(happenings)}))

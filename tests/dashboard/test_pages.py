@@ -21,6 +21,7 @@ from extender.core.explain.reasons import CODES
 from extender.observe.explain.explanation import explain
 from policies.model import Topology
 from policies.model.topology import SILENT
+from policies.steps import finish
 from tests.core.compute_domains import in_domain, racks
 from tests.dashboard.connected import People, shown, update
 from tests.dashboard.world import NAMESPACES, World, busy, measured
@@ -126,7 +127,7 @@ def test_the_workload_pages_have_what_explain_says() -> None:
     cluster, state = asyncio.run(shown(world)), world.core.state
     waiting = expected = 0
     for key, gang in state.workloads.items():
-        explanation = explain(state, gang, world.now, world.core.outlook(gang, world.now))
+        explanation = explain(state, gang, world.now, finish(world.core.outlook(gang, world.now)))
         page = unescape(text_of(cluster, f"/workloads/{key.namespace}/{key.name}"))
         view = explanation.gang
         assert f">{view.state}<" in page

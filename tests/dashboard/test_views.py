@@ -20,12 +20,13 @@ from extender.api.models import Explanation, GangView
 from extender.core.events import NamespaceSeen, QueueSeen
 from extender.core.limits import Limits, Preempts
 from extender.observe.changes import Changes
-from extender.observe.explain.explanation import explain, explain_marked
+from extender.observe.explain.explanation import explain, explaining
 from extender.observe.queues import queues
 from extender.observe.views import view
 from policies.model import GroupKey, Pod, RunTerms, Topology
 from policies.model.mentions import Mention, mentioned
 from policies.model.queues import Cohort, LocalQueue
+from policies.steps import finish
 from tests.builders import cluster, gang, single
 from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor
@@ -81,7 +82,8 @@ class World(Backlog):
 
         async def explained(namespace: str, name: str) -> Explanation:
             workload = self.core.state.workloads[GroupKey(namespace, name)]
-            marked = explain_marked(self.core.state, workload, self.now, self.core.outlook(workload, self.now))
+            outlook = finish(self.core.outlook(workload, self.now))
+            marked = finish(explaining(self.core.state, workload, self.now, outlook))
             return Explanation.model_validate_json(marked.model_dump_json())
 
         cluster.explain = explained
@@ -184,7 +186,7 @@ def test_whoever_sees_everything_reads_what_the_extenders_own_api_shows(case: Ca
     assert seen.gangs() == [view(state, one, world.now) for _, one in sorted(state.workloads.items())]
     assert seen.queues() == queues(world.core, world.now)
     for key, workload in state.workloads.items():
-        outlook = world.core.outlook(workload, world.now)
+        outlook = finish(world.core.outlook(workload, world.now))
         assert asyncio.run(seen.explain(*key)) == explain(state, workload, world.now, outlook)
 
 

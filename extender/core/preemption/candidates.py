@@ -21,7 +21,10 @@ from extender.core.workload.workload import Workload
 from policies.model import EvictionTerms, GroupKey, Pod, Victim
 from policies.model.eviction import together
 from policies.preemption.candidates import Candidate, Held, Unit
+from policies.steps import AT_ONCE, Steps, batched
 
+_AT_ONCE = 16
+"""Workloads that are looked at in one step."""
 _ALL = ""
 """Key that stands for all roles together: no role has this name."""
 
@@ -95,30 +98,41 @@ class Candidates:
     _preemptions: Preemptions
     _budgets: DisruptionBudgets
 
-    def find(self, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
+    def find(self, concerns: Concerns, wall: float, *, related: bool) -> Steps[list[tuple[Candidate, Victim]]]:
         """The candidates that ``concerns`` admits: each as the search takes it, and as a reservation names it.
 
         ``related``: the preemptor has affinity to other pods, or anti-affinity. ``wall``: now, in seconds since the
         epoch; the clocks of replicas differ.
         """
         queue_of, going = self._quotas.members.queue_of, self._preemptions.pods
-        for workload in self._workloads.values():
-            if concerns(workload.priority, queue_of(workload.key) or "") and self.is_evictable(workload):
-                spare = surplus_of(workload, going)
-                apart = going.union(pod.uid for pod in spare)
-                yield self._whole(workload, wall, apart, related=related), named(workload)
-                for turn, pod in enumerate(spare):
-                    yield self._surplus(workload, pod, turn, wall, related=related), named_alone(pod)
-        for pod in self._pods.values():
-            if concerns(pod.priority, "") and self.is_evictable_alone(pod):
-                yield self._alone(pod, wall, related=related), named_alone(pod)
+        found: list[tuple[Candidate, Victim]] = []
+        for workloads in batched(list(self._workloads.values()), _AT_ONCE):
+            for workload in workloads:
+                if concerns(workload.priority, queue_of(workload.key) or "") and self.is_evictable(workload):
+                    spare = surplus_of(workload, going)
+                    apart = going.union(pod.uid for pod in spare)
+                    found.append((self._whole(workload, wall, apart, related=related), named(workload)))
+                    for turn, pod in enumerate(spare):
+                        candidate = self._surplus(workload, pod, turn, wall, related=related)
+                        found.append((candidate, named_alone(pod)))
+            yield 10 * _AT_ONCE
+        for pods in batched(list(self._pods.values())):
+            alone = (pod for pod in pods if concerns(pod.priority, "") and self.is_evictable_alone(pod))
+            found += [(self._alone(pod, wall, related=related), named_alone(pod)) for pod in alone]
+            yield AT_ONCE
+        return found
 
-    def protected(self, wall: float) -> Iterator[Candidate]:
-        """Whole workloads with room that no preemptor may evict, each with the reason."""
-        going = self._preemptions.pods
-        for workload in self._workloads.values():
-            if workload.members.bound and (why := self.why_protected(workload)):
-                yield replace(self._whole(workload, wall, going, related=False), protected=why)
+    def protected(self) -> Steps[list[Candidate]]:
+        """Whole workloads with room that no preemptor may evict, each with the reason and what rules of queues ask."""
+        found: list[Candidate] = []
+        for workloads in batched(list(self._workloads.values()), _AT_ONCE):
+            for workload in workloads:
+                if workload.members.bound and (why := self.why_protected(workload)):
+                    name, queue = str(workload.key), self._quotas.members.queue_of(workload.key) or ""
+                    priority, created = workload.priority, workload.created
+                    found.append(Candidate(name, Unit.WORKLOAD, priority, created, queue=queue, protected=why))
+            yield 2 * _AT_ONCE
+        return found
 
     def restartable(self, wall: float) -> Iterator[tuple[Workload, Candidate]]:
         """The running workloads whose authors let them be restarted elsewhere, unless something protects them now."""

@@ -19,7 +19,7 @@ from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.model import Pod
 from policies.preemption.victims import Choice, Refusal
-from policies.steps import finish
+from policies.steps import Steps
 from policies.words import listed
 
 _HOUR_S = 3600.0
@@ -39,7 +39,10 @@ class Preview:
 
 @dataclass(eq=False)
 class PreemptionPreview:
-    """Makes previews. ``of`` takes as long as a victim search, and changes nothing."""
+    """Makes previews. ``of`` takes as long as a victim search, and changes nothing.
+
+    ``victims``: the search for people.
+    """
 
     _limits: Limits
     _process: Process
@@ -48,8 +51,8 @@ class PreemptionPreview:
     _preemptions: Preemptions
     _victims: VictimSearch
 
-    def of(self, workload: Workload, now: float) -> Preview | None:
-        """The preview for a workload; None if it lacks neither room nor quota."""
+    def of(self, workload: Workload, now: float) -> Steps[Preview | None]:
+        """The preview for a workload; None if it lacks neither room nor quota, or has changed meanwhile."""
         if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
             victims = ((victim.mention, preemption.why[victim]) for victim in preemption.reservation.victims)
             return Preview("workloads are being evicted for it already; it starts when they are gone", tuple(victims))
@@ -59,7 +62,7 @@ class PreemptionPreview:
         if why := may_not_preempt(workload, demand):
             return Preview(f"nothing would be evicted for it: {why}")
         try:
-            search = finish(self._victims.find(workload, demand, demand.shape, now))
+            search = yield from self._victims.find(workload, demand, demand.shape, now)
         except PolicyError as error:
             return Preview(f"what would be evicted for it is not known: {error}")
         return None if search is None else self._told(workload, demand.shape, search, now)

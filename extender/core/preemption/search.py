@@ -23,9 +23,9 @@ from policies.placement.request import Sibling
 from policies.preemption.candidates import Candidate, Request
 from policies.preemption.candidates import Limits as Protection
 from policies.preemption.reclaim import Queues
-from policies.preemption.victims import Choice, Refusal, search
+from policies.preemption.victims import Choice, Refusal, search, searching
 from policies.statement import Statement
-from policies.steps import Steps
+from policies.steps import Steps, finish
 
 _OPTIONS = 4
 """Assignments of flavors that are searched for one workload."""
@@ -57,7 +57,8 @@ class Found:
 class VictimSearch:
     """Searches victims. ``find`` takes up to tens of milliseconds for each set of flavors, and changes nothing.
 
-    ``tells``: a refusal counts protected workloads as well, for people.
+    ``tells``: the search is for people. A refusal counts protected workloads as well, and all is done in small steps:
+    nothing is evicted on what was found, so candidates may be of different moments.
     """
 
     _limits: Limits
@@ -91,7 +92,7 @@ class VictimSearch:
                 return None
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
-            return self._search(workload, alone, beside, None, now)
+            return (yield from self._search(workload, alone, beside, None, now))
         reclaiming = self._reclaiming(workload, demand, queue, now)
         found = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
         if workload.version != demand.version:
@@ -102,7 +103,8 @@ class VictimSearch:
             return found
         # The first pods find no nodes, whatever victims go. Others may.
         every = Option(demand.pods, shape, found.usage, shape.needed)
-        chosen = self._search(workload, every, beside, reclaiming, now, reclaiming.reach(found.usage)).chosen
+        reach = reclaiming.reach(found.usage)
+        chosen = (yield from self._search(workload, every, beside, reclaiming, now, reach)).chosen
         if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
             return found
         some = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
@@ -136,10 +138,12 @@ class VictimSearch:
         now: float,
     ) -> Steps[Found | None]:
         """Search victims for the first pods that can start together, by one assignment of flavors after the other."""
-        found, why, version = Found(), "", self._quotas.version
+        found, why, version, queues = Found(), "", self._quotas.version, self._quotas.queues.snapshot
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
-            if workload.version != demand.version or version != self._quotas.version:
+            # People may be told of a moment ago, as long as there are the same queues.
+            same = self._quotas.queues.snapshot is queues if self._tells else self._quotas.version == version
+            if workload.version != demand.version or not same:
                 return None
             if option is None:
                 break
@@ -147,7 +151,7 @@ class VictimSearch:
             if not self._tells and (why := reclaiming.hopeless(option.usage, reach)):
                 found = Found(Refusal(why))
                 continue
-            found = self._search(workload, option, beside, reclaiming, now, reach)
+            found = yield from self._search(workload, option, beside, reclaiming, now, reach)
             if isinstance(found.chosen, Choice):
                 found = replace(found, level=reclaiming.level(option.usage, found.chosen))
             if not isinstance(found.chosen, Refusal):
@@ -168,12 +172,25 @@ class VictimSearch:
         reclaiming: Reclaiming | None,
         now: float,
         reach: Container[str] = (),
-    ) -> Found:
+    ) -> Steps[Found]:
+        """Search victims for one option: in a single step, unless the search is for people."""
+        steps = self._searching(workload, option, beside, reclaiming, now, reach)
+        return (yield from steps) if self._tells else finish(steps)
+
+    def _searching(
+        self,
+        workload: Workload,
+        option: Option,
+        beside: Sequence[Sibling],
+        reclaiming: Reclaiming | None,
+        now: float,
+        reach: Container[str],
+    ) -> Steps[Found]:
         queues = None if reclaiming is None else reclaiming.queues
         wall, shape, priority = now - self._process.wall_offset, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
-        some = list(self._candidates.find(concerns, wall, related=shape.related))
-        others = self._candidates.protected(wall) if self._tells else ()
+        some = yield from self._candidates.find(concerns, wall, related=shape.related)
+        others = (yield from self._candidates.protected()) if self._tells else []
         request = Request(
             str(workload.key),
             option.pods,
@@ -188,10 +205,14 @@ class VictimSearch:
         least = self._limits.min_runtime_s
         asked = [*(candidate for candidate, _ in some), *others]
         tree = None if reclaiming is None else self._quotas.queues.snapshot.tree
+        if tree is not None and self._tells:
+            tree = tree.copy()  # others use the tree between two steps
         with self._statements.of(workload, tree) as statement:
             if reclaiming is not None:
                 reclaiming.prepare(statement)
-            chosen = search(request, statement, asked, self._protection(wall), self._planner.policies, queues)
+            with statement.open():
+                protection, policies = self._protection(wall), self._planner.policies
+                chosen = yield from searching(request, statement, asked, protection, policies, queues)
         named = {candidate.name: victim for candidate, victim in some}
         victims = [named[candidate.name] for candidate in chosen.victims] if isinstance(chosen, Choice) else []
         ripe_at = min(
@@ -218,7 +239,7 @@ class _ByQuota:
         workload, queue = self._workload, self._quotas.members.queue_of(self._workload.key) or ""
         if self._in_queues is None:
             concerns = _concerns(workload.priority, queues, queues.queues)
-            everybody = self._candidates.find(concerns, self._protection.now, related=False)
+            everybody = finish(self._candidates.find(concerns, self._protection.now, related=False))
             self._in_queues = [candidate for candidate, _ in everybody if candidate.queue]
         candidates = [candidate for candidate in self._in_queues if candidate.usage.keys() & usage.keys()]
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -23,30 +23,41 @@ from extender.observe.views import marked, view
 from policies.model import Pod
 from policies.model.mentions import full
 from policies.statement import Statement
+from policies.steps import Steps, finish
 from policies.words import devices, listed, many, natural
 
 _SHOWN = 64
 
 
 def explain(state: State, gang: Workload, now: float, outlook: Preview | None = None) -> Explanation:
-    """Explain the gang as of ``now``, with all names: some 50 ms of work for one that waits among 5,000 nodes.
+    """Explain the gang as of ``now``, with all names, at once."""
+    return with_all_names(finish(explaining(state, gang, now, outlook)))
 
-    ``outlook``: what preemption does for it, if anything.
+
+def with_all_names(explanation: Explanation) -> Explanation:
+    """Return the explanation for somebody who may read all names."""
+    return with_texts(explanation, lambda text: full(text, explanation.gang.namespace))
+
+
+def explaining(state: State, gang: Workload, now: float, outlook: Preview | None = None) -> Steps[Explanation]:
+    """Explain the gang as of ``now``, with the mentions in all texts still marked.
+
+    It is some 50 ms of work for one that waits among 5,000 nodes. The nodes are those of the first step, if the caller
+    lends the claims (``Claims.lend``) before anything else happens. ``outlook``: what preemption does for it, if
+    anything.
     """
-    return with_texts(explain_marked(state, gang, now, outlook), lambda text: full(text, gang.key.namespace))
-
-
-def explain_marked(state: State, gang: Workload, now: float, outlook: Preview | None = None) -> Explanation:
-    """Explain the gang as ``explain`` does, with the mentions in all texts still marked."""
     with state.make(Statements).of(gang) as statement:
-        return _explain(state, gang, statement, now, outlook)
+        return (yield from _explained(state, gang, statement, now, outlook))
 
 
-def _explain(state: State, gang: Workload, statement: Statement, now: float, outlook: Preview | None) -> Explanation:
-    questions = inquiries(state, gang, statement) if isinstance(waits_for(gang), NoRoom | Partial) else []
+def _explained(
+    state: State, gang: Workload, statement: Statement, now: float, outlook: Preview | None
+) -> Steps[Explanation]:
+    waits = isinstance(waits_for(gang), NoRoom | Partial)
+    questions = (yield from inquiries(state, gang, statement)) if waits else []
     question = questions[0] if questions else None
-    rooms = [] if question is None else list(_rooms(state, question))
-    advice = remedies(state, gang, statement, questions, now)
+    rooms = [] if question is None else (yield from _rooms(state, question))
+    advice = yield from remedies(state, gang, statement, questions, now)
     return Explanation(
         gang=view(state, gang, now, marked),
         asks=_asks(gang),
@@ -103,10 +114,11 @@ def _places(state: State, gang: Workload) -> list[PlaceView]:
     return [PlaceView(name=name, members=count) for name, count in ordered]
 
 
-def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
-    """Yield the domains with most room, the best first."""
+def _rooms(state: State, question: Inquiry) -> Steps[list[DomainRoom]]:
+    """The domains with most room, the best first."""
+    rooms: list[DomainRoom] = []
     if (level := question.level) is None:
-        return
+        return rooms
     room = question.role.room
     free = level.tally(room)[0]
     unusable = (question.snapshot.slots(question.role.requests) > 0) & (room == 0)
@@ -115,16 +127,20 @@ def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
     codes = [code for code in roomiest if len(level.domain(code).rows)]
     for code in codes[:_SHOWN]:
         domain = level.domain(code)
-        names = [f"{holder.name} ({many(len(holder.at), 'node')})" for holder in holders(state, question, domain.rows)]
-        yield DomainRoom(
-            name=domain.name,
-            nodes=len(domain.rows),
-            free=int(free[code]),
-            want=question.want,
-            closed=int(closed[code]),
-            held_by=names,
-            reason=_reason(question, int(free[code]), int(closed[code]), names),
+        there = yield from holders(state, question, domain.rows)
+        names = [f"{holder.name} ({many(len(holder.at), 'node')})" for holder in there]
+        rooms.append(
+            DomainRoom(
+                name=domain.name,
+                nodes=len(domain.rows),
+                free=int(free[code]),
+                want=question.want,
+                closed=int(closed[code]),
+                held_by=names,
+                reason=_reason(question, int(free[code]), int(closed[code]), names),
+            )
         )
+    return rooms
 
 
 def _reason(question: Inquiry, free: int, closed: int, names: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 
 import numpy as np
 
@@ -27,12 +28,14 @@ from policies.placement.rules import Unclear, seen_by
 from policies.placement.shortfall import shortage, suiting
 from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
 from policies.statement import Statement
-from policies.steps import BUDGET, Steps, finish, metered
+from policies.steps import BUDGET, Steps, batched, finish, metered, ordered
 
 NODE_NAMES = ("kubernetes.io/hostname", "metadata.name")
 _LONGEST_LIST = 8
 _CHOICES = 4
 """Most choices of flavors that are tried."""
+_AT_ONCE = 64
+"""Nodes, or workloads with room on them, that are looked at in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,9 @@ class Inquiry:
     def anywhere(self) -> Domain:
         return Domain("the cluster", np.arange(len(self.snapshot.names), dtype=np.intp))
 
-    def plan(self, members: Sequence[Pod], view: Snapshot | None = None) -> Placed | None:
+    def plan(self, members: Sequence[Pod], view: Snapshot | None = None) -> Steps[Placed | None]:
         """The nodes for these members now, or in that view; None if fewer fit than the gang needs."""
-        found = finish(self._planning(members, view or self.snapshot))
+        found = yield from self._planning(members, view or self.snapshot)
         return found if isinstance(found, Placed) else None
 
     def _planning(self, members: Sequence[Pod], view: Snapshot) -> Steps[Placed | Shortfall]:
@@ -111,11 +114,11 @@ class Inquiry:
         """The level whose domains must hold it; None if the cluster suffices."""
         return self.level if self.required else None
 
-    def holds_emptied(self) -> bool:
+    def holds_emptied(self) -> Steps[bool]:
         """Whether the nodes open to it would have room if they were empty."""
         with self.statement.open():
             self.statement.add(self.anywhere.rows, self.snapshot.allocatable - self.snapshot.free)
-            return self.plan(self.members) is not None
+            return (yield from self.plan(self.members)) is not None
 
     @property
     def required_as_whole(self) -> bool:
@@ -126,13 +129,19 @@ class Inquiry:
         """How many of the role these nodes take."""
         return int(self.role.room[rows].sum())
 
-    def fitting_tried(self, rows: Rows) -> int:
-        """How many of the role these nodes take with the changes in the statement."""
+    def fitting_tried(self, rows: Rows, extra: Counts | int = 0) -> int:
+        """How many of the role these nodes take with the changes in the statement.
+
+        ``extra``: what else is free there, (resources, nodes).
+        """
         demand = self.snapshot.demand(self.role.requests)
         if demand is None:
             return 0
+        here = slots(self.snapshot.free[:, rows] + extra, demand) * self.usable[rows]
+        if self.role.relations is None:
+            return int(here.sum())
         room = np.zeros_like(self.role.room)
-        room[rows] = slots(self.snapshot.free[:, rows], demand) * self.usable[rows]
+        room[rows] = here
         return int(self._capped(room).sum())
 
     def _capped(self, room: Counts) -> Counts:
@@ -188,19 +197,20 @@ class Inquiry:
         return demand is not None and int(self._capped(slots(self.snapshot.allocatable, demand)).max(initial=0)) <= 1
 
 
-def inquiries(state: State, gang: Workload, statement: Statement) -> list[Inquiry]:
+def inquiries(state: State, gang: Workload, statement: Statement) -> Steps[list[Inquiry]]:
     """The gang's demand on nodes, once for each choice of flavors that its queue has quota for, in order.
 
     Empty if no member has to be placed, or if its demands cannot be read. ``statement``: the gang's own.
     """
     members = to_be_placed(state, gang)
     question = quota_question(state, gang, members)
-    if question is None or gang.flavoring:
-        found = [inquiry_with(state, gang, statement, members, (), {})]
-    else:
-        choices = islice(question.choices(), _CHOICES)
-        found = [inquiry_with(state, gang, statement, members, names, made) for names, made in choices]
-    return [inquiry for inquiry in found if inquiry is not None]
+    own: tuple[tuple[str, ...], Mapping[PodSetKey, Flavoring]] = (), {}
+    choices = [own] if question is None or gang.flavoring else islice(question.choices(), _CHOICES)
+    found: list[Inquiry] = []
+    for names, made in choices:
+        if (inquiry := (yield from inquiry_with(state, gang, statement, members, names, made))) is not None:
+            found.append(inquiry)
+    return found
 
 
 def to_be_placed(state: State, gang: Workload) -> list[Pod]:
@@ -224,14 +234,14 @@ def inquiry_with(
     pods: Sequence[Pod],
     flavors: tuple[str, ...],
     flavoring: Mapping[PodSetKey, Flavoring],
-) -> Inquiry | None:
+) -> Steps[Inquiry | None]:
     """The demand of these members with that choice of flavors."""
     if not pods:
         return None
     members = [_held_to(gang, pod, flavoring) for pod in pods]
-    beside = finish(siblings(gang))
+    beside = yield from siblings(gang)
     view = seen_by([*members, *[pod for pod, _ in beside]], statement.snapshot)
-    roles = finish(roles_of(members, gang.retries.caps, view, beside))
+    roles = yield from roles_of(members, gang.retries.caps, view, beside)
     if isinstance(roles, Unclear) or not roles:
         return None
     role = next((role for role in roles if reach(role, view) < role.count), roles[0])
@@ -287,48 +297,60 @@ class Holder:
     extra: Counts
 
 
-def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
+def holders(state: State, question: Inquiry, rows: Rows) -> Steps[list[Holder]]:
     """The workloads with room on these nodes, by name, except the gang itself."""
     view = question.snapshot
     given: dict[GroupKey | Mention, dict[int, list[int]]] = {}
-    for row in rows.tolist():
-        for owner, claim in state.claims.on(view.names[row]):
-            holder = claim.workload or _single(state, owner)
-            if holder is None or holder == question.gang.key:
-                continue
-            amounts = given.setdefault(holder, {}).setdefault(row, [0] * len(view.resources))
-            for resource, amount in claim.requests:
-                # A resource that no node offers has no line; any user can ask for one.
-                if (line := view.resources.get(resource)) is not None:
-                    amounts[line] += amount
-    found = [
-        Holder(_named(holder), np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T)
-        for holder, there in given.items()
-    ]
-    return sorted(found, key=lambda one: one.name)
+    for some in batched(rows.tolist(), _AT_ONCE):
+        for row in some:
+            for owner, claim in state.claims.on(view.names[row]):
+                holder = claim.workload or _single(state, owner)
+                if holder is None or holder == question.gang.key:
+                    continue
+                amounts = given.setdefault(holder, {}).setdefault(row, [0] * len(view.resources))
+                for resource, amount in claim.requests:
+                    # A resource that no node offers has no line; any user can ask for one.
+                    if (line := view.resources.get(resource)) is not None:
+                        amounts[line] += amount
+        yield _AT_ONCE
+    found: list[Holder] = []
+    for held in batched(list(given.items()), _AT_ONCE):
+        for holder, there in held:
+            at, extra = np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T
+            found.append(Holder(_named(holder), at, extra))
+        yield _AT_ONCE
+    return (yield from ordered(found, attrgetter("name")))
 
 
-def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]:
+def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> Steps[list[str]]:
     """A short list of holders whose ends together free enough.
 
     It is a single one if that suffices. Else it is a greedy choice without superfluous holders, as far as the budget
     allows.
     """
-    gains = {holder.name: _gain(question, holder) for holder in there}
+    gains: dict[str, int] = {}
+    for some in batched(there, _AT_ONCE):
+        gains |= {holder.name: _gain(question, holder) for holder in some}
+        yield 4 * _AT_ONCE
     greedy = sorted(there, key=lambda holder: (-gains[holder.name], holder.name))
     ends = _Ends(question, rows)
     # If each try needs a plan of the gang, only some holders are tried.
-    if not question.sums and not ends.enough(greedy[:_LONGEST_LIST]):
+    if not question.sums and not (yield from ends.enough(greedy[:_LONGEST_LIST])):
         return []
     singles, base = there if question.sums else greedy[:_LONGEST_LIST], question.fitting(rows)
     for single in sorted(singles, key=lambda holder: (gains[holder.name], holder.name)):
         # If sums decide, thousands of holders can be tried without planning.
-        if base + gains[single.name] >= question.want if question.sums else ends.enough([single]):
+        if question.sums:
+            enough = base + gains[single.name] >= question.want
+        else:
+            enough = yield from ends.enough([single])
+        if enough:
             return [single.name]
     for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
-        if ends.enough(chosen := greedy[:count]):
+        if (yield from ends.enough(chosen := greedy[:count])):
             for holder in reversed(greedy[:count]):
-                if ends.enough(rest := [other for other in chosen if other is not holder]):
+                rest = [other for other in chosen if other is not holder]
+                if (yield from ends.enough(rest)):
                     chosen = rest
             return [holder.name for holder in chosen]
     return []
@@ -336,9 +358,7 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]
 
 def _gain(question: Inquiry, holder: Holder) -> int:
     """How many more of the role the holder's nodes take once it has ended."""
-    with question.statement.open():
-        question.statement.add(holder.at, holder.extra)
-        return question.fitting_tried(holder.at) - question.fitting(holder.at)
+    return question.fitting_tried(holder.at, holder.extra) - question.fitting(holder.at)
 
 
 class _Ends:
@@ -349,14 +369,14 @@ class _Ends:
         self._rows = rows
         self._spent = 0
 
-    def enough(self, chosen: Sequence[Holder]) -> bool:
+    def enough(self, chosen: Sequence[Holder]) -> Steps[bool]:
         if self._spent > BUDGET:
             return False
         statement = self._question.statement
         with statement.open():
             for holder in chosen:
                 statement.add(holder.at, holder.extra)
-            found, cost = finish(metered(self._question.holds(self._rows)))
+            found, cost = yield from metered(self._question.holds(self._rows))
         self._spent += cost
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from policies.placement.columns import Holds, Label, Mask, NodeTaints, OneOf
 from policies.placement.matching import reaches, tolerates
 from policies.placement.place import Placed
 from policies.placement.snapshot import Rows, Snapshot
-from policies.steps import finish
+from policies.steps import Steps, finish
 from policies.words import counted, listed, many
 
 _STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -27,12 +27,14 @@ _VALUES = 3
 Change = Callable[[Selection], Selection]
 
 
-def opening(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield what opens enough nodes; if no single change does, what helps."""
-    enough = [*_mended(state, question), *_tolerated(question), *_labelled(state, question)]
-    yield from enough
-    if not any(remedy.help is Help.OPEN for remedy in enough):
-        yield from _together(state, question)
+def opening(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    """What opens enough nodes; if no single change does, what helps."""
+    found = yield from _mended(state, question)
+    found += yield from _tolerated(question)
+    found += yield from _labelled(state, question)
+    if not any(remedy.help is Help.OPEN for remedy in found):
+        found += yield from _together(state, question)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,19 @@ class Sound:
         return tuple(taint for taint in node.taints if not taint.key.startswith(_STATES))
 
 
-def _mended(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield the repair of nodes with room that are cordoned, not ready, or tainted as unusable."""
+def _mended(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    """The repair of nodes with room that are cordoned, not ready, or tainted as unusable."""
     shut = _by_name(question, _shut(question))
     if not len(shut):
-        return
+        return []
     # The plan may prefer nodes that are in service.
     for some in (shut[: needed(question)], shut):
-        plan = question.plan(question.members, _opened(question.snapshot, some))
+        plan = yield from question.plan(question.members, _opened(question.snapshot, some))
         names = () if plan is None else {*plan.nodes.values()}
         used = [row for row in some.tolist() if question.snapshot.names[row] in names]
         if used:
-            yield Remedy(Help.OPEN, f"{_back(used)} (enough): {_named(state, question, used)}")
-            return
-    yield Remedy(Help.PART, f"{_back(shut)} (a help, but not enough): {_named(state, question, shut.tolist())}")
+            return [Remedy(Help.OPEN, f"{_back(used)} (enough): {_named(state, question, used)}")]
+    return [Remedy(Help.PART, f"{_back(shut)} (a help, but not enough): {_named(state, question, shut.tolist())}")]
 
 
 def needed(question: Inquiry) -> int:
@@ -69,8 +70,13 @@ def _back(rows: Sized) -> str:
 
 
 def _named(state: State, question: Inquiry, rows: Sequence[int]) -> str:
-    nodes = [question.snapshot.names[row] for row in rows]
-    return all_of([f"{name} ({_standing(state.claims.nodes[name])})" for name in nodes])
+    nodes = _nodes(state, (question.snapshot.names[row] for row in rows))
+    return all_of([f"{node.name} ({_standing(node)})" for node in nodes])
+
+
+def _nodes(state: State, names: Iterable[str]) -> list[Node]:
+    """The nodes of these names, each once. A node may be gone since its room was looked at."""
+    return [node for name in dict.fromkeys(names) if (node := state.claims.nodes.get(name)) is not None]
 
 
 def _by_name(question: Inquiry, mask: Mask) -> Rows:
@@ -137,22 +143,22 @@ def _tolerating(taints: Sequence[Taint]) -> Change:
     return lambda selection: replace(selection, tolerations=(*selection.tolerations, *more))
 
 
-def _tolerated(question: Inquiry) -> Iterator[Remedy]:
-    """Yield a toleration; of all taints if none alone suffices."""
+def _tolerated(question: Inquiry) -> Steps[list[Remedy]]:
+    """A toleration; of all taints if none alone suffices."""
     taints = _taints(question)
     for some in [*([taint] for taint in taints), *([taints] if len(taints) > 1 else [])]:
-        if (plan := _changed(question, _tolerating(some))) is not None:
+        if (plan := (yield from _changed(question, _tolerating(some)))) is not None:
             named, nodes = listed(map(taint_text, some)), many(len(set(plan.nodes.values())), "node")
             where = f" or to ResourceFlavor {question.flavors[0]}" if _by_flavor(question) else ""
-            yield Remedy(
-                Help.OPEN,
-                f"add a toleration of {named} to its pods{where}, or take the taint off: it would fit now, on {nodes}",
-            )
-            return
+            change = f"add a toleration of {named} to its pods{where}, or take the taint off"
+            return [Remedy(Help.OPEN, f"{change}: it would fit now, on {nodes}")]
+    found: list[Remedy] = []
     for taint in taints[:1]:
         count = next(cause.count for cause in question.causes if cause.cause.taint == taint)
         has = counted(count, "node", "has", "have")
-        yield Remedy(Help.PART, f"add a toleration of {taint_text(taint)} to its pods (a help): {has} this taint")
+        text = f"add a toleration of {taint_text(taint)} to its pods (a help): {has} this taint"
+        found.append(Remedy(Help.PART, text))
+    return found
 
 
 def _by_flavor(question: Inquiry) -> bool:
@@ -160,42 +166,46 @@ def _by_flavor(question: Inquiry) -> bool:
     return bool(question.flavors) and question.gang.job is not None
 
 
-def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield labels for nodes without such a key, or a demand that its author may drop."""
+def _labelled(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    """Labels for nodes without such a key, or a demand that its author may drop."""
     selection = question.role.pods[0].selection
     if question.held or question.named:
-        return
+        return []
+    found: list[Remedy] = []
     closing = _asked_labels(question)
     for some in [*([one] for one in closing), *([closing] if len(closing) > 1 else [])]:
         wanted = dict.fromkeys(label for one in some for label in one)
-        if (plan := _changed(question, _not_contrary(tuple(wanted)))) is None:
+        if (plan := (yield from _changed(question, _not_contrary(tuple(wanted))))) is None:
             continue
-        bare = [name for name in dict.fromkeys(plan.nodes.values()) if _lacks(state.claims.nodes[name], tuple(wanted))]
+        bare = [node.name for node in _nodes(state, plan.nodes.values()) if _lacks(node, tuple(wanted))]
         bare.sort(key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
         if not bare:
             continue
         # The plan may prefer nodes that have the labels.
         few = bare[: needed(question)]
-        if len(few) < len(bare) and _changed(question, _not_contrary(tuple(wanted), few)) is not None:
-            bare = few
-        yield Remedy(Help.OPEN, f"label {all_of(bare)} with {_pairs(tuple(wanted))}: it would fit there now")
+        if len(few) < len(bare):
+            few_do = yield from _changed(question, _not_contrary(tuple(wanted), few))
+            bare = bare if few_do is None else few
+        found.append(Remedy(Help.OPEN, f"label {all_of(bare)} with {_pairs(tuple(wanted))}: it would fit there now"))
         break
     for key, value in selection.node_selector:
-        if _closes(question, (key, value)) and (plan := _changed(question, _deselected(key))) is not None:
+        if not _closes(question, (key, value)):
+            continue
+        if (plan := (yield from _changed(question, _deselected(key)))) is not None:
             values = sorted({node.labels[key] for node in state.claims.nodes.values() if key in node.labels} - {value})
             there = f" (nodes have {key}={listed(values, _VALUES)})" if values else ""
             take = f"take {key}={value} out of the node selector of its pods, or correct it{there}"
-            yield Remedy(Help.EASE, f"{take}: it would fit now, on {many(len(set(plan.nodes.values())), 'node')}")
-    if selection.affinity is not None and (plan := _changed(question, _unaffine)) is not None:
+            nodes = many(len(set(plan.nodes.values())), "node")
+            found.append(Remedy(Help.EASE, f"{take}: it would fit now, on {nodes}"))
+    if selection.affinity is not None and (plan := (yield from _changed(question, _unaffine))) is not None:
         nodes = many(len(set(plan.nodes.values())), "node")
-        terms = terms_text(selection.affinity)
-        yield Remedy(
-            Help.EASE, f"make the node affinity {terms} preferred instead of required: it would fit now, on {nodes}"
-        )
+        softer = f"make the node affinity {terms_text(selection.affinity)} preferred instead of required"
+        found.append(Remedy(Help.EASE, f"{softer}: it would fit now, on {nodes}"))
+    return found
 
 
-def _together(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield a combination of nodes back in service, labels and tolerations, if more than one of these is needed."""
+def _together(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    """A combination of nodes back in service, labels and tolerations, if more than one of these is needed."""
     taints, labels = _taints(question), _missing_labels(question)
     tolerate, relabel = _tolerating(taints), _not_contrary(labels)
 
@@ -203,21 +213,20 @@ def _together(state: State, question: Inquiry) -> Iterator[Remedy]:
         return relabel(tolerate(selection))
 
     shut = np.flatnonzero(_shut(question, change))
-    plan = question.plan(_with(question, change), _opened(question.snapshot, shut))
+    plan = yield from question.plan(_with(question, change), _opened(question.snapshot, shut))
     if plan is None:
-        return
+        return []
     out = {question.snapshot.names[row] for row in shut.tolist()}
     names = sorted({*plan.nodes.values()}, key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
-    nodes = [state.claims.nodes[name] for name in names]
+    nodes = _nodes(state, names)
     parts = []
-    if closed := [name for name in names if name in out]:
+    if closed := [node.name for node in nodes if node.name in out]:
         parts.append(f"put {all_of(closed)} back in service")
     if bare := [node.name for node in nodes if _lacks(node, labels)]:
         parts.append(f"label {all_of(bare)} with {_pairs(labels)}")
     if used := [taint for taint in taints if any(taint in node.taints for node in nodes)]:
         parts.append(f"add a toleration of {listed(map(taint_text, used))} to its pods")
-    if len(parts) > 1:
-        yield Remedy(Help.OPEN, f"{', '.join(parts[:-1])} and {parts[-1]}: it would fit now")
+    return [Remedy(Help.OPEN, f"{', '.join(parts[:-1])} and {parts[-1]}: it would fit now")] if len(parts) > 1 else []
 
 
 def _missing_labels(question: Inquiry) -> tuple[tuple[str, str], ...]:
@@ -294,6 +303,6 @@ def _with(question: Inquiry, change: Change) -> list[Pod]:
     return [replace(pod, selection=made.setdefault(pod.selection, change(pod.selection))) for pod in question.members]
 
 
-def _changed(question: Inquiry, change: Change) -> Placed | None:
+def _changed(question: Inquiry, change: Change) -> Steps[Placed | None]:
     """Plan its members with other demands on nodes."""
-    return question.plan(_with(question, change))
+    return (yield from question.plan(_with(question, change)))

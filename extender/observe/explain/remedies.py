@@ -36,6 +36,7 @@ from policies.placement.closed import terms_text
 from policies.placement.matching import nodes_named
 from policies.placement.snapshot import Domain
 from policies.statement import Statement
+from policies.steps import Steps
 from policies.words import counted, devices, lasting, listed, many
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
@@ -253,21 +254,21 @@ CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
 
 def remedies(
     state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float
-) -> list[Remedy]:
+) -> Steps[list[Remedy]]:
     """What would make it start, or continue, the most helpful first; at least one, each text once.
 
     ``questions``: its demand on nodes, for each choice of flavors. Remedies are tried in the ``statement``.
     """
-    by_help = sorted(_remedies(state, gang, statement, questions, now), key=lambda remedy: remedy.help)
+    found = yield from _remedies(state, gang, statement, questions, now)
     by_text: dict[str, Remedy] = {}
-    for remedy in by_help:
+    for remedy in sorted(found, key=lambda remedy: remedy.help):
         by_text.setdefault(remedy.text, remedy)
     return [*by_text.values()]
 
 
 def _remedies(
     state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float
-) -> list[Remedy]:
+) -> Steps[list[Remedy]]:
     code = code_of(waits_for(gang))
     if code == "MembersMissing":
         return [Remedy(Help.NEVER, text) for text in _more_pods(gang)]
@@ -279,7 +280,7 @@ def _remedies(
     if quota is not None and (code == "NoQuota" or not questions):
         return quota.remedies()
     if code == "NoRoom" and questions:
-        return _rooms(state, gang, statement, questions, members, quota)
+        return (yield from _rooms(state, gang, statement, questions, members, quota))
     if code in ADVICE:
         return [Remedy(Help.DONE, ADVICE[code](state, gang))]
     return [Remedy(Help.DONE, SAID.get(code, SEE_MESSAGE))]
@@ -292,24 +293,21 @@ def _rooms(
     questions: Sequence[Inquiry],
     members: Sequence[Pod],
     quota: QuotaQuestion | None,
-) -> list[Remedy]:
+) -> Steps[list[Remedy]]:
     """Remedies with each choice of flavors that has quota, and with more quota for the others."""
-    several = len(questions) > 1
-    by_flavor = [
-        [
-            remedy._replace(text=f"with flavor {listed(question.flavors)}: {remedy.text}") if several else remedy
-            for remedy in _room(state, question)
-        ]
-        for question in questions
-    ]
+    by_flavor: list[list[Remedy]] = []
+    for question in questions:
+        flavor = f"with flavor {listed(question.flavors)}: " if len(questions) > 1 else ""
+        with_it = yield from _room(state, question)
+        by_flavor.append([remedy._replace(text=f"{flavor}{remedy.text}") for remedy in with_it])
     tried = [remedy for found in by_flavor for remedy in found]
     if started := [remedy for remedy in tried if remedy.help is Help.DONE]:
         return started[:1]
     names = {name for question in questions for name in question.flavors}
     others: list[Remedy] = []
     for name, made, raised in quota.others(names) if quota is not None and not gang.flavoring else ():
-        question = inquiry_with(state, gang, statement, members, (name,), made)
-        if question is not None and question.plan(question.members) is not None:
+        other = yield from inquiry_with(state, gang, statement, members, (name,), made)
+        if other is not None and (yield from other.plan(other.members)) is not None:
             others += [remedy._replace(text=f"{remedy.text}: nodes of that flavor have room") for remedy in raised]
     if others or not all(map(never_starts, by_flavor)):
         # It can start with another flavor.
@@ -353,66 +351,67 @@ def nearest(question: Inquiry, count: int) -> list[Domain]:
     return [level.domain(code) for code in codes[:count]]
 
 
-def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
-    if question.plan(question.members) is not None:
-        yield Remedy(Help.DONE, "nothing to do: there is room by now, and the gang is planned in a moment")
-        return
+def _room(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    if (yield from question.plan(question.members)) is not None:
+        return [Remedy(Help.DONE, "nothing to do: there is room by now, and the gang is planned in a moment")]
     leaving = [pod for member in question.gang.members if (pod := member.pod).deleting and state.claims.get(pod.uid)]
-    if leaving and _fits_with(question, [claim for pod in leaving if (claim := state.claims.get(pod.uid))]):
+    leaving_claims = [claim for pod in leaving if (claim := state.claims.get(pod.uid))]
+    if leaving and (yield from _fits_with(question, leaving_claims)):
         names, terminate = all_of([pod.name for pod in leaving]), "terminates" if len(leaving) == 1 else "terminate"
-        yield Remedy(Help.DONE, f"nothing to do: {names} of its own {terminate}, and that frees enough room")
-        return
+        return [Remedy(Help.DONE, f"nothing to do: {names} of its own {terminate}, and that frees enough room")]
+    found: list[Remedy] = []
     claims = state.singles.ahead_of(question.gang)
-    if claims and _fits_with(question, claims.values()):
-        ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in claims)]
+    ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in claims)]
+    if ahead and (yield from _fits_with(question, claims.values())):
         names = all_of([f"pod {pod}" for pod in ahead])
-        yield Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line")
+        found.append(Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line"))
     domains = nearest(question, _DOMAINS)
     if not domains:
         level = question.level
         lacking = f"label nodes with {level.key}: no node has this label" if level else "add nodes: there are none"
-        yield Remedy(Help.NEVER, lacking)
-        return
+        return [*found, Remedy(Help.NEVER, lacking)]
     if lost := pinned_to_lost(question.gang, state.store.pods, state.claims):
         names = all_of([pod.name for pod in lost])
         gone = f"delete {names} and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
-        yield Remedy(Help.NEVER, gone)
-        return
+        return [*found, Remedy(Help.NEVER, gone)]
     if question.led:
         anew = "suspend the job to have it planned again: its pod template names the nodes of its plan"
-        yield Remedy(Help.OPEN, anew)
-    opened = [*opening(state, question)]
-    yield from opened
+        found.append(Remedy(Help.OPEN, anew))
+    opened = yield from opening(state, question)
+    found += opened
     if not any(remedy.help is Help.OPEN for remedy in opened):
-        yield from _larger_than_all(question)
+        found += yield from _larger_than_all(question)
     for domain in domains:
-        yield from _in(state, question, domain)
+        found += yield from _in(state, question, domain)
     if not question.required_as_whole:
-        yield from _ends(state, question, question.anywhere, "the cluster")
-    yield from _eased(state, question)
+        found += yield from _ends(state, question, question.anywhere, "the cluster")
+    found += yield from _eased(state, question)
+    return found
 
 
-def _fits_with(question: Inquiry, claims: Iterable[Claim]) -> bool:
+def _fits_with(question: Inquiry, claims: Iterable[Claim]) -> Steps[bool]:
     """Whether it would fit now with the room of these claims."""
     with question.statement.open():
         for claim in claims:
             question.statement.release(claim.node, claim.requests)
-        return question.plan(question.members) is not None
+        return (yield from question.plan(question.members)) is not None
 
 
-def _eased(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield demands that its author could relax."""
+def _eased(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    """Demands that its author could relax."""
+    found: list[Remedy] = []
     if question.scope is not None:
         softer = [replace(pod, topology=Topology()) for pod in question.members]
-        yield from _without("use preferred-topology instead of required-topology", softer, question)
-    yield from _unpinned(state, question)
+        found += yield from _without("use preferred-topology instead of required-topology", softer, question)
+    found += yield from _unpinned(state, question)
     for what, ease in _EASED:
         eased = [replace(pod, constraints=ease(pod.constraints)) for pod in question.members]
         if eased != question.members:
-            yield from _without(what, eased, question)
+            found += yield from _without(what, eased, question)
+    return found
 
 
-def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[Remedy]:
+def _in(state: State, question: Inquiry, domain: Domain) -> Steps[list[Remedy]]:
     place_name = domain.name if question.scope is None else f"{question.scope.name} {domain.name}"
     rows = domain.rows
     short, want = question.want - question.fitting(rows), question.want
@@ -420,18 +419,20 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[Remedy]:
     # More nodes of that sort suffice, if any node of the cluster will do and some would take a member.
     grows = question.scope is None and not question.held and not question.named and (largest > 0 or question.nowhere)
     if (largest < want and not grows) or (short <= 0 and question.sums):
-        return
+        return []
     one = devices(question.role.requests)
     least = "" if question.sums else "at least "
     of_which = ", on nodes that reach its volumes" if question.held else _like(question)
     where = place_name + (", of those that its pods name" if question.named and not question.held else of_which)
     enough = Help.MORE if question.sums else Help.PART
+    found: list[Remedy] = []
     if short > 0 and question.one_to_a_node():
-        yield Remedy(enough, f"{least}{many(short, 'more node')} with {one} free in {where}")
+        found.append(Remedy(enough, f"{least}{many(short, 'more node')} with {one} free in {where}"))
     elif short > 0:
-        yield Remedy(enough, f"room for {least}{many(short, 'more member')} ({one} each) in {where}")
+        found.append(Remedy(enough, f"room for {least}{many(short, 'more member')} ({one} each) in {where}"))
     if question.counts and question.required_as_whole and largest >= want:
-        yield from _ends(state, question, domain, place_name)
+        found += yield from _ends(state, question, domain, place_name)
+    return found
 
 
 def _like(question: Inquiry) -> str:
@@ -442,38 +443,43 @@ def _like(question: Inquiry) -> str:
     return f", with labels {','.join(asked)}" if asked else ""
 
 
-def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Iterator[Remedy]:
-    """Yield the workloads to wait for."""
-    if ends := fewest_ends(question, domain.rows, holders(state, question, domain.rows)):
-        yield Remedy(Help.WAIT, f"wait for {all_of(ends)} to finish: that frees enough in {place_name}")
+def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Steps[list[Remedy]]:
+    """The workloads to wait for."""
+    there = yield from holders(state, question, domain.rows)
+    ends = yield from fewest_ends(question, domain.rows, there)
+    return [Remedy(Help.WAIT, f"wait for {all_of(ends)} to finish: that frees enough in {place_name}")] if ends else []
 
 
-def _unpinned(state: State, question: Inquiry) -> Iterator[Remedy]:
-    """Yield advice on existing pods that are pinned to nodes, where new ones might go elsewhere."""
+def _unpinned(state: State, question: Inquiry) -> Steps[list[Remedy]]:
+    """Advice on existing pods that are pinned to nodes, where new ones might go elsewhere."""
     freed = {
         pod.uid: replace(pod, selection=replace(pod.selection, affinity=None))
         for pod in question.members
         if pod.uid in state.pods and nodes_named(pod.selection) and not question.led
     }
-    if freed:
-        names = all_of([pod.name for pod in freed.values()])
-        what = f"delete {names} and create new pods, as no pod can be unpinned from its nodes"
-        yield from _without(what, [freed.get(pod.uid, pod) for pod in question.members], question)
+    if not freed:
+        return []
+    names = all_of([pod.name for pod in freed.values()])
+    what = f"delete {names} and create new pods, as no pod can be unpinned from its nodes"
+    return (yield from _without(what, [freed.get(pod.uid, pod) for pod in question.members], question))
 
 
-def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[Remedy]:
-    """Yield the change if it alone would let the gang fit."""
-    if (plan := question.plan(members)) is not None:
-        yield Remedy(Help.EASE, f"{what}: it would fit now, on {many(len(set(plan.nodes.values())), 'node')}")
+def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Steps[list[Remedy]]:
+    """The change, if it alone would let the gang fit."""
+    if (plan := (yield from question.plan(members))) is None:
+        return []
+    return [Remedy(Help.EASE, f"{what}: it would fit now, on {many(len(set(plan.nodes.values())), 'node')}")]
 
 
-def _larger_than_all(question: Inquiry) -> Iterator[Remedy]:
-    """Yield what it needs if no end of other workloads would suffice."""
+def _larger_than_all(question: Inquiry) -> Steps[list[Remedy]]:
+    """What it needs if no end of other workloads would suffice."""
     if (largest := _largest(question)) < question.want:
-        yield Remedy(Help.NEVER, _too_large(question, largest))
-    elif question.role.relations is None and not question.sums and not question.holds_emptied():
-        text = "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
-        yield Remedy(Help.NEVER, text)
+        return [Remedy(Help.NEVER, _too_large(question, largest))]
+    counted_alone = question.role.relations is not None or question.sums
+    if counted_alone or (yield from question.holds_emptied()):
+        return []
+    text = "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
+    return [Remedy(Help.NEVER, text)]
 
 
 def _largest(question: Inquiry) -> int:

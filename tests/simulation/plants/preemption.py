@@ -62,8 +62,8 @@ def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.find
 
     def find(self, concerns, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in real(self, lambda of, _: concerns(of - 1, _), wall, related=related):
-            yield replace(candidate, priority=candidate.priority - 1), victim
+        found = yield from real(self, lambda of, _: concerns(of - 1, _), wall, related=related)
+        return [(replace(candidate, priority=candidate.priority - 1), victim) for candidate, victim in found]
 
     patch.setattr(Candidates, "find", find)
 
@@ -74,8 +74,8 @@ def rules_of_queues_are_ignored(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.find
 
     def find(self, _, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in real(self, lambda *_: True, wall, related=related):
-            yield replace(candidate, queue=""), victim
+        found = yield from real(self, lambda *_: True, wall, related=related)
+        return [(replace(candidate, queue=""), victim) for candidate, victim in found]
 
     patch.setattr(Candidates, "find", find)
 
@@ -179,8 +179,8 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.find
 
     def find(self, below, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in real(self, below, wall, related=related):
-            yield twice(candidate), victim
+        found = yield from real(self, below, wall, related=related)
+        return [(twice(candidate), victim) for candidate, victim in found]
 
     patch.setattr(Candidates, "find", find)
 
