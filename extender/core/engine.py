@@ -426,7 +426,7 @@ class Engine:
 
     def _synced(self, event: Synced, now: float) -> None:
         self._enqueues.begin(now)
-        self._recovery.begin(now - event.wall, now)
+        self.state.process.sync(now - event.wall, now)
         self._cycle.recover(now, self._recovery)
 
     def _paused(self, event: Paused, _: float) -> None:

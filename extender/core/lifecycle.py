@@ -91,7 +91,7 @@ class Lifecycle:
     def settle(self, workload: Workload, now: float) -> None:
         """Determine the state of the workload, and call the acts that follow. A second call changes nothing."""
         members = workload.members
-        if self._process.synced:
+        if self._process.counted:
             self._jobs.settle(workload, now)
             self._makers.settle(workload, now)
             if _has_begun(workload):
@@ -108,10 +108,10 @@ class Lifecycle:
                 self._steering.ungate(workload)
         workload.status.follow(workload.status_by_facts, now)
         self._durations.follow(workload, now)
-        if self._books.enter(workload):
-            self._set_timer(workload, now)
-        else:
+        if not self._books.enter(workload):
             self._makers.forget(workload.key)
+        elif self._process.counted:
+            self._set_timer(workload, now)
         self._allocations.settle(workload)
 
     def _continue_start(self, workload: Workload, now: float) -> None:
@@ -456,9 +456,9 @@ class Recovery:
     def __post_init__(self) -> None:
         self._unrecovered: dict[GroupKey, None] = {}
 
-    def begin(self, wall_offset: float, now: float) -> None:
-        """Begin when every list is in."""
-        self._process.sync(wall_offset, now)
+    def begin(self) -> None:
+        """Begin once all devices and volumes are counted: plans are tested by what their pods ask for."""
+        self._process.counted = True
         self._unrecovered = dict.fromkeys(self._workloads)
 
     def recover_workload(self, key: GroupKey | None, now: float) -> None:

@@ -15,10 +15,13 @@ from extender.core.events import (
     DeviceClassGone,
     DeviceClassSeen,
     JobSeen,
+    PodSeen,
     SliceGone,
+    Synced,
     TaintRuleGone,
     TaintRuleSeen,
 )
+from extender.core.limits import Limits
 from policies.model import CLIQUE, Job, Pod, Requirement, Taint, Topology
 from policies.model.devices import (
     ClaimRequest,
@@ -45,6 +48,7 @@ from tests.core.devices import (
 )
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
+from tests.core.sliced import ONE
 from tests.policies.devices.vendors import NVIDIA
 
 
@@ -562,6 +566,50 @@ def test_a_restart_knows_the_devices_of_a_job_that_asks_for_an_extended_resource
     again.feed_synced()
     assert start.plan == train.seen.plan
     assert not [effect for effect in again.effects if isinstance(effect, SuspendJob)]
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["job listed before", "job first shown meanwhile"])
+def test_a_started_job_that_is_shown_while_a_restart_counts_devices_runs_on(listed: bool) -> None:
+    seen = replace(CLASS, resource=GPU)
+    published = gpus("a-0", "a-1", count=4)
+    train = Controlled(started(seen, *published), job(2, name="train", gpus=4))
+    train.wait(1)
+    again = Script(*cluster("a: 2x0"), limits=ONE, synced=False)
+    other = job(1, name="other", gpus=1)
+    for event in (seen, *published, JobSeen(train.seen if listed else other)):
+        again.feed(event)  # type: ignore[arg-type]
+    again.feed(Synced(again.now))
+    assert not again.core.state.process.counted
+    again.feed(JobSeen(replace(train.seen, hint="changed")))
+    again.advance(2.0)
+    assert train.seen.plan is not None
+    assert sorted(again.gang("train").members.slots.planned.values()) == ["a-0", "a-1"]
+    assert not [effect for effect in again.effects if isinstance(effect, SuspendJob)]
+
+
+def test_a_nomination_that_is_shown_while_a_restart_counts_devices_is_taken_over_once_all_are_counted() -> None:
+    train = [replace(pod, nominated_node="a-0") for pod in with_template("train", 2)]
+    script = Script(*cluster("a: 2x0"), limits=ONE, synced=False)
+    for event in (CLASS, template(request()), *gpus("a-0", count=0), *gpus("a-1", count=8), PodSeen(train[0])):
+        script.feed(event)  # type: ignore[arg-type]
+    script.feed(Synced(script.now))
+    assert not script.core.state.process.counted
+    script.see(train[1])
+    script.see(train[0])
+    assert nodes_of(script, train) == ["a-1", "a-1"]
+    assert [effect.node for effect in script.effects if isinstance(effect, Nominate)] == ["a-1", "a-1"]
+
+
+def test_a_nomination_is_kept_however_long_a_restart_reads_and_counts() -> None:
+    script = Script(*cluster("a: 2x0"), limits=ONE, synced=False)
+    train = [replace(pod, nominated_node="a-1") for pod in with_template("train", 2)]
+    script.see(*train)
+    for event in (CLASS, template(request()), *gpus("a-1", count=8)):
+        script.feed(event)  # type: ignore[arg-type]
+    script.advance(Limits().plan_s + 1.0)
+    assert not [effect for effect in script.effects if isinstance(effect, Nominate)]
+    script.feed_synced()
+    assert nodes_of(script, train) == ["a-1", "a-1"]
 
 
 def test_by_its_implicit_name_too() -> None:

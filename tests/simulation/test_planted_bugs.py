@@ -53,6 +53,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (claims.allocation_taken_back_while_a_binding_is_under_way, 1_000_001, "is deallocated, and .* (bound with it)"),
     (claims.devices_that_come_back_are_taken_for_lost, 1_600_055, "is to be suspended without a cause"),
     (claims.devices_of_extended_resources_are_not_counted, 1_800_001, "waits, and there is room for"),
+    (claims.restarts_recover_before_devices_are_counted, 1_000_010, "is to be suspended without a cause"),
     (claims.allocations_of_failed_starts_are_never_taken_back, 1_600_042, "keeps . devices from others, for no pod"),
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),

@@ -85,6 +85,9 @@ _REST_S, _REST_MAX_S = 2e-5, 2.0
 class RestartRecovery(Protocol):
     """Recovery after a restart, in slices (``extender.core.lifecycle``)."""
 
+    def begin(self) -> None:
+        """Begin once all devices and volumes are counted."""
+
     def recover_all(self, now: float) -> Steps[None]:
         """Recover the state of every workload."""
 
@@ -575,7 +578,8 @@ class Cycle:
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
         self._admission.review(self._shortfalls, self._now)
-        yield from self._device_users.settle_all()  # plans are tested by what their pods ask for once all is counted
+        yield from self._device_users.settle_all()
+        recovery.begin()
         yield from recovery.recover_all(self._now)
         self._reservations.restore(self._now)
         self._backfilling.restore(self._now)

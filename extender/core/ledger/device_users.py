@@ -11,7 +11,7 @@ from extender.core.ledger.pending import Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
-from policies.model import Pod, PodSets
+from policies.model import GroupKey, Pod, PodSets
 from policies.steps import AT_ONCE, Steps
 
 
@@ -57,24 +57,32 @@ class DeviceUsers:
         return True
 
     def settle_all(self) -> Steps[None]:
-        """Count all devices and volumes that pods ask for, and templates of jobs whose pods have yet to come."""
-        for podsets in list(self._podsets()):
-            self._devices.resolved_all(self._volumes.resolved_all(podsets))  # what is asked for is counted from now on
-            yield 1
-        while (yield from self.settle()):
-            pass
+        """Count all devices and volumes that pods ask for, and templates of jobs whose pods have yet to come.
 
-    def _podsets(self) -> Iterator[PodSets]:
+        Nothing is left to count at the instant of the return, whatever events have come since the call.
+        """
+        asked: dict[GroupKey, PodSets] = {}
+        while True:
+            news = {key: podsets for key, podsets in self._podsets() if asked.get(key) is not podsets}
+            if not news and self._devices.settled and self._volumes.settled:
+                return
+            for podsets in news.values():
+                self._devices.resolved_all(self._volumes.resolved_all(podsets))  # what is asked for is counted now
+                yield 1
+            asked |= news
+            yield from self.settle()
+
+    def _podsets(self) -> Iterator[tuple[GroupKey, PodSets]]:
         """Yield the podsets of each workload, or those of its job before it is settled for the first time."""
-        for workload in self._store.workloads.values():
+        for key, workload in self._store.workloads.items():
             if workload.podsets is not None:
-                yield workload.podsets
+                yield key, workload.podsets
             elif workload.job is not None:
-                yield workload.job.seen.podsets
+                yield key, workload.job.seen.podsets
 
     def _to_come(self) -> Iterator[Pod]:
         """Yield the templates of pods that jobs have yet to create."""
-        for podsets in self._podsets():
+        for _, podsets in self._podsets():
             for podset in podsets.podsets:
                 yield from podset.templates
 

@@ -72,11 +72,13 @@ class Namespaces:
 
 @dataclass(slots=True)
 class Process:
-    """The stages of the process: start, first lists, recovery, answering calls."""
+    """The stages of the process: start, first lists, counting devices and volumes, recovery, answering calls."""
 
     synced: bool = False
     synced_at: float = 0.0
     """The instant at which every list was in."""
+    counted: bool = False
+    """Whether the devices and volumes of those lists are counted. Workloads are recovered and settled from then on."""
     recovered: bool = False
     """Whether the plans of an earlier process were read from the objects, so that calls can be answered."""
     paused_until: float = -inf

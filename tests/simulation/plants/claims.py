@@ -8,6 +8,7 @@ import pytest
 
 from extender.core.events import DeviceClaimGone, DeviceClaimSeen
 from extender.core.gate.allocations import Allocations
+from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.devices import Devices
 from policies.devices.inventory import Inventory
 from policies.model import Pod
@@ -56,3 +57,8 @@ def allocations_of_failed_starts_are_never_taken_back(patch: pytest.MonkeyPatch)
 def devices_of_extended_resources_are_not_counted(patch: pytest.MonkeyPatch) -> None:
     """The devices of an extended resource are not known: no node lists it."""
     patch.setattr(Devices, "_ask_by_resources", lambda *_, **__: None)
+
+
+def restarts_recover_before_devices_are_counted(patch: pytest.MonkeyPatch) -> None:
+    """A restart judges plans by what nodes offer before devices and volumes are counted."""
+    patch.setattr(DeviceUsers, "settle_all", lambda _: iter(()))
