@@ -403,6 +403,24 @@ def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(how: str, 
     assert nodes_of(script, [again]) == [node]
 
 
+def test_devices_of_an_extended_resource_are_kept_for_the_replacement_too() -> None:
+    """Seed 401000367: nothing was kept of a lost member whose devices were in use when it ended."""
+    script = started(replace(CLASS, resource=GPU), *gpus("a-0", count=2), clusters="a: 1x0")
+    train = gang("train", 2, gpus=1)
+    script.see(train)
+    for pod, device in zip(train, ("h100-0", "h100-1"), strict=True):
+        script.feed(claim(pod.name, request(), pod=pod, node="a-0", devices=(device,), extended=True))
+    script.run(train)
+    script.change(script.pods[train[1].uid], phase="Failed")
+    script.feed(DeviceClaimGone("default", train[1].name))
+    script.see(gang("other", 1, gpus=1))
+    script.advance(1.0)
+    assert script.reason("other") == "NoRoom", "it is kept for the replacement"
+    again = replace(gang("train", 2, gpus=1)[1], uid="again", name="train-again")
+    script.see(again)
+    assert nodes_of(script, [again]) == ["a-0"]
+
+
 def test_each_device_of_a_lost_member_is_kept_once_its_claim_is_gone() -> None:
     """Seed 1600065: the devices of the first claim were free for everybody until the last claim had gone."""
     script = started(*gpus("a-0", count=3), template(request()), clusters="a: 1x0")

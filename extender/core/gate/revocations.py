@@ -27,7 +27,6 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.rules import meets_requirements
 from policies.steps import finish
-from policies.words import without_devices
 
 
 def revoke_job_plan(workload: Workload, why: str) -> None:
@@ -170,7 +169,7 @@ class Revocations:
             return
         if self._devices.has_devices(lost.uid):
             # The devices are in use until Kubernetes has deleted the claims. ``drop_reserved`` keeps them from then on.
-            claim = claim._replace(requests=without_devices(claim.requests))
+            claim = claim._replace(requests=self._devices.without_counted(claim.requests))
         if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
             self._room.reserve(workload, lost, claim, release.reserved_until)
             workload.reason_state.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")

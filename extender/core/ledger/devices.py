@@ -450,6 +450,10 @@ class Devices:
                 if not users:
                     del self._using[key]
 
+    def without_counted(self, requests: Requests) -> Requests:
+        """The requests without what devices serve: amounts of claims, and extended resources of classes."""
+        return tuple((name, much) for name, much in without_devices(requests) if self._resources.get(name) is None)
+
     def linger(self, victim: Victim) -> bool:
         """Whether pods of the victim are gone but still have devices: Kubernetes deletes their claims after them."""
         return victim.pod in self._lingering or (not victim.pod and victim.key in self._lingering.values())

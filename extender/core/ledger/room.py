@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import Changes
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, SlotKey
-from policies.words import without_devices
 
 
 @dataclass(eq=False)
@@ -24,6 +24,7 @@ class Room:
 
     _store: Store
     _claims: Claims
+    _devices: Devices
     _singles: WaitingSingles
     _changes: Changes
 
@@ -70,8 +71,8 @@ class Room:
 
         Nothing happens unless devices are all that the claim lacks.
         """
-        had = workload.reserved[slot].requests
-        if claim.until is None or without_devices(claim.requests) != without_devices(had):
+        had, others = workload.reserved[slot].requests, self._devices.without_counted
+        if claim.until is None or others(claim.requests) != others(had):
             return
         has, free = dict(claim.requests), self._claims.room(claim.node, had)
         amounts = ((name, min(much, has.get(name, 0) + max(0, free.get(name, 0)))) for name, much in had)

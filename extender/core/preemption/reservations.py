@@ -355,7 +355,7 @@ class Reservations:
         """The preemption by a written reservation; None if it is not valid, since any user can write one on a pod.
 
         It may be for no more than the workload asks for. A victim has a lower priority, and room on these nodes.
-        Devices of claims are not counted yet, and none are kept.
+        No devices of claims are kept: their amounts may have other names after a restart.
         """
         until = min(reservation.until + self._process.wall_offset, now + self._limits.preemption_s)
         if self._limits.preemption is not Preempts.ON or until <= now:
