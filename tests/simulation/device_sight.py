@@ -2,7 +2,7 @@
 
 What the extender was shown has claims and slices in place of amounts: here they are put back. By amounts no device is
 promised twice, and each pod that waits lacks room. By claims no allocation is cleared that a pod may start with, none
-is left over, and no plan leaves the node that an allocation names.
+is left over, and no plan leaves the node that an allocation names. A claim of several pods counts for one of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from extender.core.events import (
     JobSeen,
     NodeGone,
     NodeSeen,
+    PodGone,
     PodSeen,
     PodsSeen,
     PreemptCalled,
@@ -61,6 +62,12 @@ class DeviceSight:
         """The devices of claims that the extender was shown."""
         self._told: dict[str, NodeSeen] = {}
         """The nodes with their amounts, as of the last event."""
+        self._of_shared: dict[ObjectKey, Requests] = {}
+        """The amounts of claims that several pods name."""
+        self._sharing: dict[ObjectKey, dict[str, Pod]] = {}
+        """The pods of each of those claims that have yet to end, by UID, in the order in which they came."""
+        self._counted_for: dict[ObjectKey, str] = {}
+        """The pod that the amount counts for, by UID: the first."""
         api.listeners[Kind.PODS].append(self._pod_changed)
         api.listeners[Kind.JOBS].append(self._job_changed)
         for change in api.changes[Kind.JOBS].values():
@@ -71,10 +78,13 @@ class DeviceSight:
         self._nodes.clear()
         self._allocated.clear()
         self._told.clear()
+        self._sharing.clear()
+        self._counted_for.clear()
 
     def _pod_changed(self, change: Change) -> None:
         if isinstance(pod := change.value, Pod) and pod.device_claims:
-            self._amounts[pod.uid] = amounts_in(pod.requests)
+            self._amounts[pod.uid] = amounts = amounts_in(pod.requests)
+            self._of_shared |= dict.fromkeys(_shared(pod), amounts) if amounts else {}
 
     def _job_changed(self, change: Change) -> None:
         if isinstance(job := change.value, BatchJob):
@@ -87,9 +97,9 @@ class DeviceSight:
         """The event with the amounts of what it shows."""
         match event:
             case PodSeen(pod):
-                return PodSeen(self._pod(pod))
+                return PodSeen(self._pod_seen(pod))
             case PodsSeen(pods):
-                return PodsSeen(tuple(map(self._pod, pods)))
+                return PodsSeen(tuple(map(self._pod_seen, pods)))
             case FilterCalled(pod=pod) | PreemptCalled(pod=pod):
                 return replace(event, pod=self._pod(pod))
             case JobSeen(job):
@@ -134,8 +144,31 @@ class DeviceSight:
         """The effect with the amounts of its job."""
         return replace(effect, job=self._job(effect.job)) if isinstance(effect, StartJob | SuspendJob) else effect
 
+    def inherited(self, event: Event) -> list[PodSeen]:
+        """Return the pods for which the device of a shared claim counts now that another pod is gone or has ended."""
+        heirs = []
+        for key, users in self._sharing.items():
+            if isinstance(event, PodGone):
+                users.pop(event.uid, None)
+            if self._counted_for.get(key) not in users:
+                self._counted_for.pop(key, None)
+                heirs += [self._pod_seen(pod) for pod in list(users.values())[:1]]
+        return [PodSeen(pod) for pod in heirs]
+
+    def _pod_seen(self, pod: Pod) -> Pod:
+        for key in _shared(pod):
+            users = self._sharing.setdefault(key, {})
+            if pod.terminal:
+                users.pop(pod.uid, None)
+            else:
+                users[pod.uid] = pod
+                self._counted_for.setdefault(key, pod.uid)
+        return self._pod(pod)
+
     def _pod(self, pod: Pod) -> Pod:
         amounts = self._amounts.get(pod.uid)
+        for key in _shared(pod):
+            amounts = self._of_shared.get(key) if self._counted_for.get(key) == pod.uid else None
         return pod if not amounts else replace(pod, requests=with_amounts(pod.requests, amounts))
 
     def _job(self, job: Job) -> Job:
@@ -259,3 +292,8 @@ class DeviceSight:
         for pod in self._api.pods.values():
             if pod.node in room and not pod.terminal and None in claims_of(pod, self._api.claims.values()):
                 room[pod.node][ANY] -= dict(pod.requests).get(ANY, 0)
+
+
+def _shared(pod: Pod) -> list[ObjectKey]:
+    """The claims of the pod that users made, for several pods."""
+    return [(pod.namespace, use.claim) for use in pod.device_claims if use.claim]

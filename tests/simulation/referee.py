@@ -202,7 +202,7 @@ class Referee:
             if (node := self.devices.given_to_others(event, self._claims, shown.pods)) is not None:
                 self._admissions.crowd(node)
             event, effects = self.devices.meant(event), list(map(self.devices.effect_as_meant, effects))
-        for heard in events_of(event):
+        for heard in (*events_of(event), *(self.devices.inherited(event) if self.devices is not None else ())):
             self._hear(heard, now)
         self._evictions.follow(effects, self._world.api)
         complain(self._evictions.judge(effects, now))

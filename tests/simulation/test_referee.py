@@ -22,12 +22,16 @@ from extender.core.events import (
 )
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Controller, Dialect, GroupRef, PodGroup, Stamp
+from policies.model.devices import ClaimUse
 from tests.builders import GPU, cluster, gang, key, node, podgroup, single
 from tests.simulation.broken import BrokenPromiseError
+from tests.simulation.device_sight import DeviceSight
 from tests.simulation.doubts import Claim
 from tests.simulation.fairness import Fairness
 from tests.simulation.lives import Life, nomination, pin, posting, reached
+from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.cycle import BindRequest
+from tests.simulation.model.devices import ANY, as_scheduled, with_amounts
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
 from tests.simulation.rest import open_to
@@ -578,3 +582,20 @@ def test_room_may_be_kept_for_a_single_anew_while_kube_scheduler_takes_others_be
     assert life.late() is not taken
     life.now += 45
     assert life.late()
+
+
+def test_the_device_of_a_claim_that_pods_share_counts_once_for_whichever_is_left() -> None:
+    """Seeds 401000458 and 401000477: it counted again for the replacement of a pod that was yet to go."""
+    api = ApiServer()
+    sight = DeviceSight(api)
+    use = (ClaimUse("device", "shared", ""),)
+    first, second = (replace(pod, device_claims=use) for pod in gang("train", 2, gpus=0))
+    counted, again = (replace(first, uid=uid, requests=with_amounts(first.requests, ((ANY, 1),))) for uid in "ab")
+    for pod in (counted, second, again):
+        api.create_pod(pod)
+    shown = [sight.meant(PodSeen(as_scheduled(pod))) for pod in (counted, second, again)]
+    assert [ANY in dict(event.pod.requests) for event in shown if isinstance(event, PodSeen)] == [True, False, False]
+    assert not sight.inherited(PodSeen(replace(counted, deleting=True)))
+    (heir,) = sight.inherited(PodGone("a"))
+    assert heir.pod.uid == second.uid
+    assert dict(heir.pod.requests)[ANY] == 1
