@@ -31,10 +31,10 @@ def finish(steps: Steps[T]) -> T:
             return value
 
 
-def quickly(found: T) -> Steps[T]:
+def quickly(value: T) -> Steps[T]:
     """Steps with a known result."""
     yield 0
-    return found
+    return value
 
 
 def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
@@ -57,11 +57,11 @@ def batched(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
 
 def chosen(items: Sequence[T], question: Callable[[T], bool]) -> Steps[list[T]]:
     """The items for which the answer is yes, batch by batch."""
-    found: list[T] = []
-    for some in batched(items):
-        found += filter(question, some)
+    matching: list[T] = []
+    for batch in batched(items):
+        matching += filter(question, batch)
         yield AT_ONCE // 4
-    return found
+    return matching
 
 
 def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
@@ -78,11 +78,11 @@ def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
         yield AT_ONCE // 2
     if len(runs) == 1:
         return runs[0]
-    merged, found = merge(*runs, key=key), []
-    while some := list(islice(merged, AT_ONCE)):
-        found += some
+    merged, in_order = merge(*runs, key=key), []
+    while batch := list(islice(merged, AT_ONCE)):
+        in_order += batch
         yield AT_ONCE
-    return found
+    return in_order
 
 
 def grouped(items: Sequence[T], key: Callable[[T], K]) -> Steps[dict[K, list[T]]]:

@@ -32,7 +32,7 @@ def listed(words: Iterable[str], most: int = 5) -> str:
 
 def natural(text: str) -> tuple[int | str, ...]:
     """A key that orders names as people do: ``"b-2"`` comes before ``"b-10"``."""
-    return tuple(int(part) if at % 2 else part for at, part in enumerate(_DIGITS.split(text)))
+    return tuple(int(piece) if at % 2 else piece for at, piece in enumerate(_DIGITS.split(text)))
 
 
 def twice(words: Iterable[str]) -> str | None:
@@ -51,9 +51,9 @@ def many(count: int, thing: str) -> str:
     return f"{count} {thing}{'s' * (count != 1)}"
 
 
-def counted(count: int, thing: str, one: str, several: str) -> str:
+def counted(count: int, thing: str, singular: str, several: str) -> str:
     """A count with noun and verb: ``"1 node has"``, ``"2 nodes have"``."""
-    return f"{many(count, thing)} {one if count == 1 else several}"
+    return f"{many(count, thing)} {singular if count == 1 else several}"
 
 
 def amount(name: str, much: int, *, up: bool = False) -> str:

@@ -324,7 +324,10 @@ def left(state: State, name: str) -> dict[str, int]:
     claims = state.claims
     room = dict.fromkeys(claims.room(name), 0)
     offered = state.devices.counted_anew(name) | state.volumes.counted_anew(name)
-    for resource, much in (*offered.items(), *(one for one in claims.nodes[name].allocatable if one[1])):
+    for resource, much in (
+        *offered.items(),
+        *(resource_amount for resource_amount in claims.nodes[name].allocatable if resource_amount[1]),
+    ):
         room[resource] = max(0, much)
     for resource, much in offered.items():
         # A negative amount is room that the node lists but does not offer, as for the daemon of a ComputeDomain.

@@ -166,15 +166,15 @@ class Quarantine:
         """The objects to show in full once the core has recovered: suspects, and objects that have changed."""
         now = self._clock()
         return [
-            (one.event, one.source)
-            for one in self._shown.values()
-            if one.entry.suspect or (one.changed and now >= one.entry.due)
+            (unread.event, unread.source)
+            for unread in self._shown.values()
+            if unread.entry.suspect or (unread.changed and now >= unread.entry.due)
         ]
 
     @property
     def next_trial_s(self) -> float | None:
         """Seconds until the next changed object may be shown in full; None without one."""
-        due = [one.entry.due for one in self._shown.values() if one.changed]
+        due = [unread.entry.due for unread in self._shown.values() if unread.changed]
         return max(0.0, min(due) - self._clock()) if due else None
 
     def acquit(self, uid: str) -> None:
@@ -207,13 +207,13 @@ class Quarantine:
 
     def left_out(self) -> list[LeftOut]:
         """The existing objects that the core is not shown in full."""
-        found = []
-        for one in self._shown.values():
-            if (whose := named(one.event)) is not None:
+        objects = []
+        for unread in self._shown.values():
+            if (whose := named(unread.event)) is not None:
                 namespace, controller = whose
-                controller = controller._replace(uid=controller.uid or one.source.uid)
-                found.append(LeftOut(namespace, controller, one.entry.error))
-        return found
+                controller = controller._replace(uid=controller.uid or unread.source.uid)
+                objects.append(LeftOut(namespace, controller, unread.entry.error))
+        return objects
 
     # Failures.
 
@@ -224,7 +224,9 @@ class Quarantine:
         that workload are blamed then, if there are any.
         """
         of_workload = _objects_of(state)
-        concerned = [one for one in shown if one[1].uid in (state.process.subject, *of_workload)]
+        concerned = [
+            event_source for event_source in shown if event_source[1].uid in (state.process.subject, *of_workload)
+        ]
         culprits, others = concerned or list(shown), [] if concerned else of_workload
         ambiguous = len(culprits) + len(others) > 1
         for event, source in culprits:

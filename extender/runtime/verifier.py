@@ -192,8 +192,10 @@ class Verifier:
             self._observer.restarted()
             self._restart()
         does = "its core was restarted from the cluster's objects" if repairs else "its core goes on as it is"
-        found = counted(len(differences), "difference", "was", "were")
-        self._report(f"{found} found twice in a row by the self-check; {does}: {listed(map(str, differences), 3)}")
+        differences_text = counted(len(differences), "difference", "was", "were")
+        self._report(
+            f"{differences_text} found twice in a row by the self-check; {does}: {listed(map(str, differences), 3)}"
+        )
 
 
 def report_drift(runner: Runner, host: str, text: str) -> None:

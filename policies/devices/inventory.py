@@ -135,8 +135,8 @@ class Inventory:
         slices = [self._slices[name] for name in self._pools.get(pool, ())]
         newest = max((slice_.generation for slice_ in slices), default=0)
         of_newest = {slice_.name: slice_ for slice_ in slices if slice_.generation == newest}
-        names = [device.name for one in of_newest.values() for device in one.devices]
-        whole = all(one.slices == len(of_newest) for one in of_newest.values()) and len(set(names)) == len(names)
+        names = [device.name for slice_ in of_newest.values() for device in slice_.devices]
+        whole = all(slice_.slices == len(of_newest) for slice_ in of_newest.values()) and len(set(names)) == len(names)
         return of_newest if whole else {}
 
     def _add(self, key: DeviceKey, device: Device, reach: Reach) -> None:
@@ -285,7 +285,14 @@ class Inventory:
         while self._due:
             due, devices = dict(self._due), tuple(self.known.items())
             for at in range(0, len(devices), _AT_ONCE):
-                self._judge([one for one in devices[at : at + _AT_ONCE] if self.known.get(one[0]) is one[1]], due)
+                self._judge(
+                    [
+                        device_known
+                        for device_known in devices[at : at + _AT_ONCE]
+                        if self.known.get(device_known[0]) is device_known[1]
+                    ],
+                    due,
+                )
                 yield _COST * len(due)
             self._due = {number: rule for number, rule in self._due.items() if due.get(number) is not rule}
             self.all_dirty = True

@@ -149,7 +149,7 @@ def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen
     while todo:
         union = todo.pop()
         for match in single:
-            if _serves(union, match, seen) or not any(one & match and one & union for one in seen):
+            if _serves(union, match, seen) or not any(devices & match and devices & union for devices in seen):
                 continue
             larger = _closed(union | match, single, seen)
             if larger not in unions and len(unions) < MOST_LINES:
@@ -160,11 +160,13 @@ def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen
 def _closed(union: Match, single: Sequence[Match], seen: Sequence[Match]) -> Match:
     """Add requests that only devices of this union can serve, so that each set of devices has one line."""
     for match in single:
-        if match & ~union and _serves(union, match, seen) and any(one & match for one in seen):
+        if match & ~union and _serves(union, match, seen) and any(devices & match for devices in seen):
             union |= match
     return union
 
 
 def _serves(union: Match, match: Match, seen: Sequence[Match]) -> bool:
     """Whether every device that matches ``match`` also matches ``union``."""
-    return match & ~union == 0 or (any(one & match for one in seen) and all(one & union for one in seen if one & match))
+    return match & ~union == 0 or (
+        any(devices & match for devices in seen) and all(devices & union for devices in seen if devices & match)
+    )

@@ -46,15 +46,15 @@ def parse(text: str) -> Expr:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, at, text = [], 0, _COMMENT_AT_END.sub("", text).rstrip()
+    tokens, at, text = [], 0, _COMMENT_AT_END.sub("", text).rstrip()
     while at < len(text):
         match = _TOKENS.match(text, at)
         if match is None:
             raise SyntaxError(f"{text[at : at + 20]!r} is no CEL")
         kind, word = str(match.lastgroup), match[str(match.lastgroup)]
-        found.append(("string", _unquoted(kind, word)) if kind in ("raw", "string") else (kind, "".join(word.split())))
+        tokens.append(("string", _unquoted(kind, word)) if kind in ("raw", "string") else (kind, "".join(word.split())))
         at = match.end()
-    return found
+    return tokens
 
 
 def _unquoted(kind: str, word: str) -> str:

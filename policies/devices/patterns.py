@@ -40,7 +40,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     if parser.at < len(parser.text):
         raise UnreadPatternError("an unmatched )")
 
-    def found(text: str) -> bool:
+    def matches(text: str) -> bool:
         states: dict[int, _State] = {}
         for place in range(len(text) + 1):
             _enter(first, states, place, len(text))
@@ -57,7 +57,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
                     return True
         return False
 
-    return found
+    return matches
 
 
 def _enter(state: _State, states: dict[int, _State], place: int, end: int) -> None:
@@ -132,7 +132,7 @@ class _Parser:
             case "[":
                 return self._accepting(self._class())
             case ".":
-                return self._accepting(lambda one: one != "\n")
+                return self._accepting(lambda char: char != "\n")
             case "\\":
                 return self._accepting(self._escaped())
             case "*" | "+" | "?" | "{":
@@ -146,7 +146,7 @@ class _Parser:
             return self._among(char)
         if char and char.lower() in _CLASSES:
             members = _expanded(_CLASSES[char.lower()])
-            return (lambda one: one not in members) if char.isupper() else (lambda one: one in members)
+            return (lambda other: other not in members) if char.isupper() else (lambda other: other in members)
         raise UnreadPatternError(f"\\{char}")
 
     def _class(self) -> Callable[[str], bool]:
@@ -157,7 +157,7 @@ class _Parser:
             raise UnreadPatternError(f"[{inside[:20]}")
         self.at = end + 1
         among = self._among(_expanded(inside))
-        return (lambda one: not among(one)) if negated else among
+        return (lambda char: not among(char)) if negated else among
 
     def _among(self, members: str | frozenset[str]) -> Callable[[str], bool]:
         chars = frozenset(members)
@@ -184,16 +184,16 @@ class _Parser:
 
 def _expanded(inside: str) -> frozenset[str]:
     """The characters of a class, with its ranges expanded."""
-    found: set[str] = set()
+    chars: set[str] = set()
     at = 0
     while at < len(inside):
         if inside[at + 1 : at + 2] == "-" and at + 2 < len(inside):
             first, last = ord(inside[at]), ord(inside[at + 2])
             if first > last or last > 0x7F:
                 raise UnreadPatternError(f"[{inside[:20]}]")
-            found.update(map(chr, range(first, last + 1)))
+            chars.update(map(chr, range(first, last + 1)))
             at += 3
         else:
-            found.add(inside[at])
+            chars.add(inside[at])
             at += 1
-    return frozenset(found)
+    return frozenset(chars)

@@ -171,10 +171,10 @@ def _compiled(tree: Expr | None, bound: frozenset[str]) -> Eval:  # noqa: C901 -
         case Expr(("index" | "index?") as kind, _, (of, key)):
             return _selected(_compiled(of, bound), _compiled(key, bound), optional=kind == "index?", dotted=False)
         case Expr("list", _, parts):
-            items = [_compiled(part, bound) for part in parts]
+            items = [_compiled(operand, bound) for operand in parts]
             return lambda look, scope: [item(look, scope) for item in items]
         case Expr("if", _, (condition, then, other)):
-            return _conditional(*(_compiled(part, bound) for part in (condition, then, other)))
+            return _conditional(*(_compiled(operand, bound) for operand in (condition, then, other)))
         case Expr("&&" | "||" as sign, _, (left, right)):
             return _logical(_compiled(left, bound), _compiled(right, bound), decisive=sign == "||")
         case Expr("!" | "-" as sign, _, (of,)):
@@ -278,10 +278,10 @@ def _equal(left: Any, right: Any) -> bool:
     numbers = (int, float)
     if type(left) in numbers and type(right) in numbers:
         return bool(left == right)
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, (Maps, Domain, Maybe)) or one is _DEVICE:
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, (Maps, Domain, Maybe)) or value is _DEVICE:
             raise UnreadSelectorError("a comparison of maps or optional values")
-        if isinstance(one, (Quantity, Version)) and type(one) is not type(other):
+        if isinstance(value, (Quantity, Version)) and type(value) is not type(other):
             raise SelectorError("no such overload")
     if type(left) is not type(right):
         return False
@@ -444,7 +444,7 @@ def version(text: str) -> Version | None:
     parts = match[4].split(".") if match[4] else []
     if not all(parts):
         return None
-    pre = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
+    pre = tuple((0, int(identifier), "") if identifier.isdecimal() else (1, 0, identifier) for identifier in parts)
     return Version(int(match[1]), int(match[2]), int(match[3]), pre)
 
 
@@ -487,9 +487,9 @@ _FUNCTIONS: Mapping[tuple[str, int], Callable[..., Any]] = {
     ("size", 1): _size,
 }
 _METHODS: Mapping[tuple[str, int], Callable[..., Any]] = {
-    ("startsWith", 1): lambda text, part: _of(str, text).startswith(_of(str, part)),
-    ("endsWith", 1): lambda text, part: _of(str, text).endswith(_of(str, part)),
-    ("contains", 1): lambda text, part: _of(str, part) in _of(str, text),
+    ("startsWith", 1): lambda text, prefix: _of(str, text).startswith(_of(str, prefix)),
+    ("endsWith", 1): lambda text, suffix: _of(str, text).endswith(_of(str, suffix)),
+    ("contains", 1): lambda text, inside: _of(str, inside) in _of(str, text),
     ("lowerAscii", 0): lambda text: _of(str, text).translate(_LOWER),
     ("upperAscii", 0): lambda text: _of(str, text).translate(_UPPER),
     ("size", 0): _size,

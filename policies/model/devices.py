@@ -111,8 +111,8 @@ class TaintRule:
 
     def concerns(self, key: DeviceKey) -> bool:
         """Whether the rule gives the device the taint."""
-        asked = (self.driver, self.pool, self.device)
-        return all(name in ("", of) for name, of in zip(asked, key, strict=True))
+        ids = (self.driver, self.pool, self.device)
+        return all(name in ("", of) for name, of in zip(ids, key, strict=True))
 
 
 class DeviceRequirement(NamedTuple):

@@ -32,22 +32,22 @@ class EvictionTerms(NamedTuple):
 NO_TERMS = EvictionTerms()
 
 
-def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
+def together(all_terms: Iterable[EvictionTerms]) -> EvictionTerms:
     """The terms of a workload from those of its parts: the longest time and the last checkpoint.
 
     The other terms are true only if all parts that state them agree.
     """
-    said = [one for one in some if one is not NO_TERMS]
-    least = [one.min_runtime_s for one in said if one.min_runtime_s is not None]
-    saved = [one.checkpointed for one in said if one.checkpointed is not None]
-    if not said:
+    stated = [terms for terms in all_terms if terms is not NO_TERMS]
+    least = [terms.min_runtime_s for terms in stated if terms.min_runtime_s is not None]
+    saved = [terms.checkpointed for terms in stated if terms.checkpointed is not None]
+    if not stated:
         return NO_TERMS
     return EvictionTerms(
         max(least, default=None),
         max(saved, default=None),
-        _agreed(one.when_incomplete for one in said),
-        _agreed(one.restartable for one in said),
-        _agreed(one.when_overrun for one in said),
+        _agreed(terms.when_incomplete for terms in stated),
+        _agreed(terms.restartable for terms in stated),
+        _agreed(terms.when_overrun for terms in stated),
     )
 
 

@@ -66,8 +66,8 @@ def levels_from(entries: Iterable[str]) -> tuple[LevelKey, ...]:
     for entry in entries:
         level_keys += PRESETS.get(entry) or (_level(entry),)
     for what in ("name", "key"):
-        said = [getattr(level, what) for level in level_keys]
-        if twice := next((one for one in said if said.count(one) > 1), None):
+        values = [getattr(level, what) for level in level_keys]
+        if twice := next((value for value in values if values.count(value) > 1), None):
             raise ValueError(f"two levels have the {what} {twice}; write NAME=KEY to give a level another name")
     return tuple(level_keys)
 
@@ -101,8 +101,8 @@ def united(levels: tuple[LevelKey, ...], topologies: Iterable[Sequence[str]]) ->
             known = [level_key.key for level_key in level_keys]
             if key in known:
                 continue
-            nearer = [known.index(one) for one in keys[:at] if one in known]
-            farther = [known.index(one) for one in keys[at + 1 :] if one in known]
+            nearer = [known.index(key) for key in keys[:at] if key in known]
+            farther = [known.index(key) for key in keys[at + 1 :] if key in known]
             end = len(level_keys) - (known[-1:] == [PRESETS["zone"][0].key])
             place = max(nearer) + 1 if nearer else min(farther, default=end)
             name = key.rpartition("/")[2]
@@ -115,9 +115,9 @@ def contradiction(keys: Sequence[str], others: Iterable[Sequence[str]]) -> tuple
     """Two levels in the order of ``keys`` that one of the others has the other way round; None without any."""
     for other in others:
         order = [other.index(key) for key in keys if key in other]
-        for one, two in pairwise(order):
-            if one > two:
-                return other[one], other[two]
+        for place, two in pairwise(order):
+            if place > two:
+                return other[place], other[two]
     return None
 
 

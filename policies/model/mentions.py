@@ -39,7 +39,7 @@ class Mention(NamedTuple):
 
 def mentioned(mentions: Sequence[Mention], most: int = 5) -> str:
     """The mentions as a part of a text, in the form of ``listed``. Marks in their names are removed."""
-    named = (_PART.join(part.translate(_NO_MARKS) for part in mention) for mention in mentions[:most])
+    named = (_PART.join(field.translate(_NO_MARKS) for field in mention) for mention in mentions[:most])
     more = f" and {len(mentions) - most} more" if len(mentions) > most else ""
     return f"{_BEGIN}{_NEXT.join(named)}{_END}{more}" if mentions else ""
 
@@ -55,7 +55,7 @@ def discreet(text: str, namespace: str, sees: Callable[[str], bool] = lambda _: 
     ``sees``: whether the reader may read the names of another namespace, too.
     """
 
-    def said(there: Sequence[Mention]) -> str:
+    def names_of(there: Sequence[Mention]) -> str:
         known = [mention for mention in there if mention.namespace == namespace or sees(mention.namespace)]
         own = [_name(mention, namespace) for mention in known]
         theirs = [mention.other for mention in there if mention not in known]
@@ -64,23 +64,23 @@ def discreet(text: str, namespace: str, sees: Callable[[str], bool] = lambda _: 
             own.append("a workload of another namespace" if others == 1 else f"{others} workloads of other namespaces")
         return ", ".join(own)
 
-    return _rendered(text, said)
+    return _rendered(text, names_of)
 
 
 def mentions_of(text: str) -> Iterator[Mention]:
     """Yield the workloads that the text names."""
-    for found in _MENTIONS.finditer(text):
-        yield from _mentions(found[1])
+    for match in _MENTIONS.finditer(text):
+        yield from _mentions(match[1])
 
 
-def _rendered(text: str, said: Callable[[Sequence[Mention]], str]) -> str:
+def _rendered(text: str, replacement: Callable[[Sequence[Mention]], str]) -> str:
     if _MARK.search(text) is None:
         return text
-    return _MENTIONS.sub(lambda found: said([*_mentions(found[1])]), text).translate(_NO_MARKS)
+    return _MENTIONS.sub(lambda match: replacement([*_mentions(match[1])]), text).translate(_NO_MARKS)
 
 
 def _mentions(inside: str) -> Iterator[Mention]:
-    return (Mention(*one.split(_PART)) for one in inside.split(_NEXT))
+    return (Mention(*fields.split(_PART)) for fields in inside.split(_NEXT))
 
 
 def _name(mention: Mention, namespace: str) -> str:

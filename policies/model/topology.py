@@ -32,8 +32,8 @@ class Topology(NamedTuple):
         return sliced._replace(required=self.required or other.required, preferred=self.preferred or other.preferred)
 
     def __str__(self) -> str:
-        said = [("required", self.required), ("preferred", self.preferred), ("slices of", self.slice_size)]
-        texts = [f"{what} {value}" for what, value in said if value is not None]
+        demands = [("required", self.required), ("preferred", self.preferred), ("slices of", self.slice_size)]
+        texts = [f"{what} {value}" for what, value in demands if value is not None]
         texts += [f"in {self.slice_level}"] if self.slice_level else []
         return ", ".join(texts + [f"of {size} in {level}" for size, level in self.around]) or "nothing"
 

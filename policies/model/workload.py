@@ -306,7 +306,11 @@ class Job:
     @property
     def flavor_names(self) -> tuple[str, ...]:
         """The flavors with which it was admitted."""
-        return tuple(dict.fromkeys(name for some in (self.flavors or {}).values() for name in some.values()))
+        return tuple(
+            dict.fromkeys(
+                name for flavor_by_resource in (self.flavors or {}).values() for name in flavor_by_resource.values()
+            )
+        )
 
     @property
     def created(self) -> float:

@@ -20,16 +20,16 @@ def rooms(role: Role, at: int, levels: Sequence[Level]) -> Counts:
 
 def sliced_room(room: Counts, slices: Sequence[Slice], at: int, levels: Sequence[Level]) -> Counts:
     """How many members the domains of a level could take in whole slices, as far as these are inside them."""
-    found: Counts | None = None
+    slots: Counts | None = None
     near = at
     for size, level in slices:
         if level > at:
             break
-        here = levels[level].tally(room)[0] if found is None else _upwards(found, near, level, levels)
-        found, near = here // size * size, level
-    if found is None:
+        here = levels[level].tally(room)[0] if slots is None else _upwards(slots, near, level, levels)
+        slots, near = here // size * size, level
+    if slots is None:
         return levels[at].tally(room)[0]
-    return found if near == at else _upwards(found, near, at, levels)
+    return slots if near == at else _upwards(slots, near, at, levels)
 
 
 def reach(role: Role, snapshot: Snapshot) -> int:
@@ -72,8 +72,8 @@ class DomainCapacity:
 
         Keys in order: siblings, wishes, little room besides whole slices, fullness, tight surroundings, name.
         """
-        found = self._preference.get(at)
-        if found is None:
+        order = self._preference.get(at)
+        if order is None:
             level = self.levels[at]
             used = fullness(level.sums(scarce(self.roles[0].requests, self._snapshot)))[1:]
             around = [_downwards(self._near_room(at, steps), level, steps) for steps in range(1, len(level.above) + 1)]
@@ -83,9 +83,9 @@ class DomainCapacity:
             if (merits := self.merits(at)) is not None:
                 keys.append(-merits)
             keys.append(-self.siblings(at))
-            found = self._preference[at] = np.empty(len(level.names), dtype=np.int64)
-            found[np.lexsort(keys)] = np.arange(len(level.names))
-        return found
+            order = self._preference[at] = np.empty(len(level.names), dtype=np.int64)
+            order[np.lexsort(keys)] = np.arange(len(level.names))
+        return order
 
     def merits(self, at: int) -> Counts | None:
         """How well the nodes that the first role would get in each domain meet its wishes, in total; None without
@@ -130,15 +130,15 @@ class DomainCapacity:
             if role.relations is not None and not role.relations.alone and holds[number].any():
                 holds[number] &= role.relations.holds(role.index, level, role.count)
         if len(roles) > 1:
-            asked = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
+            amounts = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
             for number, role in enumerate(roles):
                 for line, amount in snapshot.demand(role.requests) or ():
-                    asked[number, line] = amount * role.count
-            for line, sums in enumerate(np.cumsum(asked, axis=0).T):
+                    amounts[number, line] = amount * role.count
+            for line, sums in enumerate(np.cumsum(amounts, axis=0).T):
                 if sums.any():
                     holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= sums[:, np.newaxis]
-        found = self._holds[at] = np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
-        return found
+        held = self._holds[at] = np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
+        return held
 
     def allows(self, at: int, held: int) -> Mask:
         """The domains around which the roles from ``held`` on find what they require."""

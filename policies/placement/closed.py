@@ -65,14 +65,14 @@ class Closed:
 def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
     """The causes that close nodes to such a pod, in the order in which kube-scheduler checks."""
     count, others = len(snapshot.names), snapshot.others
-    found: list[Closed] = []
+    groups: list[Closed] = []
     still = np.ones(count, dtype=np.bool_)
 
     def close(cause: Cause, lets_in: Mask) -> None:
         nonlocal still
         rows = still & ~lets_in
         if rows.any():
-            found.append(Closed(cause, rows))
+            groups.append(Closed(cause, rows))
             still = still & lets_in
 
     column = others.fact(NodeTaints())
@@ -98,28 +98,28 @@ def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
     wanted = [] if selection.affinity is None else [(Barrier.AFFINITY, selection.affinity)]
     for barrier, terms in (*wanted, *held):
         close(Cause(barrier, terms=terms), (yield from matching(terms)))
-    return found
+    return groups
 
 
 def describe(causes: Sequence[Closed], snapshot: Snapshot) -> Iterator[str]:
     """Yield a sentence for each cause with its number of nodes, that of most nodes first."""
-    ordered = sorted(causes, key=lambda one: -one.count)
+    ordered = sorted(causes, key=lambda group: -group.count)
     # A pod may have many volumes; they share one sentence.
-    far = sum(one.count for one in ordered if one.cause.barrier is Barrier.VOLUMES)
-    rest = [one for one in ordered if one.cause.barrier is not Barrier.VOLUMES]
-    for one in rest[:_CAUSES]:
-        yield _sentence(one, snapshot)
-    if more := sum(one.count for one in rest[_CAUSES:]):
+    far = sum(group.count for group in ordered if group.cause.barrier is Barrier.VOLUMES)
+    rest = [group for group in ordered if group.cause.barrier is not Barrier.VOLUMES]
+    for group in rest[:_CAUSES]:
+        yield _sentence(group, snapshot)
+    if more := sum(group.count for group in rest[_CAUSES:]):
         yield f"{counted(more, 'node', 'is', 'are')} closed to it for other reasons of that sort"
     if far:
         yield f"{counted(far, 'node', 'does', 'do')} not reach its volumes"
 
 
-def _sentence(one: Closed, snapshot: Snapshot) -> str:
-    cause, count = one.cause, one.count
+def _sentence(group: Closed, snapshot: Snapshot) -> str:
+    cause, count = group.cause, group.count
     match cause.barrier:
         case Barrier.NOT_READY | Barrier.CORDONED:
-            return f"{counted(count, 'node', 'is', 'are')} {cause.barrier.value} ({_names(one, snapshot)})"
+            return f"{counted(count, 'node', 'is', 'are')} {cause.barrier.value} ({_names(group, snapshot)})"
         case Barrier.TAINT:
             taint = taint_text(cause.taint)
             return f"{counted(count, 'node', 'has', 'have')} taint {taint}, which its pods do not tolerate"
@@ -137,7 +137,7 @@ def _sentence(one: Closed, snapshot: Snapshot) -> str:
             return f"{reach} the devices that its claims have"
         case Barrier.DOMAIN:
             is_ = counted(count, "node", "is", "are")
-            return f"{is_} prepared for another ComputeDomain ({_names(one, snapshot)}: label {DOMAIN_LABEL})"
+            return f"{is_} prepared for another ComputeDomain ({_names(group, snapshot)}: label {DOMAIN_LABEL})"
         case _:
             lacks = counted(count, "node", "does not have", "do not have")
             return f"{lacks} the labels of its flavor ({terms_text(cause.terms)})"
@@ -151,8 +151,8 @@ def _barrier_of(terms: Terms) -> Barrier:
     )
 
 
-def _names(one: Closed, snapshot: Snapshot) -> str:
-    rows = np.flatnonzero(one.rows)
+def _names(group: Closed, snapshot: Snapshot) -> str:
+    rows = np.flatnonzero(group.rows)
     first = rows[np.argsort(snapshot.rank[rows])][:_NAMED].tolist()
     named = ", ".join(snapshot.names[row] for row in first)
     return named + (f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else "")
@@ -165,8 +165,8 @@ def taint_text(taint: Taint) -> str:
 
 def terms_text(terms: Terms) -> str:
     """The terms in the words of a label selector of kubectl: ``"zone in (a,b),!spot or pool=blue"``."""
-    some = [",".join(map(_requirement_text, term)) for term in terms[:_TERMS]] or ["nothing"]
-    text = " or ".join(some) + (f" or {many(len(terms) - _TERMS, 'more term')}" if len(terms) > _TERMS else "")
+    alternatives = [",".join(map(_requirement_text, term)) for term in terms[:_TERMS]] or ["nothing"]
+    text = " or ".join(alternatives) + (f" or {many(len(terms) - _TERMS, 'more term')}" if len(terms) > _TERMS else "")
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

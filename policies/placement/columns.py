@@ -113,10 +113,10 @@ class Beyond:
     below: bool = False
 
     def __call__(self, value: Any) -> bool:
-        found = number(value)
-        if found is None or self.bound is None:
+        parsed = number(value)
+        if parsed is None or self.bound is None:
             return False
-        return found < self.bound if self.below else found > self.bound
+        return parsed < self.bound if self.below else parsed > self.bound
 
     def among(self, column: Column) -> Mask:
         verdicts = np.zeros(len(column.values) + 1, dtype=np.bool_)
@@ -188,9 +188,9 @@ class Column:
     def numbers(self) -> tuple[Codes, NDArray[np.int64]]:
         """The codes of values that are numbers, and the numbers; parsed once for each value."""
         if self._numbers is None or self._numbers[0] != len(self.values):
-            found = [(code, read) for code, value in enumerate(self.values) if (read := number(value)) is not None]
-            codes = np.array([code for code, _ in found], dtype=np.intp)
-            self._numbers = len(self.values), codes, np.array([read for _, read in found], dtype=np.int64)
+            numbers = [(code, read) for code, value in enumerate(self.values) if (read := number(value)) is not None]
+            codes = np.array([code for code, _ in numbers], dtype=np.intp)
+            self._numbers = len(self.values), codes, np.array([read for _, read in numbers], dtype=np.int64)
         return self._numbers[1:]
 
     def where(self, holds: Predicate, count: int) -> Mask:

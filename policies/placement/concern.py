@@ -23,17 +23,17 @@ class Concern(IntEnum):
 
 def concern(pods: Iterable[Pod], tenants: Tenants) -> Concern:
     """The strongest relation that any of these pods of one gang has, or may have."""
-    first, found = True, Concern.NONE
+    first, strongest = True, Concern.NONE
     for pod in pods:
         # Pods without demands and preferences share one object.
         if pod.constraints is not UNCONSTRAINED:
             if pod.constraints:
                 return Concern.REQUIRED
-            found = Concern.PREFERRED
+            strongest = Concern.PREFERRED
         if first and tenants.repels(pod.namespace):
             return Concern.REQUIRED
         first = False
-    return found
+    return strongest
 
 
 def concerned(pods: Iterable[Pod], tenants: Tenants) -> bool:
@@ -57,7 +57,9 @@ def role_key(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -
 
 def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
     """The keys of labels that any selector asks for which concerns pods of the gang."""
-    asked = dict.fromkeys(pod.constraints for pod in pods)
-    selectors: list[Selector] = [requirements for constraints in asked for requirements in constraints.selectors()]
+    constraints_of = dict.fromkeys(pod.constraints for pod in pods)
+    selectors: list[Selector] = [
+        requirements for constraints in constraints_of for requirements in constraints.selectors()
+    ]
     selectors += snapshot.others.tenants.averse_to(pods[0].namespace)
     return frozenset(requirement.key for selector in selectors for requirement in selector or ())

@@ -82,11 +82,11 @@ class _Fold:
         """Whether all members fit."""
         return int(self._table.flat[-1]) == self._counts[-1]
 
-    def add(self, part: _NodeSet) -> Iterator[int]:
+    def add(self, node_set: _NodeSet) -> Iterator[int]:
         before, self._table = self._table, self._table.copy()
-        self._parts.append((part, before))
+        self._parts.append((node_set, before))
         spent = 1
-        for *beside, last in part.ways:
+        for *beside, last in node_set.ways:
             near = [np.maximum(np.arange(size) - much, 0) for size, much in zip(before.shape, beside, strict=True)]
             np.maximum(self._table, before[np.ix_(*near)] + last, out=self._table)
             spent += 1 + before.size // 1000
@@ -108,20 +108,20 @@ class _Fold:
         table = self._table[steps] // units[-1] * units[-1]
         reached = table >= 0
         for axis in range(table.ndim):
-            fewer, more = (np.moveaxis(some, axis, 0) for some in (reached, table))
+            fewer, more = (np.moveaxis(counts, axis, 0) for counts in (reached, table))
             fewer[:-1] &= more[:-1] > more[1:]
-        found = [(*(np.array(at) * units[:-1]).tolist(), int(table[tuple(at)])) for at in np.argwhere(reached).tolist()]
-        return [one for one in found if any(one)]
+        ways = [(*(np.array(at) * units[:-1]).tolist(), int(table[tuple(at)])) for at in np.argwhere(reached).tolist()]
+        return [way for way in ways if any(way)]
 
     def take(self, wanted: Vector) -> dict[int, Vector]:
         """The members that each node takes of ``wanted``, which must fit. Parts that were added first take what they
         can."""
         taken: dict[int, Vector] = {}
-        for part, before in reversed(self._parts):
-            for way in ((0,) * len(wanted), *part.ways):
-                left = tuple(max(want - some, 0) for want, some in zip(wanted, way, strict=True))
+        for node_set, before in reversed(self._parts):
+            for way in ((0,) * len(wanted), *node_set.ways):
+                left = tuple(max(want - placed, 0) for want, placed in zip(wanted, way, strict=True))
                 if before[left[:-1]] >= left[-1]:
-                    taken |= part.take(tuple(map(min, wanted, way)))
+                    taken |= node_set.take(tuple(map(min, wanted, way)))
                     wanted = left
                     break
         return taken
@@ -145,25 +145,27 @@ class _Search:
 
     def homes(self) -> Iterator[tuple[Counts, int]]:
         """Yield the room of each role for each choice of required domains, best first, and a bound on the members."""
-        asked = sorted({role.rules.required for role in self._roles if role.rules.required is not None})
+        required = sorted({role.rules.required for role in self._roles if role.rules.required is not None})
         most = np.array([min(role.count, int(room.sum())) for role, room in zip(self._roles, self._rooms, strict=True)])
-        if not asked:
+        if not required:
             yield self._rooms, int(most.sum())
             return
-        near = self._levels[asked[0]]
-        within = {at: near.above[at - asked[0] - 1] if at > asked[0] else np.arange(len(near.names)) for at in asked}
+        near = self._levels[required[0]]
+        within = {
+            at: near.above[at - required[0] - 1] if at > required[0] else np.arange(len(near.names)) for at in required
+        }
         bounds = np.zeros(len(near.names), dtype=np.int64)
         for role, room, limit in zip(self._roles, self._rooms, most.tolist(), strict=True):
             if (at := role.rules.required) is None:
                 bounds += limit
             else:
                 bounds += np.minimum(np.append(self._levels[at].tally(room)[0], 0)[within[at]], role.count)
-        bounds = np.minimum(bounds, self._within(near, asked[0]))
+        bounds = np.minimum(bounds, self._within(near, required[0]))
         for code in np.lexsort((near.rank, -bounds)).tolist():
             rooms = self._rooms.copy()
             for room, role in zip(rooms, self._roles, strict=True):
                 least = len(self._levels) if role.rules.required is None else role.rules.required
-                for at in [at for at in asked if at >= least]:
+                for at in [at for at in required if at >= least]:
                     codes, home = self._levels[at].codes, within[at][code]
                     room[(codes != home) | (codes < 0)] = 0
             yield rooms, int(bounds[code])
@@ -173,15 +175,15 @@ class _Search:
         free = level.sums(self._free * self._rooms.any(axis=0))[:, 1:]
         least = np.full(len(level.names), sum(self.counts))
         for line, left in enumerate(free):
-            found = np.zeros_like(least)
+            total = np.zeros_like(least)
             asks = [
                 dict(demand).get(line, 0) if role.rules.required == at else 0
                 for role, demand in zip(self._roles, self._demands, strict=True)
             ]
             for ask, count in sorted(zip(asks, self.counts, strict=True)):
-                some = np.minimum(left // ask, count) if ask else count
-                found, left = found + some, left - some * ask
-            least = np.minimum(least, found)
+                here = np.minimum(left // ask, count) if ask else count
+                total, left = total + here, left - here * ask
+            least = np.minimum(least, total)
         return least
 
     def fill(self, fold: _Fold, rooms: Counts) -> Iterator[int]:
@@ -191,18 +193,18 @@ class _Search:
         for at in sorted({slice_.level for role in self._roles for slice_ in role.rules.slices}):
             units = tuple(role.rules.unit(at) for role in self._roles)
             domains: dict[int, list[_NodeSet]] = {}
-            for part in parts:
-                domains.setdefault(int(self._levels[at].codes[part.rows].max()), []).append(part)
+            for node_set in parts:
+                domains.setdefault(int(self._levels[at].codes[node_set.rows].max()), []).append(node_set)
             parts = domains.pop(-1, [])
             for node_sets in domains.values():
                 inner = _Fold(self.counts)
-                for part in node_sets:
-                    yield from inner.add(part)
+                for node_set in node_sets:
+                    yield from inner.add(node_set)
                 if ways := inner.ways(units):
-                    parts.append(_NodeSet(np.concatenate([part.rows for part in node_sets]), ways, inner.take))
+                    parts.append(_NodeSet(np.concatenate([node_set.rows for node_set in node_sets]), ways, inner.take))
                 yield 20 + len(ways)
-        for part in parts:
-            yield from fold.add(part)
+        for node_set in parts:
+            yield from fold.add(node_set)
             if fold.full:
                 return
 
@@ -233,8 +235,8 @@ class _Search:
         alone: dict[tuple[int, ...], list[int]] = {}
         for row, *key in np.stack([rows, rooms[:, rows].argmax(axis=0), *near], axis=1).tolist():
             alone.setdefault(tuple(key), []).append(row)
-        for (who, *_), some in alone.items():
-            parts.append(_alone(who, some, rooms[who], len(self.counts)))
+        for (who, *_), node_rows in alone.items():
+            parts.append(_alone(who, node_rows, rooms[who], len(self.counts)))
         yield spent + len(rows) // 15 + 2 * len(alone)
 
     def _ways(self, room: Vector, free: Vector) -> tuple[list[Vector], int]:
@@ -242,10 +244,10 @@ class _Search:
         if (known := self._known.get((room, free))) is not None:
             return known, 0
         *others, last = room
-        if (count := prod(some + 1 for some in others)) > _LARGEST // 10:
+        if (count := prod(size + 1 for size in others)) > _LARGEST // 10:
             return [], BUDGET
-        found: list[Vector] = []
-        for beside in product(*(range(some, -1, -1) for some in others)):
+        best: list[Vector] = []
+        for beside in product(*(range(size, -1, -1) for size in others)):
             left = list(free)
             for much, demand in zip(beside, self._demands, strict=False):
                 for line, amount in demand:
@@ -254,10 +256,10 @@ class _Search:
                 continue
             most = min((left[line] // amount for line, amount in self._demands[-1]), default=last)
             way = (*beside, min(last, most))
-            if not any(all(map(le, way, other)) for other in found):
-                found.append(way)
-        self._known[room, free] = found
-        return found, count // 2
+            if not any(all(map(le, way, other)) for other in best):
+                best.append(way)
+        self._known[room, free] = best
+        return best, count // 2
 
 
 def _one(row: int, wanted: Vector) -> dict[int, Vector]:

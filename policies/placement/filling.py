@@ -76,15 +76,15 @@ def _fill_in_waves(
     Otherwise wave by wave: then members that are hard to fit may go last, and find less room.
     """
     at_once = replace(relations, waves=(0,) * len(relations.waves))
-    found = yield from fill_related(roles, choice, snapshot, scoring, at_once)
+    nodes = yield from fill_related(roles, choice, snapshot, scoring, at_once)
     if not any(relations.waves):
-        return found
+        return nodes
     pods = {pod.uid: pod for role in roles for pod in role.pods}
-    fine = (yield from letting_in([(pods[uid], node) for uid, node in found.items()], snapshot)) is not None
-    if fine and len(found) == len(pods):
-        return found
+    fine = (yield from letting_in([(pods[uid], node) for uid, node in nodes.items()], snapshot)) is not None
+    if fine and len(nodes) == len(pods):
+        return nodes
     again = yield from fill_related(roles, choice, snapshot, scoring, relations)
-    return max(again, found, key=len) if fine else again
+    return max(again, nodes, key=len) if fine else again
 
 
 def related(roles: Sequence[Role]) -> bool:
@@ -92,7 +92,7 @@ def related(roles: Sequence[Role]) -> bool:
     if (relations := roles[0].relations) is None:
         return False
     parts = Counter(role.index for role in roles)
-    capped = all(count == 1 or not relations.of[part].exclusions for part, count in parts.items())
+    capped = all(count == 1 or not relations.of[role].exclusions for role, count in parts.items())
     return not (relations.alone and capped)
 
 
@@ -117,15 +117,15 @@ def _chosen_rows(
         if limited and domain.most is not None:
             # The policy has divided whole slices already.
             slices = slices[:1]
-        for part, share in _parts(slices, domain.rows, room, most, snapshot):
-            want = min(most, share, int(room[part].sum()))
+        for slice_rows, share in _parts(slices, domain.rows, room, most, snapshot):
+            want = min(most, share, int(room[slice_rows].sum()))
             if not want:
                 continue
-            rows = _pick(role, part, room, want, snapshot, scoring)
+            rows = _pick(role, slice_rows, room, want, snapshot, scoring)
             counts = np.minimum(room[rows], np.maximum(want - np.cumsum(room[rows]) + room[rows], 0))
             room[rows] -= counts
             most, rest = most - want, rest - want
-            yield rows, counts, len(part)
+            yield rows, counts, len(slice_rows)
         if not rest:
             return
 
@@ -210,8 +210,8 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
         equals: Rows = enough[here == here.min()]
         best = int(preference[equals].argmin())
         return equals[best : best + 1]
-    some = room.nonzero()[0]
-    order = some[np.argsort((room[some] << 31) + preference[some], kind="stable")]
+    rows_with_room = room.nonzero()[0]
+    order = rows_with_room[np.argsort((room[rows_with_room] << 31) + preference[rows_with_room], kind="stable")]
     sizes = room[order]
     sums = np.concatenate(([0], np.cumsum(sizes)))
     spare = int(sums[-1]) - want
@@ -223,8 +223,8 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
     first = int(np.searchsorted(sums[count:] - sums[:-count], want))
     tight = _tighten(sizes, first, first + count, want)
     if exact and int(sizes[tight].sum()) > want and count * len(sizes) <= _EXACT_STEPS:
-        found = _exactly(sizes.tolist(), want, count)
-        return order[found if found is not None else tight]
+        fewest_rows = _exactly(sizes.tolist(), want, count)
+        return order[fewest_rows if fewest_rows is not None else tight]
     return order[tight]
 
 

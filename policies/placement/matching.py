@@ -109,14 +109,14 @@ def _wants(selection: Selection, verdict: Verdict, test: Callable[[Fact, Predica
 
 def _any_of(terms: Terms, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict | bool]:
     """Whether any term holds. An empty term matches nothing."""
-    found: Verdict | bool = False
+    verdict: Verdict | bool = False
     for term in terms:
         held: Verdict | bool = bool(term)
         for requirement in term:
             held = held & test(_fact(requirement), _predicate(requirement))
             yield _COST
-        found = found | held
-    return found
+        verdict = verdict | held
+    return verdict
 
 
 def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | None) -> bool:

@@ -39,23 +39,28 @@ class _RoleState:
     def of(cls, relation: Relation, demand: Demand, room: Mask) -> _RoleState:
         """The state without placed members. ``room``: nodes with any room."""
         near = [] if relation.near is None else [count.copy() for count in relation.near.counts]
-        some = relation.near is not None and relation.near.some
+        exists = relation.near is not None and relation.near.some
         return cls(
-            relation, demand, room & ~relation.closed, near, some, [evenly.counts.copy() for evenly in relation.evenly]
+            relation,
+            demand,
+            room & ~relation.closed,
+            near,
+            exists,
+            [evenly.counts.copy() for evenly in relation.evenly],
         )
 
     def copy(self) -> _RoleState:
-        near, evenly = [one.copy() for one in self.near], [one.copy() for one in self.evenly]
+        near, evenly = [counts.copy() for counts in self.near], [even.copy() for even in self.evenly]
         return _RoleState(self.relation, self.demand, self.open.copy(), near, self.some, evenly)
 
     def allowed(self) -> Mask:
         """The nodes where kube-scheduler's filters would admit a member now."""
-        found = self.open
+        mask = self.open
         if (near := self.beside()) is not None:
-            found = found & near
+            mask = mask & near
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
-            found = found & even.within(counts)
-        return found
+            mask = mask & even.within(counts)
+        return mask
 
     def beside(self) -> Mask | None:
         """The nodes where its affinity admits a member now; None for all."""
@@ -174,7 +179,7 @@ def letting_in(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
     if (table := (yield from _table(placed, snapshot))) is None:
         return [list(range(len(placed)))]
     states, role_rows, upkeep = table
-    found: list[list[int]] = []
+    batches: list[list[int]] = []
     begun: _Round | None = None
     waves = [pod.wave for pod, _ in placed]
     rest: Sequence[int] = sorted(range(len(role_rows)), key=waves.__getitem__)
@@ -186,9 +191,9 @@ def letting_in(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
                 continue
             yield 3 + upkeep
             if begun is not None and begun.takes(*role_rows[number]):
-                found[-1].append(number)
+                batches[-1].append(number)
             elif (begun := _Round(states)).lets_in(*role_rows[number]):
-                found.append([number])
+                batches.append([number])
                 if not begun.takes(*role_rows[number]):
                     begun = None
             else:
@@ -200,7 +205,7 @@ def letting_in(placed: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
         if len(refused) == len(rest):
             return None
         rest = refused
-    return found
+    return batches
 
 
 class _Round:
@@ -270,12 +275,12 @@ def _table(
     numbers = [parts.setdefault(key_of(pod), len(parts)) for pod in pods]
     if len(parts) > MOST_RELATED:
         return None
-    examples = [pods[numbers.index(part)] for part in range(len(parts))]
+    examples = [pods[numbers.index(role)] for role in range(len(parts))]
     # Only the nodes of these members count, and the pods in their domains. Room is checked elsewhere.
     names = [node for node in dict.fromkeys(node for _, node in placed) if node in snapshot.rows]
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
     relations = yield from relations_of(examples, snapshot)
     states = [_RoleState.of(relation, (), room) for relation in relations.on(rows).of]
-    role_rows = [(part, places.get(node, -1)) for part, (_, node) in zip(numbers, placed, strict=True)]
+    role_rows = [(role, places.get(node, -1)) for role, (_, node) in zip(numbers, placed, strict=True)]
     return states, role_rows, relations.upkeep

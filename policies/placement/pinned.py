@@ -35,7 +35,7 @@ def placing_pinned(
     homes = yield from _homes(members, snapshot)
     nodes, left = yield from _place_pinned([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     placed = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
-    there = [one for one in beside if one[1] in snapshot.rows]
+    there = [sibling for sibling in beside if sibling[1] in snapshot.rows]
     if any(is_bound_by_rules(pod) for pod, _ in placed) and not meets_requirements([*there, *placed], snapshot):
         return Shortfall(0, needed, f"its members are {_PINNED} nodes that do not have the topology that it requires")
     if rest := [pod for pod in members if pod.uid not in homes]:

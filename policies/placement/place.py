@@ -107,19 +107,19 @@ def placing(
     return outcome
 
 
-def _placed(found: Placed | Shortfall) -> int:
-    return len(found.nodes) if isinstance(found, Placed) else found.placed
+def _placed(outcome: Placed | Shortfall) -> int:
+    return len(outcome.nodes) if isinstance(outcome, Placed) else outcome.placed
 
 
 def _placing(
-    asked: Sequence[Role],
+    all_roles: Sequence[Role],
     needed: int,
     snapshot: Snapshot,
     caps: Sequence[Cap],
     beside: Sequence[Sibling],
     policies: Policies,
 ) -> Steps[Placed | Shortfall]:
-    cut = [(role, reach(role, snapshot)) for role in asked]
+    cut = [(role, reach(role, snapshot)) for role in all_roles]
     roles = tuple(role.cut(count) for role, count in cut if count)
     rows = rows_of([node for _, node in beside], snapshot)
     sure: dict[str, str] | None = {}
@@ -144,12 +144,12 @@ def _placing(
         roles = _only(roles, nodes)
     placed = {pod.uid for role in roles for pod in role.pods}
     # Members are placed from the front of each role.
-    stuck = next((role for role in asked if role.pods[-1].uid not in placed), None)
+    stuck = next((role for role in all_roles if role.pods[-1].uid not in placed), None)
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS.explanation, unclear=_TOO_MANY_PARTS)
-    want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
+    want = stuck.count if len(all_roles) > 1 else min(stuck.count, needed)
     why = (yield from explain(stuck, want, snapshot, caps)) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
-    return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, asked, snapshot))
+    return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, all_roles, snapshot))
 
 
 def _surely(
@@ -203,16 +203,16 @@ def _within_reach(
     free = _are_free(roles)
     if not free and (roles[0].rules.required is None or _count(roles) <= needed):
         return roles
-    order, found = yield from _fullest(_orders(roles), snapshot, scoring)
-    return _only(order if free else roles, found)
+    order, nodes = yield from _fullest(_orders(roles), snapshot, scoring)
+    return _only(order if free else roles, nodes)
 
 
 def _found_room(roles: tuple[Role, ...], snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
     """Place as many members as fit at once; if that takes too long to find out, as many as room is found for."""
-    found = None if related(roles) else (yield from exactly(roles, 1, snapshot, scoring, _TELLING))
-    if found is None:
-        _, found = yield from _fullest(_orders(roles), snapshot, scoring)
-    return found
+    nodes = None if related(roles) else (yield from exactly(roles, 1, snapshot, scoring, _TELLING))
+    if nodes is None:
+        _, nodes = yield from _fullest(_orders(roles), snapshot, scoring)
+    return nodes
 
 
 def _fullest(
@@ -222,11 +222,11 @@ def _fullest(
     most, best, spent = orders[0], dict[str, str](), 0
     for choice in _widest(orders[0], orders[0][0].rules.required, snapshot):
         for order in orders:
-            found, cost = yield from metered(fill(order, choice, snapshot, scoring))
+            nodes, cost = yield from metered(fill(order, choice, snapshot, scoring))
             spent += cost
-            if len(found) > len(best):
-                most, best = order, found
-            if len(found) == _count(order) or spent > _EFFORT:
+            if len(nodes) > len(best):
+                most, best = order, nodes
+            if len(nodes) == _count(order) or spent > _EFFORT:
                 return most, best
     return most, best
 
@@ -319,11 +319,11 @@ def _confined(roles: tuple[Role, ...], choice: Choice) -> tuple[Role, ...]:
 
 def _inside(room: Counts, number: int, choice: Choice) -> Counts:
     """The room of a role in the domains that are for it. ``number``: its place among the roles."""
-    found = np.zeros_like(room)
+    inside = np.zeros_like(room)
     for domain in choice:
         if number >= domain.not_for:
-            found[domain.rows] = room[domain.rows]
-    return found
+            inside[domain.rows] = room[domain.rows]
+    return inside
 
 
 class _Harder:

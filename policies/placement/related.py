@@ -45,8 +45,8 @@ def fill_related(
     domain is ignored.
     """
     roles = _by_wave(roles, relations)
-    found = yield from openings(roles, choice, snapshot, scoring, relations, few=True)
-    table = _Table(roles, found, snapshot, relations)
+    opened = yield from openings(roles, choice, snapshot, scoring, relations, few=True)
+    table = _Table(roles, opened, snapshot, relations)
     yield 10 + 5 * relations.upkeep
     best: RoleRows = []
     for start in table.starts():
@@ -78,11 +78,11 @@ def most_related(
         around = yield from openings(roles, choice, snapshot, scoring, relations)
         table = _Table(roles, around, snapshot, relations)
         yield 10 + 5 * relations.upkeep
-        found, cost = yield from metered(table.search(max(len(best), needed - 1), budget - spent))
+        nodes, cost = yield from metered(table.search(max(len(best), needed - 1), budget - spent))
         spent += cost
-        if found is None:
+        if nodes is None:
             return None
-        best = max(best, table.named(found), key=len)
+        best = max(best, table.named(nodes), key=len)
         if len(best) == table.count:
             break
     return best
@@ -136,19 +136,19 @@ class _Table:
         relation = self._relations.of[self._roles[number].index]
         if (near := relation.near) is None:
             return
-        others = [one for one, role in enumerate(self._roles) if near.feeds[role.index] and one != number]
+        others = [other for other, role in enumerate(self._roles) if near.feeds[role.index] and other != number]
         if not others:
             return
         room = np.where(near.within(near.counts), 0, self._rooms[number])
-        waves = [self._relations.waves[self._roles[one].index] for one in (number, *others)]
+        waves = [self._relations.waves[self._roles[index].index] for index in (number, *others)]
         now, who = self._start(), [number] if relation.begins and waves[0] == min(waves) else others
         for home in near.roomiest(self._rank, room):
-            ways = ((one, part & home, keys) for one, part, keys in self._ways(now) if one in who)
+            ways = ((index, mask & home, keys) for index, mask, keys in self._ways(now) if index in who)
             if (best := next((way for way in ways if way[1].any()), None)) is not None:
-                one, part, keys = best
-                self._put(now, one, int(np.where(part, keys, CLOSED).argmin()))
+                opener, mask, keys = best
+                self._put(now, opener, int(np.where(mask, keys, CLOSED).argmin()))
                 who = others
-        if any(now.counts[one] for one in others):
+        if any(now.counts[other] for other in others):
             yield now
 
     def greedy(self, now: Progress) -> Steps[RoleRows]:
@@ -198,7 +198,7 @@ class _Table:
     def named(self, placed: RoleRows) -> dict[str, str]:
         """A node for each member. If any order is equally good, consecutive members sit side by side."""
         if all(relation.near is None and not relation.evenly for relation in self._relations.of):
-            placed = sorted(placed, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
+            placed = sorted(placed, key=lambda member: (member[0], self._place[member[1]], self._rank[member[1]]))
         ranks = [Ranks(role.pods, layers) for role, layers in zip(self._roles, self._slices, strict=True)]
         return {ranks[number].next(row).uid: self._names[row] for number, row in placed}
 
@@ -210,7 +210,7 @@ class _Table:
             rooms[role.index] = here if known is None else np.maximum(known, here)
         if home is not None:
             rooms[self._roles[number].index] = np.where(home, self._rooms[number], 0)
-        keys = [one.copy() for one in self._preference]
+        keys = [order.copy() for order in self._preference]
         state = PlacementState(self._relations, rooms, self._free, self._demands)
         granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
         begun = [Begun.none(layers, role.count) for role, layers in zip(self._roles, self._slices, strict=True)]
@@ -218,10 +218,10 @@ class _Table:
 
     def _best(self, now: Progress) -> list[tuple[int, int]]:
         """The next members and their nodes, each the best once those before it are placed."""
-        for number, part, keys in self._ways(now):
-            keys = np.where(part, keys, CLOSED)
+        for number, mask, keys in self._ways(now):
+            keys = np.where(mask, keys, CLOSED)
             row = int(keys.argmin())
-            if not part[row]:
+            if not mask[row]:
                 continue
             if (codes := self._evened[number]) is None:
                 return [(number, row)]
@@ -236,8 +236,8 @@ class _Table:
 
     def _options(self, now: Progress) -> Iterator[tuple[int, int]]:
         """Yield the possible next members with nodes, the best first."""
-        for number, part, keys in self._ways(now):
-            rows = part.nonzero()[0]
+        for number, mask, keys in self._ways(now):
+            rows = mask.nonzero()[0]
             yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
 
     def _ways(self, now: Progress) -> Iterator[tuple[int, Mask, NDArray[np.int64]]]:
@@ -251,7 +251,7 @@ class _Table:
                 keys = keys + (spread_counts << SPREAD)
             if (granted := now.granted[number]) is not None:
                 keys = keys + ((BEST - granted.merits(mask)) << WORSE)
-            yield from ((number, part, keys) for part in self._parts(now, number, mask))
+            yield from ((number, mask, keys) for mask in self._parts(now, number, mask))
 
     def _parts(self, now: Progress, number: int, mask: Mask) -> Sequence[Mask]:
         """The parts of the mask for a member of that role, in order of preference."""
@@ -273,8 +273,8 @@ class _Table:
 
     def _whole(self, now: Progress) -> RoleRows:
         """The placed members up to the last point at which all slices were whole; kube-scheduler admits that much."""
-        begun, placed = [one.copy() for one in now.begun], list(now.placed)
-        while not all(one.whole for one in begun):
+        begun, placed = [slices.copy() for slices in now.begun], list(now.placed)
+        while not all(slices.whole for slices in begun):
             number, row = placed.pop()
             begun[number].add(row, -1)
         return placed
@@ -336,7 +336,7 @@ def openings(
         yield cost
     if few and not any(role.rules.slices or relations.of[role.index].begins for role in roles):
         wishes = (role.wishes.facts for role in roles if role.wishes is not None)
-        facts = {id(one): one for one in chain(*(relation.facts for relation in relations.of), *wishes)}
+        facts = {id(codes): codes for codes in chain(*(relation.facts for relation in relations.of), *wishes)}
         kinds = kinds_of(facts.values(), rows)
         yield 5 * len(facts)
         chosen, most = np.zeros(len(rows), dtype=np.bool_), sum(role.count for role in roles)
@@ -465,6 +465,6 @@ class Progress:
     granted: list[Granted | None] = field(default_factory=list)
 
     def copy(self) -> Progress:
-        keys, granted = [one.copy() for one in self.keys], [one and one.copy() for one in self.granted]
-        begun = [one.copy() for one in self.begun]
+        keys, granted = [order.copy() for order in self.keys], [grants and grants.copy() for grants in self.granted]
+        begun = [slices.copy() for slices in self.begun]
         return Progress(self.state.copy(), list(self.placed), list(self.counts), keys, begun, granted)

@@ -71,10 +71,10 @@ class Near:
 
     def within(self, counts: Sequence[Counts]) -> Mask:
         """The nodes in a domain of each term that has such a pod."""
-        found = np.ones(len(self.codes[0]), dtype=np.bool_)
+        mask = np.ones(len(self.codes[0]), dtype=np.bool_)
         for codes, here in zip(self.codes, counts, strict=True):
-            found &= (here > 0)[codes]
-        return found
+            mask &= (here > 0)[codes]
+        return mask
 
 
 def near_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Near | None]:
@@ -141,11 +141,11 @@ class Relation:
         )
         return self.evenly[0].codes if len(self.evenly) == 1 and self.evenly[0].feeds[number] and not wide else None
 
-    def on(self, rows: Rows, found: OnSome) -> Relation:
-        """The relation over some of the nodes. ``found``: shared arrays of the other roles."""
+    def on(self, rows: Rows, known: OnSome) -> Relation:
+        """The relation over some of the nodes. ``known``: shared arrays of the other roles."""
         near = None if self.near is None else self.near.on(rows)
         exclusions = tuple(exclusion._replace(codes=exclusion.codes[rows]) for exclusion in self.exclusions)
-        constraint = tuple(constraint.on(rows, found) for constraint in self.evenly)
+        constraint = tuple(constraint.on(rows, known) for constraint in self.evenly)
         return replace(self, closed=self.closed[rows], exclusions=exclusions, near=near, evenly=constraint)
 
 
@@ -164,14 +164,14 @@ class Relations:
 
     def on(self, rows: Rows) -> Relations:
         """The relations over some of the nodes; the counts of domains stay those of all nodes."""
-        found: OnSome = {}
-        return replace(self, of=tuple(relation.on(rows, found) for relation in self.of))
+        known: OnSome = {}
+        return replace(self, of=tuple(relation.on(rows, known) for relation in self.of))
 
     @property
     def upkeep(self) -> int:
         """The cost of placing a member besides the others, in the units of ``policies.steps``."""
-        asked = [len(relation.evenly) + len(relation.exclusions) for relation in self.of]
-        return 2 * max(asked) + sum(asked) // 4
+        rules_of_roles = [len(relation.evenly) + len(relation.exclusions) for relation in self.of]
+        return 2 * max(rules_of_roles) + sum(rules_of_roles) // 4
 
     def caps(self, number: int, room: Counts, count: int) -> Counts:
         """An upper bound of the room for ``count`` members of a role, by the role's own demands alone."""
@@ -190,30 +190,30 @@ class Relations:
 
         ``room``: the room of these nodes, within the ``caps``.
         """
-        relation, found = self.of[number], int(room.sum())
+        relation, limit = self.of[number], int(room.sum())
         for exclusion in relation.exclusions:
             if exclusion.other == number and not exclusion.single:
                 inside = np.bincount(exclusion.codes[rows] + 1, room)
-                found = min(found, int(inside[0]) + int(np.count_nonzero(inside[1:])))
+                limit = min(limit, int(inside[0]) + int(np.count_nonzero(inside[1:])))
         for even in relation.evenly:
             if even.itself and sum(even.feeds) == 1:
-                found = min(found, int(np.minimum(*evened(even, even.codes[rows], room, count)).sum()))
-        return found
+                limit = min(limit, int(np.minimum(*evened(even, even.codes[rows], room, count)).sum()))
+        return limit
 
     def holds(self, number: int, level: Level, count: int) -> Mask:
         """The domains of a level that may hold ``count`` members of a role.
 
         Excluded are those inside one domain that admits fewer by the role's own demands.
         """
-        relation, found = self.of[number], np.ones(len(level.names), dtype=np.bool_)
+        relation, mask = self.of[number], np.ones(len(level.names), dtype=np.bool_)
         for exclusion in relation.exclusions:
             if exclusion.other == number and not exclusion.single:
-                found &= (level.shared(exclusion.codes) < 0) | (count < 2)
+                mask &= (level.shared(exclusion.codes) < 0) | (count < 2)
         for even in relation.evenly:
             if even.itself and sum(even.feeds) == 1:
                 outer = level.shared(even.codes)
-                found &= (outer < 0) | (even.in_one()[outer] >= count)
-        return found
+                mask &= (outer < 0) | (even.in_one()[outer] >= count)
+        return mask
 
 
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Relations]:
@@ -314,8 +314,8 @@ def _named(tenants: Sequence[Tenant]) -> str:
 def _waves(pods: Sequence[Pod], relations: Sequence[Relation]) -> tuple[int, ...]:
     """The waves of the roles; all 0 if no role counts members of an earlier wave for its affinity or spread."""
     for pod, relation in zip(pods, relations, strict=True):
-        for asked in (*relation.evenly, *(() if relation.near is None else (relation.near,))):
-            if any(other.wave < pod.wave for other, feeds in zip(pods, asked.feeds, strict=True) if feeds):
+        for rule in (*relation.evenly, *(() if relation.near is None else (relation.near,))):
+            if any(other.wave < pod.wave for other, feeds in zip(pods, rule.feeds, strict=True) if feeds):
                 return tuple(other.wave for other in pods)
     return (0,) * len(pods)
 

@@ -131,8 +131,8 @@ def roles_of(
         else:
             # There are too many preferences to consider.
             shapes = list((yield from grouped(ranked, _on_its_own)).values())
-    found: list[tuple[bool, Role]] = []
-    for part, pods in enumerate(shapes):
+    pieces: list[tuple[bool, Role]] = []
+    for index, pods in enumerate(shapes):
         rules = rules_of(pods, snapshot)
         if isinstance(rules, Unclear):
             return rules
@@ -140,23 +140,23 @@ def roles_of(
         room = _room(pods[0], caps, snapshot)
         wishes = None
         if relations is not None:
-            room = relations.caps(part, room, len(pods))
-            wishes = yield from wishes_of(part, firsts, snapshot)
+            room = relations.caps(index, room, len(pods))
+            wishes = yield from wishes_of(index, firsts, snapshot)
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if isinstance(home, Split):
             return home
         if rules.slice_size:
-            sliced = Role(tuple(pods), room, rules, home, relations, part, wishes)
+            sliced = Role(tuple(pods), room, rules, home, relations, index, wishes)
             parts = yield from _slices(sliced, beside, snapshot)
             if isinstance(parts, Unclear):
                 return parts
-            found += parts
+            pieces += parts
         else:
-            found.append((False, Role(tuple(pods), room, rules, home, relations, part, wishes)))
+            pieces.append((False, Role(tuple(pods), room, rules, home, relations, index, wishes)))
         yield 10 + len(room) // 200
     levels = len(snapshot.levels)
-    found.sort(key=lambda one: (one[0], -nearness(one[1], levels), _bulk(one[1])), reverse=True)
-    return [role for _, role in found]
+    pieces.sort(key=lambda piece: (piece[0], -nearness(piece[1], levels), _bulk(piece[1])), reverse=True)
+    return [role for _, role in pieces]
 
 
 def _room(pod: Pod, caps: Sequence[Cap], snapshot: Snapshot) -> Counts:
@@ -202,30 +202,30 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
     slices = yield from grouped(pods, lambda pod: pod.slice_of(rules.slice_size))
     parts = [of for of, pods in slices.items() if of in there or len(pods) < rules.slice_size]
     cut = set(parts)
-    found, whole = [], [pod for of, pods in slices.items() if of not in cut for pod in pods]
+    pieces, whole = [], [pod for of, pods in slices.items() if of not in cut for pod in pods]
     if whole:
-        found.append((False, replace(sliced, pods=tuple(whole))))
+        pieces.append((False, replace(sliced, pods=tuple(whole))))
     for of in parts[:MOST_PARTS]:
-        some = tuple(slices[of])
+        members = tuple(slices[of])
         if of in there:
             home = shared(rules.slice_level, there[of], "the members of a slice", snapshot)
             if isinstance(home, Split):
                 return home
             inside, at = np.where(codes == home, room, 0), (rules.slice_level, home)
-            joining = replace(sliced, pods=some, room=inside, rules=rules.sliced_by(0), home=at)
+            joining = replace(sliced, pods=members, room=inside, rules=rules.sliced_by(0), home=at)
             parts_of_it = (yield from _slices(joining, beside, snapshot)) if inner else [(True, joining)]
             if isinstance(parts_of_it, Unclear):
                 return parts_of_it
-            found += [(True, role) for _, role in parts_of_it]
-        elif inner and (missing := _missing_members(some, inner[-1].size)):
+            pieces += [(True, role) for _, role in parts_of_it]
+        elif inner and (missing := _missing_members(members, inner[-1].size)):
             return Unclear(
                 f"slices of {rules.slice_size} are made of whole slices of {inner[-1].size}, "
                 f"and {many(missing, 'member')} more would be needed for that",
                 f"add {many(missing, 'member')}, or choose another size of slices",
             )
         else:
-            found.append((False, replace(sliced, pods=some, rules=rules.sliced_by(len(some)))))
-    return found[: MOST_PARTS + 1]
+            pieces.append((False, replace(sliced, pods=members, rules=rules.sliced_by(len(members)))))
+    return pieces[: MOST_PARTS + 1]
 
 
 def _missing_members(pods: Sequence[Pod], size: int) -> int:
@@ -243,8 +243,8 @@ def confine(
     the domain with the most room among ``rows``.
     """
     least = role.rules.required or 0
-    asked = dict.fromkeys(other.rules.required for other in roles if (other.rules.required or 0) >= least)
-    shared = [snapshot.levels[at].codes for at in asked if at is not None]
+    levels = dict.fromkeys(other.rules.required for other in roles if (other.rules.required or 0) >= least)
+    shared = [snapshot.levels[at].codes for at in levels if at is not None]
     for codes in shared:
         room[codes < 0] = 0
     if home is None:

@@ -166,18 +166,18 @@ def homes_of(required: int, beside: Sequence[tuple[Pod, str]], snapshot: Snapsho
     At its own level it shares with siblings that require it or a nearer one, at a wider level with siblings that
     require that level.
     """
-    asked: dict[int, list[int]] = {}
+    rows_at: dict[int, list[int]] = {}
     topology, at = None, None
     for pod, node in beside:
         if pod.topology is not topology:
             # Most often all share one object.
             topology, at = pod.topology, _index(pod.topology.required, snapshot) if requires_level(pod) else None
         if at is not None and (row := snapshot.rows.get(node)) is not None:
-            asked.setdefault(max(at, required), []).append(row)
+            rows_at.setdefault(max(at, required), []).append(row)
     homes: dict[int, int] = {}
     together: list[int] = []
-    for at in sorted(asked):
-        together += asked[at]
+    for at in sorted(rows_at):
+        together += rows_at[at]
         home = shared(at, together, "its members", snapshot)
         if isinstance(home, Split):
             return home
@@ -217,8 +217,8 @@ def meets_requirements(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> 
                 of = (pod.requests, pod.selection, pod.slice_of(size))
                 if code < 0 or slices.setdefault(of, code) != code:
                     return False
-    asked = {snapshot.level_called(topology.required or "") for topology in by_topology}
-    return all(len(codes) == 1 and -1 not in codes for at, codes in homes.items() if at in asked)
+    required = {snapshot.level_called(topology.required or "") for topology in by_topology}
+    return all(len(codes) == 1 and -1 not in codes for at, codes in homes.items() if at in required)
 
 
 def _by_topology(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topology, tuple[list[Pod], list[int]]]:
@@ -238,8 +238,8 @@ def _by_topology(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[T
 
 def _level(name: str | None, snapshot: Snapshot) -> int:
     """The level with that name, or the nearest."""
-    found = _index(name, snapshot)
-    return snapshot.nearest if found is None else found
+    index = _index(name, snapshot)
+    return snapshot.nearest if index is None else index
 
 
 def _index(name: str | None, snapshot: Snapshot) -> int | None:

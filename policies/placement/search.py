@@ -128,11 +128,11 @@ class _Search:
             rows = level.domain(code).rows
             rows = rows[inside[rows]]
             left[rows] = False
-            part, here = Domain(level.names[code], rows, share * unit), inside
+            piece, here = Domain(level.names[code], rows, share * unit), inside
             if len(chain) > 1:
                 here = np.zeros_like(inside)
                 here[rows] = True
-            parts += yield from self._divide(part, here, share * unit, chain[1:])
+            parts += yield from self._divide(piece, here, share * unit, chain[1:])
             if number % _DOMAINS_AT_ONCE == 0:
                 yield PAUSE
         if len(self._capacity.roles) == 1:

@@ -97,7 +97,10 @@ def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     fewest = reduce(np.minimum, per_node) if per_node else []
     deciding = [int(np.count_nonzero((here == fewest) & eligible)) for here in per_node]
     counts = dict(zip((name for name, much in pod.requests if much > 0), deciding, strict=True))
-    ordered = sorted(((name, much) for name, much in pod.requests if counts.get(name)), key=lambda one: -counts[one[0]])
+    ordered = sorted(
+        ((name, much) for name, much in pod.requests if counts.get(name)),
+        key=lambda name_amount: -counts[name_amount[0]],
+    )
     return listed(amount(name, much, up=True) for name, much in ordered) or amounts(pod.requests)
 
 
@@ -107,21 +110,23 @@ def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, to
     If several resources are each short on some nodes, the text says on how many.
     ``told``: with the most that a node has free, if that is anything.
     """
-    asked = [(name, much) for name, much in pod.requests if much > 0]
+    requests = [(name, much) for name, much in pod.requests if much > 0]
     if snapshot.demand(pod.requests) is None:
-        return listed(amount(name, much, up=True) for name, much in asked if name not in snapshot.resources)
-    here = {name: there[snapshot.resources[name]][eligible] for name, _ in asked}
-    short = {name: int((here[name] < much).sum()) for name, much in asked}
+        return listed(amount(name, much, up=True) for name, much in requests if name not in snapshot.resources)
+    here = {name: there[snapshot.resources[name]][eligible] for name, _ in requests}
+    short = {name: int((here[name] < much).sum()) for name, much in requests}
     total = int(np.count_nonzero(eligible))
     if not total or not any(short.values()):
         return amounts(pod.requests)
-    if everywhere := [(name, much) for name, much in asked if short[name] == total]:
+    if everywhere := [(name, much) for name, much in requests if short[name] == total]:
         return listed(
             amount(name, much, up=True) + _at_most(name, int(here[name].max()) * told) for name, much in everywhere
         )
-    some = sorted(((name, much) for name, much in asked if short[name]), key=lambda one: -short[one[0]])
-    lacking = listed(f"{counted(short[name], 'node', 'lacks', 'lack')} {name}" for name, _ in some)
-    return f"{listed(amount(name, much, up=True) for name, much in some)} together ({lacking})"
+    scarce = sorted(
+        ((name, much) for name, much in requests if short[name]), key=lambda name_amount: -short[name_amount[0]]
+    )
+    lacking = listed(f"{counted(short[name], 'node', 'lacks', 'lack')} {name}" for name, _ in scarce)
+    return f"{listed(amount(name, much, up=True) for name, much in scarce)} together ({lacking})"
 
 
 def _at_most(name: str, free: int) -> str:
@@ -140,18 +145,21 @@ def in_the_way(role: Role, snapshot: Snapshot) -> str:
         return ""
     pod, relation = role.pods[0], role.relations.of[role.index]
     roomy = snapshot.room(pod.requests, pod.selection) > 0
-    found = [(int((obstacle.rows & roomy).sum()), obstacle.text) for obstacle in relation.hindrances]
+    counted_texts = [(int((obstacle.rows & roomy).sum()), obstacle.text) for obstacle in relation.hindrances]
     if (near := relation.near) is not None and (near.some or not near.itself):
-        found.append((int((~near.within(near.counts) & roomy).sum()), "no pod near that its affinity asks for"))
+        counted_texts.append((int((~near.within(near.counts) & roomy).sum()), "no pod near that its affinity asks for"))
     for even in relation.evenly:
         skewed = roomy & (even.codes >= 0) & ~even.within(even.counts)
-        found.append((int(skewed.sum()), f"spread would exceed {_skew(even)}"))
-    counts = sorted(((count, text) for count, text in found if count), key=lambda one: (-one[0], one[1]))
-    said = [f"{many(count, 'node') if not at else count}: {text}" for at, (count, text) in enumerate(counts)]
+        counted_texts.append((int(skewed.sum()), f"spread would exceed {_skew(even)}"))
+    counts = sorted(
+        ((count, text) for count, text in counted_texts if count),
+        key=lambda count_text: (-count_text[0], count_text[1]),
+    )
+    texts = [f"{many(count, 'node') if not at else count}: {text}" for at, (count, text) in enumerate(counts)]
     left = roomy & ~relation.closed
     if left.any() and (among := listed(dict.fromkeys(_among(role, relation, left)))):
-        said.append(f"{many(int(left.sum()), 'node')} left for {many(role.count, 'member')} with {among}")
-    return f"; {listed(said, 8)}" if said else ""
+        texts.append(f"{many(int(left.sum()), 'node')} left for {many(role.count, 'member')} with {among}")
+    return f"; {listed(texts, 8)}" if texts else ""
 
 
 def _among(role: Role, relation: Relation, left: Mask) -> Iterator[str]:
@@ -221,28 +229,28 @@ def nearest_domain(role: Role, want: int, roles: Sequence[Role], snapshot: Snaps
         return None
     # The members of a slice start together or not at all.
     want = min(role.count, -(-want // size) * size) if size else want
-    level, found = snapshot.levels[at], rooms(role, at, snapshot.levels)
-    roomiest = int(np.lexsort((level.rank, -found))[0]) if found.any() else None
+    level, free_by_domain = snapshot.levels[at], rooms(role, at, snapshot.levels)
+    roomiest = int(np.lexsort((level.rank, -free_by_domain))[0]) if free_by_domain.any() else None
     code = roomiest if role.home is None else role.home[1]
     if code is None:
         wanted = f", none has room for {f'a slice of {size}' if size else 'one'}" if level.inhabited() else ""
         domain, near = Domain("", np.zeros(0, dtype=np.intp)), _domains(level) + wanted
     else:
-        domain, free = level.domain(code), many(int(found[code]), f"free {_thing(role, level)}")
+        domain, free = level.domain(code), many(int(free_by_domain[code]), f"free {_thing(role, level)}")
         free += f" in whole slices of {size}" if size else ""
         if role.home is None:
             near = f"{_domains(level)}, best has {free} ({domain.name})"
         else:
             near = f"its gang is in {domain.name}, which has {free}"
         if role.rules.required is not None or not size:
-            short = want - int(found[code])
+            short = want - int(free_by_domain[code])
             near += (
                 _short(role, short, domain, level, snapshot)
                 if short > 0
                 else _TOGETHER + _all_of_it(roles, domain, snapshot)
             )
-        elif (some := int(found.sum()) // size) < (slices := -(-want // size)):
-            near += f"; room for {some} of {many(slices, 'slice')} in all"
+        elif (whole_slices := int(free_by_domain.sum()) // size) < (slices := -(-want // size)):
+            near += f"; room for {whole_slices} of {many(slices, 'slice')} in all"
         else:
             near += _TOGETHER
     required = _requirement(role, want, at, snapshot)
@@ -255,7 +263,7 @@ def _requirement(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
     text = f"required {snapshot.levels[at].key} for {want} x {devices(role.requests)}"
     if rules.slice_size:
         text += f" in slices of {rules.slice_size}"
-        text += "".join(f" made of {one.size}" for one in reversed(rules.slices[:-1]))
+        text += "".join(f" made of {slice_.size}" for slice_ in reversed(rules.slices[:-1]))
         if at != rules.slice_level:
             text += f" that share {snapshot.levels[rules.slice_level].key} each"
     return text
@@ -275,14 +283,16 @@ def _short(role: Role, short: int, domain: Domain, level: Level, snapshot: Snaps
 
 def _all_of_it(roles: Sequence[Role], domain: Domain, snapshot: Snapshot) -> str:
     """The amounts that the domain lacks for all members that require one; empty if the sums suffice."""
-    asked = Counter[str]()
+    requests_sum = Counter[str]()
     for role in roles:
         if role.rules.required is not None:
-            asked.update({name: much * role.count for name, much in role.requests if name in snapshot.resources})
-    free = {name: int(np.maximum(snapshot.free[snapshot.resources[name], domain.rows], 0).sum()) for name in asked}
+            requests_sum.update({name: much * role.count for name, much in role.requests if name in snapshot.resources})
+    free = {
+        name: int(np.maximum(snapshot.free[snapshot.resources[name], domain.rows], 0).sum()) for name in requests_sum
+    }
     short = [
         f"{amount(name, much)} and find {_bare(name, free[name])} free"
-        for name, much in asked.items()
+        for name, much in requests_sum.items()
         if much > free[name]
     ]
     return f", which ask for {listed(short)}" if short else ""

@@ -92,12 +92,12 @@ class Level:
 
     def shared(self, codes: Codes) -> Codes:
         """The code that all nodes of a domain share, for each domain; -1 if they do not share one."""
-        found = np.full(len(self.names) + 1, -1)
+        shared_codes = np.full(len(self.names) + 1, -1)
         if len(self._present):
             here, starts = codes[self._order], self._bounds[self._present]
             low = np.minimum.reduceat(here, starts)
-            found[self._present] = np.where(low == np.maximum.reduceat(here, starts), low, -1)
-        return found[1:]
+            shared_codes[self._present] = np.where(low == np.maximum.reduceat(here, starts), low, -1)
+        return shared_codes[1:]
 
     def domain(self, code: int) -> Domain:
         return Domain(self.names[code], self._order[self._bounds[code + 1] : self._bounds[code + 2]])
@@ -172,10 +172,10 @@ class Snapshot:
 
         Numbers do not count an implied level.
         """
-        found = next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
-        if found is None and name.isdecimal() and 0 < int(name[:4]) <= len(self.levels) - self.nearest:
+        index = next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
+        if index is None and name.isdecimal() and 0 < int(name[:4]) <= len(self.levels) - self.nearest:
             return int(name[:4]) - 1 + self.nearest
-        return found
+        return index
 
     def demand(self, requests: Requests) -> list[tuple[int, int]] | None:
         """Lines and amounts of the requests; None if no node offers one of the resources."""
@@ -205,17 +205,19 @@ def no_nodes() -> Snapshot:
 
 def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
     """Slots in these amounts. An overcommitted node has none for what it lacks, however small the request."""
-    found: Counts | None = None
+    room: Counts | None = None
     for line, amount in demand:
         here = free[line] if amount == 1 else free[line] // amount
-        found = np.minimum(here, PLENTY if found is None else found)
-    return np.full(free.shape[1], PLENTY, dtype=np.int64) if found is None else np.maximum(found, 0, out=found)
+        room = np.minimum(here, PLENTY if room is None else room)
+    return np.full(free.shape[1], PLENTY, dtype=np.int64) if room is None else np.maximum(room, 0, out=room)
 
 
 def kinds(requests: Requests) -> tuple[str, ...]:
     """The extended resources among the requests, else cpu and memory."""
-    asked = [name for name, amount in requests if amount]
-    return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
+    requested = [name for name, amount in requests if amount]
+    return tuple(name for name in requested if "/" in name) or tuple(
+        name for name in requested if name in ("cpu", "memory")
+    )
 
 
 def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:

@@ -43,12 +43,12 @@ class Evenly:
         """The arrays by which nodes differ for the constraint."""
         return self.codes, self.counted
 
-    def on(self, rows: Rows, found: OnSome) -> Evenly:
-        """The constraint over some of the nodes. ``found``: shared arrays of other constraints."""
+    def on(self, rows: Rows, known: OnSome) -> Evenly:
+        """The constraint over some of the nodes. ``known``: shared arrays of other constraints."""
         facts = id(self.codes), id(self.counted)
-        if facts not in found:
-            found[facts] = self.codes[rows], self.counted[rows]
-        codes, counted = found[facts]
+        if facts not in known:
+            known[facts] = self.codes[rows], self.counted[rows]
+        codes, counted = known[facts]
         return replace(self, codes=codes, counted=counted)
 
     def least(self, counts: Counts) -> int:
@@ -97,13 +97,14 @@ def evenly_of(
 ) -> Steps[Evenly]:
     """The constraint over arrays of nodes. Only nodes with the label of each constraint ``beside`` count."""
     pod = pods[number]
-    asked = spread, tuple(other.key for other in beside), pod.selection, pod.namespace
-    if asked not in known.of:
-        known.of[asked] = yield from _found(spread, beside, pod, snapshot, known)
+    key = spread, tuple(other.key for other in beside), pod.selection, pod.namespace
+    if key not in known.of:
+        known.of[key] = yield from _found(spread, beside, pod, snapshot, known)
     feeds = tuple(
-        one.wave <= pod.wave and one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods
+        other.wave <= pod.wave and other.namespace == pod.namespace and spread.counts(dict(other.labels))
+        for other in pods
     )
-    return Evenly(spread, *known.of[asked], int(selects(spread.selector, dict(pod.labels))), feeds)
+    return Evenly(spread, *known.of[key], int(selects(spread.selector, dict(pod.labels))), feeds)
 
 
 def _found(
@@ -111,10 +112,10 @@ def _found(
 ) -> Steps[tuple[Codes, Counts, Mask, Rows]]:
     """Domains, counts, counted nodes and their domains' codes, as in ``Evenly``."""
     others, keys = snapshot.others, frozenset(other.key for other in beside)
-    asked = keys, spread.honors_affinity, spread.honors_taints, pod.selection
-    if asked not in known.counted:
-        known.counted[asked] = yield from _counted(spread, keys, pod, snapshot)
-    counted, codes = known.counted[asked], others.column(spread.key)
+    key = keys, spread.honors_affinity, spread.honors_taints, pod.selection
+    if key not in known.counted:
+        known.counted[key] = yield from _counted(spread, keys, pod, snapshot)
+    counted, codes = known.counted[key], others.column(spread.key)
     rows = rows_with((yield from others.tenants.counted(spread, pod.namespace)), snapshot)
     return codes, tally(codes, rows[counted[rows]]), counted, np.bincount(codes[counted]).nonzero()[0]
 
@@ -156,5 +157,5 @@ def tally(codes: Codes, rows: Rows) -> Counts:
 
 def rows_with(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
     """The rows of the nodes of these tenants."""
-    found = map(snapshot.rows.get, map(attrgetter("node"), tenants))
-    return np.array([row for row in found if row is not None], dtype=np.intp)
+    rows = map(snapshot.rows.get, map(attrgetter("node"), tenants))
+    return np.array([row for row in rows if row is not None], dtype=np.intp)

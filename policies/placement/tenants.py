@@ -180,8 +180,8 @@ class Tenants:
 
     def take_repelled(self) -> Callable[[str], bool] | None:
         """A test for the namespaces for which ``repels`` has become true since the last call; None if for none."""
-        found, self._repelled = self._repelled, {}
-        return (lambda namespace: namespace in found or _ELSEWHERE in found) if found else None
+        repelled, self._repelled = self._repelled, {}
+        return (lambda namespace: namespace in repelled or _ELSEWHERE in repelled) if repelled else None
 
     def averse_to(self, namespace: str) -> list[Selector]:
         """The selectors by which pods of the namespace may be kept away."""
@@ -237,8 +237,8 @@ class Tenants:
         # Tenants that come or go between two steps are recorded as in any other index.
         index = here.setdefault(key, {})
         self._unready[namespace, key] = None
-        for some in batched(list(there.items())):
-            for owner, tenant in some:
+        for batch in batched(list(there.items())):
+            for owner, tenant in batch:
                 for label, value in tenant.labels:
                     if label == key and there.get(owner) is tenant:
                         index.setdefault(value, {})[owner] = tenant

@@ -69,8 +69,8 @@ class Wishes:
     def on(self, rows: Rows) -> Wishes:
         """The wishes over some of the nodes; the counts of domains stay those of all nodes."""
         company = tuple(replace(company, codes=company.codes[rows]) for company in self.company)
-        found: OnSome = {}
-        constraint = tuple(constraint.on(rows, found) for constraint in self.evenly)
+        known: OnSome = {}
+        constraint = tuple(constraint.on(rows, known) for constraint in self.evenly)
         return replace(self, nodes=self.nodes[rows], company=company, evenly=constraint)
 
     def merits(self, room: Counts) -> Counts:
@@ -92,7 +92,7 @@ class Granted:
         return cls(wishes, [company.sums for company in wishes.company], [evenly.counts for evenly in wishes.evenly])
 
     def copy(self) -> Granted:
-        return Granted(self.wishes, [one.copy() for one in self.company], [one.copy() for one in self.evenly])
+        return Granted(self.wishes, [wish.copy() for wish in self.company], [wish.copy() for wish in self.evenly])
 
     def meet(self, role: int, row: int) -> None:
         """Count a member of that role on that row."""
@@ -113,7 +113,7 @@ class Granted:
             total += 100 * self.wishes.nodes // top
         if self.company:
             pairs = zip(self.wishes.company, self.company, strict=True)
-            sums = np.sum([found[company.codes] for company, found in pairs], axis=0)
+            sums = np.sum([of_codes[company.codes] for company, of_codes in pairs], axis=0)
             low, high = int(sums[among].min()), int(sums[among].max())
             if high > low:
                 total += 100 * (sums - low) // (high - low)

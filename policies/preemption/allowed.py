@@ -43,7 +43,7 @@ def allowed(
     ``Budgets`` and ``Reclaim`` check rules that depend on other victims; ``Reclaim`` if there are queues.
     ``queues``: those in the cohorts of the request's queue, by name.
     """
-    found: list[Candidate] = []
+    eligible: list[Candidate] = []
     protected: Counter[str] = Counter()
     surplus: dict[str, list[tuple[Candidate, str]]] = {}  # by workload; other candidates have an empty name
     for candidate in candidates:
@@ -51,13 +51,13 @@ def allowed(
             protected[why] += 1
             surplus.setdefault(candidate.workload, []).append((candidate, why))
         else:
-            found.append(candidate)
+            eligible.append(candidate)
     together = []
-    for one in found:
-        stays = surplus.get(one.name, ())
+    for victim in eligible:
+        stays = surplus.get(victim.name, ())
         # It is evicted together with its surplus. A surplus that is only too young to go alone may go with all its
         # pods.
-        all_of_it = _with(one, [part for part, _ in stays]) if stays else one
+        all_of_it = _with(victim, [other for other, _ in stays]) if stays else victim
         why = next((why for _, why in stays if why != TOO_YOUNG), "") or (protects(all_of_it, limits) if stays else "")
         if why:
             protected[why] += 1

@@ -238,9 +238,9 @@ def cheapest(
     best: list[Costed] | None = None
     for order in orders:
         with victims.statement.open():
-            found = yield from _in_order(victims, order)
-        if found is not None and (best is None or cost(found, home) < cost(best, home)):
-            best = found
+            victims_here = yield from _in_order(victims, order)
+        if victims_here is not None and (best is None or cost(victims_here, home) < cost(best, home)):
+            best = victims_here
     with victims.statement.open():
         if len(victims.options) > MOST_TO_COMPARE:
             return None if best is None else (yield from _exchanged(victims, best, home))
@@ -311,10 +311,10 @@ def _exchanged(victims: VictimSet, best: list[Costed], home: Collection[int]) ->
                 if not victims.may(other):
                     continue
                 victims.evict(other)
-                found = victims.chosen()
-                if cost(found, home) < price and (yield from victims.fits()) and victims.allowed():
+                exchanged = victims.chosen()
+                if cost(exchanged, home) < price and (yield from victims.fits()) and victims.allowed():
                     victims.statement.commit()
-                    best, price = found, cost(found, home)
+                    best, price = exchanged, cost(exchanged, home)
                     break
     return best
 
@@ -357,6 +357,6 @@ class _Every:
         yield from self._from(at + 1, [*chosen, self._victims.options[number]])
 
     def _note(self, chosen: list[Costed]) -> None:
-        found = cost(chosen, self._home)
-        if (self._cost is None or found < self._cost) and self._victims.allowed():
-            self.best, self._cost = chosen, found
+        price = cost(chosen, self._home)
+        if (self._cost is None or price < self._cost) and self._victims.allowed():
+            self.best, self._cost = chosen, price

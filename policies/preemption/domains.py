@@ -237,6 +237,6 @@ class _Promise:
         domain, gain, owners = domain[order], gain[order], owners[order]
         before = np.cumsum(gain) - gain
         start = before[np.searchsorted(domain, domain)]
-        part = np.clip((lack[domain] - (before - start)) / gain, 0, 1)
+        portion = np.clip((lack[domain] - (before - start)) / gain, 0, 1)
         each = (self._hours[owners], np.ones(len(owners)), *self._merits[:, owners])
-        return np.array([np.bincount(domain, part * amount, len(lack)) for amount in each])
+        return np.array([np.bincount(domain, portion * amount, len(lack)) for amount in each])

@@ -37,8 +37,8 @@ class Freed:
     def among(self, numbers: Sequence[int]) -> Freed:
         """Only the entries of these candidates, which are numbered again. ``numbers``: in ascending order."""
         known = np.array(numbers, dtype=np.intp)
-        some = self.at(np.flatnonzero(np.isin(self.owners, known)))
-        return Freed(np.searchsorted(known, some.owners), some.rows, some.amounts)
+        rows_of_known = self.at(np.flatnonzero(np.isin(self.owners, known)))
+        return Freed(np.searchsorted(known, rows_of_known.owners), rows_of_known.rows, rows_of_known.amounts)
 
     def by_node(self) -> tuple[Rows, Amounts]:
         """The sum over all candidates, once for each node."""

@@ -49,7 +49,7 @@ def lacking_on_nodes(
         of = [what for what in wanted if what[1] == name] or wanted
         for owner in np.unique(freed.owners[hit]).tolist():
             known.setdefault(candidates[owner].name, []).extend(of)
-    return {name: tuple(dict.fromkeys(some)) for name, some in known.items()}
+    return {name: tuple(dict.fromkeys(names)) for name, names in known.items()}
 
 
 def _full_demand(roles: Sequence[Role], emptied: Snapshot) -> Amounts:

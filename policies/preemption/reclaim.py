@@ -96,8 +96,8 @@ class Reclaim:
         """Whether its eviction frees lacking quota, or, in the request's own queue, lets others be evicted after it."""
         if not self._contests(candidate):
             return False
-        asked = self._contested if self._fair else self._wanted
-        return not self.enough() or (candidate.queue == self._request.queue and not self._within_own(asked))
+        concerned = self._contested if self._fair else self._wanted
+        return not self.enough() or (candidate.queue == self._request.queue and not self._within_own(concerned))
 
     def enough(self) -> bool:
         """Whether the quota is available; without ``borrowing``, as the queue's own."""
@@ -108,8 +108,10 @@ class Reclaim:
     def lack(self) -> str:
         """The lacking quota, for people; empty if none is lacking."""
         lacks = self._tree.lacks(self._request.queue, self._request.usage)
-        said = listed(f"{amount(what[1], much, up=True)} of flavor {what[0]}" for what, much in sorted(lacks.items()))
-        return f"queue {self._request.queue} lacks {said}" if said else ""
+        shortages = listed(
+            f"{amount(what[1], much, up=True)} of flavor {what[0]}" for what, much in sorted(lacks.items())
+        )
+        return f"queue {self._request.queue} lacks {shortages}" if shortages else ""
 
     def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
         """The rule by which each victim may be evicted, one after the other, by name; None if they may not."""
@@ -119,12 +121,12 @@ class Reclaim:
             gone, key=lambda candidate: (self._distance(candidate), self._contended(candidate), candidate.name)
         )
         left = order[::-1]
-        found: list[tuple[str, Why]] = []
+        reasons: list[tuple[str, Why]] = []
         with self._statement.open():
             while (last := next(filter(self._may_go_last, left), None)) is not None:
-                found.append((last.name, self._why(last) or Why.PRIORITY))
+                reasons.append((last.name, self._why(last) or Why.PRIORITY))
                 left.remove(last)
-        return None if left else dict(reversed(found))
+        return None if left else dict(reversed(reasons))
 
     def reaches(self, queue: str, *, alone: bool) -> bool:
         """Whether a candidate of that queue may be evicted in the end, as far as the queues alone tell.
@@ -135,8 +137,8 @@ class Reclaim:
             return not alone
         near, far = self._where_they_part(theirs)
         # As others go, no other queue starts to borrow more, and its share does not grow.
-        asked = self._wanted if self._request.pods else self._contested
-        if not (borrowed := [what for what in asked if _all_borrow(theirs, far, what)]):
+        wanted = self._wanted if self._request.pods else self._contested
+        if not (borrowed := [what for what in wanted if _all_borrow(theirs, far, what)]):
             return False
         if not self._fair or not alone or near is not self._own:
             return True
@@ -251,22 +253,22 @@ class Reclaim:
                 return True
         return False
 
-    def _within_own(self, asked: Iterable[FlavorResource]) -> bool:
+    def _within_own(self, resources: Iterable[FlavorResource]) -> bool:
         """Whether the queue borrows none of that quota.
 
         With fair sharing it may borrow free quota in addition to the quota that it reclaims, as in Kueue.
         """
-        return all(not self._own.borrows(what, self._wanted[what]) for what in asked)
+        return all(not self._own.borrows(what, self._wanted[what]) for what in resources)
 
     def _advantages(self) -> Iterator[tuple[tuple[str, bool], bool]]:
         """Whether the request's queue, and each cohort above it, has the requested quota of its own, or one below it.
 
         Free quota is required, too; else the queue would borrow in the end.
         """
-        found, rest = False, dict(self._wanted)
+        within_own, rest = False, dict(self._wanted)
         for node in self._own.path():
-            found = found or all(not node.borrows(what, amount) for what, amount in rest.items())
-            yield (node.name, node.is_cohort), found
+            within_own = within_own or all(not node.borrows(what, amount) for what, amount in rest.items())
+            yield (node.name, node.is_cohort), within_own
             rest = {what: amount - node.local_left(what) for what, amount in rest.items()}
 
 

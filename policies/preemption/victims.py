@@ -135,14 +135,14 @@ def searching(
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
     """The cheapest victims by the first list of rules that allow any."""
-    for some in rules:
-        found = []
-        for one in some:
-            victims = yield from choose(one).best()
+    for alternatives in rules:
+        results = []
+        for option in alternatives:
+            victims = yield from choose(option).best()
             if victims is not None:
-                found.append(victims)
-        if found:
-            return min(found, key=lambda victims: victims.cost)
+                results.append(victims)
+        if results:
+            return min(results, key=lambda victims: victims.cost)
     return None
 
 
@@ -191,9 +191,9 @@ def _refused(
 
 def _protection(protected: Mapping[str, int]) -> str:
     """Tell who may not be evicted, the most frequent reason first."""
-    most_first = sorted(protected.items(), key=lambda one: (-one[1], one[0]))
-    said = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
-    return f"; {said}" if said else ""
+    most_first = sorted(protected.items(), key=lambda reason_count: (-reason_count[1], reason_count[0]))
+    reasons_text = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
+    return f"; {reasons_text}" if reasons_text else ""
 
 
 def offered(statement: Statement, queue: str, usage: Usage, choice: Choice) -> tuple[Fit, int]:
@@ -245,9 +245,11 @@ class Chooser:
             leave_out(statement, [costed.candidate for costed in self._pool], self._freed)
             roles = yield from roles_of(request.pods, request.caps, statement.snapshot, request.beside)
         if not isinstance(roles, Unclear) and counted(roles):
-            found = yield from self._by_counting(Ask(roles[0], request.needed, request.caps, statement.snapshot))
-            planned = None if found is None else (yield from self._planned(*found))
-            if found is None or planned is not None:
+            counted_victims = yield from self._by_counting(
+                Ask(roles[0], request.needed, request.caps, statement.snapshot)
+            )
+            planned = None if counted_victims is None else (yield from self._planned(*counted_victims))
+            if counted_victims is None or planned is not None:
                 return planned
         victims = VictimSet(self._pool, statement, self._by_owner, self._placing, self._rules)
         by_value = sorted(range(len(self._pool)), key=lambda at: self._pool[at].value)
@@ -274,10 +276,10 @@ class Chooser:
         for tried, target in enumerate(targets(ask, self._pool, self._freed.of_lines(ask.lines))):
             if best is not None and (tried >= DOMAINS or _goes_no_higher(best[0], target.beyond)):
                 break
-            found, spent = yield from metered(self._inside(target, ask, effort))
+            priced, spent = yield from metered(self._inside(target, ask, effort))
             effort = max(0, effort - spent)
-            if found is not None and (best is None or cost(found, target.home) < best[0]):
-                best = cost(found, target.home), found
+            if priced is not None and (best is None or cost(priced, target.home) < best[0]):
+                best = cost(priced, target.home), priced
         return best
 
     def _inside(self, target: Target, ask: Ask, effort: int) -> Steps[list[Costed] | None]:

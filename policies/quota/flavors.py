@@ -48,8 +48,8 @@ def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
             for term in affinity
         )
         affinity = terms if all(terms) else None
-    asked = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
-    return admits(Node(flavor.name, (), labels, flavor.taints), asked)
+    selection_there = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
+    return admits(Node(flavor.name, (), labels, flavor.taints), selection_there)
 
 
 def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
@@ -183,11 +183,11 @@ class Flavors:
         for all of them together.
         """
         parts, offers, taken = flavor_requests(queue, podsets), list[Offer](), Counter[FlavorResource]()
-        for part in parts:
-            offers.append(self._best(queue, part, taken))
+        for request in parts:
+            offers.append(self._best(queue, request, taken))
             if offers[-1].fit is Fit.NONE:
                 break
-            part.take(taken, offers[-1].flavor)
+            request.take(taken, offers[-1].flavor)
         if len(podsets) > 1 and min((offer.fit for offer in offers), default=Fit.FITS) < Fit.PREEMPT:
             offers = self._together(queue, parts) or offers
         return _assigned(podsets, parts, offers)
@@ -213,49 +213,51 @@ class Flavors:
                     return [offer, *others]
             return None
 
-        alone = (self._offers(queue, part, {}) for part in parts)
+        alone = (self._offers(queue, request, {}) for request in parts)
         hopeless = any(all(offer.fit is not Fit.FITS for offer in offers) for offers in alone)
         return None if hopeless else fitting(0, Counter())
 
-    def _best(self, queue: ClusterQueue, part: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Offer:
+    def _best(self, queue: ClusterQueue, request: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Offer:
         """The offer at which the search may end, else the best of all."""
         best: Offer | None = None
-        for offer in self._offers(queue, part, taken):
+        for offer in self._offers(queue, request, taken):
             if _is_enough(offer, queue.fungibility):
                 return offer
             if best is None or _is_better(offer, best, queue.fungibility):
                 best = offer
         return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
 
-    def _offers(self, queue: ClusterQueue, part: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Iterator[Offer]:
+    def _offers(
+        self, queue: ClusterQueue, request: FlavorRequest, taken: Mapping[FlavorResource, int]
+    ) -> Iterator[Offer]:
         """Yield the offer of each flavor, in the order of the queue, computed on demand."""
-        for name, quotas in part.group.flavors:
+        for name, quotas in request.group.flavors:
             flavor = self._flavors.get(name)
             if flavor is None:
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
-            elif why := next(filter(None, (unsuited(flavor, podset.selection) for podset in part.podsets)), ""):
+            elif why := next(filter(None, (unsuited(flavor, podset.selection) for podset in request.podsets)), ""):
                 text = f"its pods do not go to nodes of flavor {name}: {why}"
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
             else:
-                yield self._offer(queue, flavor, quotas, part, taken)
+                yield self._offer(queue, flavor, quotas, request, taken)
 
     def _offer(
         self,
         queue: ClusterQueue,
         flavor: ResourceFlavor,
         quotas: Mapping[str, Quota],
-        part: FlavorRequest,
+        request: FlavorRequest,
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
         """The worst offer over the resources of a part; if that can be had, also whether nodes have room."""
         worst = Offer(flavor.name, Fit.FITS)
-        for resource, amount in part.requests.items():
+        for resource, amount in request.requests.items():
             what = flavor.name, resource
             if resource not in quotas:
                 text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
                 return Offer(flavor.name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
             worst = _worst(worst, self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource]))
-        for podset in part.podsets if worst.fit > Fit.NO_CANDIDATES else ():
+        for podset in request.podsets if worst.fit > Fit.NO_CANDIDATES else ():
             if text := self._places(podset, flavor):
                 return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
         return worst
@@ -290,23 +292,23 @@ def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[FlavorRequest], 
     """Turn offers into an assignment. ``offers``: one for each part; if the last one is NONE, later parts have none."""
     taken, worst = Counter[FlavorResource](), Offer("", Fit.FITS)
     chosen: dict[str, dict[str, str]] = {podset.name: {} for together in in_groups(podsets) for podset in together}
-    for part, offer in zip(parts, offers, strict=False):
+    for request, offer in zip(parts, offers, strict=False):
         worst = _worst(worst, offer)
         if offer.fit is Fit.NONE:
             return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
-        part.take(taken, offer.flavor)
-        for podset in part.podsets:
-            if requests_for(part.group, [podset]):
-                asked = (name for name in part.group.limited() if name in podset.requests)
-                chosen[podset.name] |= dict.fromkeys(asked, offer.flavor)
+        request.take(taken, offer.flavor)
+        for podset in request.podsets:
+            if requests_for(request.group, [podset]):
+                limited = (name for name in request.group.limited() if name in podset.requests)
+                chosen[podset.name] |= dict.fromkeys(limited, offer.flavor)
     return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
 
 
 def _worst(offer: Offer, other: Offer) -> Offer:
     """The offer that is harder to have, with the farther borrowing of both."""
-    found = other if (other.fit, -other.lack) < (offer.fit, -offer.lack) else offer
+    worst = other if (other.fit, -other.lack) < (offer.fit, -offer.lack) else offer
     level = max(offer.level, other.level)
-    return found if found.level == level else replace(found, level=level)
+    return worst if worst.level == level else replace(worst, level=level)
 
 
 def _is_enough(offer: Offer, rules: Fungibility) -> bool:
@@ -371,12 +373,18 @@ class Choices(Generic[W]):
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: W) -> Assignment:
         """The next assignment, since the nodes have no room for ``tried``: another flavor for the last podset that
         has one."""
-        pairs = [*dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())]
+        pairs = [
+            *dict.fromkeys(
+                (name, flavor)
+                for name, flavor_by_resource in tried.flavors.items()
+                for flavor in flavor_by_resource.values()
+            )
+        ]
         assignment, several = tried, len(pairs) > 1
         while pairs:
             podset, flavor = pairs.pop()
             self.refused[podset, flavor] = why
-            self._fixed = {(name, self._group_of[one]): one for name, one in pairs}
+            self._fixed = {(name, self._group_of[flavor]): flavor for name, flavor in pairs}
             assignment = self.first(podsets)
             self._fixed = {}
             if self.will_do(assignment):

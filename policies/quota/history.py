@@ -53,15 +53,15 @@ class History:
         if not self._sampling.half_life_s:
             self.consumed.clear()
             return
-        part = self._sampling.faded(now - self.sampled_at)
+        fraction = self._sampling.faded(now - self.sampled_at)
         for name in {**self.consumed, **used}:
-            self.consumed[name] = (1 - part) * self.consumed.get(name, 0.0) + part * used.get(name, 0)
+            self.consumed[name] = (1 - fraction) * self.consumed.get(name, 0.0) + fraction * used.get(name, 0)
         self.sampled_at = max(now, self.sampled_at)
 
     def started(self, workload: str, requests: Mapping[str, int]) -> None:
         """Count a start from now on; a second call for the same workload changes nothing."""
-        part = self._sampling.faded(self._sampling.interval_s)
-        self._penalties.setdefault(workload, {name: part * amount for name, amount in requests.items()})
+        fraction = self._sampling.faded(self._sampling.interval_s)
+        self._penalties.setdefault(workload, {name: fraction * amount for name, amount in requests.items()})
 
     def failed(self, workload: str) -> None:
         """Drop the penalty of a workload that has not started after all."""

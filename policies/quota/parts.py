@@ -47,15 +47,15 @@ def flavor_requests(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> li
         for together in in_groups(podsets)
         for group in queue.groups
     )
-    return [part for part in every if part.requests]
+    return [request for request in every if request.requests]
 
 
 def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
     """Podsets grouped by the flavors that they share, in the order of the first podset of each group."""
-    found: dict[tuple[str, str], list[PodSetRequest]] = {}
+    podsets_by_group: dict[tuple[str, str], list[PodSetRequest]] = {}
     for podset in podsets:
-        found.setdefault((podset.group, "" if podset.group else podset.name), []).append(podset)
-    return [*found.values()]
+        podsets_by_group.setdefault((podset.group, "" if podset.group else podset.name), []).append(podset)
+    return [*podsets_by_group.values()]
 
 
 def requests_for(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
@@ -69,5 +69,7 @@ def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str
     if queue.open:
         return []
     covered = queue.covered | {"pods"}
-    asked = dict.fromkeys(name for podset in podsets for name, much in podset.requests.items() if much and podset.count)
-    return [name for name in asked if name not in covered and not name.startswith(COUNTED)]
+    requested = dict.fromkeys(
+        name for podset in podsets for name, much in podset.requests.items() if much and podset.count
+    )
+    return [name for name in requested if name not in covered and not name.startswith(COUNTED)]

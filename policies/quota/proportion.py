@@ -66,8 +66,8 @@ class Deserved:
         demand: dict[QuotaNode, list[_QueueDemand]] = {}
         for name, node in tree.queues.items():
             demand.setdefault(node.root, []).append((name, tuple(sorted(requested.get(name, {}).items()))))
-        for root, some in demand.items():
-            self._of |= _divided(root, tuple(some))
+        for root, queue_demands in demand.items():
+            self._of |= _divided(root, tuple(queue_demands))
 
     def __call__(self, node: QuotaNode, resource: str) -> Fraction:
         return self._of.get((node, resource), Fraction(0))
@@ -89,11 +89,11 @@ _QueueDemand = tuple[str, tuple[tuple[str, int], ...]]
 @lru_cache(maxsize=1024)
 def _divided(root: QuotaNode, demand: tuple[_QueueDemand, ...]) -> Mapping[tuple[QuotaNode, str], Fraction]:
     """Divide one tree. Cached: from one pass to the next most trees have the same requests."""
-    found: dict[tuple[QuotaNode, str], Fraction] = {}
+    shares: dict[tuple[QuotaNode, str], Fraction] = {}
     for resource in dict.fromkeys(name for _, name in root.subtree):
         division = _Division(resource, {name: dict(amounts).get(resource, 0) for name, amounts in demand})
-        found |= {(node, resource): part for node, part in division.below(root)}
-    return found
+        shares |= {(node, resource): share for node, share in division.below(root)}
+    return shares
 
 
 class _Division:
@@ -112,16 +112,16 @@ class _Division:
         yield node, deserved
         local = sum(self._local(child) for child in node.children)
         claimants = [self._claimant(child) for child in node.children]
-        for child, part in zip(node.children, water_fill(deserved + local, claimants), strict=True):
-            yield from self._divide(child, part)
+        for child, share in zip(node.children, water_fill(deserved + local, claimants), strict=True):
+            yield from self._divide(child, share)
 
     def _claimant(self, node: QuotaNode) -> Claimant:
         """The node as a participant: its floor is what it never lends, or the configured amount as far as it is
         requested."""
         floor, ceiling = self._local(node), self._demand(node)
         configured = [quota.deserved for what, quota in node.quotas.items() if what[1] == self._resource]
-        if said := [amount for amount in configured if amount is not None]:
-            floor = ceiling = max(floor, min(ceiling, sum(said)))
+        if amounts := [amount for amount in configured if amount is not None]:
+            floor = ceiling = max(floor, min(ceiling, sum(amounts)))
         return Claimant(node.weight, floor, max(floor, ceiling))
 
     def _demand(self, node: QuotaNode) -> int:
@@ -145,7 +145,7 @@ def deserve(statement: Statement, queue: str, requested: Requested) -> None:
     """
     tree = statement.tree
     demand = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in tree.around(queue))
-    for (node, resource), part in _divided(tree.queues[queue].root, demand).items():
+    for (node, resource), share in _divided(tree.queues[queue].root, demand).items():
         if node.parent is None or any(quota.deserved is not None for quota in node.quotas.values()):
             continue
         statement.on_drop(partial(setattr, node, "subtree", node.subtree))
@@ -153,7 +153,7 @@ def deserve(statement: Statement, queue: str, requested: Requested) -> None:
         for what in [what for what in node.quotas if what[1] == resource]:
             quota, local = node.quotas[what], node.local(what)
             most = None if quota.borrowing is None else node.subtree.get(what, 0) + quota.borrowing
-            own = max(local, int(part))
+            own = max(local, int(share))
             node.subtree = {**node.subtree, what: own}
             limits = replace(quota, borrowing=None if most is None else most - own, lending=own - local)
             node.quotas = {**node.quotas, what: limits}

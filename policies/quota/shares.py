@@ -101,8 +101,8 @@ def fairest(tree: QuotaTree, heads: Mapping[str, Head], rank: Rank) -> Head | No
         if node.parent is None:
             return heads[name]
         competing.setdefault(node.root.name, node.root)
-    found = [head for root in competing.values() if (head := _winner(root, heads, rank)) is not None]
-    return min(found, key=lambda head: (-head.priority, head.since, head.uid), default=None)
+    winners = [head for root in competing.values() if (head := _winner(root, heads, rank)) is not None]
+    return min(winners, key=lambda head: (-head.priority, head.since, head.uid), default=None)
 
 
 def by_borrowing(tree: QuotaTree) -> Rank:
@@ -121,5 +121,5 @@ def by_borrowing(tree: QuotaTree) -> Rank:
 def _winner(node: QuotaNode, heads: Mapping[str, Head], rank: Rank) -> Head | None:
     if not node.is_cohort:
         return heads.get(node.name)
-    found = [(child, head) for child in node.children if (head := _winner(child, heads, rank)) is not None]
-    return min(found, key=lambda one: rank(*one), default=(None, None))[1]
+    winners = [(child, head) for child in node.children if (head := _winner(child, heads, rank)) is not None]
+    return min(winners, key=lambda winner: rank(*winner), default=(None, None))[1]

@@ -54,10 +54,10 @@ class QuotaNode:
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return UNLIMITED if self._soft(what) else subtree - self.used[what]
-        found, local, limit = self.parent.left(what), self.local(what), self._borrowing(what)
+        from_parent, local, limit = self.parent.left(what), self.local(what), self._borrowing(what)
         if limit is not None:
-            found = min(found, subtree - local - max(0, self.used[what] - local) + limit)
-        return min(UNLIMITED, self.local_left(what) + found)
+            from_parent = min(from_parent, subtree - local - max(0, self.used[what] - local) + limit)
+        return min(UNLIMITED, self.local_left(what) + from_parent)
 
     def potential(self, what: FlavorResource, *, there: bool = False) -> int:
         """The amount that it could use if all quota were free.
@@ -67,15 +67,15 @@ class QuotaNode:
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return UNLIMITED if self._soft(what) and not there else subtree
-        found, limit = self.local(what) + self.parent.potential(what, there=there), self._borrowing(what)
-        return min(found, UNLIMITED if limit is None else subtree + limit, UNLIMITED)
+        most, limit = self.local(what) + self.parent.potential(what, there=there), self._borrowing(what)
+        return min(most, UNLIMITED if limit is None else subtree + limit, UNLIMITED)
 
     def lendable(self, resource: str) -> int:
         """The sum that it could lend to its children of all flavors of a resource if all quota were free."""
-        if (found := self._lendable.get(resource)) is None:
-            found = sum(self.potential(what, there=True) for what in self.root.subtree if what[1] == resource)
-            self._lendable[resource] = found
-        return found
+        if (total := self._lendable.get(resource)) is None:
+            total = sum(self.potential(what, there=True) for what in self.root.subtree if what[1] == resource)
+            self._lendable[resource] = total
+        return total
 
     def borrows(self, what: FlavorResource, more: int = 0) -> bool:
         """Whether it uses more than its own quota once its use grows by ``more``."""

@@ -50,22 +50,22 @@ def from_volcano(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> li
 def misplaced(queues: Iterable[VolcanoQueue]) -> dict[str, str]:
     """Explain for each queue with an invalid parent why it is invalid."""
     parents = {queue.name: queue.parent or _ROOT for queue in queues if queue.name != _ROOT}
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for name in parents:
         way = [name]
         while (above := parents.get(way[-1], _ROOT)) != _ROOT and above not in way and above in parents:
             way.append(above)
         if above in way:
-            found[name] = f"its parents are below each other: {listed(sorted(way[way.index(above) :]))}"
+            problems[name] = f"its parents are below each other: {listed(sorted(way[way.index(above) :]))}"
         elif parents[name] not in (_ROOT, *parents):
-            found[name] = f"there is no Queue {parents[name]}, which is its parent"
-    return found
+            problems[name] = f"there is no Queue {parents[name]}, which is its parent"
+    return problems
 
 
 def _resources(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> tuple[str, ...]:
     """The resources that are counted: all that queues name, devices, cpu and memory."""
-    said = {name for queue in queues for of in (queue.capability, queue.deserved, queue.guarantee) for name in of}
-    return tuple(sorted({*_ALWAYS, *said, *(name for name in total if "/" in name)}))
+    declared = {name for queue in queues for of in (queue.capability, queue.deserved, queue.guarantee) for name in of}
+    return tuple(sorted({*_ALWAYS, *declared, *(name for name in total if "/" in name)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class _Tree:
         return Quota(there - has.reserved - has.lent, soft=most is None and not has.reserved)
 
     def _sum(self, above: VolcanoQueue, name: str) -> _Has:
-        some = [self._quota(volcano_queue, name)[1] for volcano_queue in self._below.get(above.name, ())]
-        return _Has(sum(one.lent for one in some), sum(one.reserved for one in some))
+        quotas = [self._quota(volcano_queue, name)[1] for volcano_queue in self._below.get(above.name, ())]
+        return _Has(sum(quota.lent for quota in quotas), sum(quota.reserved for quota in quotas))
 
 
 def _named(queue: VolcanoQueue) -> str:

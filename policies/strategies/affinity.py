@@ -34,5 +34,5 @@ def _siblings(level: Level, rows: Rows, beside: Rows) -> Counts:
     """The number of placed members in the domain of each node; 0 for a node without a domain."""
     counts = np.bincount(level.codes[beside] + 1, minlength=len(level.names) + 1)
     counts[0] = 0
-    found: Counts = counts[level.codes[rows] + 1]
-    return found
+    on_rows: Counts = counts[level.codes[rows] + 1]
+    return on_rows

@@ -36,8 +36,8 @@ class EqualShares:
 def equally(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
     """Divide over the fewest domains that can have equal shares, else as ``evenly``."""
     count, within = least(rooms, want, spare)
-    some = np.sort(rooms[rooms > 0])[::-1]
-    numbers = np.arange(max(count, 1), min(len(some), within) + 1)
+    descending = np.sort(rooms[rooms > 0])[::-1]
+    numbers = np.arange(max(count, 1), min(len(descending), within) + 1)
     share, larger = np.divmod(within, numbers)
-    equal = (some[numbers - 1] >= share) & ((larger == 0) | (some[larger - 1] > share))
+    equal = (descending[numbers - 1] >= share) & ((larger == 0) | (descending[larger - 1] > share))
     return parted(rooms, int(numbers[equal.argmax()]) if equal.any() else count, within, preference)

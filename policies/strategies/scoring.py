@@ -41,9 +41,9 @@ def marks(
     """
     rows = np.array([snapshot.rows.get(name, -1) for name in candidates], dtype=np.intp)
     known = rows >= 0
-    found = np.zeros(len(rows), dtype=np.int64)
+    marks_of_rows = np.zeros(len(rows), dtype=np.int64)
     scores = scoring.score(pod, rows[known], snapshot, beside)
     # kube-scheduler rejects marks outside this range.
-    found[known] = np.clip(-(-scores * TOP_MARK // 100), 0, TOP_MARK)
-    result: list[int] = found.tolist()
+    marks_of_rows[known] = np.clip(-(-scores * TOP_MARK // 100), 0, TOP_MARK)
+    result: list[int] = marks_of_rows.tolist()
     return result

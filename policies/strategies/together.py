@@ -40,8 +40,8 @@ class Together:
         scores = np.full(len(nearest.names) + 1, OTHER, dtype=np.int64)
         scores[0] = 0
         scores[order[:3] + 1] = (FIRST, SECOND, THIRD)[: len(order)]
-        found: Counts = scores[nearest.codes + 1][rows]
-        return found
+        on_rows: Counts = scores[nearest.codes + 1][rows]
+        return on_rows
 
 
 def _around(levels: tuple[Level, ...], slots: Counts, count: int, beside: Rows) -> Mask:
@@ -66,5 +66,5 @@ def _ordered(level: Level, slots: Counts, count: int, beside: Rows) -> Rows:
     there = np.bincount(level.codes[beside] + 1, minlength=len(level.names) + 1)[1:]
     size = np.where(rooms >= count, rooms, -rooms)
     order = np.lexsort((level.rank, size, rooms < count, -there))
-    found: Rows = order[rooms[order] > 0]
-    return found
+    with_room: Rows = order[rooms[order] > 0]
+    return with_room

@@ -80,11 +80,11 @@ def _started(
 ) -> StartJob:
     """The write of a start: the plan, and the flavors of the podsets with what their pods tolerate."""
     job, flavoring, first_wave = record.seen, workload.flavoring, podsets_to_create(workload, record.seen).first_wave
-    flavors = {str(part): dict(chosen.flavors) for part, chosen in flavoring.items() if chosen.flavors}
-    tolerations = {str(part): chosen.tolerations for part, chosen in flavoring.items() if chosen.tolerations}
+    flavors = {str(podset): dict(chosen.flavors) for podset, chosen in flavoring.items() if chosen.flavors}
+    tolerations = {str(podset): chosen.tolerations for podset, chosen in flavoring.items() if chosen.tolerations}
     if node_wait is not None:
         # The nodes that are made have to be of its flavors. Nodes of a plan have these labels anyway.
-        labels = {str(part): chosen.labels for part, chosen in flavoring.items() if chosen.labels}
+        labels = {str(podset): chosen.labels for podset, chosen in flavoring.items() if chosen.labels}
         return StartJob(job, {}, first_wave, flavors, tolerations, node_wait, labels, awaits_s)
     podsets = job.podsets.podsets
     nodes = {

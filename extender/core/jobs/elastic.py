@@ -173,7 +173,7 @@ def unseen(pods: Sequence[Pod], made: Mapping[PodSetKey, Flavoring], elastic: fr
     """Why an autoscaler would not see all of these pods that need nodes; empty if it would."""
     first = _first_wave(pods)
     later = dict.fromkeys(podset_key(pod, of_job=True) for pod in pods if pod.wave > first)
-    needy = any(not elastic.isdisjoint(made[part].flavors.values()) for part in later if part in made)
+    needy = any(not elastic.isdisjoint(made[podset].flavors.values()) for podset in later if podset in made)
     return _IN_WAVES if needy else ""
 
 

@@ -206,10 +206,10 @@ def _level(key: LevelKey, column: Column, count: int, farther: Sequence[Level]) 
 
 def _parents(codes: Codes, domains: int, level: Level) -> Codes:
     """The domain of ``level`` that the labelled nodes of each domain are in; -1 for none."""
-    found = np.full(domains, -1, dtype=np.intp)
+    parents = np.full(domains, -1, dtype=np.intp)
     both = (codes >= 0) & (level.codes >= 0)
-    found[codes[both]] = level.codes[both]
-    return found
+    parents[codes[both]] = level.codes[both]
+    return parents
 
 
 def _torn(codes: Codes, domains: int, level: Level) -> Codes:

@@ -326,7 +326,7 @@ class State:
         """Create an object from the parts that its constructor names. ``others``: arguments that are not parts."""
         names = _named_by(kind)
         parts = {name: getattr(self, name) for name in names if name not in others and hasattr(self, name)}
-        return kind(**{names[name]: part for name, part in (parts | others).items()})
+        return kind(**{names[name]: field for name, field in (parts | others).items()})
 
 
 @cache

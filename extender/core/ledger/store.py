@@ -55,8 +55,8 @@ class Namespaces:
             self._annotations.pop(name, None)
             self._ending[name] = NamespaceTerminating(name, gone=True)
             gone = [name for name in self._ending if name not in self.labels]
-            for one in gone[:-_REMEMBERED]:
-                del self._ending[one]
+            for subject in gone[:-_REMEMBERED]:
+                del self._ending[subject]
         else:
             self.labels[name] = event.labels
             self._annotations[name] = event.annotations

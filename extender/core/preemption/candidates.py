@@ -44,7 +44,7 @@ def surplus_of(workload: Workload, going: Collection[str]) -> list[Pod]:
     pods = list[Pod]()
     for pod in sorted(workload.bound, key=attrgetter("rank"), reverse=True):
         parts = _parts_of(workload, pod)
-        if pod.stamp is not None and pod.uid not in going and all(left[part] > 0 for part in parts):
+        if pod.stamp is not None and pod.uid not in going and all(left[podset] > 0 for podset in parts):
             left.subtract(parts)
             pods.append(pod)
     return pods

@@ -167,15 +167,19 @@ class KubePreemption:
         view = self._claims.snapshot()
         return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
 
-    def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
+    def _have_gangs_give_way(self, pod: Pod, by_kube_scheduler: Victims, now: float) -> bool:
         """Evict the gangs that matter least, if any may be evicted. Returns whether any are.
 
         None is while a victim is unknown, since it may be a pod without a gang, or while the pod itself is unknown.
         """
-        known = all(uid in self._store.pods for uids in asked.values() for uid in (pod.uid, *uids))
+        known = all(uid in self._store.pods for uids in by_kube_scheduler.values() for uid in (pod.uid, *uids))
         if not known or len(self._preemptions.under_way) >= MOST:
             return False
-        choices = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
+        choices = {
+            node: choice
+            for node, uids in by_kube_scheduler.items()
+            if (choice := self._choice_on(pod, node, uids, now))
+        }
         rooms = {node: ((node, _positive(pod)),) for node in choices}
         failed_for = self._preemptions.failed_for
         left = [node for node in choices if not failed_for(key_of(pod), rooms[node])]
@@ -262,8 +266,8 @@ class KubePreemption:
             if self._fits_without(pod, node, [*alone, *(victim.uid for victim in chosen)]):
                 break
             chosen.append(candidate)
-        for one in chosen[::-1]:
-            others = [victim for victim in chosen if victim is not one]
+        for tried in chosen[::-1]:
+            others = [victim for victim in chosen if victim is not tried]
             if self._fits_without(pod, node, [*alone, *(victim.uid for victim in others)]):
                 chosen = others
         return chosen

@@ -79,8 +79,8 @@ class VictimSearch:
 
         Candidates are as of now: events are handled before they are gathered, and not after.
         """
-        beside, asked = (yield from placed_beside(workload, self._workloads)), demand
-        if workload.current_demand is not asked:
+        beside, whole_demand = (yield from placed_beside(workload, self._workloads)), demand
+        if workload.current_demand is not whole_demand:
             return None
         if workload.incomplete:
             # Victims are evicted only for members that complete the quorum, and for none beyond it.
@@ -88,29 +88,29 @@ class VictimSearch:
             shape = replace(shape, needed=len(demand.pods))
         if (queue := self._quotas.queue_of(workload.key)) is None:
             yield 100 + len(self._pods) // 8
-            if workload.current_demand is not asked:
+            if workload.current_demand is not whole_demand:
                 return None
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
             return (yield from self._search(workload, alone, beside, None, now))
         reclaiming = self._reclaiming(workload, demand, queue, now)
-        found = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
+        outcome = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
         if workload.version != demand.version:
             return None
-        if found is None or not isinstance(found.chosen, Refusal) or not found.usage:
-            return found
+        if outcome is None or not isinstance(outcome.chosen, Refusal) or not outcome.usage:
+            return outcome
         if len(demand.pods) <= shape.needed or len(shape.roles) < 2:
-            return found
+            return outcome
         # The first pods find no nodes, whatever victims go. Others may.
-        every = Option(demand.pods, shape, found.usage, shape.needed)
-        reach = reclaiming.reach(found.usage)
+        every = Option(demand.pods, shape, outcome.usage, shape.needed)
+        reach = reclaiming.reach(outcome.usage)
         chosen = (yield from self._search(workload, every, beside, reclaiming, now, reach)).chosen
         if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
-            return found
-        some = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
-        reclaiming = self._reclaiming(workload, some, queue, now)
-        again = yield from self._by_options(reclaiming, workload, some, shape, beside, now)
-        return found if again is not None and isinstance(again.chosen, Refusal) else again
+            return outcome
+        placed_demand = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
+        reclaiming = self._reclaiming(workload, placed_demand, queue, now)
+        again = yield from self._by_options(reclaiming, workload, placed_demand, shape, beside, now)
+        return outcome if again is not None and isinstance(again.chosen, Refusal) else again
 
     def _reclaiming(self, workload: Workload, demand: Demand, queue: ClusterQueue, now: float) -> Reclaiming:
         by_quota = _ByQuota(self._quotas, self._candidates, workload, self._protection(now - self._process.wall_offset))
@@ -138,7 +138,7 @@ class VictimSearch:
         now: float,
     ) -> Steps[Found | None]:
         """Search victims for the first pods that can start together, by one assignment of flavors after the other."""
-        found, why, version, queues = Found(), "", self._quotas.version, self._quotas.queues.snapshot
+        outcome, why, version, queues = Found(), "", self._quotas.version, self._quotas.queues.snapshot
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
             # People may be told of a moment ago, as long as there are the same queues.
@@ -149,16 +149,16 @@ class VictimSearch:
                 break
             reach = reclaiming.reach(option.usage)
             if not self._tells and (why := reclaiming.hopeless(option.usage, reach)):
-                found = Found(Refusal(why))
+                outcome = Found(Refusal(why))
                 continue
-            found = yield from self._search(workload, option, beside, reclaiming, now, reach)
-            if isinstance(found.chosen, Choice):
-                found = replace(found, level=reclaiming.level(option.usage, found.chosen))
-            if not isinstance(found.chosen, Refusal):
+            outcome = yield from self._search(workload, option, beside, reclaiming, now, reach)
+            if isinstance(outcome.chosen, Choice):
+                outcome = replace(outcome, level=reclaiming.level(option.usage, outcome.chosen))
+            if not isinstance(outcome.chosen, Refusal):
                 break
-            why = found.chosen.text
+            why = outcome.chosen.text
             yield 100 + len(self._pods) // 8
-        return found
+        return outcome
 
     def _protection(self, wall: float) -> Protection:
         often = self._limits.evictions_per_hour or None
@@ -189,7 +189,7 @@ class VictimSearch:
         queues = None if reclaiming is None else reclaiming.queues
         wall, shape, priority = now - self._process.wall_offset, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
-        some = yield from self._candidates.find(concerns, wall, related=shape.related)
+        units = yield from self._candidates.find(concerns, wall, related=shape.related)
         others = (yield from self._candidates.protected()) if self._tells else []
         request = Request(
             str(workload.key),
@@ -203,7 +203,7 @@ class VictimSearch:
             beside=beside,
         )
         least = self._limits.min_runtime_s
-        asked = [*(candidate for candidate, _ in some), *others]
+        candidates = [*(candidate for candidate, _ in units), *others]
         tree = None if reclaiming is None else self._quotas.queues.snapshot.tree
         if tree is not None and self._tells:
             tree = tree.copy()  # others use the tree between two steps
@@ -212,14 +212,14 @@ class VictimSearch:
                 reclaiming.prepare(statement)
             with statement.open():
                 protection, policies = self._protection(wall), self._planner.policies
-                chosen = yield from searching(request, statement, asked, protection, policies, queues)
-        named = {candidate.name: victim for candidate, victim in some}
+                chosen = yield from searching(request, statement, candidates, protection, policies, queues)
+        named = {candidate.name: victim for candidate, victim in units}
         victims = [named[candidate.name] for candidate in chosen.victims] if isinstance(chosen, Choice) else []
         ripe_at = min(
-            _ripe_at([candidate for candidate, _ in some], least, wall),
+            _ripe_at([candidate for candidate, _ in units], least, wall),
             self._preemptions.evictions.next_forgotten(wall),
         )
-        lowest = min((candidate.priority for candidate, _ in some), default=priority) if queues is None else None
+        lowest = min((candidate.priority for candidate, _ in units), default=priority) if queues is None else None
         return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
 
 

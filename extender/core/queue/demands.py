@@ -249,7 +249,7 @@ class Demands:
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, firsts)):
             beside = yield from placed_beside(workload, self._store.workloads)
-            beside = yield from ordered(beside, lambda one: (one[0].rank, one[1]))
+            beside = yield from ordered(beside, lambda sibling: (sibling[0].rank, sibling[1]))
             # The reason names other pods as they are called in its namespace.
             ranks = [pod.rank[:2] for pod in ranked]
             yield AT_ONCE + len(ranks) // 4
@@ -358,8 +358,8 @@ def siblings(workload: Workload, made: Mapping[PodSetKey, Flavoring] | None = No
     placed = [(member.pod, member.node) for member in members.placed.values()]
     placed += members.slots.promises()
     placed += [(pod, pod.node) for pod in workload.bound if pod.node]
-    asked = yield from constrained(workload, [pod for pod, _ in placed], made)
-    return [(pod, node) for pod, (_, node) in zip(asked, placed, strict=True)]
+    pods = yield from constrained(workload, [pod for pod, _ in placed], made)
+    return [(pod, node) for pod, (_, node) in zip(pods, placed, strict=True)]
 
 
 def placed_beside(
@@ -375,7 +375,9 @@ def placed_beside(
     domains = _domains_of(workload)
     if not domains:
         return beside
-    sharing = [one for one in workloads.values() if one is not workload and not domains.isdisjoint(one.compute_domains)]
+    sharing = [
+        other for other in workloads.values() if other is not workload and not domains.isdisjoint(other.compute_domains)
+    ]
     yield 1 + len(workloads) // AT_ONCE
     for other in sharing:
         for pod, node in (yield from siblings(other)):

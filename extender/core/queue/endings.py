@@ -275,10 +275,10 @@ class Endings:
             for key in filter(None, ended):
                 for use in self._quotas.uses.of(key).values():
                     statement.give_back(use.queue, use.usage)
-            found = choices.first(podsets)
-            while found.fit is Fit.FITS and len(assignments) < _ASSIGNMENTS:
-                assignments.append(found)
-                found = choices.after(found, podsets, "")
+            flavoring = choices.first(podsets)
+            while flavoring.fit is Fit.FITS and len(assignments) < _ASSIGNMENTS:
+                assignments.append(flavoring)
+                flavoring = choices.after(flavoring, podsets, "")
         flavored = []
         for assignment in assignments:
             if not self._limits.elastic.flavors.isdisjoint(flavor for flavor, _ in assignment.usage):

@@ -63,7 +63,7 @@ class _Kind:
     """The request of workloads of one shape and queue: of nodes, role by role, and of quota.
 
     ``parts``: the podset of each role, as flavors are given to it.
-    ``asked``: None without a queue.
+    ``request``: None without a queue.
     """
 
     shape: Shape
@@ -156,8 +156,8 @@ class Forecast:
             waiting = _Waiting(workload, (self._turns.of(workload), number), queue, runs_s)
             trees.setdefault(tree.root_of(queue), []).append(waiting)
         first: list[_Waiting] = []
-        for some in trees.values():
-            first += (yield from ordered(some, _place))[:MOST_OF_TREE]
+        for queued in trees.values():
+            first += (yield from ordered(queued, _place))[:MOST_OF_TREE]
         return (yield from ordered(first, _place))
 
     def _kinds(self, waiting: Sequence[_Waiting], snapshot: QueueSnapshot) -> Steps[list[_Queued]]:
@@ -375,8 +375,8 @@ class _Course:
         if assignment.fit is not Fit.FITS:
             return None
         made, roles = kind.request.flavorings(assignment), list[tuple[Pod, int]]()
-        for (pod, count), part in zip(kind.roles, kind.parts, strict=True):
-            flavoring = made.get(part)
+        for (pod, count), podset in zip(kind.roles, kind.parts, strict=True):
+            flavoring = made.get(podset)
             roles.append((pod if flavoring is None else flavoring.confined(pod), count))
         return roles, assignment.usage
 
@@ -386,8 +386,8 @@ class _Course:
     def _room(self, node: str, wanted: Mapping[str, int]) -> Taken:
         if (row := self._view.rows.get(node)) is None:
             return []
-        found = ((self._view.resources.get(name), amount) for name, amount in wanted.items())
-        lines = [(line, amount) for line, amount in found if line is not None]
+        named = ((self._view.resources.get(name), amount) for name, amount in wanted.items())
+        lines = [(line, amount) for line, amount in named if line is not None]
         return [(lines, np.array([row], dtype=np.intp), np.ones(1, dtype=np.int64))]
 
 

@@ -226,9 +226,9 @@ class QueueLines:
     def _line_of(self, queue: str) -> LocalTurns:
         """The line of a queue to add workloads to. Its first one may change by that."""
         if (known := self._queues.get(queue)) is None:
-            said = self.object_of(queue)
-            line = LocalTurns(self._quotas if said.by_past_usage else None)
-            known = self._queues[queue] = _Queue(queue, line, -said.priority)
+            settings = self.object_of(queue)
+            line = LocalTurns(self._quotas if settings.by_past_usage else None)
+            known = self._queues[queue] = _Queue(queue, line, -settings.priority)
         self._renewed[queue] = known
         return known.line
 

@@ -123,10 +123,10 @@ def _applied(podset: PodSet, known: Addition | None) -> PodSet:
 
 
 def carried_over(template: Pod, pod: Pod, made: Pod) -> Pod:
-    """The template with the additions of the API server to a pod that was ``made`` of ``said``.
+    """The template with what the API server has added to ``made``, a pod that was created as ``pod``.
 
-    ``said`` may be another template of the same owner. What a template states itself stays, since the pod may be of
-    an earlier version of it.
+    ``pod`` may come from another template of the same owner. What a template states itself stays, since the pod may be
+    of an earlier version of it.
     """
     planned, real = demand_of(pod), demand_of(made, pod)
     if planned == real:
@@ -155,8 +155,10 @@ def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None
     """
     selection = pod.selection
     ours = (*_ON_EVERY_POD, *(flavoring.tolerations if flavoring is not None else ()))
-    said = template.selection.tolerations if template is not None else ()
-    tolerations = {toleration for toleration in selection.tolerations if toleration in said or toleration not in ours}
+    of_template = template.selection.tolerations if template is not None else ()
+    tolerations = {
+        toleration for toleration in selection.tolerations if toleration in of_template or toleration not in ours
+    }
     selector = dict(selection.node_selector)
     if flavoring is not None and template is not None:
         written = set(flavoring.labels) - set(template.selection.node_selector)
@@ -192,10 +194,10 @@ def _difference(addition: Addition) -> str:
     names = [name for name in dict.fromkeys((*requests, *real)) if requests.get(name, 0) != real.get(name, 0)]
     parts: list[str] = []
     if names:
-        asked, of_template = (
+        of_pods, of_template = (
             listed(amount(name, amounts.get(name, 0), up=True) for name in names) for amounts in (real, requests)
         )
-        parts.append(f"ask for {asked}, their template for {of_template}")
+        parts.append(f"ask for {of_pods}, their template for {of_template}")
     parts += _rest(addition.planned, addition.real)
     return f"its pods {'; they '.join(parts)}" if parts else ""
 
