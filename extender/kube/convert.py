@@ -64,14 +64,14 @@ def readable(
     convert: Callable[[ObjectT], ValueT], objects: Iterable[ObjectT], problems: list[str] | None = None
 ) -> list[ValueT]:
     """The objects that can be read; what is wrong with the others is added to ``problems``."""
-    found = []
-    for one in objects:
+    pods = []
+    for obj in objects:
         try:
-            found.append(convert(one))
+            pods.append(convert(obj))
         except UnreadableError as error:
             if problems is not None:
                 problems.append(str(error))
-    return found
+    return pods
 
 
 def pod_from(obj: PodObject) -> Pod:
@@ -136,17 +136,17 @@ def spec_fields(meta: Meta, spec: PodSpec) -> dict[str, Any]:
         "device_claims": _uses(spec),
         "claims": claims[:MOST_NAMES],
         "own_claims": own[:MOST_NAMES],
-        "problem": next((text for text, found in problems if found), None),
+        "problem": next((text for text, holds in problems if holds), None),
     }
 
 
-def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
+def pod_of(declared: dict[str, Any], requested: dict[str, Any], obj: PodObject) -> Pod:
     """The Pod with these fields, and the others, which change as it is bound and runs."""
     spec, status = obj.spec or PodSpec(), obj.status
-    fields = said | asked
-    problem, group = fields.pop("problem"), said["group"]
+    fields = declared | requested
+    problem, group = fields.pop("problem"), declared["group"]
     if (deadline_s := deadline_of(spec.active_deadline_seconds)) is not None:
-        fields["run"] = said["run"]._replace(deadline_s=deadline_s)
+        fields["run"] = declared["run"]._replace(deadline_s=deadline_s)
     if is_of_job(fields["native_group"], fields["controller"]):
         # Kubernetes 1.36 names a group for every Job. Muster starts no Job that asks for a native gang.
         started = bool(((obj.metadata or Meta()).annotations or {}).get(WORKLOAD))
@@ -276,9 +276,9 @@ def controller_of(maker: OwnerReference | None) -> Controller | None:
     """The controller of a pod, if an Event can be about it; None otherwise. Any user can write any owner on a pod."""
     if maker is None or maker.kind == "Node":
         return None
-    said = maker.api_version or "", maker.kind or "", maker.name or "", maker.uid or ""
-    readable = _API_VERSION.fullmatch(said[0]) and _KIND.fullmatch(said[1]) and is_name(said[2])
-    return _one_for_all(*said) if readable and said[3] and plain(said[3]) == said[3] else None
+    identity = maker.api_version or "", maker.kind or "", maker.name or "", maker.uid or ""
+    readable = _API_VERSION.fullmatch(identity[0]) and _KIND.fullmatch(identity[1]) and is_name(identity[2])
+    return _one_for_all(*identity) if readable and identity[3] and plain(identity[3]) == identity[3] else None
 
 
 @lru_cache(maxsize=4096)

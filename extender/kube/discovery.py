@@ -42,8 +42,8 @@ class _Groups(msgspec.Struct):
 
 async def served(kube: Kube) -> dict[Served, str]:
     """The name of each kind; empty if the API server cannot list all kinds at once. Raises ApiError."""
-    found = await kube.find("/apis", accept=_ACCEPT)
-    return {} if found is None else dict(_kinds(found))
+    groups = await kube.find("/apis", accept=_ACCEPT)
+    return {} if groups is None else dict(_kinds(groups))
 
 
 def _kinds(answer: bytes) -> Iterator[tuple[Served, str]]:

@@ -172,10 +172,10 @@ async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:
     """
     namespace, name = effect.key
     path = f"/apis/{PODGROUPS}/namespaces/{namespace}/podgroups/{name}"
-    if (found := await kube.find(path, timeout_s=timeout_s)) is None:
+    if (raw := await kube.find(path, timeout_s=timeout_s)) is None:
         return
     try:
-        group = msgspec.json.decode(found, type=VolcanoGroup)
+        group = msgspec.json.decode(raw, type=VolcanoGroup)
     except UNDECODABLE as error:
         raise ApiError(422, "Unreadable", f"{path} cannot be read: {error}") from None
     meta = group.metadata or Meta()

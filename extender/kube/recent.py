@@ -70,12 +70,12 @@ class _Remembered:
         return iter(self._seen)
 
     def get(self, uid: str) -> _Seen | None:
-        return found[0] if (found := self._seen.get(uid)) is not None else None
+        return entry[0] if (entry := self._seen.get(uid)) is not None else None
 
     def at(self, uid: str, version: str) -> Pod | None:
         """The pod as it was at that version, if that is the remembered one."""
-        found = self._seen.get(uid)
-        return found[0].pod if found is not None and found[2] == version else None
+        entry = self._seen.get(uid)
+        return entry[0].pod if entry is not None and entry[2] == version else None
 
     def put(self, uid: str, seen: _Seen, size: int, version: str | None) -> None:
         self._forget(uid)
@@ -89,8 +89,8 @@ class _Remembered:
         self._bytes = 0
 
     def _forget(self, uid: str) -> None:
-        if (found := self._seen.pop(uid, None)) is not None:
-            self._bytes -= found[1]
+        if (entry := self._seen.pop(uid, None)) is not None:
+            self._bytes -= entry[1]
 
 
 _seen = _Remembered()
@@ -162,11 +162,11 @@ def _spec_fields(meta: Meta, spec: PodSpec) -> dict[str, Any]:
     known_as = _ENCODER.encode(
         (meta.namespace, labels, claims_of(meta, spec), own_claims_of(meta, spec), *_spec_of_many(spec))
     )
-    found = _known_specs.get(known_as)
-    if found is None:
-        found = spec_fields(meta, spec)
+    fields = _known_specs.get(known_as)
+    if fields is None:
+        fields = spec_fields(meta, spec)
         if len(known_as) <= LONGEST_SPEC:
-            _known_specs[known_as] = found
+            _known_specs[known_as] = fields
             if len(_known_specs) > MOST_SPECS:
                 del _known_specs[next(iter(_known_specs))]
-    return found
+    return fields

@@ -154,13 +154,13 @@ class Reflector(Generic[ValueT, EventT]):
     def replay(self) -> Iterator[tuple[EventT, Source]]:
         """Every object known now, in the way of a new list."""
         known, listed = list(self._known.items()), self._resource.listed
-        told = [] if listed is None else [(listed(self._listed), self._source(""))]
-        return chain(((self._resource.seen(value), self._source(uid)) for uid, value in known), told)
+        last = [] if listed is None else [(listed(self._listed), self._source(""))]
+        return chain(((self._resource.seen(value), self._source(uid)) for uid, value in known), last)
 
     async def _list(self) -> str:
         """Read everything, then dispatch the difference. Vanished objects come first, since their names may be used
         again."""
-        found: dict[str, ValueT] = {}
+        listed: dict[str, ValueT] = {}
         version = ""
         async with aclosing(self._kube.list_pages(self._resource.path, labels=self._resource.labels)) as pages:
             async for page in pages:
@@ -171,17 +171,17 @@ class Reflector(Generic[ValueT, EventT]):
                         await asyncio.sleep(0)  # lets other tasks run, among them the request of the next page
                     meta, value = self._read(item, self._resource.read_listed)
                     if value is not None:
-                        found[meta.uid or ""] = value
+                        listed[meta.uid or ""] = value
         self.denied = False
-        self._replace(found)
+        self._replace(listed)
         self._tell_listed(listed=True)
         self.synced.set()
         return version
 
-    def _replace(self, found: dict[str, ValueT]) -> None:
-        for uid in [uid for uid in self._known if uid not in found]:
+    def _replace(self, listed: dict[str, ValueT]) -> None:
+        for uid in [uid for uid in self._known if uid not in listed]:
             self._lose(uid)
-        for uid, value in found.items():
+        for uid, value in listed.items():
             self._see(uid, value)
 
     async def _watch(self, version: str) -> None:

@@ -70,13 +70,13 @@ class Reporter:
     async def report(self, report: Report) -> None:
         """Write the report. Raises ApiError; a namespace or PodGroup that is gone is no error."""
         regarding = list(_regarding(report))
-        fresh = self._next(report, tuple(one["uid"] for one in regarding))
+        fresh = self._next(report, tuple(obj["uid"] for obj in regarding))
         if fresh is None or not regarding:
             return
         self._remember(report.key, fresh)
         try:
-            for one in regarding:
-                await self._post(one, report.code, report.message, warning=report.warning)
+            for obj in regarding:
+                await self._post(obj, report.code, report.message, warning=report.warning)
             if report.group_uid is not None and not report.pending:
                 await self._unless_gone(self._write(report, report.group_uid, fresh.since))
         except Exception:
@@ -106,9 +106,9 @@ class Reporter:
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
         reason = MISSPELT_KEY if hint.message in (MISSPELT, MISSPELT_OF_PODS) else hint.reason
-        for one in about:
-            name = f"{one['name'][:200].rstrip('-.')}.{reason.lower()}.{one['uid']}" if hint.once else ""
-            await self._post(one, reason, hint.message, name=name)
+        for obj in about:
+            name = f"{obj['name'][:200].rstrip('-.')}.{reason.lower()}.{obj['uid']}" if hint.once else ""
+            await self._post(obj, reason, hint.message, name=name)
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _LastReport | None:
         """The report to remember; None if it repeats the last."""

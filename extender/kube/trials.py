@@ -161,11 +161,13 @@ def copy_of(template: Object, job: Job) -> Object:
     meta, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
     for field in ("initContainers", "containers"):
         # Containers that a controller adds may lack fields that the API server demands.
-        if some := spec.pop(field, None):
-            spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
-            for one in spec[field]:
-                one.pop("env", None)
-    if gates := [one for one in spec.pop("schedulingGates", None) or () if one.get("name") != GANG_GATE]:
+        if containers := spec.pop(field, None):
+            spec[field] = [
+                {"name": f"added-{at}", "image": "added", **container} for at, container in enumerate(containers)
+            ]
+            for container in spec[field]:
+                container.pop("env", None)
+    if gates := [gate for gate in spec.pop("schedulingGates", None) or () if gate.get("name") != GANG_GATE]:
         spec["schedulingGates"] = gates
     owner = job.owner
     made: Object = {
@@ -176,9 +178,9 @@ def copy_of(template: Object, job: Job) -> Object:
         ],
     }
     for field in ("labels", "annotations"):
-        said = {key: text for key, text in (meta.get(field) or {}).items() if not _is_ours(key)}
-        if said:
-            made[field] = said
+        kept = {key: text for key, text in (meta.get(field) or {}).items() if not _is_ours(key)}
+        if kept:
+            made[field] = kept
     return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec}
 
 
@@ -204,7 +206,7 @@ def _refuses_all_else(policy: Object) -> bool:
         and not narrowed
         and any(pods.items() <= rule.items() for rule in rules)
         and not spec.get("matchConditions")
-        and ONLY_DRY_RUN in [one.get("expression") for one in spec.get("validations") or ()]
+        and ONLY_DRY_RUN in [validation.get("expression") for validation in spec.get("validations") or ()]
     )
 
 

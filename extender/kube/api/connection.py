@@ -167,18 +167,18 @@ class Connection:
         noted: Callable[[ApiError], ApiError] = self._noted
         if impersonate:
             headers["Impersonate-User"], noted = impersonate, lambda error: error
-        said = b"" if body is None else _encoded(method, path, body)
+        request = b"" if body is None else _encoded(method, path, body)
         try:
             if self._exchanges is not None and silence_s is None:
                 status, content, retry_after = await self._exchanges.ask(
-                    method, path, headers, said, query=_written(query), timeout_s=timeout_s, check=check
+                    method, path, headers, request, query=_written(query), timeout_s=timeout_s, check=check
                 )
                 if status >= 300:
                     raise noted(error_from(status, content[:_LONGEST_ERROR], retry_after))
                 return self._from_api_server(method, path, content)
             check()
             limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
-            async with await self._ask(method, path, limits, query, headers, said) as answer:
+            async with await self._ask(method, path, limits, query, headers, request) as answer:
                 content = await _read(answer, LARGEST_ANSWER)
         except _NO_ANSWER as error:
             raise noted(_unreachable(method, path, error)) from None
@@ -259,8 +259,8 @@ class Connection:
         )
         if answer.status >= 400 and not any_status:
             async with answer:
-                said = await _read(answer, _LONGEST_ERROR)
-            raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))
+                content = await _read(answer, _LONGEST_ERROR)
+            raise self._noted(error_from(answer.status, content, answer.headers.get("Retry-After")))
         return answer
 
     def _directly(self, connections: int) -> Exchanges:
@@ -291,13 +291,13 @@ async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
 def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
     """The error in a ``v1.Status``, or in the answer of a proxy. Status 0: take the one in the body."""
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        refusal = msgspec.json.decode(body, type=_Status)
     except UNDECODABLE:
-        said = _Status(message=bytes(body)[:200].decode("utf-8", "replace"))
+        refusal = _Status(message=bytes(body)[:200].decode("utf-8", "replace"))
     seconds = None
     if retry_after is not None and retry_after.isdecimal():
         seconds = min(float(retry_after), LONGEST_RETRY_AFTER_S)
-    return ApiError(status or said.code or 500, said.reason or "", said.message or "", seconds)
+    return ApiError(status or refusal.code or 500, refusal.reason or "", refusal.message or "", seconds)
 
 
 def _written(query: Mapping[str, str] | None) -> str:

@@ -90,11 +90,11 @@ class Exchanges:
 
     async def _connected(self) -> _Exchange:
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        one = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_S)
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        addresses = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        connected = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _, exchange = await loop.create_connection(
-            _Exchange, sock=one, ssl=self._context, server_hostname=self._server_name
+            _Exchange, sock=connected, ssl=self._context, server_hostname=self._server_name
         )
         return exchange
 

@@ -83,8 +83,8 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
                 await _end(proxy, directory)
         if not serves:
             complaints.seek(0)
-            said = " ".join(complaints.read().decode("utf-8", "replace").split())
-            raise ValueError(f"kubectl could not log in: {said or 'no reason given'}")
+            complaint = " ".join(complaints.read().decode("utf-8", "replace").split())
+            raise ValueError(f"kubectl could not log in: {complaint or 'no reason given'}")
     return KubectlLogin(proxy, socket)
 
 

@@ -75,8 +75,8 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
                 client_configuration=configuration, try_refresh_token=False
             )
         else:
-            for part in filter(None, path.split(os.pathsep)):
-                read_yaml(Path(part))  # the official client reads a file whatever its aliases expand to
+            for file in filter(None, path.split(os.pathsep)):
+                read_yaml(Path(file))  # the official client reads a file whatever its aliases expand to
             loader = await load_kube_config(  # type: ignore[no-untyped-call]
                 path, context, client_configuration=configuration, persist_config=False
             )
@@ -155,8 +155,8 @@ class TokenFile:
         If it cannot be read, the last token is used. It may still be valid; otherwise the API server refuses it.
         """
         try:
-            found = self._path.stat()
-            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+            status = self._path.stat()
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
             if seen == self._seen:
                 return
             token = self._path.read_text().strip()

@@ -191,9 +191,9 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
     if given is not None:
         results = given.devices.results if given.devices is not None else None
         devices = tuple(
-            DeviceKey(one.driver or "", one.pool or "", one.device or "")
-            for one in results or ()
-            if not one.admin_access
+            DeviceKey(result.driver or "", result.pool or "", result.device or "")
+            for result in results or ()
+            if not result.admin_access
         )
         allocation = Allocation(devices, _terms(given.node_selector, f"ResourceClaim {name}"))
     reserved = tuple(consumer.uid or "" for consumer in (status.reserved_for if status is not None else None) or ())

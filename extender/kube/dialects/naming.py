@@ -75,13 +75,13 @@ def group_of(meta: Meta) -> GroupRef | None:
 
 def _of_others(meta: Meta) -> GroupRef | None:
     """The gang by the keys of projects other than Muster and the coscheduling plugin."""
-    found = [(words, key, name) for words in OTHERS for key, name in words.named(meta)]
-    if not found:
+    names = [(words, key, name) for words in OTHERS for key, name in words.named(meta)]
+    if not names:
         return None
-    words, key, name = found[0]
+    words, key, name = names[0]
     if not is_name(name):
         return GroupRef(quoted(name), words.dialect, problem=BAD_NAME.format(key, quoted(name)))
-    if (other := next((two for _, two, another in found if another != name), None)) is not None:
+    if (other := next((two for _, two, another in names if another != name), None)) is not None:
         problem = TWO_NAMES.format(key) if other == key else TWO_DIALECTS.format(key, other)
         return GroupRef(name, words.dialect, problem=problem)
     ref = _read(meta, words, name)
@@ -117,5 +117,5 @@ def size_of(meta: Meta, keys: Sequence[str]) -> tuple[int | None, str | None]:
     return int(size), None
 
 
-def _differ(said: list[str]) -> bool:
-    return len(set(said)) > 1
+def _differ(names: list[str]) -> bool:
+    return len(set(names)) > 1

@@ -98,12 +98,12 @@ def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:
 
 def groupless(meta: Meta) -> Iterator[Unread]:
     """Yield Muster's keys on a pod that names no gang."""
-    said = [key for key in _keys(meta) if key in SAID_BY_PEOPLE]
-    if not said or meta.says(_NAMES):
+    declared = [key for key in _keys(meta) if key in SAID_BY_PEOPLE]
+    if not declared or meta.says(_NAMES):
         return
     if owned_gang(meta) is None:
-        yield Unread(said[0], "is not read, because the pod names no gang", f"add {POD_GROUP}")
-    elif MIN_MEMBER in said:
+        yield Unread(declared[0], "is not read, because the pod names no gang", f"add {POD_GROUP}")
+    elif MIN_MEMBER in declared:
         what = "is not read, because the pod is in the gang of the object that made it"
         yield Unread(MIN_MEMBER, what, "write it on that object instead of")
 
@@ -113,11 +113,11 @@ def of_others(meta: Meta) -> Iterator[Unread]:
     theirs = [key for key in _keys(meta) if key in _THEIRS]
     if not theirs:
         return
-    said, named = frozenset(_keys(meta)), meta.says(_NAMES)
+    declared, named = frozenset(_keys(meta)), meta.says(_NAMES)
     for key in theirs:
         ours = _THEIRS[key]
-        told = ours in said or (named and ours in (POD_GROUP, MIN_MEMBER))
-        if not told:
+        read = ours in declared or (named and ours in (POD_GROUP, MIN_MEMBER))
+        if not read:
             yield Unread(key, "is not read by Muster", f"write {ours}")
 
 

@@ -40,8 +40,8 @@ def _named(meta: Meta) -> list[tuple[str, str]]:
     """The application's name, after its key. A pod without a task group is scheduled alone, as by YuniKorn."""
     if not any(meta.said(TASK_GROUP_NAME)) and not any(meta.said(TASK_GROUPS)):
         return []
-    found = [(key, name) for key in APPLICATION_IDS for name in meta.said(key) if name]
-    return found[:1] or [(TASK_GROUP_NAME, next(iter(meta.said(TASK_GROUP_NAME)), "") or "task-groups")]
+    names = [(key, name) for key in APPLICATION_IDS for name in meta.said(key) if name]
+    return names[:1] or [(TASK_GROUP_NAME, next(iter(meta.said(TASK_GROUP_NAME)), "") or "task-groups")]
 
 
 def _minima(meta: Meta) -> Minima | str:

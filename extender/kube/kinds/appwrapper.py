@@ -89,7 +89,7 @@ def _podsets(component: Object, inner: Object) -> list[Template]:
     inner_kind = str(inner.get("apiVersion")), str(inner.get("kind"))
     declared = [*found(component, "podSets.*")]
     if kind := _INNER.get(inner_kind):
-        return _of_job(kind, inner, [_at(inner, one) for one in declared])
+        return _of_job(kind, inner, [_at(inner, component) for component in declared])
     if inner_kind == (TRAIN_JOB.version, TRAIN_JOB.name):
         raise UnreadableJobError(NO_TEMPLATES)
     if _waits(inner_kind[1], inner):
@@ -99,7 +99,10 @@ def _podsets(component: Object, inner: Object) -> list[Template]:
         declared = [{"path": _PLACES[inner_kind], "replicas": count}]
     if not declared and _makes_pods(inner):
         raise UnreadableJobError(UNDECLARED.format(plain(inner_kind[1])))
-    made = [_alone(_at(inner, one), place, count_in(one, "replicas", 1)) for place, one in enumerate(declared)]
+    made = [
+        _alone(_at(inner, component), place, count_in(component, "replicas", 1))
+        for place, component in enumerate(declared)
+    ]
     if inner_kind[1] != "StatefulSet":
         return made
     name = next(found(inner, "metadata.name"), None)
@@ -152,10 +155,10 @@ def _makes_pods(inner: Object) -> bool:
     """Whether anything in the object looks like the spec of a pod."""
     left: list[Any] = [inner]
     while left:
-        one = left.pop()
-        if isinstance(one, dict) and isinstance(one.get("containers"), list):
+        node = left.pop()
+        if isinstance(node, dict) and isinstance(node.get("containers"), list):
             return True
-        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        left += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     return False
 
 
@@ -171,14 +174,14 @@ def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
     if fixed := sorted(key for key in _OURS if meta.said(key)):
         raise UnreadableJobError(FIXED.format(fixed[0]))
-    spec, said = dict(part_of(template.pod, "spec")), deepcopy(info)
-    tolerated, more = spec.pop("tolerations", None) or [], said.pop("tolerations", None)
+    spec, metadata = dict(part_of(template.pod, "spec")), deepcopy(info)
+    tolerated, more = spec.pop("tolerations", None) or [], metadata.pop("tolerations", None)
     if not isinstance(tolerated, list):
         raise UnreadableJobError(NO_TOLERATIONS)
     return replace(
         template,
         name=f"{at}.{place}",
-        pod={"spec": spec | ({"tolerations": more} if more else {}), **({"metadata": said} if said else {})},
+        pod={"spec": spec | ({"tolerations": more} if more else {}), **({"metadata": metadata} if metadata else {})},
         series=tuple(series_in_component(at, series_) for series_ in template.series),
         affinity=False,
         emptied=False,
@@ -196,9 +199,9 @@ def _carry(obj: Object, templates: Mapping[str, Template]) -> None:
         more = template.pod["spec"].get("tolerations")
         info = (template.pod.get("metadata") or {}) | ({"tolerations": more} if more else {})
         infos.setdefault(int(name.partition(".")[0]), []).append(info)
-    for at, said in infos.items():
-        if any(said):
-            components[at]["podSetInfos"] = said
+    for at, all_infos in infos.items():
+        if any(all_infos):
+            components[at]["podSetInfos"] = all_infos
         else:
             components[at].pop("podSetInfos", None)
 

@@ -54,7 +54,7 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     if effect.flavors:
         annotations[FLAVORS] = flavors_text(effect.flavors)
     if any(originals.values()):
-        annotations[OWN] = originals_text({name: one for name, one in originals.items() if one})
+        annotations[OWN] = originals_text({name: original for name, original in originals.items() if original})
     put(obj, kind.suspend, value=False)
     if (
         max(map(_bytes, (annotations, *(template.pod["metadata"]["annotations"] for template in templates))))
@@ -141,7 +141,7 @@ def _tolerations(template: Template, effect: StartJob) -> list[Toleration]:
 
 def _labels(template: Template, effect: StartJob) -> dict[str, str]:
     """Labels that the flavors of the template's podsets ask of nodes."""
-    return dict(one for name in template.series for one in effect.labels.get(name, ()))
+    return dict(label for name in template.series for label in effect.labels.get(name, ()))
 
 
 def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:

@@ -119,8 +119,8 @@ def _refusals(spec: PodSpec, items: Sequence[LimitItem]) -> Iterator[str]:
 def _limits_of(spec: PodSpec) -> dict[str, int]:
     """The limits of the pod as a whole, for resources that any container limits; a limit may be 0."""
 
-    def alone(said: Resources | None) -> Resources | None:
-        return said and Resources(requests=said.limits)
+    def alone(resources: Resources | None) -> Resources | None:
+        return resources and Resources(requests=resources.limits)
 
     def of_all(containers: list[Container] | None) -> list[Container]:
         return [structs.replace(container, resources=alone(container.resources)) for container in containers or ()]
@@ -271,19 +271,19 @@ class Completion:
         return ""
 
 
-def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Meta, spec: TemplateSpec) -> Pod:
+def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, template: Meta, spec: TemplateSpec) -> Pod:
     """A pod of this template without an index, made by the conversion of pods."""
-    annotations = {**(said.annotations or {}), POD_GROUP: key.name, MIN_MEMBER: str(minimum)}
-    told = Meta(
+    annotations = {**(template.annotations or {}), POD_GROUP: key.name, MIN_MEMBER: str(minimum)}
+    pod_meta = Meta(
         name=meta.name,
         namespace=meta.namespace,
         uid=owner.uid,
         creation_timestamp=meta.creation_timestamp,
-        labels=said.labels,
+        labels=template.labels,
         annotations=annotations,
     )
     try:
-        pod = pod_from(PodObject(told, spec))
+        pod = pod_from(PodObject(pod_meta, spec))
         makers = ephemeral_makers(spec.volumes or ())
     except UnreadableError as error:
         raise UnreadableJobError(f"its pods cannot be read: {error}") from None

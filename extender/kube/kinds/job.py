@@ -64,8 +64,8 @@ def _planned(obj: Object) -> tuple[str, ...]:
 
 def _indexes(obj: Object, path: str) -> Iterator[int]:
     """Yield the indexes at that path: numbers and ranges, such as "1,3-5,7"."""
-    for part in str(next(found(obj, path), None) or "").split(","):
-        first, _, last = part.partition("-")
+    for span in str(next(found(obj, path), None) or "").split(","):
+        first, _, last = span.partition("-")
         if first.isdecimal() and (last or first).isdecimal():
             yield from range(int(first), min(int(last or first), MOST_PODS) + 1)
 
@@ -74,7 +74,7 @@ def _starts_no_native_gang(obj: Object) -> bool:
     """Whether Muster may start the Job. kube-scheduler starts Kubernetes' own gangs and groups that the author
     names."""
     ways = "spec.scheduling.schedulingPolicy.gang", "spec.template.spec.schedulingGroup"
-    return not any(one is not None for way in ways for one in found(obj, way))
+    return not any(value is not None for way in ways for value in found(obj, way))
 
 
 JOB = Kind(

@@ -48,9 +48,9 @@ def _templates(obj: Object) -> Iterator[Template]:
             raise UnreadableJobError(TOO_MANY_JOBS)
         job = part_of(replicated, "template", "spec")
         count, indexed, completions = size_of(job, "Indexed")
-        before = [*waves] if in_order else [str(one) for one in found(replicated, "dependsOn.*.name")]
-        waves[name] = max((waves.get(one, 0) + 1 for one in before), default=0)
-        ends[name] = _end(deadline_in(job, "activeDeadlineSeconds"), [ends.get(one) for one in before])
+        before = [*waves] if in_order else [str(earlier) for earlier in found(replicated, "dependsOn.*.name")]
+        waves[name] = max((waves.get(earlier, 0) + 1 for earlier in before), default=0)
+        ends[name] = _end(deadline_in(job, "activeDeadlineSeconds"), [ends.get(earlier) for earlier in before])
         series = tuple(series_of_job(first + at) for at in range(jobs))
         first += jobs
         yield Template(
@@ -72,12 +72,12 @@ def _templates(obj: Object) -> Iterator[Template]:
 def _end(deadline_s: float | None, before: Sequence[float | None]) -> float | None:
     """When the Jobs have ended, in seconds after the start of the first; each begins once those before it have
     ended."""
-    known = [one for one in before if one is not None]
+    known = [end for end in before if end is not None]
     return None if deadline_s is None or len(known) < len(before) else max(known, default=0.0) + deadline_s
 
 
-def _is_exclusive(part: Object) -> bool:
-    return any(isinstance(item, dict) and EXCLUSIVE in item for item in found(part, "metadata.annotations"))
+def _is_exclusive(component: Object) -> bool:
+    return any(isinstance(item, dict) and EXCLUSIVE in item for item in found(component, "metadata.annotations"))
 
 
 JOBSET = Kind(

@@ -197,7 +197,7 @@ def says(obj: Object, sign: str) -> bool:
     path, _, value = sign.partition("=")
     if "." not in path:
         return conditions(obj).get(path) == "True"
-    return any(str(one) == value if value else bool(one) for one in found(obj, path))
+    return any(str(actual) == value if value else bool(actual) for actual in found(obj, path))
 
 
 def found(obj: Any, path: str) -> Iterator[Any]:
@@ -217,17 +217,17 @@ def found(obj: Any, path: str) -> Iterator[Any]:
 def put(obj: Object, path: str, value: Any) -> None:
     """Set the field at that path, and make the objects above it where they are missing."""
     *parts, last = path.split(".")
-    for part in parts:
-        if not isinstance(obj.get(part), dict):
-            obj[part] = {}
-        obj = obj[part]
+    for key in parts:
+        if not isinstance(obj.get(key), dict):
+            obj[key] = {}
+        obj = obj[key]
     obj[last] = value
 
 
 def conditions(obj: Object) -> dict[str, str]:
     """The status of each condition, by its type."""
     conditions = [item for item in found(obj, "status.conditions.*") if isinstance(item, dict)]
-    return {str(one.get("type")): str(one.get("status")) for one in conditions}
+    return {str(condition.get("type")): str(condition.get("status")) for condition in conditions}
 
 
 def deadline_in(obj: Object, path: str) -> float | None:
@@ -237,8 +237,8 @@ def deadline_in(obj: Object, path: str) -> float | None:
 
 def part_of(obj: Object, *path: str) -> Object:
     """The object at that path. Raises UnreadableJobError if there is none."""
-    for part in path:
-        below = obj.get(part)
+    for key in path:
+        below = obj.get(key)
         if not isinstance(below, dict):
             raise UnreadableJobError(f"it has no {'.'.join(path)}")
         obj = below

@@ -17,13 +17,13 @@ def _templates(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
     together = spec.get("runLauncherAsWorker") is True
     waits = spec.get("launcherCreationPolicy") == "WaitForWorkersReady"
-    for role, one in roles_of(obj, TRAINING_JOBS["MPIJob"]):
+    for role, role_spec in roles_of(obj, TRAINING_JOBS["MPIJob"]):
         launches = role.lower() == "launcher"
         yield Template(
             role,
-            part_of(one, "template"),
+            part_of(role_spec, "template"),
             (series_of_role(role),),
-            count_in(one, "replicas", 1 if launches else 0),
+            count_in(role_spec, "replicas", 1 if launches else 0),
             indexed=together or not launches,
             wave=int(waits and launches),
             # The launcher's Job may exist already. Of later changes only annotations reach it, since they are merged.

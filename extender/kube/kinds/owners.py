@@ -102,15 +102,15 @@ def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
     key = GroupKey(meta.namespace or "", owner_name(kind.name, made_by.name))
     try:
         count = kind.numbers(obj)[1]
-        said, problem = size_of(meta, (MIN_MEMBER,))
+        declared, problem = size_of(meta, (MIN_MEMBER,))
         queue, contradiction = any_queue_of(meta)
         if problem is not None or contradiction:
             raise UnreadableJobError(problem or contradiction)
-        minimum = max(1, count if said is None else min(said, count))
+        minimum = max(1, count if declared is None else min(declared, count))
         podset = None
         if count and kind.order(obj) is not Order.TOGETHER:
             podset = _podset(kind, obj, meta, key, made_by, minimum, reader)
-        stated = None if kind.states_size and said is None else minimum
+        stated = None if kind.states_size and declared is None else minimum
         ends = bool(meta.deletion_timestamp) or not count or not kind.groups(obj)
         return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj), ends=ends, queue=queue)
     except UnreadableJobError as error:
@@ -194,7 +194,7 @@ def _startup(obj: Object) -> Order:
 
 def _restarts_groups(obj: Object) -> bool:
     """Whether a lost pod remakes its group: the default, and assumed for unknown policies."""
-    return all(one not in ("None", "Default") for one in found(obj, "spec.leaderWorkerTemplate.restartPolicy"))
+    return all(policy not in ("None", "Default") for policy in found(obj, "spec.leaderWorkerTemplate.restartPolicy"))
 
 
 def _together(_: Object) -> Order:

@@ -32,8 +32,8 @@ _IN_VAIN = re.compile(rf"no nodes came by attempt {_NUMBER}; none are asked for 
 
 def plan_text(plan: PlannedNodes) -> str:
     """The plan as JSON. Runs of one node are written once; a slot without a node has an empty name."""
-    said = {name: ",".join(f"{node}*{len(list(run))}" for node, run in groupby(nodes)) for name, nodes in plan.items()}
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+    runs = {name: ",".join(f"{node}*{len(list(run))}" for node, run in groupby(nodes)) for name, nodes in plan.items()}
+    return json.dumps(runs, sort_keys=True, separators=(",", ":"))
 
 
 def plan_from(text: str | None) -> PlannedNodes | None:
@@ -85,9 +85,9 @@ def _instant(at: float) -> str:
 
 def _instant_and_number(pattern: re.Pattern[str], text: str | None) -> tuple[float, int] | None:
     """The instant in seconds since the epoch, and the attempt, which counts from 1."""
-    said = pattern.fullmatch(text or "")
-    at = instant_of(said["at"]) if said is not None else None
-    if said is None or at is None or not (number := int(said["number"])):
+    match = pattern.fullmatch(text or "")
+    at = instant_of(match["at"]) if match is not None else None
+    if match is None or at is None or not (number := int(match["number"])):
         return None
     return at, number
 
@@ -100,19 +100,21 @@ def flavors_text(flavors: Flavors) -> str:
     together: dict[str, list[str]] = {}
     for name in sorted(flavors):
         together.setdefault(_compact(flavors[name]), []).append(name)
-    return _compact({",".join(names): json.loads(said) for said, names in together.items()})
+    return _compact({",".join(names): json.loads(text) for text, names in together.items()})
 
 
 def flavors_from(text: str | None) -> Flavors | None:
     """Parse the flavors; None if there are none or ``flavors_text`` cannot have written them."""
-    if (said := json_of(text, dict[str, dict[str, str]])) is None or not all(map(_is_assignment, said.values())):
+    if (flavors_by_podset := json_of(text, dict[str, dict[str, str]])) is None or not all(
+        map(_is_assignment, flavors_by_podset.values())
+    ):
         return None
-    podsets = [(name, flavors) for names, flavors in said.items() for name in names.split(",")]
+    podsets = [(name, flavors) for names, flavors in flavors_by_podset.items() for name in names.split(",")]
     return dict(podsets) if len(podsets) <= MOST_PODS and all(is_identifier(name) for name, _ in podsets) else None
 
 
-def _compact(said: object) -> str:
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+def _compact(content: object) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def _is_assignment(flavors: Mapping[str, str]) -> bool:

@@ -68,9 +68,9 @@ def _workers(group: Object, name: str, scales: bool) -> Template:
     pods, added = part_of(group, "template"), (_WAITS_FOR_HEAD,)
     if hosts == 1:
         least = min(count_in(group, "minReplicas", 0), replicas) if scales else None
-        one = (series_of_ray(name),)
+        only = (series_of_ray(name),)
         led, labels = not scales, _labels("worker", name)
-        return Template(name, pods, one, replicas, indexed=False, added=added, led=led, minimum=least, meta=labels)
+        return Template(name, pods, only, replicas, indexed=False, added=added, led=led, minimum=least, meta=labels)
     if replicas > MOST_PODS:
         raise UnreadableJobError(f"it has more than {MOST_PODS:,} replicas, and no more pods can be planned together")
     # A replica is one machine of several hosts. Only the planned replicas have indexes that steer them to nodes.

@@ -72,9 +72,9 @@ def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod)
     if not isinstance(meta, dict) or not isinstance(spec, dict):
         return ""
     selection = completed.selection
-    asked = completed.requests, selection.node_selector, selection.tolerations
-    said = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}, asked]
-    text = json.dumps(said, sort_keys=True)  # escapes whatever cannot be encoded
+    resources = completed.requests, selection.node_selector, selection.tolerations
+    identity = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}, resources]
+    text = json.dumps(identity, sort_keys=True)  # escapes whatever cannot be encoded
     for name in filter(None, names):
         # JSON escapes no character of a name. The name is matched as a whole text, and at the beginning of one.
         for end in ('"', "-"):
@@ -83,16 +83,16 @@ def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod)
 
 
 def _without_work(spec: Object) -> Object:
-    found: Object = {}
+    without_work: Object = {}
     for field in _CONTAINERS:
         containers = spec.get(field) or ()
-        found[field] = [
+        without_work[field] = [
             {key: value for key, value in container.items() if key not in _PER_JOB}
             if isinstance(container, dict)
             else container
             for container in containers
         ]
-    return found
+    return without_work
 
 
 NO_PODS = "it asks for no pod: raise its parallelism or its replicas to have it planned"
@@ -256,9 +256,9 @@ class Reader:
         made_of = [bare(template, originals.get(template.name, {})) for template in templates]
         pods = [decoded(pod) for pod in made_of]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
-        said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
-        least = _least(templates, said)
-        minimum = min(left, sum(least) if said is None else said)
+        declared = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
+        least = _least(templates, declared)
+        minimum = min(left, sum(least) if declared is None else declared)
         problems = [self.completion.priority_of(meta)[1], *(template.problem for template in templates)]
         shapes: list[Pod] = []
         for pod, of in zip(pods, templates, strict=True):
@@ -269,7 +269,7 @@ class Reader:
         keys = [shape_key(key.namespace, names, pod, shape) for pod, shape in zip(made_of, shapes, strict=True)]
         for shape_of_pod, template in zip(keys, made_of, strict=True):
             self._remember_template(shape_of_pod, template)
-        by_series = {name: one for template, one in zip(templates, keys, strict=True) for name in template.series}
+        by_series = {name: key for template, key in zip(templates, keys, strict=True) for name in template.series}
         podsets = (
             replace(podset, shape=by_series[podset.name]) for podset in podsets_of(templates, shapes, least, minimum)
         )
@@ -369,22 +369,22 @@ def _gang(metas: list[Meta]) -> str:
 
 def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | None:
     """The minimum of all pods together that the author states; None without one. Raises UnreadableJobError."""
-    said = [(MIN_MEMBER, text) for meta in (meta, *metas) for text in meta.said(MIN_MEMBER)]
+    declared = [(MIN_MEMBER, text) for meta in (meta, *metas) for text in meta.said(MIN_MEMBER)]
     if kind.min_parallelism:
-        said += [(MIN_PARALLELISM, text) for text in [(meta.annotations or {}).get(MIN_PARALLELISM)] if text]
-    if len({text for _, text in said}) > 1:
+        declared += [(MIN_PARALLELISM, text) for text in [(meta.annotations or {}).get(MIN_PARALLELISM)] if text]
+    if len({text for _, text in declared}) > 1:
         raise UnreadableJobError(TWO_MINIMA)
-    for key, text in said[:1]:
+    for key, text in declared[:1]:
         if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= total):
             raise UnreadableJobError(BAD_MINIMUM.format(key, quoted(text), total))
         return int(text)
     return None
 
 
-def _least(templates: list[Template], said: int | None) -> list[int]:
+def _least(templates: list[Template], declared: int | None) -> list[int]:
     """The minimum of each podset: what the kind says, or all its pods if the author states a total."""
     return [
-        template.count - len(template.done) if said is not None or template.minimum is None else template.minimum
+        template.count - len(template.done) if declared is not None or template.minimum is None else template.minimum
         for template in templates
         for _ in template.series
     ]

@@ -46,7 +46,9 @@ class Registry:
     def read_as(self, kind: Kind, meta: Meta) -> Kind:
         """The kind of the job that the object shows: its own, or that of the owner that is read in it."""
         makers = _makers(meta)
-        return next((one for one in self.kinds if one.shown_in is kind and (one.version, one.name) in makers), kind)
+        return next(
+            (inner for inner in self.kinds if inner.shown_in is kind and (inner.version, inner.name) in makers), kind
+        )
 
     def is_wanted(self, kind: Kind, meta: Meta) -> bool:
         """Whether Muster is to admit the job: its author asks, or the admission policy has marked the object that
@@ -65,8 +67,8 @@ class Registry:
 
 def asks(meta: Meta) -> bool:
     """Whether the author asks Muster to admit the job by any value but false, or by a queue."""
-    said = meta.said(GANG)
-    return "false" not in said and (any(said) or any((meta.labels or {}).get(key) for key in QUEUES))
+    values = meta.said(GANG)
+    return "false" not in values and (any(values) or any((meta.labels or {}).get(key) for key in QUEUES))
 
 
 def _group(version: str) -> str:

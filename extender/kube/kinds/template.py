@@ -55,8 +55,8 @@ def put_on(
     originals = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     own_labels = next(found(pod, "metadata.labels"), None) or {}
     annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
-    asked = missing(pod, labels or {})
-    by_policy = {NODE_LABELS: labels_text(asked)} if asked and not template.affinity else {}
+    labels_missing = missing(pod, labels or {})
+    by_policy = {NODE_LABELS: labels_text(labels_missing)} if labels_missing and not template.affinity else {}
     for key, value in {**marks, **template.marks, **by_policy}.items():
         if annotations.get(key):
             originals[key] = annotations[key]
@@ -70,8 +70,8 @@ def put_on(
         put(pod, "metadata.labels", {**own_labels, LED: way})
     if added := tolerate(pod, tolerations):
         originals[TOLERATED] = added
-    if asked and template.affinity:
-        originals[SELECTED] = select(pod, asked)
+    if labels_missing and template.affinity:
+        originals[SELECTED] = select(pod, labels_missing)
     return originals
 
 
@@ -131,9 +131,9 @@ def bare(template: Template, originals: Originals) -> Object:
     if template.tolerated:
         pod["spec"]["tolerations"] = [*template.tolerated, *(pod["spec"].get("tolerations") or ())]
     if template.meta is not None:
-        said = pod.get("metadata") or {}
-        labels = {**(said.get("labels") or {}), **(template.meta.labels or {})}
-        annotations = {**(said.get("annotations") or {}), **(template.meta.annotations or {})}
+        meta = pod.get("metadata") or {}
+        labels = {**(meta.get("labels") or {}), **(template.meta.labels or {})}
+        annotations = {**(meta.get("annotations") or {}), **(template.meta.annotations or {})}
         pod["metadata"] = {"labels": labels, "annotations": annotations}
     return pod
 
@@ -164,7 +164,7 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, le
         return _bind(template.pod, names)
     if template.indexed or planned == 1:
         # Each index picks its node from this list. Semicolons separate the Jobs of a JobSet.
-        text = ";".join("," * template.first_index + ",".join(one) for one in nodes)
+        text = ";".join("," * template.first_index + ",".join(row) for row in nodes)
         template.pod["metadata"]["annotations"][NODES] = text
         return LED_BY_INDEX
     return _bind(template.pod, tuple(filter(None, names))) if terms and len(names) <= MOST_TERMS_WITHOUT_INDEX else ""
@@ -173,8 +173,10 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, le
 def _needs_choice(pod: Object) -> bool:
     """Whether topology spread needs a choice of nodes: kube-scheduler counts only the nodes that the affinity
     allows."""
-    said = next(found(pod, "spec.topologySpreadConstraints"), None) or []
-    return any(spread.needs_choice for spread in required_spread(msgspec.convert(said, list[SpreadConstraint]), {}))
+    constraints = next(found(pod, "spec.topologySpreadConstraints"), None) or []
+    return any(
+        spread.needs_choice for spread in required_spread(msgspec.convert(constraints, list[SpreadConstraint]), {})
+    )
 
 
 def _bind(pod: Object, names: tuple[str, ...]) -> str:
@@ -221,7 +223,7 @@ def tolerate(pod: Object, tolerations: Sequence[Toleration]) -> str:
     """Add the missing tolerations behind the author's. Returns the added ones as JSON; "" for none."""
     there = list(next(found(pod, _TOLERATIONS), None) or ())
     wanted = [_object(toleration) for toleration in dict.fromkeys(tolerations)]
-    added = [one for one in wanted if one not in there]
+    added = [toleration for toleration in wanted if toleration not in there]
     if not added:
         return ""
     put(pod, _TOLERATIONS, [*there, *added])
@@ -233,9 +235,9 @@ def tolerate_no_more(pod: Object, added: str) -> None:
     if not (ours := json_of(added, list[Object])):
         return
     left = list(next(found(pod, _TOLERATIONS), None) or ())
-    for one in ours:
-        if one in left:
-            del left[len(left) - 1 - left[::-1].index(one)]
+    for toleration in ours:
+        if toleration in left:
+            del left[len(left) - 1 - left[::-1].index(toleration)]
     if left:
         put(pod, _TOLERATIONS, left)
     else:
@@ -244,13 +246,13 @@ def tolerate_no_more(pod: Object, added: str) -> None:
 
 def _object(toleration: Toleration) -> Object:
     """The toleration as pods write it. Empty fields are left out."""
-    said = {
+    fields = {
         "key": toleration.key,
         "operator": toleration.operator,
         "value": toleration.value,
         "effect": toleration.effect,
     }
-    return {field: value for field, value in said.items() if value}
+    return {field: value for field, value in fields.items() if value}
 
 
 def missing(pod: Object, labels: Mapping[str, str]) -> dict[str, str]:

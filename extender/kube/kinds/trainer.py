@@ -83,13 +83,13 @@ def _patch(train_job: Object, marks: Object, written: Mapping[str, Object]) -> N
 
 def _override(train_job: Object, marks: Object, written: Mapping[str, Object]) -> None:
     """Write the overrides that Trainer 2.1 reads. Only their content shows which overrides are Muster's."""
-    said = next(found(train_job, _SHOWN), None) or {}
-    shown = {key: value for key, value in said.items() if key not in (*_OF_JOB, OWN)}
+    override = next(found(train_job, _SHOWN), None) or {}
+    shown = {key: value for key, value in override.items() if key not in (*_OF_JOB, OWN)}
     put(train_job, _SHOWN, shown | marks)
     others = [
-        one
-        for one in found(train_job, "spec.podTemplateOverrides.*")
-        if WORKLOAD not in (next(found(one, "metadata.annotations"), None) or {})
+        override
+        for override in found(train_job, "spec.podTemplateOverrides.*")
+        if WORKLOAD not in (next(found(override, "metadata.annotations"), None) or {})
     ]
     ours = [{"targetJobs": [{"name": name}], **pod} for name, pod in written.items()]
     put(train_job, "spec.podTemplateOverrides", [*others, *ours])
@@ -112,10 +112,10 @@ def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
     from the first time that Muster asked for them.
     """
     originals = originals_of(msgspec.convert(jobset["metadata"], Meta))
-    for one in found(jobset, "spec.replicatedJobs.*"):
-        if not isinstance(one, dict):
+    for replicated in found(jobset, "spec.replicatedJobs.*"):
+        if not isinstance(replicated, dict):
             continue
-        name, pod = str(one.get("name")), part_of(one, "template", "spec", "template")
+        name, pod = str(replicated.get("name")), part_of(replicated, "template", "spec", "template")
         annotations = next(found(pod, "metadata.annotations"), None) or {}
         marks = {key: annotations.get(key, "") for key in _OF_TEMPLATES}
         marks |= {key: annotations[key] for key in (NODE_LABELS,) if key in annotations}

@@ -103,12 +103,12 @@ def _with_priority(pod: Object, name: Any) -> Object:
 
 def _raised(templates: list[Template], least: list[int], minimum: int) -> list[int]:
     """The minima of the tasks. If the job needs more pods than its tasks together, the first tasks need more."""
-    more, found = minimum - sum(least), []
+    more, counts = minimum - sum(least), []
     for template, count in zip(templates, least, strict=True):
         extra = max(0, min(more, template.count - count))
-        found.append(count + extra)
+        counts.append(count + extra)
         more -= extra
-    return found
+    return counts
 
 
 def _shape(pod: Object, task: str, meta: Meta, key: GroupKey, owner: Controller, reader: Reader) -> Pod:
@@ -121,9 +121,9 @@ def _shape(pod: Object, task: str, meta: Meta, key: GroupKey, owner: Controller,
     return replace(shape, group=GroupRef(key.name, Dialect.VOLCANO, role=plain(task)), queue="")
 
 
-def _names_a_gang(said: Any) -> bool:
+def _names_a_gang(metadata: Any) -> bool:
     try:
-        meta = msgspec.convert(said, Meta)
+        meta = msgspec.convert(metadata, Meta)
     except UNDECODABLE as error:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
     return any(meta.said(name) for name in NAMES)

@@ -180,15 +180,17 @@ class CapacityKeeper:
     async def _follow(self, ask: CapacityAsk, made: _Made) -> None:
         """Report the state of the ProvisioningRequest to the core."""
         path = f"/apis/{VERSION}/namespaces/{made.namespace}/{PLURAL}/{made.name}"
-        if (found := await self._kube.find(path)) is None:
+        if (raw := await self._kube.find(path)) is None:
             return self._deny(ask, "its ProvisioningRequest was deleted")
-        obj = decoded(found)
-        said = conditions(obj)
-        over = next((name for name in ("Failed", "CapacityRevoked", "BookingExpired") if said.get(name) == "True"), "")
+        obj = decoded(raw)
+        status_of = conditions(obj)
+        over = next(
+            (name for name in ("Failed", "CapacityRevoked", "BookingExpired") if status_of.get(name) == "True"), ""
+        )
         if over:
             made.last_answer = "Failed"
             return self._deny(ask, _message(obj, over))
-        if said.get("Provisioned") == "True" and made.last_answer != "Provisioned":
+        if status_of.get("Provisioned") == "True" and made.last_answer != "Provisioned":
             made.last_answer = "Provisioned"
             self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted=True))
         return None
@@ -208,8 +210,8 @@ class CapacityKeeper:
         try:
             meta = decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
             if meta.get("uid") == ask.job.uid:
-                said = {"metadata": {"annotations": {IN_VAIN: in_vain_text(rest)}}}
-                await self._kube.patch_job(path, meta, said)
+                patch = {"metadata": {"annotations": {IN_VAIN: in_vain_text(rest)}}}
+                await self._kube.patch_job(path, meta, patch)
         except ApiError as error:
             if error.status not in (400, 403, 404, 409, 422):
                 raise
@@ -253,17 +255,17 @@ class CapacityKeeper:
             raise UnreadableJobError(_GONE)
         obj = decoded(there)
         originals, requested_pods = originals_of(meta_of(kind.name, obj)), {pod.podset: pod for pod in ask.pods}
-        found: list[tuple[Object, int]] = []
+        sorts: list[tuple[Object, int]] = []
         for template in templates_of(kind, obj):
             counts: dict[tuple[Any, ...], tuple[RequestedPods, int]] = {}
-            for one in (requested_pods[name] for name in template.series if name in requested_pods):
-                sort = one.labels, one.tolerations, one.requests
-                counts[sort] = one, counts.get(sort, (one, 0))[1] + one.count
+            for requested in (requested_pods[name] for name in template.series if name in requested_pods):
+                sort = requested.labels, requested.tolerations, requested.requests
+                counts[sort] = requested, counts.get(sort, (requested, 0))[1] + requested.count
             pod = bare(template, originals.get(template.name, {}))
-            found += [(_as_created(pod, requested_pods), count) for requested_pods, count in counts.values()]
-        if not found:
+            sorts += [(_as_created(pod, requested_pods), count) for requested_pods, count in counts.values()]
+        if not sorts:
             raise UnreadableJobError(_GONE)
-        return found
+        return sorts
 
 
 def _as_created(pod: Object, requested_pods: RequestedPods) -> Object:
@@ -271,8 +273,10 @@ def _as_created(pod: Object, requested_pods: RequestedPods) -> Object:
     server demands."""
     spec = dict(pod.get("spec") or {})
     for field in ("initContainers", "containers"):
-        if some := spec.pop(field, None):
-            spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
+        if containers := spec.pop(field, None):
+            spec[field] = [
+                {"name": f"added-{at}", "image": "added", **container} for at, container in enumerate(containers)
+            ]
     if requested_pods.labels:
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(requested_pods.labels)}
     made = {"metadata": {key: pod["metadata"][key] for key in _COPIED_METADATA if (pod.get("metadata") or {}).get(key)}}
@@ -287,17 +291,17 @@ def _as_created(pod: Object, requested_pods: RequestedPods) -> Object:
 def _beyond(spec: Object, requests: Requests) -> dict[str, str]:
     """Return the requests of its pods beyond the containers of a template: LimitRanges, sidecars, a RuntimeClass."""
     try:
-        said = dict(requests_of(msgspec.convert({**spec, "overhead": None}, PodSpec)))
+        requests_without = dict(requests_of(msgspec.convert({**spec, "overhead": None}, PodSpec)))
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableJobError(str(error)) from None
-    beyond = {name: much - said.get(name, 0) for name, much in requests}
+    beyond = {name: much - requests_without.get(name, 0) for name, much in requests}
     return {name: f"{much}m" if name == "cpu" else str(much) for name, much in beyond.items() if much > 0}
 
 
 def _name(ask: CapacityAsk, sorts: Sequence[tuple[Object, int]]) -> str:
     """The object's name: the job's, with a hash of its UID, the attempt and the content."""
-    said = json.dumps([ask.job.uid, ask.attempt, sorts], sort_keys=True)
-    end = sha1(said.encode(), usedforsecurity=False).hexdigest()[:10]
+    identity = json.dumps([ask.job.uid, ask.attempt, sorts], sort_keys=True)
+    end = sha1(identity.encode(), usedforsecurity=False).hexdigest()[:10]
     return f"{ask.job.kind.lower()}-{ask.job.name}"[:40].rstrip("-.") + f"-{end}"
 
 
@@ -311,6 +315,6 @@ def _message(obj: Object, condition: str) -> str:
     """The message of that condition, on one line of at most 300 characters."""
     conditions = [item for item in (obj.get("status") or {}).get("conditions") or () if isinstance(item, dict)]
     text = next(
-        (str(one.get("message") or one.get("reason")) for one in conditions if one.get("type") == condition), ""
+        (str(entry.get("message") or entry.get("reason")) for entry in conditions if entry.get("type") == condition), ""
     )
     return f"{condition}: {' '.join(text.encode('ascii', 'replace').decode().split())[:300]}"

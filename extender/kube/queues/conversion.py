@@ -50,19 +50,19 @@ def _part(obj: Any, path: str) -> Object:
 def _items(obj: Any, path: str) -> list[Any]:
     """The list at that path; an empty one if there is none."""
     within, _, last = path.rpartition(".")
-    found = _part(obj, within).get(last)
-    return found if isinstance(found, list) else []
+    items = _part(obj, within).get(last)
+    return items if isinstance(items, list) else []
 
 
 def _rename(within: str, old: str, new: str) -> Callable[[Object], None]:
     def rule(obj: Object) -> None:
-        part = _part(obj, within)
-        if old not in part:
+        fields = _part(obj, within)
+        if old not in fields:
             return
-        value = part.pop(old)
-        if part.setdefault(new, value) != value:
+        value = fields.pop(old)
+        if fields.setdefault(new, value) != value:
             raise InconvertibleError(
-                f"{within}.{old}", f"is {quoted(str(value))}, and {new} is {quoted(str(part[new]))}"
+                f"{within}.{old}", f"is {quoted(str(value))}, and {new} is {quoted(str(fields[new]))}"
             )
 
     return rule

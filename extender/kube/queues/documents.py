@@ -53,9 +53,9 @@ def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
     except NOT_YAML as error:
         raise UnreadableError(f"this is not YAML: {error}") from None
     for number, document in enumerate(documents, 1):
-        for place, one in _items(document, f"document {number}"):
+        for place, content in _items(document, f"document {number}"):
             try:
-                yield _with_warnings(one, queue_document(one))
+                yield _with_warnings(content, queue_document(content))
             except (UnreadableError, *UNDECODABLE) as error:
                 raise UnreadableError(f"{place}: {error}") from None
 
@@ -64,15 +64,15 @@ def _items(document: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield each object with its place: the items of a List, or the document itself."""
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(items, list) and str(document.get("kind")).endswith("List"):
-        yield from ((f"{place}, item {number}", one) for number, one in enumerate(items, 1))
+        yield from ((f"{place}, item {number}", element) for number, element in enumerate(items, 1))
     else:
         yield place, document
 
 
-def _with_warnings(document: Any, found: QueueSeen | tuple[str, int]) -> QueueSeen | tuple[str, int]:
-    if not isinstance(found, QueueSeen) or not (fields := unread(document)):
-        return found
-    return replace(found, warnings=(*found.warnings, f"nothing is called {', '.join(map(plain, fields))}"))
+def _with_warnings(document: Any, read: QueueSeen | tuple[str, int]) -> QueueSeen | tuple[str, int]:
+    if not isinstance(read, QueueSeen) or not (fields := unread(document)):
+        return read
+    return replace(read, warnings=(*read.warnings, f"nothing is called {', '.join(map(plain, fields))}"))
 
 
 def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
@@ -90,10 +90,10 @@ def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
         meta.setdefault("namespace", _NAMESPACE)
     raw = msgspec.Raw(msgspec.json.encode(document))
     reader = VOLCANO_QUEUES if of_volcano else _reader(_KINDS[kind], version)
-    found: QueueSeen | tuple[str, int] | None = reader.read(raw)[1]
-    if found is None:
+    queue: QueueSeen | tuple[str, int] | None = reader.read(raw)[1]
+    if queue is None:
         raise UnreadableError(f"the {kind} cannot be read")
-    return found
+    return queue
 
 
 def _reader(plural: str, version: str) -> Resource[QueueSeen, Event] | Resource[tuple[str, int], None]:
@@ -124,14 +124,14 @@ def _unread(value: Any, shape: inspect.Type, path: str) -> Iterator[str]:
             for type_ in types:
                 yield from _unread(value, type_, path)
         case inspect.ListType(item) if isinstance(value, list):
-            for one in value:
-                yield from _unread(one, item, path)
+            for element in value:
+                yield from _unread(element, item, path)
         # Structs of other modules are Kubernetes' own; Muster reads only a part of them.
         case inspect.StructType(cls, fields) if isinstance(value, dict) and cls.__module__ == _HERE:
             known = {field.encode_name: field.type for field in fields}
-            for name, said in value.items():
+            for name, below in value.items():
                 if name in known:
-                    yield from _unread(said, known[name], f"{path}.{name}")
+                    yield from _unread(below, known[name], f"{path}.{name}")
                 else:
                     yield f"{path}.{name}"
         case _:

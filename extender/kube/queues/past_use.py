@@ -34,8 +34,8 @@ def past_use_from(raw: msgspec.Raw) -> PastUse | None:
         if not status.last_update:
             return None
         at = instant(status.last_update)
-        said = list((status.consumed_resources or {}).items())[:MOST]
-        consumed = {plain(name): float(exact(amount)) * _units(name) for name, amount in said}
+        consumption = list((status.consumed_resources or {}).items())[:MOST]
+        consumed = {plain(name): float(exact(amount)) * _units(name) for name, amount in consumption}
     except (*UNDECODABLE, UnreadableError, ValueError, OverflowError):
         return None
     return PastUse({name: amount for name, amount in consumed.items() if amount > 0}, at)

@@ -279,10 +279,10 @@ class Notes:
             self.problems.append(f"{field} is {quoted(text)}; it must be one of {', '.join(kind)}")
             return default
 
-    def most(self, field: str, said: Sequence[object]) -> None:
+    def most(self, field: str, items: Sequence[object]) -> None:
         """Add a problem if there are more than the CRD allows; the rest is not read."""
-        if len(said) > MOST:
-            self.problems.append(f"{field}: there are {len(said)}, and {MOST} are allowed")
+        if len(items) > MOST:
+            self.problems.append(f"{field}: there are {len(items)}, and {MOST} are allowed")
 
     def read(self, value: ValueT) -> Read[ValueT]:
         return Read(value, tuple(dict.fromkeys(self.problems)), tuple(dict.fromkeys(self.warnings)))
@@ -323,10 +323,10 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     )
     if queue.namespaces is None:
         notes.warnings.append("it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it")
-    said = [(*one, quota) for group in queue.groups for one, quota in _said(group)]
-    if not cohort and any(quota.borrowing is not None or quota.lending is not None for *_, quota in said):
+    quotas = [(*pair, quota) for group in queue.groups for pair, quota in _said(group)]
+    if not cohort and any(quota.borrowing is not None or quota.lending is not None for *_, quota in quotas):
         notes.warnings.append("its borrowing and lending limits mean nothing, because it is in no cohort")
-    for name, resource, quota in said:
+    for name, resource, quota in quotas:
         if cohort and quota.lending is not None and quota.lending > quota.nominal:
             notes.warnings.append(f"the lendingLimit for {resource} of flavor {name} is more than its nominalQuota")
     return replace(notes.read(queue), unclear=unclear)
@@ -356,9 +356,9 @@ def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
 def topology_from(obj: KueueTopology) -> Read[TopologyObject]:
     """Read a Topology. Raises UnreadableError without a name."""
     notes = Notes()
-    said = (obj.spec.levels if obj.spec is not None else None) or ()
-    notes.most("spec.levels", said)
-    levels = tuple(plain(topology_level.node_label or "") for topology_level in said[:MOST])
+    levels_read = (obj.spec.levels if obj.spec is not None else None) or ()
+    notes.most("spec.levels", levels_read)
+    levels = tuple(plain(topology_level.node_label or "") for topology_level in levels_read[:MOST])
     if not all(levels) or not levels:
         notes.problems.append("each of its levels needs a nodeLabel, and it needs one level at least")
     return notes.read(TopologyObject(name_of(obj.metadata, "Topology"), levels))
@@ -418,18 +418,18 @@ def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup
         notes.most("coveredResources of a group", group.covered_resources or ())
         notes.most("flavors of a group", group.flavors or ())
         covered = tuple(dict.fromkeys(map(plain, (group.covered_resources or ())[:MOST])))
-        found = [
+        flavors_read = [
             (plain(flavor_quotas.name or ""), flavor_quotas.resources or ())
             for flavor_quotas in (group.flavors or ())[:MOST]
         ]
         notes.problems += [TWICE.format("resource", quoted(name)) for name in covered if name in resources]
-        notes.problems += [TWICE.format("flavor", quoted(name)) for name, _ in found if name in flavors]
-        times = Counter(name for name, _ in found)
+        notes.problems += [TWICE.format("flavor", quoted(name)) for name, _ in flavors_read if name in flavors]
+        times = Counter(name for name, _ in flavors_read)
         notes.problems += [f"flavor {quoted(name)} is twice in a resource group" for name in times if times[name] > 1]
         resources.update(covered)
-        flavors.update(name for name, _ in found)
+        flavors.update(name for name, _ in flavors_read)
         read = ResourceGroup(
-            covered, tuple((name, dict(_quotas(name, quotas, covered, notes))) for name, quotas in found)
+            covered, tuple((name, dict(_quotas(name, quotas, covered, notes))) for name, quotas in flavors_read)
         )
         unlimited = [name for name in covered if name not in read.limited()]
         if unlimited:
@@ -463,17 +463,17 @@ def _quotas(
         )
 
 
-def amount_of(said: Amount | None, resource: str, what: str, notes: Notes) -> int | None:
+def amount_of(declared: Amount | None, resource: str, what: str, notes: Notes) -> int | None:
     """The amount in base units (cpu: millicores); None if not stated. Faults become a problem of ``what``."""
-    if said is None:
+    if declared is None:
         return None
     try:
-        amount, negative = milli(said) if resource == "cpu" else whole(said), exact(said) < 0
+        amount, negative = milli(declared) if resource == "cpu" else whole(declared), exact(declared) < 0
     except ValueError:
-        notes.problems.append(f"{what} is {quoted(str(said))}, which is no quantity")
+        notes.problems.append(f"{what} is {quoted(str(declared))}, which is no quantity")
         return 0
     if negative:
-        notes.problems.append(f"{what} is {quoted(str(said))}, and must not be negative")
+        notes.problems.append(f"{what} is {quoted(str(declared))}, and must not be negative")
     return max(0, amount)
 
 
@@ -494,15 +494,15 @@ def _weight(spec: FairSharingSpec | None, notes: Notes) -> Fraction:
     return weight_of(spec.weight if spec is not None else None, "spec.fairSharing.weight", notes)
 
 
-def weight_of(said: Amount | None, field: str, notes: Notes) -> Fraction:
+def weight_of(declared: Amount | None, field: str, notes: Notes) -> Fraction:
     """The weight of fair sharing; 1 if not stated."""
-    if said is None:
+    if declared is None:
         return Fraction(1)
     try:
-        weight = exact(said)
+        weight = exact(declared)
     except ValueError:
-        notes.problems.append(f"{field} is {quoted(str(said))}, which is no quantity")
+        notes.problems.append(f"{field} is {quoted(str(declared))}, which is no quantity")
         return Fraction(1)
     if weight < 0:
-        notes.problems.append(f"{field} is {quoted(str(said))}, and must not be negative")
+        notes.problems.append(f"{field} is {quoted(str(declared))}, and must not be negative")
     return max(Fraction(0), weight)

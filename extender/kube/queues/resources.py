@@ -77,8 +77,10 @@ def _resource(
 
     def read(raw: msgspec.Raw) -> tuple[Meta, QueueSeen]:
         obj = decoder.decode(raw)
-        found = convert(obj)
-        return obj.metadata or Meta(), QueueSeen(found.value, found.problems, found.warnings, found.unclear)
+        converted = convert(obj)
+        return obj.metadata or Meta(), QueueSeen(
+            converted.value, converted.problems, converted.warnings, converted.unclear
+        )
 
     return Resource(
         path,

@@ -71,7 +71,7 @@ class Turns:
 
     def keep_only(self, names: Container[object]) -> None:
         """Forget the objects that are not among these."""
-        self._failing = {name: one for name, one in self._failing.items() if name in names}
+        self._failing = {name: failure for name, failure in self._failing.items() if name in names}
 
     def end(self) -> None:
         """End a round. Raises TurnError while an object is failing."""

@@ -24,9 +24,10 @@ class StatusCondition(Struct):
 def runs_from(conditions: Iterable[StatusCondition]) -> dict[int, tuple[int, ...]]:
     """Parse the running times from the conditions; empty if they cannot be read."""
     text = next((condition.message for condition in conditions if condition.type == RUNS), None)
-    said = json_of(text, dict[int, list[int]]) or {}
+    times_by_size = json_of(text, dict[int, list[int]]) or {}
     known = {
-        size: tuple(time for time in times if 0 < time <= _LONGEST_S)[-MOST_TIMES:] for size, times in said.items()
+        size: tuple(time for time in times if 0 < time <= _LONGEST_S)[-MOST_TIMES:]
+        for size, times in times_by_size.items()
     }
     return {size: times for size, times in known.items() if times and 0 <= size <= _LARGEST and size == size_of(size)}
 

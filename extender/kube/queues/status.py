@@ -77,10 +77,10 @@ def _used(thing: QueueObject, report: QueueReport) -> Iterator[dict[str, Any]]:
     for flavor, pairs in groupby(sorted(known) if not ours else list(_by_flavor(known)), key=lambda pair: pair[0]):
         resources = []
         for pair in pairs:
-            said = {"name": pair[1], "total": quantity(pair[1], report.used.get(pair, 0))}
+            entry = {"name": pair[1], "total": quantity(pair[1], report.used.get(pair, 0))}
             if ours:
-                said["borrowed"] = quantity(pair[1], report.borrowed.get(pair, 0))
-            resources.append(said)
+                entry["borrowed"] = quantity(pair[1], report.borrowed.get(pair, 0))
+            resources.append(entry)
         yield {"name": flavor, "resources": resources}
 
 
@@ -98,7 +98,7 @@ def _limited(thing: QueueObject) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(thing: QueueObject, report: QueueReport, before: list[Condition], instant: str) -> Iterator[Condition]:
-    yield from (one for one in before if one.get("type") not in (ACTIVE, WARNING, RUNS))
+    yield from (condition for condition in before if condition.get("type") not in (ACTIVE, WARNING, RUNS))
     stopped = isinstance(thing, ClusterQueue | LocalQueue) and thing.stop is not Stop.NONE
     if report.problems:
         now = condition(ACTIVE, "False", STOPPED if stopped else UNUSABLE, "; ".join(report.problems))
@@ -118,7 +118,7 @@ def condition(kind: str, status: str, reason: str, message: str) -> Condition:
 
 def since(now: Condition, before: list[Condition], instant: str) -> Condition:
     """The condition with the instant at which its status became what it is."""
-    was = next((one for one in before if one.get("type") == now["type"]), {})
+    was = next((condition for condition in before if condition.get("type") == now["type"]), {})
     same = was.get("status") == now["status"] and was.get("lastTransitionTime")
     return now | {"lastTransitionTime": was["lastTransitionTime"] if same else instant}
 

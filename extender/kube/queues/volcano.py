@@ -53,16 +53,16 @@ def volcano_queue_from(obj: VolcanoQueueObject) -> Read[VolcanoQueue]:
     return notes.read(queue)
 
 
-def _priority(said: int, notes: Notes) -> int:
-    if not -_MOST_PRIORITY <= said <= _MOST_PRIORITY:
-        notes.problems.append(f"spec.priority is {said}; it must be within {_MOST_PRIORITY}")
+def _priority(declared: int, notes: Notes) -> int:
+    if not -_MOST_PRIORITY <= declared <= _MOST_PRIORITY:
+        notes.problems.append(f"spec.priority is {declared}; it must be within {_MOST_PRIORITY}")
         return 0
-    return said
+    return declared
 
 
-def _amounts(said: Mapping[str, Amount] | None, field: str, notes: Notes) -> dict[str, int]:
-    some = [*(said or {}).items()]
-    notes.most(field, some)
+def _amounts(declared: Mapping[str, Amount] | None, field: str, notes: Notes) -> dict[str, int]:
+    items = [*(declared or {}).items()]
+    notes.most(field, items)
     return {
-        (name := plain(key)): amount_of(amount, name, f"{field} of {name}", notes) or 0 for key, amount in some[:MOST]
+        (name := plain(key)): amount_of(amount, name, f"{field} of {name}", notes) or 0 for key, amount in items[:MOST]
     }

@@ -83,7 +83,7 @@ def record_status(
     ``before``: its present conditions; those of other clients stay.
     ``place``: the job's place in its ClusterQueue, from 1.
     """
-    former = {one.get("type", ""): one for one in before}
+    former = {condition.get("type", ""): condition for condition in before}
     if report.finished:
         ended = condition(FINISHED, "True", "JobFinished", "The job has ended")
         return {"conditions": list(_with([ended], former, instant)), "position": None}
@@ -116,7 +116,7 @@ def _conditions(report: WorkloadReport, former: dict[str, Condition]) -> Iterato
 
 def _with(now: Iterable[Condition], former: dict[str, Condition], instant: str) -> Iterator[Condition]:
     """The new conditions, and the former ones that they do not replace."""
-    fresh = {one["type"]: since(one, list(former.values()), instant) for one in now}
+    fresh = {condition["type"]: since(condition, list(former.values()), instant) for condition in now}
     yield from (former | fresh).values()
 
 
@@ -216,8 +216,8 @@ class WorkloadWriter:
         if self._turns.begin():
             due = self._due(core)
             due.sort(key=lambda due: not due.is_urgent)
-            for one in due[:WRITTEN]:
-                await self._turns.take(one.report.key, self._update(one, version))
+            for due_report in due[:WRITTEN]:
+                await self._turns.take(due_report.report.key, self._update(due_report, version))
         self._turns.end()
 
     def _due(self, core: Core) -> list[_Due]:
@@ -290,15 +290,17 @@ class WorkloadWriter:
         except ApiError as error:
             if error.status != 409:
                 raise
-        found = decoded(await self._kube.call("GET", path))
-        meta = found.get("metadata") or {}
-        status = found.get("status") or {}
+        record = decoded(await self._kube.call("GET", path))
+        meta = record.get("metadata") or {}
+        status = record.get("status") or {}
         foreign = (meta.get("labels") or {}).get(RECORD) != "true"
         return _Written(
-            report.job.uid, found.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
+            report.job.uid, record.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
         )
 
 
 def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The status of each condition, without its message."""
-    return sorted((one.get("type", ""), one.get("status", "")) for one in status.get("conditions") or ())
+    return sorted(
+        (condition.get("type", ""), condition.get("status", "")) for condition in status.get("conditions") or ()
+    )

@@ -61,13 +61,18 @@ def selection_of(spec: PodSpec) -> Selection | None:
     required = node_affinity.required if node_affinity else None
     terms = (required.node_selector_terms if required else None) or ()
     selector, tolerations = spec.node_selector or {}, spec.tolerations or ()
-    asked = [one for term in terms for one in (*(term.match_expressions or ()), *(term.match_fields or ()))]
-    parts = len(selector) + len(asked) + len(tolerations)
-    if max(parts, len(terms)) > MOST_CONDITIONS or sum(len(one.values or ()) for one in asked) > MOST_VALUES:
+    selected = [
+        requirement for term in terms for requirement in (*(term.match_expressions or ()), *(term.match_fields or ()))
+    ]
+    parts = len(selector) + len(selected) + len(tolerations)
+    if (
+        max(parts, len(terms)) > MOST_CONDITIONS
+        or sum(len(requirement.values or ()) for requirement in selected) > MOST_VALUES
+    ):
         return None
     words = chain(
         *selector.items(),
-        *((one.key, one.operator, *(one.values or ())) for one in asked),
+        *((requirement.key, requirement.operator, *(requirement.values or ())) for requirement in selected),
         *((toleration.key, toleration.operator, toleration.value, toleration.effect) for toleration in tolerations),
     )
     if sum(len(word or "") for word in words) > MOST_CHARACTERS:
@@ -152,10 +157,10 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
     affinity = spec.affinity
     near = _required(affinity.pod_affinity if affinity else None)
     apart = _required(affinity.pod_anti_affinity if affinity else None)
-    said = spec.topology_spread_constraints or ()
+    spreads = spec.topology_spread_constraints or ()
     namespace, labels = meta.namespace or "", meta.labels or {}
-    spread = tuple(islice(required_spread(said, labels), MOST_TERMS + 1))
-    preferred = _preferred(affinity or Affinity(), said, namespace, labels) if affinity or said else INDIFFERENT
+    spread = tuple(islice(required_spread(spreads, labels), MOST_TERMS + 1))
+    preferred = _preferred(affinity or Affinity(), spreads, namespace, labels) if affinity or spreads else INDIFFERENT
     if not (ports or near or apart or spread or preferred is not INDIFFERENT):
         return UNCONSTRAINED
     constraints = Constraints(
@@ -175,7 +180,7 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
 def labels_of(meta: Meta) -> Labels:
     """The pod's labels. Equal pairs of different pods are one object."""
     label = sorted((meta.labels or {}).items())[:MOST_LABELS]
-    return tuple(_pair(one) for one in label if one[0] != WOKEN)
+    return tuple(_pair(pair) for pair in label if pair[0] != WOKEN)
 
 
 def keys_of(selectors: Iterable[LabelSelector | None]) -> frozenset[str]:
@@ -191,7 +196,7 @@ def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
         terms = (*_required(affinity.pod_affinity if affinity else None),)
         terms += (*_required(affinity.pod_anti_affinity if affinity else None),)
         terms += tuple(term for _, term in _weighted(affinity or Affinity()))
-        keys |= keys_of(one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ())))
+        keys |= keys_of(term.label_selector for term in (*terms, *(spec.topology_spread_constraints or ())))
         keys.update(key for spread in spec.topology_spread_constraints or () for key in spread.match_label_keys or ())
         keys.update(
             key for term in terms for key in (*(term.match_label_keys or ()), *(term.mismatch_label_keys or ()))
@@ -213,7 +218,7 @@ def _ports(spec: PodSpec) -> Iterator[HostPort]:
     sidecars = [
         init_container for init_container in spec.init_containers or () if init_container.restart_policy == "Always"
     ]
-    for port in (port for one in (*sidecars, *(spec.containers or ())) for port in one.ports or ()):
+    for port in (port for container in (*sidecars, *(spec.containers or ())) for port in container.ports or ()):
         number = port.host_port or (port.container_port if spec.host_network else 0) or 0
         if number > 0:
             yield HostPort(number, plain(port.protocol or "TCP"), plain(port.host_ip or ANY_ADDRESS))
@@ -235,7 +240,7 @@ def _preferred(
         return INDIFFERENT
     terms = [(weight, requirements(term)) for weight, term in nodes]
     preferred = Preferred(
-        tuple((weight, asked) for weight, asked in terms if asked),
+        tuple((weight, wanted) for weight, wanted in terms if wanted),
         tuple((weight, _term(affinity_term, namespace, labels)) for weight, affinity_term in weighted),
         tuple(_spread(constraint, labels) for constraint in spread),
     )
@@ -285,11 +290,11 @@ def selector_of(selector: LabelSelector | None) -> Selector:
     if selector is None:
         return None
     exact = [Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())]
-    said = [
+    by_expressions = [
         Requirement(expression.key or "", expression.operator or "", tuple(expression.values or ()))
         for expression in selector.match_expressions or ()
     ]
-    return (*exact, *said)
+    return (*exact, *by_expressions)
 
 
 def _merged(selector: Selector, keys: Iterable[str], operator: str, labels: Mapping[str, str]) -> Selector:
@@ -306,12 +311,14 @@ def _words(constraints: Constraints) -> int:
 
 
 def _preferred_words(preferred: Preferred) -> int:
-    return _counted([term for _, term in preferred.pods], preferred.spread, *(asked for _, asked in preferred.nodes))
+    return _counted(
+        [term for _, term in preferred.pods], preferred.spread, *(selector for _, selector in preferred.nodes)
+    )
 
 
 def _counted(terms: Sequence[Term], spread: Sequence[Spread], *others: Selector) -> int:
     """The number of requirements, values and namespaces."""
     selectors = [term.selector for term in terms] + [term.elsewhere for term in terms]
     selectors += [constraint.selector for constraint in spread] + [*others]
-    said = sum(1 + len(requirement.values) for selector in selectors for requirement in selector or ())
-    return said + sum(len(term.namespaces) for term in terms)
+    conditions = sum(1 + len(requirement.values) for selector in selectors for requirement in selector or ())
+    return conditions + sum(len(term.namespaces) for term in terms)

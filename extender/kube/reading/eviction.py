@@ -54,8 +54,8 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
 def evictions_of(meta: Meta) -> tuple[float, ...]:
     """The instants of the job's recent evictions, in seconds since the epoch."""
     annotation = (meta.annotations or {}).get(EVICTED_AT, "")
-    found = map(instant_of, annotation.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if annotation else ())
-    return tuple(at for at in found if at is not None)
+    instants = map(instant_of, annotation.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if annotation else ())
+    return tuple(at for at in instants if at is not None)
 
 
 def evictions_text(instants: Sequence[float]) -> str:

@@ -80,13 +80,13 @@ def index_of(meta: Meta) -> int | None:
         return None
     if meta.said(PODSET):
         # Kinds of the settings name the label with the index; other numbers mean nothing for their slots.
-        return next((found for key in meta.said(INDEX_LABEL) if (found := _number(meta, key)) is not None), None)
+        return next((index for key in meta.said(INDEX_LABEL) if (index := _number(meta, key)) is not None), None)
     if _mpi_role(meta) == "worker" and (number := _ORDINAL.search(meta.name or "")) is not None:
         # The label counts from 1 if the launcher is a worker as well.
         return int(number[0])
     if meta.said(VOLCANO_TASK):
         return _volcano_index(meta)
-    return next((found for key in _INDEXES if (found := _number(meta, key)) is not None), None)
+    return next((index for key in _INDEXES if (index := _number(meta, key)) is not None), None)
 
 
 def series_of(meta: Meta) -> str:
@@ -110,8 +110,8 @@ def _series_of(meta: Meta) -> str:
         return series_of_ray(group[:_ROLE_MAX], _number(meta, RAY_REPLICA) if meta.said(RAY_HOST) else None)
     if (task := next(iter(meta.said(VOLCANO_TASK)), "")) and _volcano_index(meta) is not None:
         return series_of_role(task[:_ROLE_MAX])
-    if (said := meta.said(ROLE) or meta.said(KAI_SUBGROUP)) and not meta.said(WORKLOAD):
-        return series_of_role(said[0][:_ROLE_MAX])
+    if (names := meta.said(ROLE) or meta.said(KAI_SUBGROUP)) and not meta.said(WORKLOAD):
+        return series_of_role(names[0][:_ROLE_MAX])
     return ""
 
 

@@ -32,14 +32,14 @@ class Meta(Struct, rename="camel"):
 
     def said(self, key: str) -> list[str]:
         """The annotation of that key, then the label, as far as they exist."""
-        found = [self.annotations[key]] if self.annotations and key in self.annotations else []
+        values = [self.annotations[key]] if self.annotations and key in self.annotations else []
         if self.labels and key in self.labels:
-            found.append(self.labels[key])
-        return found
+            values.append(self.labels[key])
+        return values
 
     def no_booleans(self, key: str) -> list[str]:
         """The values of that key that are neither true, false nor empty."""
-        return [one for one in self.said(key) if one not in ("true", "false", "")]
+        return [value for value in self.said(key) if value not in ("true", "false", "")]
 
     def says(self, keys: frozenset[str]) -> bool:
         """Whether the object has any of these keys as an annotation or a label."""

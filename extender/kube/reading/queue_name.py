@@ -25,11 +25,11 @@ def queue_of(meta: Meta) -> tuple[str, str]:
     labels = meta.labels
     if not labels:
         return "", ""
-    said = [(key, labels[key]) for key in QUEUES if labels.get(key)]
-    if not said:
+    names = [(key, labels[key]) for key in QUEUES if labels.get(key)]
+    if not names:
         return "", ""
-    key, name = said[0]
-    other = next((two for two, another in said if another != name), None)
+    key, name = names[0]
+    other = next((two for two, another in names if another != name), None)
     return plain(name), "" if other is None else TWO_QUEUES.format(key, other)
 
 

@@ -44,9 +44,9 @@ def fix_pod_level(spec: PodSpec, before: dict[str, int]) -> None:
     """
     if spec.resources is None:
         return
-    asked = dict(before)
-    _raise_to(asked, pod_level_of(spec))
-    requests: Amounts = {name: f"{much}m" if name == "cpu" else much for name, much in asked.items()}
+    amounts = dict(before)
+    _raise_to(amounts, pod_level_of(spec))
+    requests: Amounts = {name: f"{much}m" if name == "cpu" else much for name, much in amounts.items()}
     spec.resources = Resources(requests=requests, limits=spec.resources.limits)
 
 
@@ -93,8 +93,8 @@ def _of_pod(resources: Resources | None, containers: dict[str, int]) -> dict[str
         return {}
     requests, limits = amounts_of(resources.requests or {}), amounts_of(resources.limits or {})
     huge = {name: much for name, much in limits.items() if name.startswith("hugepages-")}
-    asked = limits | containers | huge if limits else {}
-    return {name: much for name, much in (asked | requests).items() if _may_stand_on_a_pod(name)}
+    summed = limits | containers | huge if limits else {}
+    return {name: much for name, much in (summed | requests).items() if _may_stand_on_a_pod(name)}
 
 
 def _may_stand_on_a_pod(name: str) -> bool:

@@ -42,14 +42,14 @@ def reservation_text(reservation: Reservation) -> str:
     rooms: dict[Requests, list[str]] = {}
     for node, requests in reservation.rooms:
         rooms.setdefault(requests, []).append(node)
-    said = {
+    fields = {
         "rooms": [[dict(requests), nodes] for requests, nodes in rooms.items()],
         "victims": [
             [victim.key.namespace, victim.key.name, victim.pod, list(victim.releases)] for victim in reservation.victims
         ],
         "until": round(reservation.until, 3),
     }
-    return json.dumps(said, separators=(",", ":"))
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def reservation_from(text: str | None) -> Reservation | None:

@@ -13,10 +13,10 @@ TOO_MANY_ROLES = f"it says a minimum for more than {MOST_ROLES} roles"
 LARGEST = 999_999_999
 
 
-def minima_of(said: Mapping[str, int]) -> Minima:
+def minima_of(counts: Mapping[str, int]) -> Minima:
     """The minima above 0, limited to the first by name."""
-    found = sorted((plain(role), min(count, LARGEST)) for role, count in said.items() if count > 0 and role)
-    return tuple(found[:MOST_ROLES])
+    by_role = sorted((plain(role), min(count, LARGEST)) for role, count in counts.items() if count > 0 and role)
+    return tuple(by_role[:MOST_ROLES])
 
 
 def needed(min_member: int, minima: Minima) -> int:

@@ -100,15 +100,22 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
     if not meta.says(_ANY):
         return SILENT, None
     keys = _spoken(meta)
-    said = [meta.said(key) for key in keys]
+    values_by_key = [meta.said(key) for key in keys]
     if keys is KUEUE and (layered := meta.said(KUEUE_LAYERS)):
         if (layers := layers_from(layered[0])) is None or layered[0] != layered[-1]:
             return SILENT, BAD_LAYERS.format(KUEUE_LAYERS, quoted(layered[0]))
         for at, texts in enumerate(zip(*layers, strict=True), 2):
-            said[at] = [*said[at], ",".join(texts)]
-    said[0] = said[0] or meta.said(LWS_EXCLUSIVE)
-    problem = next((one for key, values in zip(keys, said, strict=True) if (one := _problem(keys, key, values))), None)
-    required, preferred, size, level = (next(iter(values), None) for values in said)
+            values_by_key[at] = [*values_by_key[at], ",".join(texts)]
+    values_by_key[0] = values_by_key[0] or meta.said(LWS_EXCLUSIVE)
+    problem = next(
+        (
+            key_problem
+            for key, values in zip(keys, values_by_key, strict=True)
+            if (key_problem := _problem(keys, key, values))
+        ),
+        None,
+    )
+    required, preferred, size, level = (next(iter(values), None) for values in values_by_key)
     if problem is None:
         problem = _odd_slices(keys, size, level)
     if problem is not None:

@@ -131,7 +131,8 @@ def _with_spec_reduced(obj: ClaimT) -> ClaimT:
 
 def _reduced(meta: Meta) -> Meta:
     labels, annotations = (
-        {key: value for key, value in (some or {}).items() if key in _READ} for some in (meta.labels, meta.annotations)
+        {key: value for key, value in (mapping or {}).items() if key in _READ}
+        for mapping in (meta.labels, meta.annotations)
     )
     return Meta(
         name=meta.name,

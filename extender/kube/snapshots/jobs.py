@@ -129,7 +129,7 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
             problem = problem or why
     except UnreadableJobError as error:
         problem, podsets = str(error), []
-    found = JobObject(
+    read_object = JobObject(
         api_version=kind.version,
         kind=kind.name,
         metadata=meta,
@@ -138,7 +138,7 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
         pod_sets=podsets,
         **{name: getattr(job, name) for name in _ALIKE},
     )
-    return found, job
+    return read_object, job
 
 
 def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) -> JobObject | None:
@@ -149,10 +149,10 @@ def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) ->
         if not reader.registry.is_wanted(shown, meta):
             return None
         obj = msgspec.json.decode(raw)
-        found, job = job_object(shown, obj, reader)
+        read_object, job = job_object(shown, obj, reader)
     except (UnreadableError, *UNDECODABLE):
         return None
-    return found if job.managed and not shown.is_empty(obj) and (not job.finished or job.uid in busy) else None
+    return read_object if job.managed and not shown.is_empty(obj) and (not job.finished or job.uid in busy) else None
 
 
 def _podset(

@@ -116,15 +116,15 @@ def anonymise(file: ClusterFile, readable_keys: Collection[str] = ()) -> Cluster
     """
     readable = {*readable_keys, *(level.key for preset in PRESETS.values() for level in preset)}
     tree = msgspec.to_builtins(file)
-    said: dict[str, str] = {}
+    kind_of: dict[str, str] = {}
 
     def hear(kind: str, text: str) -> str:
-        said.setdefault(text, kind)
+        kind_of.setdefault(text, kind)
         return text
 
     _rewritten(tree, _but(hear, readable))
     kinds: dict[str, list[str]] = {}
-    for text, kind in said.items():
+    for text, kind in kind_of.items():
         kinds.setdefault(kind, []).append(text)
     pseudonyms = {
         text: f"{kind}-{number:0{len(str(len(texts)))}d}"
@@ -138,7 +138,7 @@ def anonymise(file: ClusterFile, readable_keys: Collection[str] = ()) -> Cluster
 def _but(say: Say, readable: Collection[str]) -> Say:
     """Apply ``say``, except to text that identifies nothing."""
 
-    def told(kind: str, text: str) -> str:
+    def rewrite(kind: str, text: str) -> str:
         if (
             not text
             or text in (ANY_ADDRESS, NO_PROVISIONER)
@@ -150,7 +150,7 @@ def _but(say: Say, readable: Collection[str]) -> Say:
         harmless = {"value": _HARMLESS, "role": _ROLES, "queue": _QUEUES}.get(kind)
         return text if harmless is not None and harmless.fullmatch(text) else say(kind, text)
 
-    return told
+    return rewrite
 
 
 def _is_known(key: str) -> bool:
@@ -179,7 +179,7 @@ def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
 def _part(tree: Any, path: str, say: Say) -> Any:
     """The tree at that path, rewritten. Elements of a list have the path of the list."""
     if isinstance(tree, list):
-        return [_part(one, path, say) for one in tree]
+        return [_part(item, path, say) for item in tree]
     if isinstance(tree, dict):
         if path.endswith(_AMOUNTS) and not path.endswith(".devices.requests"):
             return {say("key", name): amount for name, amount in tree.items()}
@@ -189,10 +189,10 @@ def _part(tree: Any, path: str, say: Say) -> Any:
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
             return _said(tree, say)
-        told = {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
+        rewritten = {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
         if path == "pods.metadata":
-            _name_replica_sets(tree, told, say)
-        return told
+            _name_replica_sets(tree, rewritten, say)
+        return rewritten
     return _text(tree, path, say) if isinstance(tree, str) else tree
 
 
@@ -200,7 +200,7 @@ def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
     """Labels or annotations, rewritten."""
     # Commas separate the levels of slices in layers; no name has one.
     known = {
-        key: ",".join(say(_MARKS[key], one) for one in value.split(",")) if key in _MARKS else value
+        key: ",".join(say(_MARKS[key], name) for name in value.split(",")) if key in _MARKS else value
         for key, value in tree.items()
         if key in READ
     }
@@ -236,12 +236,12 @@ def _native_group(name: str, say: Say) -> str:
     return f"{job}-x-{job}-pgt-0-x"
 
 
-def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> None:
+def _name_replica_sets(meta: dict[str, Any], rewritten: dict[str, Any], say: Say) -> None:
     """Rename the ReplicaSets of Deployments: the Deployment's name, a dash, and the template's hash without dashes."""
     if not (template := (meta["labels"] or {}).get(TEMPLATE_HASH)):
         return
-    told["labels"][TEMPLATE_HASH] = hidden = told["labels"][TEMPLATE_HASH].replace("-", "")
-    for maker, shown in zip(meta["ownerReferences"] or (), told["ownerReferences"] or (), strict=True):
+    rewritten["labels"][TEMPLATE_HASH] = hidden = rewritten["labels"][TEMPLATE_HASH].replace("-", "")
+    for maker, shown in zip(meta["ownerReferences"] or (), rewritten["ownerReferences"] or (), strict=True):
         deployment, _, last = (maker["name"] or "").rpartition("-")
         if last == template:
             shown["name"] = f"{say('owner', deployment)}-{hidden}"
@@ -263,15 +263,15 @@ def _plan(text: str, say: Say) -> str:
     if (node_wait := node_wait_from(text)) is not None:
         return node_wait_text(node_wait)
     plan = plan_from(text) or {}
-    return plan_text({series_renamed(name, say): tuple(say("node", one) for one in plan[name]) for name in plan})
+    return plan_text({series_renamed(name, say): tuple(say("node", node) for node in plan[name]) for name in plan})
 
 
 def _flavors(text: str, say: Say) -> str:
     flavors = flavors_from(text) or {}
     return flavors_text(
         {
-            series_renamed(name, say): {say("key", what): say("flavor", flavor) for what, flavor in one.items()}
-            for name, one in flavors.items()
+            series_renamed(name, say): {say("key", what): say("flavor", flavor) for what, flavor in flavors_of.items()}
+            for name, flavors_of in flavors.items()
         }
     )
 
@@ -280,8 +280,8 @@ def _reservation(text: str, say: Say) -> str:
     if (reservation := reservation_from(text)) is None:
         return ""
     rooms = [
-        (say("node", node), tuple(sorted((say("key", name), amount) for name, amount in asked)))
-        for node, asked in reservation.rooms
+        (say("node", node), tuple(sorted((say("key", name), amount) for name, amount in amounts)))
+        for node, amounts in reservation.rooms
     ]
     victims = [
         Victim(

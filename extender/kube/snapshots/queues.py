@@ -57,13 +57,13 @@ _OBJECTS: dict[str, tuple[str, type[Struct]]] = {
 
 async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
     """All queue objects, and the namespaces with the labels by which queues select them. Raises ApiError."""
-    found: list[Document] = []
+    documents: list[Document] = []
     for kind, (plural, _) in _OBJECTS.items():
-        found += await _of_kind(kube, kind, plural)
-    found += await _of_volcano(kube)
+        documents += await _of_kind(kube, kind, plural)
+    documents += await _of_volcano(kube)
     raw = [item async for page in kube.list_pages(NAMESPACES.path) for item in page.items]
     named = [msgspec.json.decode(item, type=AnyObject).metadata or Meta() for item in raw]
-    return found, [
+    return documents, [
         AnyObject(Meta(name=meta.name, labels=meta.labels, deletion_timestamp=meta.deletion_timestamp))
         for meta in named
     ]
@@ -76,11 +76,11 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     annotations = {key: annotation for key, annotation in (meta.annotations or {}).items() if key in ANNOTATED} or None
     fields = ("name", meta.name), ("namespace", meta.namespace), ("annotations", annotations)
     names = {key: value for key, value in fields if value}
-    found: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
+    document_of: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
     if isinstance(obj, PriorityClassObject):
-        return found | {"value": obj.value}
-    found["spec"] = msgspec.to_builtins(obj.spec) or {}
-    return found | (_past(obj) if isinstance(obj, LocalQueueObject) else {})
+        return document_of | {"value": obj.value}
+    document_of["spec"] = msgspec.to_builtins(obj.spec) or {}
+    return document_of | (_past(obj) if isinstance(obj, LocalQueueObject) else {})
 
 
 def reduced_volcano_queue(raw: bytes | msgspec.Raw) -> Document:
@@ -98,23 +98,23 @@ def queue_events(
     yield from readable(namespace_from, namespaces, unreadable)
     for document in documents:
         try:
-            found = queue_document(document)
+            event = queue_document(document)
         except (UnreadableError, *UNDECODABLE) as error:
             unreadable.append(str(error))
             continue
-        if isinstance(found, QueueSeen):
-            yield found
+        if isinstance(event, QueueSeen):
+            yield event
 
 
 def priorities_in(documents: Sequence[Document]) -> dict[str, int]:
     """The values of the readable WorkloadPriorityClasses; ``queue_events`` names the others."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for document in documents:
         if document.get("kind") == _CLASS:
             with suppress(UnreadableError, *UNDECODABLE):
-                one = queue_document(document)
-                found |= dict([one] if isinstance(one, tuple) else [])
-    return found
+                value_class = queue_document(document)
+                values |= dict([value_class] if isinstance(value_class, tuple) else [])
+    return values
 
 
 def _past(obj: LocalQueueObject) -> Document:

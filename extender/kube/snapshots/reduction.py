@@ -114,7 +114,9 @@ def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
     pod.metadata.labels = (labels | (pod.metadata.labels or {})) or None
     pod.metadata.owner_references = [owner for owner in meta.owner_references or () if owner.controller] or None
     if pod.spec is not None:
-        pod.spec.volumes = [volume for one in pod.spec.volumes or () if (volume := _volume(meta, one))] or None
+        pod.spec.volumes = [
+            volume for volume_object in pod.spec.volumes or () if (volume := _volume(meta, volume_object))
+        ] or None
         for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
             container.ports = [
                 port for port in container.ports or () if port.host_port or pod.spec.host_network
@@ -179,8 +181,8 @@ def reduced_meta(meta: Meta) -> Meta:
     )
 
 
-def _read_by_us(said: Mapping[str, str] | None) -> dict[str, str] | None:
-    return {key: value for key, value in (said or {}).items() if key in READ} or None
+def _read_by_us(mapping: Mapping[str, str] | None) -> dict[str, str] | None:
+    return {key: value for key, value in (mapping or {}).items() if key in READ} or None
 
 
 def _volume(pod: Meta, volume: Volume) -> Volume | None:

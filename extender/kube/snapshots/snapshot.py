@@ -119,7 +119,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     def groups(self) -> int:
         """How many PodGroups of all projects the file has."""
         others = self.volcano_pod_groups, self.kai_pod_groups, self.koordinator_pod_groups
-        return len(self.pod_groups) + sum(len(some) for some in others)
+        return len(self.pod_groups) + sum(len(group_list) for group_list in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +204,10 @@ def reduced(
         taken=taken,
         nodes=[reduced_node(obj) for obj in nodes],
         pods=[reduced_pod(obj, keys) for obj in pods],
-        pod_groups=[one for one in groups if type(one) is GroupObject],
-        koordinator_pod_groups=[one for one in groups if isinstance(one, KoordinatorGroup)],
-        volcano_pod_groups=[one for one in groups if isinstance(one, VolcanoGroup)],
-        kai_pod_groups=[one for one in groups if isinstance(one, KaiGroup)],
+        pod_groups=[group for group in groups if type(group) is GroupObject],
+        koordinator_pod_groups=[group for group in groups if isinstance(group, KoordinatorGroup)],
+        volcano_pod_groups=[group for group in groups if isinstance(group, VolcanoGroup)],
+        kai_pod_groups=[group for group in groups if isinstance(group, KaiGroup)],
         owners=[reduced_owner(owner, keys) for owner in owners],
         jobs=[reduced_job(job, keys) for job in jobs],
         claims=[reduced_claim(claim) for claim in claims],
