@@ -190,7 +190,7 @@ def _files_for_callers(settings: Settings) -> int:
     return max(64, soft - _OTHER_FILES - 2 * settings.writes_at_once)
 
 
-def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[None]:
+def _essential(coroutine: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[None]:
     """A task without which the core would work with old data: when it fails, the process ends."""
 
     def ended(task: asyncio.Task[None]) -> None:
@@ -198,7 +198,7 @@ def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[
             log.error("a part of Muster failed in an unforeseen way; ending", exc_info=error)
             runner.failed.set()
 
-    task = asyncio.create_task(part)
+    task = asyncio.create_task(coroutine)
     task.add_done_callback(ended)
     return task
 

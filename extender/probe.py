@@ -91,11 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", metavar="FILE", help="Muster's settings file (YAML)")
     given = parser.parse_args(arguments)
     try:
-        well, said = ask(listener_from(given.config, os.environ), ready=not given.live)
+        well, answer = ask(listener_from(given.config, os.environ), ready=not given.live)
     except ProbeError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
-    print(said)  # noqa: T201
+    print(answer)  # noqa: T201
     return 0 if well else 1
 
 

@@ -81,7 +81,7 @@ class Replica:
     def objects(self) -> Iterator[Event]:
         """Yield the events of each existing object that the core was shown, in the order of a start."""
         known = [follower.replay() for follower in self._followers]
-        shown = (self._runner.quarantine.as_shown(*one) for one in chain.from_iterable(known))
+        shown = (self._runner.quarantine.as_shown(*shown_object) for shown_object in chain.from_iterable(known))
         return (event for event in shown if event is not None)
 
     def restart_core(self) -> None:

@@ -22,10 +22,10 @@ def _with(value: Any, render: Callable[[str], str]) -> Any:
         case BaseModel():
             return with_texts(value, render)
         case list():
-            return [_with(one, render) for one in value]
+            return [_with(element, render) for element in value]
         case tuple():
-            return tuple(_with(one, render) for one in value)
+            return tuple(_with(element, render) for element in value)
         case dict():
-            return {render(key): _with(one, render) for key, one in value.items()}
+            return {render(key): _with(element, render) for key, element in value.items()}
         case _:
             return value

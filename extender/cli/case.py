@@ -157,16 +157,18 @@ def queues_from(paths: Sequence[Path]) -> QueueInput:
             raise InputError(f"{path}: {error}") from None
         if not objects:
             raise InputError(f"{path}: there is no object in it")
-        queue_input.seen += [one for one in objects if isinstance(one, QueueSeen)]
-        queue_input.classes |= {one[0]: one[1] for one in objects if not isinstance(one, QueueSeen)}
+        queue_input.seen += [queue_object for queue_object in objects if isinstance(queue_object, QueueSeen)]
+        queue_input.classes |= {
+            queue_object[0]: queue_object[1] for queue_object in objects if not isinstance(queue_object, QueueSeen)
+        }
     return queue_input
 
 
 def amended(given: Scenario, cluster: str, terms: dict[str, float | None]) -> Scenario:
     """Apply the cluster and the terms of the command line to a scenario; None changes nothing. Raises InputError."""
-    said: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+    changed_terms: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
     pools = pools_from(cluster) if cluster else given.pools
-    return replace(given, pools=pools, terms=replace(given.terms, **said))
+    return replace(given, pools=pools, terms=replace(given.terms, **changed_terms))
 
 
 def text_of(path: Path) -> str:
@@ -183,17 +185,17 @@ def text_of(path: Path) -> str:
         raise InputError(f"{path} is not text in UTF-8") from None
 
 
-def _change(said: str) -> tuple[str, Any]:
+def _change(assignment: str) -> tuple[str, Any]:
     """Parse a change into a name and a value of the settings file. Raises InputError."""
-    name, _, text = said.partition("=")
+    name, _, text = assignment.partition("=")
     try:
         value = parse_yaml(text)
     except NOT_YAML:
         value = None
     if not name.strip() or value is None:
-        raise InputError(f"--policy {said}: say it like topology_policy=NAME")
+        raise InputError(f"--policy {assignment}: say it like topology_policy=NAME")
     if name.strip() == "mode":
         raise InputError(
-            f"--policy {said}: a simulated Muster enforces; one that advises leaves it all to kube-scheduler"
+            f"--policy {assignment}: a simulated Muster enforces; one that advises leaves it all to kube-scheduler"
         )
     return name.strip(), value

@@ -174,9 +174,13 @@ def bind_call(uid: str, name: str, node: str) -> Call:
 def figures(load: Load) -> dict[str, float]:
     """The results of a load as figures: counts, the reached rate, and latencies in ms if there are any."""
     answered = len(load.latencies_ms)
-    told: dict[str, float] = {"answered": answered, "refused": load.refused, "failed": sum(load.failed.values())}
+    written_figures: dict[str, float] = {
+        "answered": answered,
+        "refused": load.refused,
+        "failed": sum(load.failed.values()),
+    }
     if answered:
-        told |= {"per_s": round(answered / load.seconds, 1)} if load.seconds else {}
-        told |= {f"p{share}_ms": round(load.percentile(share / 100), 2) for share in (50, 90, 95, 99)}
-        told["max_ms"] = round(max(load.latencies_ms), 2)
-    return told
+        written_figures |= {"per_s": round(answered / load.seconds, 1)} if load.seconds else {}
+        written_figures |= {f"p{share}_ms": round(load.percentile(share / 100), 2) for share in (50, 90, 95, 99)}
+        written_figures["max_ms"] = round(max(load.latencies_ms), 2)
+    return written_figures

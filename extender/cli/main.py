@@ -61,12 +61,12 @@ class Deferred(TyperCommand):
         module, _, name = self._place.partition(":")
         if module == "benchmarks.cli" and not (Path(__file__).parents[2] / "benchmarks" / "cli.py").exists():
             module = "extender.cli.loadtest"  # an installed package has no other benchmark
-        found = getattr(import_module(module), name)
-        if not isinstance(found, typer.Typer):
+        app = getattr(import_module(module), name)
+        if not isinstance(app, typer.Typer):
             single = typer.Typer(add_completion=False, rich_markup_mode=None)
-            single.command(self.name)(found)
-            found = single
-        return typer.main.get_command(found)
+            single.command(self.name)(app)
+            app = single
+        return typer.main.get_command(app)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return self.load().make_context(info_name, args, parent, **extra)
@@ -103,8 +103,8 @@ def _plainly(message: str) -> str:
     message = message.removeprefix("Value error, ").rstrip(".")
     if message.startswith("Input should be "):
         return f"it has to be {message.removeprefix('Input should be ')}"
-    value, said, choices = message.partition(" is not one of ")
-    return f"{value}{said}{choices.replace(chr(39), '')}"
+    value, middle, choices = message.partition(" is not one of ")
+    return f"{value}{middle}{choices.replace(chr(39), '')}"
 
 
 main = typer.Typer(
@@ -171,8 +171,8 @@ def check(
     with stop_on(SettingsError, ProbeError):
         load(config, listen_port=port)  # unlike the probe, it says what is wrong with the settings
         listener = listener_from(None if config is None else str(config), os.environ)
-        well, said = ask(listener if port is None else listener._replace(port=port), ready=ready)
-    typer.echo(said)
+        well, text = ask(listener if port is None else listener._replace(port=port), ready=ready)
+    typer.echo(text)
     raise typer.Exit(0 if well else 1)
 
 

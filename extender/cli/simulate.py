@@ -314,12 +314,12 @@ def _show_snapshot(
     with stop_on(SnapshotError):
         facts = read(path, settings.values())
         changed = read(path, settings.values(), changes.classes) if changes.classes else facts
-    found = verdicts(facts, settings)
+    decided = verdicts(facts, settings)
     left_out = [*(f"left out: {line}" for line in facts.unreadable), *of_others(facts, settings.values())]
     for line in left_out:
         terminal.print(line, style="yellow")
-    first, shown = found[0], snapshot_tables(found)
-    answers = [f"With {one.name.removeprefix(CHANGED)} {change(first, one)}." for one in found[1:]]
+    first, shown = decided[0], snapshot_tables(decided)
+    answers = [f"With {other.name.removeprefix(CHANGED)} {change(first, other)}." for other in decided[1:]]
     jobs = sum(job.suspended and not job.finished for job in facts.jobs)
     suspended = f" ({many(jobs, 'suspended job')} among them)" if jobs else ""
     summary = (
@@ -329,21 +329,23 @@ def _show_snapshot(
     )
     if changes.seen or changes.classes:
         other, notes = with_queues(facts, changes.seen, changes.classes)
-        said = remarks(queue for queue in other.queues if isinstance(queue, QueueSeen))
-        left_out += (lines := [line for queue_seen in changes.seen for line in said[key_of(queue_seen.object)]])
+        remarks_by_key = remarks(queue for queue in other.queues if isinstance(queue, QueueSeen))
+        left_out += (
+            lines := [line for queue_seen in changes.seen for line in remarks_by_key[key_of(queue_seen.object)]]
+        )
         for line in lines:
             terminal.print(line, style="yellow")
         other = replace(other, jobs=changed.jobs)
         (then,) = verdicts(other, {"what if": settings["muster"]})
         answers.append(f"With {listed(map(str, what_if))} {change(first, then)}.")
-        if found[0].answers != then.answers or found[0].suspended != then.suspended:
+        if decided[0].answers != then.answers or decided[0].suspended != then.suspended:
             shown += other_queues(first, then)
-        found.append(then)
+        decided.append(then)
         summary += f" What if: {'; '.join(notes)}."
     summary = " ".join([*answers, summary])
     terminal.print(summary)
     show_tables(shown, terminal)
-    _write(figures, {"verdicts": [asdict(one) for one in found]})
+    _write(figures, {"verdicts": [asdict(decision) for decision in decided]})
     if page_file is not None:
         page_file.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())
 

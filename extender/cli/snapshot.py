@@ -51,12 +51,12 @@ def snapshot(
         file = asyncio.run(_take(Kube.connect(kubeconfig or settings.kubeconfig, context), taken, reader))
         counts = [(len(file.nodes), "node"), (len(file.pods), "pod"), (file.groups, "PodGroup")]
         counts += [(n, thing) for n, thing in ((len(file.jobs), "job"), (len(file.queues), "queue object")) if n]
-        told = ", ".join(many(count, thing) for count, thing in counts)
+        summary = ", ".join(many(count, thing) for count, thing in counts)
         if anonymise:
             file = replace_names(file, [level.key for level in settings.levels])
-            told += ", without their names"
+            summary += ", without their names"
         target.write(encode(file))
-    typer.echo(f"{output}: {told}", err=output == STANDARD_OUTPUT)
+    typer.echo(f"{output}: {summary}", err=output == STANDARD_OUTPUT)
 
 
 def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int] | None = None) -> ClusterFacts:

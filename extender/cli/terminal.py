@@ -29,8 +29,8 @@ class Terminal(Console):
 
     def print(self, *objects: Any, **how: Any) -> None:
         texts = [
-            _Words(Text(one) if isinstance(one, str) else one) if isinstance(one, str | Text) else one
-            for one in objects
+            _Words(Text(obj) if isinstance(obj, str) else obj) if isinstance(obj, str | Text) else obj
+            for obj in objects
         ]
         super().print(*texts, **{"crop": False, **how})
 
@@ -46,8 +46,8 @@ def console(*, stderr: bool = False, wide: bool = False) -> Terminal:
 
 def plain(text: object, style: str = "") -> Text:
     """Text without markup; control characters are shown, not obeyed."""
-    said = str(text)
-    shown = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in said)
+    string = str(text)
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in string)
     return Text(shown, style)
 
 
@@ -61,7 +61,7 @@ def grid(
     Then the first column gets a line of its own above the others. What is too wide even so is printed as it is.
     """
     return Grid(
-        list(heads), [[one if isinstance(one, Text) else plain(one) for one in row] for row in rows], drop, below
+        list(heads), [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows], drop, below
     )
 
 

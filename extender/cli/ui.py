@@ -201,7 +201,7 @@ class Window:
         foreign = request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
         if request.host not in self._hosts or foreign:
             return web.Response(status=403, text="not for other sites\n")
-        if any(part in (".", "..") for part in unquote(request.raw_path.partition("?")[0]).split("/")):
+        if any(segment in (".", "..") for segment in unquote(request.raw_path.partition("?")[0]).split("/")):
             # Such a path would leave the dashboard's Service and reach other things that the user may read.
             return web.Response(status=400, text="no such path\n")
         if (key := request.query.get(_KEY)) is not None and secrets.compare_digest(key.encode(), self._key.encode()):
@@ -239,11 +239,11 @@ async def _refusal(answer: aiohttp.ClientResponse) -> str:
     if not answer.headers.get("content-type", "").startswith("application/json"):
         return ""
     try:
-        said = msgspec.json.decode(await answer.read(), type=_Status)
+        status = msgspec.json.decode(await answer.read(), type=_Status)
     except msgspec.MsgspecError:
         return ""
-    if said.kind != "Status":
-        return said.detail
+    if status.kind != "Status":
+        return status.detail
     if answer.status == HTTPStatus.FORBIDDEN:
-        return f"{refusal(said.message)}: ask an administrator for the role muster-dashboard-user, or use --url"
-    return said.message
+        return f"{refusal(status.message)}: ask an administrator for the role muster-dashboard-user, or use --url"
+    return status.message

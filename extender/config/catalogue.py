@@ -40,15 +40,15 @@ _BETWEEN_QUEUES: Mapping[str, type[QueueOrder]] = {"proportion": Proportion, "dr
 
 def policy(name: str, method: str) -> Any:
     """The policy of that name, which must have that method. Raises ValueError that lists the known ones."""
-    found = _OURS.get(name) or _foreign(name)
-    if found is None or not callable(getattr(found, method, None)):
+    factory = _OURS.get(name) or _foreign(name)
+    if factory is None or not callable(getattr(factory, method, None)):
         ours = [known for known, policy in _OURS.items() if hasattr(policy, method)]
         offered = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
         others = f"; installed packages offer {', '.join(offered)}" if offered else ""
-        wrong = "is not a known policy" if found is None else f"is not a policy for this: it has no {method}()"
+        wrong = "is not a known policy" if factory is None else f"is not a policy for this: it has no {method}()"
         raise ValueError(f"{name} {wrong}; known here: {', '.join(ours)}{others}")
     try:
-        return found()
+        return factory()
     except Exception as error:
         raise ValueError(f"{name} cannot be made: {error}") from error
 

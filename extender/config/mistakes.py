@@ -54,20 +54,20 @@ _LIKENESS = 0.8
 def mistakes(error: ValidationError, model: type[BaseModel]) -> str:
     """A line for each fault. A list is not blamed besides its entries."""
     errors = error.errors()
-    blamed = {one["loc"][:depth] for one in errors for depth in range(1, len(one["loc"]))}
-    return "\n".join(_mistake(one, model) for one in errors if one["loc"] not in blamed)
+    blamed = {error["loc"][:depth] for error in errors for depth in range(1, len(error["loc"]))}
+    return "\n".join(_mistake(error, model) for error in errors if error["loc"] not in blamed)
 
 
 def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:
     """The fault of one setting; without a name if several settings contradict each other."""
-    where, said = ".".join(map(str, error["loc"])), _said(error)
+    where, problem = ".".join(map(str, error["loc"])), _said(error)
     if error["type"] == "extra_forbidden":
         above, name = error["loc"][:-1], str(error["loc"][-1])
         if why := _GONE.get(where):
-            said = f"there is no such setting any more: {why}. Take the line out"
+            problem = f"there is no such setting any more: {why}. Take the line out"
         elif meant := get_close_matches(name, _names(model, above), 1):
-            said += f"; did you mean {'.'.join(map(str, (*above, *meant)))}?"
-    return f"{where}: {said}" if where else said
+            problem += f"; did you mean {'.'.join(map(str, (*above, *meant)))}?"
+    return f"{where}: {problem}" if where else problem
 
 
 def _said(error: ErrorDetails) -> str:
@@ -95,8 +95,8 @@ def _excerpt(value: Any) -> str:
 def _names(model: type[BaseModel], above: tuple[int | str, ...]) -> Iterator[str]:
     """Yield the names of the settings at that place; none inside lists."""
     inner: Any = model
-    for part in above:
-        field = inner.model_fields.get(part)
+    for name in above:
+        field = inner.model_fields.get(name)
         if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
             return
         inner = field.annotation

@@ -91,7 +91,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     sizes[id(node)] = 0
     below: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        below = [part for pair in node.value for part in pair]
+        below = [node_below for pair in node.value for node_below in pair]
     elif isinstance(node, yaml.SequenceNode):
         below = node.value
     sizes[id(node)] = size = 1 + sum(_size(node, sizes) for node in below)

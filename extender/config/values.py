@@ -24,7 +24,7 @@ Text = Annotated[str, Field(min_length=1)]
 HostName = Annotated[str, AfterValidator(_bare_host)]
 DASHBOARD_AUDIENCE = "muster-dashboard"
 """The audience of the tokens with which the extender connects to the dashboard."""
-File = Annotated[Path | None, BeforeValidator(lambda said: None if said == "" else said)]
+File = Annotated[Path | None, BeforeValidator(lambda value: None if value == "" else value)]
 """A path; a variable that is set to nothing names no file."""
 
 

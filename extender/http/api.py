@@ -99,8 +99,8 @@ def api(
     gangs = _Gangs(runner, utilisation)
     routes = _gang_routes(runner, gangs), _cluster_routes(runner, gangs)
     app = Api()
-    for some in (*routes, _utilisation(runner, utilisation)):
-        app.include_router(some, prefix=PREFIX)
+    for router in (*routes, _utilisation(runner, utilisation)):
+        app.include_router(router, prefix=PREFIX)
     app.include_router(_self_check(runner, verifier), prefix=PREFIX)
     # Paths from before the API had versions.
     for route in routes:

@@ -287,6 +287,6 @@ def http_config(app: Any, protocol: Callable[..., BoundedProtocol]) -> uvicorn.C
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
     """Yield the common names of the subject, and its DNS and URI names."""
-    for part in certificate.get("subject", ()):
-        yield from (value for key, value in part if key == "commonName")
+    for attributes in certificate.get("subject", ()):
+        yield from (value for key, value in attributes if key == "commonName")
     yield from (value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))

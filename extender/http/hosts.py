@@ -27,10 +27,10 @@ class Hosts:
         """The status and text that refuse a request with these headers; None if it is meant for Muster."""
         if self._every:
             return None
-        said = [value for name, value in headers if name == b"host"]
-        if len(said) != 1:
-            return 400, f"the request has {len(said)} Host headers, and should have one\n"
-        host = _without_port(said[0].decode("latin-1"))
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1:
+            return 400, f"the request has {len(hosts)} Host headers, and should have one\n"
+        host = _without_port(hosts[0].decode("latin-1"))
         if _plain(host) in self._names or is_address(host):
             return None
         shown = printable(host[:_LONGEST])

@@ -89,8 +89,8 @@ def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Re
         text += f"{left_out}\n"
     if runner.failed.is_set() or not (runner.core.state.process.recovered or runner.standing_by):
         text, status = "the cluster has not been read yet\n", 503
-    if said := notice():
-        text += f"{said}\n"
+    if notice_text := notice():
+        text += f"{notice_text}\n"
     if "verbose" in request.query_params:
         text += f"serves schedulerName {', '.join(sorted(runner.core.state.schedulers))}\n"
         text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))

@@ -30,8 +30,10 @@ def folded(value: Any, kind: inspect.Type) -> Any:
             return folded(value, next(type_ for type_ in types if not isinstance(type_, inspect.NoneType)))
         case inspect.StructType() if isinstance(value, dict):
             known = _fields(kind.cls)
-            found = ((known.get(key.lower()), content) for key, content in value.items())
-            return {one.encode_name: folded(content, one.type) for one, content in found if one is not None}
+            fields_known = ((known.get(key.lower()), content) for key, content in value.items())
+            return {
+                field.encode_name: folded(content, field.type) for field, content in fields_known if field is not None
+            }
         case inspect.DictType() if isinstance(value, dict):
             return {key: folded(content, kind.value_type) for key, content in value.items()}
         case inspect.ListType() if isinstance(value, list):
@@ -45,7 +47,7 @@ def _fields(struct: type) -> dict[str, inspect.Field]:
     """The fields by their keys in lower case. Cached, since a document has thousands of these structs."""
     kind = inspect.type_info(struct)
     assert isinstance(kind, inspect.StructType)  # noqa: S101 - it was one a moment ago
-    return {one.encode_name.lower(): one for one in kind.fields}
+    return {field.encode_name.lower(): field for field in kind.fields}
 
 
 ArgsT = TypeVar("ArgsT")

@@ -9,13 +9,13 @@ from extender.core.workload.workload import Workload
 _HOUR_S = 3600.0
 
 
-def defrag(gang: Workload, found: Moves | NoMoves) -> DefragView:
+def defrag(gang: Workload, outcome: Moves | NoMoves) -> DefragView:
     """Return the moves for the gang, or why there are none."""
     namespace, name = gang.key
-    if isinstance(found, NoMoves):
-        return DefragView(namespace=namespace, name=name, why_not=found.why)
-    pods = [PodMove(pod=pod, after=node) for pod, node in found.pods]
-    return DefragView(namespace=namespace, name=name, moves=list(map(_view, found.moves)), pods=pods)
+    if isinstance(outcome, NoMoves):
+        return DefragView(namespace=namespace, name=name, why_not=outcome.why)
+    pods = [PodMove(pod=pod, after=node) for pod, node in outcome.pods]
+    return DefragView(namespace=namespace, name=name, moves=list(map(_view, outcome.moves)), pods=pods)
 
 
 def _view(move: Move) -> MoveView:

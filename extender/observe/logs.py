@@ -26,9 +26,9 @@ class OneLine(logging.Formatter):
         whole = super().format(record)
         traces = [text for text in (record.exc_text, record.stack_info) if text]
         # The formatter has put them behind the message.
-        said = whole[: len(whole) - sum(len(trace) + 1 for trace in traces)]
+        message = whole[: len(whole) - sum(len(trace) + 1 for trace in traces)]
         lines = [line for trace in traces for line in trace.splitlines()]
-        return "\n".join([printable(said), *("    " + printable(line) for line in lines)])
+        return "\n".join([printable(message), *("    " + printable(line) for line in lines)])
 
 
 class Json(logging.Formatter):
@@ -38,15 +38,15 @@ class Json(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": printable(record.getMessage()),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)[:LONGEST_LINE]
-        return json.dumps(said, default=str)
+            fields["exception"] = self.formatException(record.exc_info)[:LONGEST_LINE]
+        return json.dumps(fields, default=str)
 
 
 def printable(text: str) -> str:

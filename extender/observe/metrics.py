@@ -319,29 +319,31 @@ def failed(quarantine: Quarantine) -> Iterator[Metric]:
 
 def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
     """Yield how well the gangs are placed, and what the domains have left."""
-    found = quality(state.workloads.values(), state.claims.snapshot(), bandwidth_ratio)
+    measured = quality(state.workloads.values(), state.claims.snapshot(), bandwidth_ratio)
     for name, text in _BY_LEVEL.items():
-        ratios = {level: getattr(level_quality, name) for level, level_quality in found.levels.items()}
+        ratios = {level: getattr(level_quality, name) for level, level_quality in measured.levels.items()}
         yield gauges(f"placement_{name}_ratio", text, "level", ratios)
-    domains = {(level, use): count for level, one in found.levels.items() for use, count in one.domains.items()}
+    domains = {
+        (level, use): count for level, at_level in measured.levels.items() for use, count in at_level.domains.items()
+    }
     yield gauges("domains", "Domains with GPUs, by how many of these are in use.", "level state", domains)
     yield gauges(
         "gpus",
         "GPUs of all nodes: used or promised, free, or free on closed nodes.",
         "state",
-        found.gpus,
+        measured.gpus,
     )
     yield gauges(
         "largest_gang_nodes",
         "Most whole nodes, of the most common kind with GPUs, that a gang could get now in one domain.",
         "level",
-        found.largest,
+        measured.largest,
     )
     yield gauge(
         "modelled_allreduce_slowdown_ratio",
         "MODELLED from allreduce_bandwidth_ratio, not measured: time of a ring all-reduce over the least "
         "possible, by the slowest link, in the mean over gangs.",
-        found.slowdown,
+        measured.slowdown,
     )
 
 
@@ -443,7 +445,7 @@ def device_gauges(state: State) -> Iterator[Metric]:
         "unreserved_allocations",
         "ResourceClaims with devices that no pod has reserved: no other pod gets these. A failed start "
         "leaves some for a moment.",
-        sum(one.allocation is not None and not one.reserved_for for one in devices.claims.values()),
+        sum(claim.allocation is not None and not claim.reserved_for for claim in devices.claims.values()),
     )
     claiming = Tally(code_of(gang.reason_state.cause) for gang in state.workloads.values() if _claims_devices(gang))
     yield gauges(
@@ -486,7 +488,9 @@ def _domains_by_use(state: State) -> dict[str, int]:
         node = state.claims.nodes.get(pod.node or "") if pod.compute_domain in cliques and pod.live else None
         if node is not None:
             cliques[pod.compute_domain].add(node.labels.get(CLIQUE, ""))
-    uses = Tally("divided" if len(some) > 1 else "together" if some else "idle" for some in cliques.values())
+    uses = Tally(
+        "divided" if len(domain_uses) > 1 else "together" if domain_uses else "idle" for domain_uses in cliques.values()
+    )
     return {use: uses[use] for use in ("idle", "together", "divided")}
 
 
@@ -527,8 +531,8 @@ def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:
         report = reports.get(("ClusterQueue", "", name))
         if report is None:
             continue
-        found = len(report.pending), report.reserving, report.admitted
-        for family, count in zip(counts.values(), found, strict=True):
+        statuses = len(report.pending), report.reserving, report.admitted
+        for family, count in zip(counts.values(), statuses, strict=True):
             family.add_metric([name], count)
         for kind, (flavor, resource), amount in _amounts(queue, report):
             scale = 1000 if resource == "cpu" else 1

@@ -80,7 +80,7 @@ class Prometheus:
         """Ask once. A failure is known as the problem, and logged when it differs from the one before."""
         try:
             async with asyncio.timeout(_LONGEST_S):
-                found = await self._loads(client)
+                answered = await self._loads(client)
         except TimeoutError:
             self._know(Loads(), f"no answer from {self._url} within {_LONGEST_S:.0f} s")
         except UnansweredError as error:
@@ -89,17 +89,17 @@ class Prometheus:
             log.exception("Muster failed on what Prometheus answers")
             self._know(Loads(), f"Muster failed on the answer of {self._url}: {type(error).__name__}; see its log")
         else:
-            self._know(found, "" if found.all else self._nothing())
+            self._know(answered, "" if answered.all else self._nothing())
 
     def _nothing(self) -> str:
         metrics = " or ".join(source.metric for source in SOURCES)
         return f"{self._url} has had no {metrics} of a GPU for the whole of {self.utilisation.window_s} s"
 
-    def _know(self, found: Loads, problem: str) -> None:
+    def _know(self, answered: Loads, problem: str) -> None:
         if problem != self.utilisation.problem:
             log.warning("utilisation of GPUs: %s", problem or "known again")
-        at = self.utilisation.at if problem and not found.all else self._clock()
-        self.utilisation = replace(self.utilisation, loads=found, problem=problem, at=at)
+        at = self.utilisation.at if problem and not answered.all else self._clock()
+        self.utilisation = replace(self.utilisation, loads=answered, problem=problem, at=at)
 
     async def _loads(self, client: httpx.AsyncClient) -> Loads:
         headers = self._headers()
@@ -127,8 +127,8 @@ class Prometheus:
         body = bytearray()
         try:
             async with client.stream("GET", "/api/v1/query", params={"query": text}, headers=headers) as answer:
-                async for part in answer.aiter_bytes():
-                    body += part
+                async for chunk in answer.aiter_bytes():
+                    body += chunk
                     if len(body) > _MOST_BYTES:
                         raise UnansweredError(f"{self._url} answers with more than {_MOST_BYTES >> 20} MiB")
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

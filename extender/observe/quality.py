@@ -94,19 +94,19 @@ def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: floa
 
 
 def _members(gangs: Iterable[Workload], snapshot: Snapshot) -> _Members:
-    found: list[tuple[int, int, int]] = []
+    rows_found: list[tuple[int, int, int]] = []
     known: dict[Requests, int] = {}
     number = 0
     for gang in gangs:
-        before = len(found)
+        before = len(rows_found)
         for pod in gang.bound:
             if (gpus := known.get(pod.requests)) is None:
                 gpus = known[pod.requests] = gpus_of(pod.requests)
             row = snapshot.rows.get(pod.node or "")
             if gpus and row is not None:
-                found.append((number, row, gpus))
-        number += len(found) > before
-    columns = np.array(found, dtype=np.int64).reshape(-1, 3).T
+                rows_found.append((number, row, gpus))
+        number += len(rows_found) > before
+    columns = np.array(rows_found, dtype=np.int64).reshape(-1, 3).T
     return _Members(columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2], number)
 
 
@@ -162,8 +162,8 @@ def _vacant(offered: Counts, free: Counts) -> NDArray[np.bool_]:
     if not len(kinds):
         return np.zeros(len(offered), dtype=np.bool_)
     usual = kinds[counts == counts.max()][-1]
-    found: NDArray[np.bool_] = (offered == usual) & (free == usual)
-    return found
+    mask: NDArray[np.bool_] = (offered == usual) & (free == usual)
+    return mask
 
 
 def _pairs(counts: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:

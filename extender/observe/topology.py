@@ -141,7 +141,7 @@ def compute_domains(state: State, of: Workload | None = None) -> list[ComputeDom
     """All ComputeDomains, by namespace and name; ``of``: those of this workload."""
     seen = state.devices.domains.seen.values()
     uids = None if of is None else {*of.compute_domains}
-    return [_compute_domain(one, state) for one in sorted(seen, key=str) if uids is None or one.uid in uids]
+    return [_compute_domain(domain, state) for domain in sorted(seen, key=str) if uids is None or domain.uid in uids]
 
 
 def _compute_domain(domain: ComputeDomain, state: State) -> ComputeDomainView:
@@ -196,9 +196,9 @@ def _stock(name: str, counts: Sequence[int]) -> DeviceStock:
 
 def _rows_of_gangs(state: State, view: Snapshot) -> dict[str, Codes]:
     """The rows of the nodes with bound or promised members, by gang."""
-    found = {}
+    rows_by_gang = {}
     for key, gang in sorted(state.workloads.items()):
         rows = [row for node in gang.member_nodes if (row := view.rows.get(node)) is not None]
         if rows:
-            found[str(key)] = np.array(rows, dtype=np.intp)
-    return found
+            rows_by_gang[str(key)] = np.array(rows, dtype=np.intp)
+    return rows_by_gang

@@ -93,19 +93,21 @@ def query(source: Source, aggregation: str, window_s: int) -> str:
 
 def loads(answers: Iterable[tuple[Source, Sequence[Vector], Sequence[Vector]]]) -> Loads:
     """Make the loads of the results of each source: the means, and how many GPUs each is of."""
-    found: dict[tuple[tuple[str, str], ...], Measured] = {}
+    by_labels: dict[tuple[tuple[str, str], ...], Measured] = {}
     for source, means, counts in answers:
         gpus = {_labels(count): count.value[1] for count in counts}
         for vector in means:
             mean, count = _number(vector.value[1]), _number(gpus.get(_labels(vector), ""))
             if mean is not None and count:
-                found.setdefault(_labels(vector), _measured(vector.metric, Load(int(count), 100 * mean / source.full)))
+                by_labels.setdefault(
+                    _labels(vector), _measured(vector.metric, Load(int(count), 100 * mean / source.full))
+                )
     by_pod: defaultdict[tuple[str, str], defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-    for measured in found.values():
+    for measured in by_labels.values():
         if measured.pods:
             by_pod[measured.pods[0]][measured.profile].append(measured.load)
-    pods = {pod: {name: _mean(some) for name, some in by.items()} for pod, by in by_pod.items()}
-    return Loads(tuple(found.values()), pods)
+    pods = {pod: {name: _mean(of_profile) for name, of_profile in by.items()} for pod, by in by_pod.items()}
+    return Loads(tuple(by_labels.values()), pods)
 
 
 def _labels(vector: Vector) -> tuple[tuple[str, str], ...]:
@@ -124,14 +126,14 @@ def _number(text: str) -> float | None:
 def _measured(labels: Mapping[str, str], load: Load) -> Measured:
     named = ((labels.get(namespace, ""), labels.get(pod, "")) for namespace, pod in _PODS)
     nodes = tuple(filter(None, (labels.get(label) for label in _NODES)))
-    return Measured(tuple(one for one in named if all(one)), nodes, labels.get(_PROFILE, ""), load)
+    return Measured(tuple(pair for pair in named if all(pair)), nodes, labels.get(_PROFILE, ""), load)
 
 
-def _mean(some: Iterable[Load]) -> Load:
+def _mean(given: Iterable[Load]) -> Load:
     """The mean over all GPUs of these."""
-    every = tuple(some)
-    gpus = sum(one.gpus for one in every)
-    return Load(gpus, sum(one.gpus * one.percent for one in every) / gpus)
+    every = tuple(given)
+    gpus = sum(load.gpus for load in every)
+    return Load(gpus, sum(load.gpus * load.percent for load in every) / gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Utilisation:
             if (usage := self.usage(state, gang, now)) is not None:
                 queue = state.quotas.queue_of(key)
                 usages["" if queue is None else queue.name].append(usage)
-        return {name: view for name, some in usages.items() if (view := self.view(some)) is not None}
+        return {name: view for name, usage in usages.items() if (view := self.view(usage)) is not None}
 
     def usage(self, state: State, gang: Workload, now: float) -> Usage | None:
         """The loads of a gang's pods. None if none of them has been measured for the whole window."""
@@ -197,7 +199,7 @@ class Utilisation:
             if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
                 by_node[node][measured.profile].append(measured.load)
         for node, by in sorted(by_node.items()):
-            usage = Usage(({profile: _mean(some) for profile, some in by.items()},))
+            usage = Usage(({profile: _mean(of_profile) for profile, of_profile in by.items()},))
             if (view := self.view([usage])) is not None:
                 yield NodeLoad(node=node, utilisation=view)
 
@@ -212,7 +214,7 @@ class Utilisation:
                     by_profile[profile].append(load)
         if not by_profile:
             return None
-        means = {profile: _mean(some) for profile, some in sorted(by_profile.items())}
+        means = {profile: _mean(of_profile) for profile, of_profile in sorted(by_profile.items())}
         every = _mean(means.values())
         mig = {
             name: ProfileLoad(gpus=mean.gpus, percent=round(mean.percent, 1)) for name, mean in means.items() if name

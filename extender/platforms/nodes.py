@@ -50,9 +50,9 @@ def nodes(
 def examples(now: str = HEARTBEAT) -> list[dict[str, Any]]:
     """A node of each platform, and more where nodes of one platform differ: 22, with 78 names of resources."""
     return [
-        _node(about, one["name"], int(one["name"].rpartition("-")[2]), one.get("labels", {}), one, now)
+        _node(about, example["name"], int(example["name"].rpartition("-")[2]), example.get("labels", {}), example, now)
         for about in map(_about, PLATFORMS)
-        for one in about["examples"]
+        for example in about["examples"]
     ]
 
 
@@ -121,10 +121,10 @@ def _versions(driver: str, cuda: str, versions: str = "full") -> Iterator[tuple[
     """The labels of the driver and of CUDA; older releases of GPU Feature Discovery write only the ``short`` ones."""
     for what, version, last in (("driver", driver, "rev"), ("runtime", cuda, "")):
         parts = dict(zip(("major", "minor", last), version.split("."), strict=False))
-        for part, value in parts.items():
-            yield f"nvidia.com/cuda.{what}.{part}", value
+        for number, value in parts.items():
+            yield f"nvidia.com/cuda.{what}.{number}", value
             if versions == "full":
-                yield f"nvidia.com/cuda.{what}-version.{part.replace('rev', 'revision')}", value
+                yield f"nvidia.com/cuda.{what}-version.{number.replace('rev', 'revision')}", value
         if versions == "full":
             yield f"nvidia.com/cuda.{what}-version.full", version
 
@@ -132,7 +132,7 @@ def _versions(driver: str, cuda: str, versions: str = "full") -> Iterator[tuple[
 def _status(about: Mapping[str, Any], name: str, now: str) -> dict[str, Any]:
     common, system = _read("common"), about["system"]
     unknown = {"machineID": "0" * 32, "systemUUID": _NO_UUID, "bootID": _NO_UUID}
-    conditions = [common["conditions"][one] for one in (*about.get("conditions", ()), *common["kubelet"])]
+    conditions = [common["conditions"][condition] for condition in (*about.get("conditions", ()), *common["kubelet"])]
     return {
         "capacity": dict(about["capacity"]),
         "allocatable": about["capacity"] | about.get("allocatable", {}),

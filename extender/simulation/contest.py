@@ -75,10 +75,10 @@ def _play(case: Case, name: str, tell: Tell) -> Outcome:
     tell(name, 0)
     decider = _decider(case, name, course)
     course.play(decider)
-    found = outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL)
+    played = outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL)
     if not isinstance(decider, Muster):
-        return found
-    return replace(found, reasons=decider.reasons(), foresight=decider.foresight())
+        return played
+    return replace(played, reasons=decider.reasons(), foresight=decider.foresight())
 
 
 def _decider(case: Case, name: str, course: Course) -> Decider:

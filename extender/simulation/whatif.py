@@ -94,17 +94,17 @@ def decide(
     lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
     clock.run(SETTLED_S)
     lacked |= {_key(core, job): None for job in _to_start(jobs, pods)}
-    found = [(key, workload) for key in lacked if (workload := core.state.workloads.get(key)) is not None]
-    answers = [_answer(core, workload, bound, control_plane.evicted) for _, workload in found]
+    lacking = [(key, workload) for key in lacked if (workload := core.state.workloads.get(key)) is not None]
+    answers = [_answer(core, workload, bound, control_plane.evicted) for _, workload in lacking]
     looks = count()
     answers = [
         answer if answer.starts else _with_outlook(core, answer, key, began, next(looks))
-        for answer, (key, _) in zip(answers, found, strict=True)
+        for answer, (key, _) in zip(answers, lacking, strict=True)
     ]
     return Verdict(
         name,
         sorted(answers, key=lambda answer: answer.gang),
-        running=len(core.state.workloads) - len(found),
+        running=len(core.state.workloads) - len(lacking),
         singles=sum(_lacks(core, pod) and pod.group_key is None for pod in pods),
         suspended={str(suspend_job.job.key): suspend_job.reason for suspend_job in control_plane.suspended},
     )
@@ -117,16 +117,18 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
     waits = [
         (answer.gang, f"{answer.members}", answer.code, answer.reason) for answer in first.answers if not answer.starts
     ]
-    found = [
+    sections = [
         Table(f"Would start with {first.name}", ("gang", "members", "domains", "nodes"), starts, words=True),
         Table("Would wait", ("gang", "members", "code", "reason"), waits, words=True),
     ]
     if outlooks := [(answer.gang, answer.preemption) for answer in first.answers if answer.preemption]:
-        found.append(Table("What would be evicted", ("gang", "preemption"), outlooks, words=True))
+        sections.append(Table("What would be evicted", ("gang", "preemption"), outlooks, words=True))
     if evicted := [(answer.gang, f"{answer.evicted}") for answer in first.answers if answer.evicted]:
-        found.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
+        sections.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
     if first.suspended:
-        found.append(Table("Run, and would be suspended", ("gang", "reason"), [*first.suspended.items()], words=True))
+        sections.append(
+            Table("Run, and would be suspended", ("gang", "reason"), [*first.suspended.items()], words=True)
+        )
     for other in verdicts[1:]:
         then = {answer.gang: answer for answer in other.answers}
         changed = [
@@ -134,8 +136,8 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
             for before in first.answers
             if (after := then.get(before.gang)) and (before.nodes, before.code) != (after.nodes, after.code)
         ]
-        found.append(Table(f"Changed by {other.name}", ("gang", first.name, other.name), changed, words=True))
-    return found
+        sections.append(Table(f"Changed by {other.name}", ("gang", first.name, other.name), changed, words=True))
+    return sections
 
 
 def change(first: Verdict, then: Verdict) -> str:

@@ -103,7 +103,7 @@ def requeue(target: Target, queue: str | None, now: datetime) -> Act:
                 "stopped"
             )
         labels = after["metadata"].setdefault("labels", {})
-        key = next((one for one in QUEUES if one in labels), QUEUES[0])
+        key = next((key_present for key_present in QUEUES if key_present in labels), QUEUES[0])
         if labels.get(key) == queue:
             raise ActError(f"{job} is in the queue {queue} already")
         labels[key] = queue
@@ -168,17 +168,17 @@ async def _protected(pods: Sequence[Pod], kube: Kube) -> list[str]:
         right = lacks(error)
         why = f"you lack the right to {right}" if right else str(error)
         raise ActError(f"{why}: without it Muster cannot tell whether all pods of the gang may be evicted") from None
-    left, found = Counter(budgets.left), []
+    left, reasons = Counter(budgets.left), []
     for pod in pods:
         own = dict(budgets.counts((pod,)))
         if pod.priority >= SYSTEM_CRITICAL:
-            found.append(f"{pod.name} (it has a priority of the system)")
+            reasons.append(f"{pod.name} (it has a priority of the system)")
         elif len(own) > 1:
-            found.append(f"{pod.name} (it is in several PodDisruptionBudgets: {full(listed(own), namespace)})")
+            reasons.append(f"{pod.name} (it is in several PodDisruptionBudgets: {full(listed(own), namespace)})")
         elif short := [name for name in own if left[name] < 1]:
-            found.append(f"{pod.name} (PodDisruptionBudget {full(short[0], namespace)} lets no more pods go)")
+            reasons.append(f"{pod.name} (PodDisruptionBudget {full(short[0], namespace)} lets no more pods go)")
         left.subtract(own)
-    return found
+    return reasons
 
 
 async def carry_out(act: Act, kube: Kube, *, dry_run: bool) -> dict[str, str]:

@@ -74,8 +74,8 @@ def hold_command(way: _Way, workload: Workload) -> None:
     Exit code 0: done. 2: nothing was done.
     """
 
-    async def plan(found: Found) -> Act:
-        return hold(found.target)
+    async def plan(given: Found) -> Act:
+        return hold(given.target)
 
     _act(plan, workload, way, yes=True)
 
@@ -87,8 +87,8 @@ def resume_command(way: _Way, workload: Workload) -> None:
     It waits for its turn. Exit code 0: done. 2: nothing was done.
     """
 
-    async def plan(found: Found) -> Act:
-        return resume(found.target)
+    async def plan(given: Found) -> Act:
+        return resume(given.target)
 
     _act(plan, workload, way, yes=True)
 
@@ -109,10 +109,10 @@ def requeue_command(
     the line is by priority and age, as before. Exit code 0: done. 2: nothing was done.
     """
 
-    async def plan(found: Found) -> Act:
-        act = requeue(found.target, queue, await found.kube.clock() or datetime.now(UTC))
+    async def plan(given: Found) -> Act:
+        act = requeue(given.target, queue, await given.kube.clock() or datetime.now(UTC))
         if queue is not None:
-            await check_queue(found.kube, found.target.known.namespace, queue)
+            await check_queue(given.kube, given.target.known.namespace, queue)
         return act
 
     _act(plan, workload, way, yes=yes)
@@ -134,8 +134,8 @@ def evict_command(
     Exit code 0: done. 1: some pods could not be evicted. 2: nothing was done.
     """
 
-    async def plan(found: Found) -> Act:
-        return await evict(found.target, found.kube, found.registry, held=held)
+    async def plan(given: Found) -> Act:
+        return await evict(given.target, given.kube, given.registry, held=held)
 
     _act(plan, workload, way, yes=yes)
 

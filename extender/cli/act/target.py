@@ -92,7 +92,7 @@ async def find(kube: Kube, typed: str, namespace: str | None, home: str, registr
     try:
         places = dict.fromkeys(way.namespace for way in readings(typed, namespace, home))
         every = {place: await _read(kube, place, registry) for place in places}
-        known = [one for place, there in every.items() for one in _known(place, there)]
+        known = [workload for place, there in every.items() for workload in _known(place, there)]
         meant = chosen(typed, namespace, home, known)
     except NameProblemError as problem:
         unmanaged = [why for there in every.values() for name, why in there.parts.items() if _is_meant(name, typed)]

@@ -62,15 +62,15 @@ class Removed:
 
 async def leftovers(kube: Kube) -> list[Leftover]:
     """The namespaces that carry the label and the name of a run. Raises ApiError."""
-    found = []
+    runs = []
     async for page in kube.list_pages(NAMESPACES, labels=RUN):
         for raw in page.items:
             meta = msgspec.json.decode(raw, type=AnyObject).metadata or Meta()
             run = (meta.labels or {}).get(RUN, "")
             if run and meta.uid and meta.name == f"{PREFIX}{run}":
                 owner = (meta.annotations or {}).get(OWNER, "")
-                found.append(Leftover(meta.name, meta.uid, run, owner))
-    return found
+                runs.append(Leftover(meta.name, meta.uid, run, owner))
+    return runs
 
 
 async def remove(kube: Kube, leftover: Leftover, timeout_s: float, note: Callable[[str], None]) -> Removed:

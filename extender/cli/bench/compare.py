@@ -53,14 +53,14 @@ def compare(before: Path, after: Path) -> NoReturn:
             raise CompareError(f"{before} is of {first['schema']}, and {after} of {second['schema']}")
         try:
             rows = list(differences(first, second))
-            errors = [sum(one["errors"].values()) for one in (first, second)]
+            errors = [sum(run_figures["errors"].values()) for run_figures in (first, second)]
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             raise CompareError(f"{before} or {after} is not as --output writes it: measure again") from None
         if not rows:
             raise CompareError(f"{before} and {after} have no latency in common")
     out = console()
     for name in differing_settings(first, second):
-        values = [one["settings"].get(name) for one in (first, second)]
+        values = [run_figures["settings"].get(name) for run_figures in (first, second)]
         out.print(plain(f"the runs differ in {name}: {values[0]} and {values[1]}", "yellow"))
     colours = {"slower": "red", "faster": "green"}
     heads = ("ms", "", "#before", "#after", "#change", "verdict")
@@ -93,8 +93,8 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Row]:
         if other is None or not figures["count"] or not other["count"]:
             continue
         for name in (f"p{share}" for share in SHARES):
-            values = [_known(one[name]) for one in (figures, other)]
-            bounds = [[_known(bound) for bound in one["between"][name]] for one in (figures, other)]
+            values = [_known(run_figures[name]) for run_figures in (figures, other)]
+            bounds = [[_known(bound) for bound in run_figures["between"][name]] for run_figures in (figures, other)]
             yield Row(metric, name, values[0], values[1], _verdict(values, bounds))
 
 

@@ -129,11 +129,11 @@ def gangs_command(
 
 def _labels(selector: str) -> dict[str, str]:
     labels = {}
-    for part in filter(None, selector.split(",")):
-        key, equals, value = part.partition("=")
+    for pair in filter(None, selector.split(",")):
+        key, equals, value = pair.partition("=")
         if not equals or not key:
             raise typer.BadParameter(
-                f"{part!r} is no label: write KEY=VALUE, several with commas", param_hint="--selector"
+                f"{pair!r} is no label: write KEY=VALUE, several with commas", param_hint="--selector"
             )
         labels[key.strip()] = value.strip()
     return labels
@@ -190,10 +190,10 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
         kube = await Kube.connect(kubeconfig, context)
         complete = True
         try:
-            found = await leftovers(kube)
-            if not found:
+            remains = await leftovers(kube)
+            if not remains:
                 typer.echo("nothing to remove: no namespace of an earlier run is there")
-            for leftover in found:
+            for leftover in remains:
                 if leftover.alive and not yes:
                     typer.secho(
                         f"left {leftover.namespace} alone: {leftover.alive}; --yes removes it", err=True, fg="yellow"
@@ -272,18 +272,18 @@ def _show(
 
 def notes(outcome: Outcome, measured: Measured, clock: ServerClock | None) -> list[str]:
     """Notes without which the figures would mislead."""
-    told = []
+    remarks = []
     bound = [pod for pod in outcome.table.pods.values() if pod.bound is not None]
     if by_watch := sum(1 for pod in bound if clock is None or pod.scheduled is None):
-        told.append(f"bound is when the watch has shown it, of {by_watch} pods: no Event of kube-scheduler tells")
+        remarks.append(f"bound is when the watch has shown it, of {by_watch} pods: no Event of kube-scheduler tells")
     samples = measured.samples()
     if not samples["planned"].count:
-        told.append("planned is not to be seen: no gate came off and no node was nominated (docs/load-test.md)")
+        remarks.append("planned is not to be seen: no gate came off and no node was nominated (docs/load-test.md)")
     if clock is None:
-        told.append("at_bind is not known: no Binding has muster.dev/released-at, or a clock was set meanwhile")
+        remarks.append("at_bind is not known: no Binding has muster.dev/released-at, or a clock was set meanwhile")
     elif clock.correction:
-        told.append(f"corrected: Muster's clock is ahead of this one by {clock.correction * 1000:.0f} ms at least")
-    return told
+        remarks.append(f"corrected: Muster's clock is ahead of this one by {clock.correction * 1000:.0f} ms at least")
+    return remarks
 
 
 def _document(

@@ -66,10 +66,14 @@ class Sample:
     def figures(self) -> dict[str, Any]:
         """Write the sample for a file: ms with two decimals; null for events that never came, and for unknown
         values."""
-        told: dict[str, Any] = {"count": self.count, "missing": self.missing}
-        told |= {"min": written(self.quantile(0)), "avg": written(self.mean)}
-        told |= {f"p{share}": written(self.quantile(share)) for share in SHARES} | {"max": written(self.quantile(100))}
-        return told | {"between": {f"p{share}": [written(bound) for bound in self.between(share)] for share in SHARES}}
+        written_figures: dict[str, Any] = {"count": self.count, "missing": self.missing}
+        written_figures |= {"min": written(self.quantile(0)), "avg": written(self.mean)}
+        written_figures |= {f"p{share}": written(self.quantile(share)) for share in SHARES} | {
+            "max": written(self.quantile(100))
+        }
+        return written_figures | {
+            "between": {f"p{share}": [written(bound) for bound in self.between(share)] for share in SHARES}
+        }
 
 
 def written(value: float) -> float | None:
@@ -113,22 +117,22 @@ class Threshold:
     @classmethod
     def read(cls, text: str, metrics: Iterable[str]) -> Threshold:
         """Parse a threshold. Raises ThresholdError."""
-        said = _WRITTEN.fullmatch(text)
-        if said is None:
+        match = _WRITTEN.fullmatch(text)
+        if match is None:
             raise ThresholdError(f"{text!r} is no threshold: {_EXAMPLE}")
-        metric, unit, limit = said["metric"] or "", said["unit"] or "", float(said["limit"])
-        if said["errors"]:
-            if unit != ("%" if said["errors"] == "error_rate" else ""):
+        metric, unit, limit = match["metric"] or "", match["unit"] or "", float(match["limit"])
+        if match["errors"]:
+            if unit != ("%" if match["errors"] == "error_rate" else ""):
                 raise ThresholdError(f"{text!r}: errors is a number, and error_rate has %; {_EXAMPLE}")
-            return cls(text.strip(), said["errors"], "", said["comparison"], limit)
+            return cls(text.strip(), match["errors"], "", match["comparison"], limit)
         known = list(metrics)
         if metric not in known:
             raise ThresholdError(f"{text!r}: there is no latency {metric}; there are {', '.join(known)}")
         if unit not in _MS:
             raise ThresholdError(f"{text!r}: say us, ms, s or m of the latency; {_EXAMPLE}")
-        if said["quantity"].startswith("p") and not 0 < float(said["quantity"][1:]) <= 100:
+        if match["quantity"].startswith("p") and not 0 < float(match["quantity"][1:]) <= 100:
             raise ThresholdError(f"{text!r}: a percentile is above 0 and at most 100")
-        return cls(text.strip(), said["quantity"], metric, said["comparison"], limit * _MS[unit])
+        return cls(text.strip(), match["quantity"], metric, match["comparison"], limit * _MS[unit])
 
     def judge(self, samples: Mapping[str, Sample], errors: int, count: int) -> Verdict:
         """Compare the threshold with a run. ``count``: all events, with and without an error."""

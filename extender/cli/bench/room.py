@@ -60,11 +60,11 @@ async def room_for(kube: Kube, course: Course) -> Room:
     async for page in kube.list_pages(PODS.path, selector="spec.nodeName!="):
         for raw in page.items:
             _add(used, msgspec.json.decode(raw, type=PodObject))
-    asked = {"pods": 1, **amounts_of(dict(course.shape.resources))}
+    requested = {"pods": 1, **amounts_of(dict(course.shape.resources))}
     places = 0
     for name in usable:
         has = dict(nodes[name].allocatable)
-        places += max(0, min((has.get(key, 0) - used[name][key]) // much for key, much in asked.items() if much))
+        places += max(0, min((has.get(key, 0) - used[name][key]) // much for key, much in requested.items() if much))
     return Room(len(usable), places, len(nodes))
 
 

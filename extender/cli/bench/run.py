@@ -238,7 +238,7 @@ async def _live(kube: Kube, table: Table, gang: str, timeout_s: float) -> None:
 async def _create(kube: Kube, table: Table, gang: str) -> None:
     """All objects of a gang at once. What is refused is noted."""
 
-    async def one(path: str, body: Mapping[str, Any]) -> None:
+    async def create_object(path: str, body: Mapping[str, Any]) -> None:
         try:
             await kube.call("POST", path, body=body, accept=METADATA_ONLY)
         except ApiError as error:
@@ -247,7 +247,7 @@ async def _create(kube: Kube, table: Table, gang: str) -> None:
         if table.course.kind is Kind.PODS:
             table.created(body["metadata"]["name"], gang)
 
-    await asyncio.gather(*(one(path, body) for path, body in table.course.objects(gang)))
+    await asyncio.gather(*(create_object(path, body) for path, body in table.course.objects(gang)))
 
 
 async def _delete(kube: Kube, course: Course, gang: str) -> None:

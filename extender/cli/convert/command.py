@@ -35,27 +35,27 @@ def convert(
     paths = files or [STANDARD_OUTPUT]
     if write and STANDARD_OUTPUT in paths:
         stop("--write needs files: what comes from standard input goes to standard output")
-    found = _read_all(paths)
+    read = _read_all(paths)
     with stop_on(OutputError):
         outputs = [Output(path) for path in paths] if write else []
-        for path, (_, rewritten) in zip(paths, found, strict=True):
+        for path, (_, rewritten) in zip(paths, read, strict=True):
             for note in rewritten.notes:
                 typer.echo(f"{_named(path)}: {note}", err=True)
             typer.echo(f"{_named(path)}: {many(rewritten.count, 'object')} converted", err=True)
         if not write:
-            Output(STANDARD_OUTPUT).write(_joined([rewritten.text for _, rewritten in found]).encode())
-        for output, (text, rewritten) in zip(outputs, found, strict=write):
+            Output(STANDARD_OUTPUT).write(_joined([rewritten.text for _, rewritten in read]).encode())
+        for output, (text, rewritten) in zip(outputs, read, strict=write):
             if rewritten.text != text:
                 output.write(rewritten.text.encode())
 
 
 def _read_all(paths: list[Path]) -> list[tuple[str, Rewritten]]:
     """Return the text of each file, and the rewritten one. Stops with all that is wrong."""
-    found, wrong = [], []
+    read, wrong = [], []
     for path in paths:
         try:
             text = (_standard_input() if path == STANDARD_OUTPUT else path.read_bytes()).decode()
-            found.append((text, rewrite(text)))
+            read.append((text, rewrite(text)))
         except IsADirectoryError:
             wrong.append(f"{_named(path)} is a directory; name the files in it")
         except OSError as error:
@@ -66,7 +66,7 @@ def _read_all(paths: list[Path]) -> list[tuple[str, Rewritten]]:
             wrong += [f"{_named(path)}, {reason}" for reason in error.reasons]
     if wrong:
         stop("\n".join([*wrong, "nothing was written"]))
-    return found
+    return read
 
 
 def _standard_input() -> bytes:

@@ -119,11 +119,11 @@ class _Document:
 
 def _told(error: Exception, text: str) -> str:
     """Return in one line what is wrong with the YAML, and what to do with a template of Helm."""
-    said = " ".join(str(error).split()).replace('in "<unicode string>", ', "in ")
+    complaint = " ".join(str(error).split()).replace('in "<unicode string>", ', "in ")
     if isinstance(error, RefusedYamlError):
-        return said
+        return complaint
     advice = "; it is a template: convert what `helm template` prints, or edit it by hand" if "{{" in text else ""
-    return f"this is not YAML: {said}{advice}"
+    return f"this is not YAML: {complaint}{advice}"
 
 
 def _value(node: yaml.Node) -> Any:
@@ -144,16 +144,16 @@ def _names_old(node: yaml.Node) -> bool:
     """Whether the version stands somewhere in the document: others are not even read."""
     seen, below = set[int](), [node]
     while below:
-        one = below.pop()
-        if id(one) in seen:
+        yaml_node = below.pop()
+        if id(yaml_node) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, yaml.ScalarNode) and one.value == OLD:
+        seen.add(id(yaml_node))
+        if isinstance(yaml_node, yaml.ScalarNode) and yaml_node.value == OLD:
             return True
-        if isinstance(one, yaml.MappingNode):
-            below += [value for _, value in one.value]
-        elif isinstance(one, yaml.SequenceNode):
-            below += one.value
+        if isinstance(yaml_node, yaml.MappingNode):
+            below += [value for _, value in yaml_node.value]
+        elif isinstance(yaml_node, yaml.SequenceNode):
+            below += yaml_node.value
     return False
 
 
@@ -196,8 +196,8 @@ def _left(text: str) -> Iterator[str]:
     """Yield where an older version still stands, as in a patch that is a text."""
     lines: dict[str, list[int]] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        for found in _NAMED.finditer(line):
-            lines.setdefault(found[0], []).append(number)
+        for match in _NAMED.finditer(line):
+            lines.setdefault(match[0], []).append(number)
     for version, numbers in lines.items():
         named = ", ".join(map(str, numbers[:10])) + (" ..." if len(numbers) > 10 else "")
         yield f"{version} still stands in line {named} of what was written: look at it"

@@ -69,20 +69,22 @@ def doctor(
         facts.skipped.append(skipped("the cluster", str(problem), "pass its credentials with --kubeconfig"))
     else:
         way = way_of(url, kubeconfig, context, None, quiet=True)
-        _ask(replace(way, namespace=muster_namespace), facts, told=config is not None)
+        _ask(replace(way, namespace=muster_namespace), facts, named=config is not None)
     report = examine(facts)
     # Through JSON, because YAML knows no enumerations.
-    told = json.loads(json.dumps({"findings": [asdict(finding) for finding in report.findings], "more": report.more}))
-    show(told, output, lambda out: show_report(report, out))
+    content = json.loads(
+        json.dumps({"findings": [asdict(finding) for finding in report.findings], "more": report.more})
+    )
+    show(content, output, lambda out: show_report(report, out))
     raise typer.Exit(report.exit_code)
 
 
-def _ask(way: Way, facts: Facts, *, told: bool) -> None:
+def _ask(way: Way, facts: Facts, *, named: bool) -> None:
     """Ask Muster whether it is ready and in sync.
 
-    Also for the schedulerNames that it serves, if neither a file (``told``) nor a Deployment names them.
+    Also for the schedulerNames that it serves, if neither a file (``named``) nor a Deployment names them.
     """
-    facts.guessed = not told and facts.deployment is None
+    facts.guessed = not named and facts.deployment is None
     try:
         with reach(way) as muster:
             facts.muster, facts.left_out = muster.ready() or "", muster.left_out()
@@ -113,11 +115,11 @@ def show_report(report: Report, out: Console) -> None:
     for code, count in report.more.items():
         out.print(plain(f"... and {count} more of {code}"))
     counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
-    told = (
+    numbers = (
         f"{count} skipped" if severity is Severity.SKIPPED else many(count, severity)
         for severity, count in counts.items()
     )
-    out.print(", ".join(told) or "no findings")
+    out.print(", ".join(numbers) or "no findings")
 
 
 CHECKS = (configuration.check, installation.check, keys.check, kinds.check, workload.check, devices.check)
@@ -146,9 +148,9 @@ class Report:
 
 def examine(facts: Facts) -> Report:
     """Make every check that the facts allow."""
-    found = [*facts.skipped, *(finding for check in CHECKS for finding in check(facts))]
+    findings = [*facts.skipped, *(finding for check in CHECKS for finding in check(facts))]
     by_code: dict[str, list[Finding]] = {}
-    for finding in dict.fromkeys(found):
+    for finding in dict.fromkeys(findings):
         by_code.setdefault(finding.code, []).append(finding)
     shown = [finding for same in by_code.values() for finding in same[:_SHOWN]]
     shown.sort(key=lambda finding: _ORDER.index(finding.severity))

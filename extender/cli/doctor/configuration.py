@@ -23,7 +23,7 @@ def check_profiles(config: Tree, profiles: list[Tree], facts: Facts) -> Iterator
     for at, profile in enumerate(profiles):
         yield from _plugins(f"profiles[{at}].plugins", _tree(profile.get("plugins")))
         yield from _hidden(f"profiles[{at}].pluginConfig", _trees(profile.get("pluginConfig")))
-    served = [str(one.get("schedulerName") or "default-scheduler") for one in profiles]
+    served = [str(profile.get("schedulerName") or "default-scheduler") for profile in profiles]
     for name in facts.ours:
         if name not in served:
             what = f"no profile is called {name}, which is in Muster's scheduler_names: its pods are not scheduled"
@@ -34,12 +34,12 @@ def check_profiles(config: Tree, profiles: list[Tree], facts: Facts) -> Iterator
             yield warning("ProfileNotOurs", "profiles", what, f"add {name} to scheduler_names")
 
 
-def _tree(said: object) -> Tree:
-    return dict(said) if isinstance(said, Mapping) else {}
+def _tree(content: object) -> Tree:
+    return dict(content) if isinstance(content, Mapping) else {}
 
 
-def _trees(said: object) -> list[Tree]:
-    return [dict(one) for one in said if isinstance(one, Mapping)] if isinstance(said, list) else []
+def _trees(content: object) -> list[Tree]:
+    return [dict(element) for element in content if isinstance(element, Mapping)] if isinstance(content, list) else []
 
 
 def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
@@ -57,7 +57,9 @@ def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
 
 def _plugins(where: str, points: Tree) -> Iterator[Finding]:
     """Find plugins that do Muster's work, or that Muster relies on. ``points``: the plugins of each extension point."""
-    enabled = {name: {one.get("name") for one in _trees(_tree(point).get("enabled"))} for name, point in points.items()}
+    enabled = {
+        name: {plugin.get("name") for plugin in _trees(_tree(point).get("enabled"))} for name, point in points.items()
+    }
     if any("Coscheduling" in names for names in enabled.values()):
         what = "its plugin Coscheduling makes members wait for each other before they reach Muster's hold"
         yield error("Coscheduling", where, what, "take it out: Muster reads its PodGroups (docs/migrate.md)")
@@ -70,13 +72,13 @@ def _plugins(where: str, points: Tree) -> Iterator[Finding]:
 
 def _hidden(where: str, configs: list[Tree]) -> Iterator[Finding]:
     """Find requirements of plugins about the nodes of all pods, which no pod shows."""
-    for args in (_tree(one.get("args")) for one in configs):
+    for args in (_tree(config.get("args")) for config in configs):
         affinity, spread = _tree(args.get("addedAffinity")), _trees(args.get("defaultConstraints"))
-        asked = {
+        hidden = {
             "addedAffinity": "requiredDuringSchedulingIgnoredDuringExecution" in affinity,
-            "defaultConstraints": any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in spread),
+            "defaultConstraints": any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in spread),
         }
-        for name in [name for name, hides in asked.items() if hides]:
+        for name in [name for name, hides in hidden.items() if hides]:
             what = f"{name} closes nodes for a reason that no pod says: gangs planned there are refused each time"
             yield warning("HiddenDemand", where, what, "taint such nodes, or say it in the pods")
 
@@ -100,7 +102,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     kind = (config.get("apiVersion"), config.get("kind"))
     if kind != ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"):
-        text = f"it is {' '.join(str(one) for one in kind if one) or 'no object with apiVersion and kind'}"
+        text = f"it is {' '.join(str(piece) for piece in kind if piece) or 'no object with apiVersion and kind'}"
         yield error("NotASchedulerConfig", facts.scheduler_source, text, "write a kubescheduler.config.k8s.io/v1 one")
         return
     if (odd := _misshapen(config)) is not None:
@@ -108,7 +110,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     entries: list[Tree] = config.get("extenders") or []
     port = facts.settings.listen_port
-    ours = [one for one in entries if _port(str(one.get("urlPrefix") or "")) == port]
+    ours = [entry for entry in entries if _port(str(entry.get("urlPrefix") or "")) == port]
     if not ours:
         address = f"{'https' if facts.settings.tls_cert_file else 'http'}://{facts.settings.listen_host}:{port}"
         fix = f"set urlPrefix to {address}, or listen_port of Muster's settings to the port that is called"
@@ -135,11 +137,13 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _misshapen(config: Tree) -> str | None:
     """The first field that has to be a list or a mapping and is not."""
     for name in ("extenders", "profiles"):
-        said = config.get(name)
-        if said is not None and not (isinstance(said, list) and all(isinstance(one, Mapping) for one in said)):
+        content = config.get(name)
+        if content is not None and not (
+            isinstance(content, list) and all(isinstance(element, Mapping) for element in content)
+        ):
             return name
     parts = [(name, config.get(name)) for name in ("clientConnection", "leaderElection")]
-    parts += [("tlsConfig", one.get("tlsConfig")) for one in config.get("extenders") or []]
+    parts += [("tlsConfig", extender.get("tlsConfig")) for extender in config.get("extenders") or []]
     return next((name for name, value in parts if value is not None and not isinstance(value, Mapping)), None)
 
 
@@ -205,14 +209,14 @@ def _verbs(ours: list[Tree]) -> Iterator[Finding]:
         "bind": "nothing is held: gangs start in part",
     }
     for verb in _VERBS:
-        entries = [one for one in ours if one.get(f"{verb}Verb")]
+        entries = [entry for entry in ours if entry.get(f"{verb}Verb")]
         severe = warning if verb == "prioritize" else error
         if not entries:
             yield severe(f"No{verb.capitalize()}Verb", "extenders", harm[verb], f"set {verb}Verb: {verb} in one entry")
-        elif any(one[f"{verb}Verb"] != verb for one in entries):
-            said = entries[0][f"{verb}Verb"]
-            yield error("WrongVerb", "extenders", f"{verb}Verb is {said}, a page that Muster lacks", f"write {verb}")
-    if sum(bool(one.get("bindVerb")) for one in ours) > 1:
+        elif any(entry[f"{verb}Verb"] != verb for entry in entries):
+            written = entries[0][f"{verb}Verb"]
+            yield error("WrongVerb", "extenders", f"{verb}Verb is {written}, a page that Muster lacks", f"write {verb}")
+    if sum(bool(entry.get("bindVerb")) for entry in ours) > 1:
         yield error("TwoBinders", "extenders", "kube-scheduler refuses to start with two bindVerbs", "keep one")
 
 
@@ -287,7 +291,7 @@ def _election(election: Tree, profiles: list[Tree], facts: Facts) -> Iterator[Fi
     elif ours.enabled and place != (ours.namespace, ours.name):
         what = f"kube-scheduler uses the Lease {'/'.join(place)}, and Muster watches {ours.namespace}/{ours.name}"
         yield error("LeaseDiffers", "leaderElection", what, "make resourceNamespace and resourceName agree with it")
-    names = [one.get("schedulerName", "default-scheduler") for one in profiles]
+    names = [profile.get("schedulerName", "default-scheduler") for profile in profiles]
     if elects and place[1] == "kube-scheduler" and "default-scheduler" not in names:
         what = "it is the Lease of the cluster's own kube-scheduler: only one of the two ever runs"
         yield error("LeaseShared", "leaderElection.resourceName", what, "set resourceName: muster")

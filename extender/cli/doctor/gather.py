@@ -73,8 +73,8 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
     ``namespace``: that of Muster's Deployment. Files take precedence over the ConfigMaps that the Deployment mounts.
     """
     try:
-        said = json.loads(await kube.call("GET", "/version"))
-        facts.version, facts.now = said.get("gitVersion"), await kube.clock()
+        version = json.loads(await kube.call("GET", "/version"))
+        facts.version, facts.now = version.get("gitVersion"), await kube.clock()
     except ApiError as problem:
         raise DoctorError(f"the API server does not answer: {problem}") from None
     reading = _Reading(kube, namespace, facts)
@@ -107,8 +107,8 @@ class _Reading:
     async def installed(self) -> None:
         """Read the Deployment, found by its label."""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments?labelSelector={_LABEL}"
-        found = await self._read("Muster's Deployment", path)
-        items = (found or {}).get("items") or []
+        deployments = await self._read("Muster's Deployment", path)
+        items = (deployments or {}).get("items") or []
         self._facts.deployment = items[0] if items else None
 
     async def mounted(self, *, settings: bool, scheduler: bool) -> None:
@@ -142,8 +142,8 @@ class _Reading:
             except ValidationError as problem:
                 wrong += mistakes(problem, Settings).splitlines()
             if wrong:
-                said = "; ".join(wrong)
-                facts.skipped.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
+                complaints = "; ".join(wrong)
+                facts.skipped.append(error("BadSettings", source, f"Muster does not start: {complaints}", "correct it"))
 
     async def objects(self) -> None:
         """Read pods, nodes and PodGroups."""
@@ -157,8 +157,8 @@ class _Reading:
         facts.members = None if pods is None else readable(member_from, pods)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):
-            metas = [(one.metadata, one) for one in groups]
-            facts.groups = {f"{meta.namespace}/{meta.name}": one for meta, one in metas if meta is not None}
+            metas = [(group.metadata, group) for group in groups]
+            facts.groups = {f"{meta.namespace}/{meta.name}": group for meta, group in metas if meta is not None}
 
     async def devices(self) -> None:
         """Read devices, claims and ComputeDomains, of the kinds that exist."""
@@ -174,28 +174,28 @@ class _Reading:
         for class_seen in readable(class_from, classes or ()):
             facts.devices.note(class_seen)
         if slices is not None:
-            facts.drivers = frozenset(one.pool.driver for one in readable(slice_from, slices))
+            facts.drivers = frozenset(slice_.pool.driver for slice_ in readable(slice_from, slices))
         facts.claims = readable(claim_from, claims or ())
         facts.domains = readable(domain_from, domains) if isinstance(domains, list) else None
 
     async def owners(self) -> None:
         """Read Jobs, StatefulSets and Deployments: their pod templates show what their next pods will look like."""
-        found = await asyncio.gather(
+        by_kind = await asyncio.gather(
             *(self._or_skipped(f"{kind}s", partial(self._list, path, OwnerObject)) for kind, path in _OWNERS)
         )
         self._facts.owners = [
-            owner_from(kind, one) for (kind, _), objects in zip(_OWNERS, found, strict=True) for one in objects or ()
+            owner_from(kind, obj) for (kind, _), objects in zip(_OWNERS, by_kind, strict=True) for obj in objects or ()
         ]
 
     async def admission(self) -> None:
         """Read the API server's policies that change pods, and their bindings."""
         facts = self._facts
         for group in _MUTATION:
-            found = await self._read("mutating admission policies", f"{group}/mutatingadmissionpolicies", missing={})
+            policies = await self._read("mutating admission policies", f"{group}/mutatingadmissionpolicies", missing={})
             bound = await self._read("their bindings", f"{group}/mutatingadmissionpolicybindings", missing={})
-            facts.policies = None if found is None else _by_name(found)
+            facts.policies = None if policies is None else _by_name(policies)
             facts.policy_bindings = None if bound is None else _by_name(bound)
-            if found != {}:
+            if policies != {}:
                 return
 
     async def kueue(self) -> None:
@@ -204,24 +204,26 @@ class _Reading:
         self._facts.kueue_runs = bool(await self._or_skipped("Kueue's Lease", lambda: kueue_runs(self._kube)))
         if not self._facts.kueue_runs:
             self._facts.leftovers = await look(self._read)
-        found = await self._read("validating webhooks", _WEBHOOKS, missing={})
-        for name, one in _by_name(found or {}).items():
-            services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in one.get("webhooks") or []]
+        webhooks = await self._read("validating webhooks", _WEBHOOKS, missing={})
+        for name, webhook in _by_name(webhooks or {}).items():
+            services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in webhook.get("webhooks") or []]
             if name == _KUEUE_WEBHOOKS and services:
                 namespace = services[0].get("namespace")
                 path = f"/api/v1/namespaces/{namespace}/configmaps/{_KUEUE_CONFIG}"
                 try:
-                    said = json.loads(await self._kube.call("GET", path))
+                    config = json.loads(await self._kube.call("GET", path))
                 except ApiError:
-                    said = {}
-                self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
+                    config = {}
+                self._facts.kueue = Kueue(
+                    f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(config.get("data") or {})
+                )
 
     async def kinds(self) -> None:
         """Read the kinds that exist, and the policies that limit Muster's writes."""
         facts = self._facts
         facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
-        found = await self._read("validating admission policies", _VALIDATION, missing={})
-        facts.guards = None if found is None else _by_name(found)
+        policies = await self._read("validating admission policies", _VALIDATION, missing={})
+        facts.guards = None if policies is None else _by_name(policies)
 
     async def volcano(self) -> None:
         """Read Volcano Jobs without pods, whose PodGroup waits without a condition from any scheduler."""
@@ -230,11 +232,11 @@ class _Reading:
             self._read("PodGroups of Volcano", _VOLCANO_GROUPS, missing={}),
         )
         silent = {
-            owner["uid"]: one["metadata"].get("creationTimestamp")
-            for one in (groups or {}).get("items") or []
-            if (one.get("status") or {}).get("phase") in (None, "", "Pending")
-            and not (one.get("status") or {}).get("conditions")
-            for owner in one["metadata"].get("ownerReferences") or []
+            owner["uid"]: group["metadata"].get("creationTimestamp")
+            for group in (groups or {}).get("items") or []
+            if (group.get("status") or {}).get("phase") in (None, "", "Pending")
+            and not (group.get("status") or {}).get("conditions")
+            for owner in group["metadata"].get("ownerReferences") or []
         }
         for job in (jobs or {}).get("items") or []:
             meta, born = job["metadata"], silent.get(job["metadata"]["uid"])
@@ -257,9 +259,9 @@ class _Reading:
         facts = self._facts
         for account in (EXTENDER, SCHEDULER):
             path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}"
-            found = await self._read(f"ServiceAccount {account}", path, missing={})
-            if found is not None:
-                facts.service_accounts[account] = bool(found)
+            account_found = await self._read(f"ServiceAccount {account}", path, missing={})
+            if account_found is not None:
+                facts.service_accounts[account] = bool(account_found)
         election = None if facts.scheduler is None else dict(facts.scheduler.get("leaderElection") or {})
         wanted = list(needed(facts.settings, election, self._namespace, claims=True))
 
@@ -274,8 +276,8 @@ class _Reading:
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}", "system:authenticated"]
         spec = {"user": user, "groups": groups, "resourceAttributes": right.attributes()}
         async with self._room:
-            said = await self._kube.call("POST", _REVIEWS, body={"spec": spec})
-        return bool(json.loads(said)["status"].get("allowed"))
+            review = await self._kube.call("POST", _REVIEWS, body={"spec": spec})
+        return bool(json.loads(review)["status"].get("allowed"))
 
     async def _read(self, subject: str, path: str, missing: Any = None) -> Any:
         async def get() -> Any:
@@ -298,10 +300,10 @@ class _Reading:
         except ApiError as problem:
             if problem.status == 404:
                 return missing
-            said, fix = refusal(str(problem)), "run it with an account that may read this"
+            problem_text, fix = refusal(str(problem)), "run it with an account that may read this"
         except (msgspec.MsgspecError, ValueError) as problem:
-            said, fix = f"the answer cannot be read: {problem}", "report this"
-        self._facts.skipped.append(skipped(subject, said[:300], fix))
+            problem_text, fix = f"the answer cannot be read: {problem}", "report this"
+        self._facts.skipped.append(skipped(subject, problem_text[:300], fix))
         return None
 
 
@@ -328,8 +330,8 @@ def _frameworks(data: Tree) -> tuple[str, ...] | None:
     return None
 
 
-def _by_name(found: Tree) -> dict[str, Tree]:
-    return {one["metadata"]["name"]: one for one in found.get("items") or []}
+def _by_name(listed: Tree) -> dict[str, Tree]:
+    return {obj["metadata"]["name"]: obj for obj in listed.get("items") or []}
 
 
 def _file(path: Path) -> Tree:

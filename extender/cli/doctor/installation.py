@@ -110,11 +110,11 @@ def _gate(facts: Facts) -> Iterator[Finding]:
     install = "kubectl apply -k manifests/components/admission-gate"
     if facts.version is not None and (_minor(facts.version) or _MUTATES) < _MUTATES:
         install = "this API server knows no MutatingAdmissionPolicy v1: let a policy engine do it (docs/kyverno.md)"
-    ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
+    ours = {name: policy for name, policy in facts.policies.items() if GANG_GATE in str(policy.get("spec"))}
     if facts.settings.mode is Mode.ENFORCE and not any(map(_gates_gangs, ours.values())):
         slower = "pods are not gated at admission: gangs start as safely, and several times slower"
         yield warning("NoGate", POLICY, slower, install)
-    bound = [str((one.get("spec") or {}).get("policyName")) for one in facts.policy_bindings.values()]
+    bound = [str((binding.get("spec") or {}).get("policyName")) for binding in facts.policy_bindings.values()]
     for name, policy in ours.items():
         if name not in bound:
             unbound = "the policy has no MutatingAdmissionPolicyBinding: it does nothing"
@@ -135,7 +135,9 @@ def _gates_gangs(policy: Tree) -> bool:
 def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
     """Check that a policy for pods of certain schedulers names every schedulerName that Muster serves."""
     spec = policy.get("spec") or {}
-    judged = [one for one in spec.get("variables") or () if "schedulerName in [" in str(one.get("expression"))]
+    judged = [
+        variable for variable in spec.get("variables") or () if "schedulerName in [" in str(variable.get("expression"))
+    ]
     for condition in [*(spec.get("matchConditions") or ()), *judged]:
         text = str(condition.get("expression"))
         for scheduler in facts.ours if "schedulerName" in text else ():
@@ -164,11 +166,11 @@ def _kueue(facts: Facts) -> Iterator[Finding]:
             f"take these kinds out of integrations.frameworks in {facts.kueue.config}, or leave them to Kueue: do "
             'without job-admission, and give each such job the label muster.dev/gang: "false"'
         )
-        told = facts.kueue.config, f"Kueue {theirs}: both start and suspend the jobs that name a queue", fix
+        details = facts.kueue.config, f"Kueue {theirs}: both start and suspend the jobs that name a queue", fix
         if facts.admits_jobs:
-            yield error("KueueManagesJobs", *told)
+            yield error("KueueManagesJobs", *details)
         else:
-            yield warning("KueueManagesJobs", *told)
+            yield warning("KueueManagesJobs", *details)
 
 
 def _deployment(facts: Facts) -> Iterator[Finding]:
@@ -182,7 +184,7 @@ def _deployment(facts: Facts) -> Iterator[Finding]:
     if wanted > 1 and not facts.settings.leader_election.enabled:
         what = f"{wanted} replicas, and leader_election of Muster's settings is off: all of them act"
         yield error("TwoLeaders", "deployment/muster", what, "set leader_election: {enabled: true}, or one replica")
-    if not any(one.get("name") == "muster" for one in pod_spec(facts.deployment).get("containers") or []):
+    if not any(container.get("name") == "muster" for container in pod_spec(facts.deployment).get("containers") or []):
         what = "its pod has no container called muster beside kube-scheduler"
         yield error("NoExtenderBeside", "deployment/muster", what, "kubectl apply -k manifests/base")
 

@@ -33,17 +33,17 @@ def check(facts: Facts) -> Iterator[Finding]:
     bearers += [
         _Bearer(str(member.pod), member.meta, member.pod.scheduler in facts.ours, is_pod=True) for member in members
     ]
-    for told in _unread(bearers, misspelt):
-        yield error("UnknownKey", *told)
+    for fault in _unread(bearers, misspelt):
+        yield error("UnknownKey", *fault)
     # A job that Muster admits as a whole is a gang without naming one. So is an object that marks its pods as a gang.
     # Both may say how few of their pods are enough.
     managed = {
         owner.name for owner in owners if asks(owner.meta) and (owner.kind == "Job" or "true" in owner.meta.said(GANG))
     }
-    for told in _unread([bearer for bearer in bearers if bearer.name not in managed], groupless):
-        yield error("UnreadKey", *told)
-    for told in _unread([bearer for bearer in bearers if bearer.ours], of_others):
-        yield error("ForeignKey", *told)
+    for fault in _unread([bearer for bearer in bearers if bearer.name not in managed], groupless):
+        yield error("UnreadKey", *fault)
+    for fault in _unread([bearer for bearer in bearers if bearer.ours], of_others):
+        yield error("ForeignKey", *fault)
     for owner in owners:
         for unread in misspelt(owner.meta, of_job=True):
             yield error("UnknownKey", owner.name, f"{unread.key} on the {owner.kind} itself {unread.what}", unread.fix)
@@ -61,8 +61,8 @@ def _unread(bearers: Iterable[_Bearer], look: Callable[[Meta], Iterable[Unread]]
     for bearer in bearers:
         for unread in look(bearer.meta):
             wrong.setdefault(unread, []).append(bearer)
-    for unread, found in sorted(wrong.items(), key=lambda one: one[0].key):
-        count = sum(bearer.is_pod for bearer in found)
+    for unread, bearers_with in sorted(wrong.items(), key=lambda pair: pair[0].key):
+        count = sum(bearer.is_pod for bearer in bearers_with)
         pods = f"; on {many(count, 'pod')}" if count else ""
         fix = f"{unread.fix} in the pod template, and create the pods again"
-        yield found[0].name, f"{unread.key} {unread.what}{pods}", fix
+        yield bearers_with[0].name, f"{unread.key} {unread.what}{pods}", fix

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for kind in facts.settings.job_kinds:
         if facts.served is not None:
             yield from _there(kind, facts.served.get((kind.version, kind.plural)))
-        if facts.guards is not None and not any(_guards(one, kind) for one in facts.guards.values()):
+        if facts.guards is not None and not any(_guards(guard, kind) for guard in facts.guards.values()):
             what = "no ValidatingAdmissionPolicy says what Muster may write: its token can run any image in such jobs"
             yield warning(
                 "KindUnguarded", _subject(kind), what, "adapt manifests/examples/own-kind/extender-policy.yaml"
@@ -56,7 +56,9 @@ def _older_queues(served: Mapping[Served, str]) -> Iterator[Finding]:
 
 
 def _versions(served: Mapping[Served, str], group: str, plural: str) -> list[str]:
-    return [version for version, one in served if one == plural and version.partition("/")[0] == group]
+    return [
+        version for version, served_plural in served if served_plural == plural and version.partition("/")[0] == group
+    ]
 
 
 def _there(kind: JobKind, name: str | None) -> Iterator[Finding]:

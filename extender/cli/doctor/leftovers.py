@@ -61,18 +61,24 @@ class Leftovers:
 async def look(read: Read) -> Leftovers:
     """Find Kueue's leftovers. Only for clusters where Kueue's controller does not run."""
     configurations = [
-        (resource, one)
+        (resource, configuration)
         for resource in _CONFIGURATIONS
-        for one in ((await read(resource, f"{_ADMISSION}/{resource}")) or {}).get("items") or []
+        for configuration in ((await read(resource, f"{_ADMISSION}/{resource}")) or {}).get("items") or []
     ]
     crds = {
         plural: crd
         for plural in _PLURALS
         if (crd := await read(f"CRD {plural}", f"{CRDS}/{plural}.{QUEUE_GROUP}")) is not None
     }
-    asked = {service for _, one in configurations for service in _admitting(one)} | {*map(_converting, crds.values())}
-    dead = {one for one in sorted(asked - {("", "")}) if not await _answers(read, one)}
-    webhooks = [(resource, _name(one)) for resource, one in configurations if dead & {*_admitting(one)}]
+    services = {service for _, configuration in configurations for service in _admitting(configuration)} | {
+        *map(_converting, crds.values())
+    }
+    dead = {service for service in sorted(services - {("", "")}) if not await _answers(read, service)}
+    webhooks = [
+        (resource, _name(configuration))
+        for resource, configuration in configurations
+        if dead & {*_admitting(configuration)}
+    ]
     converted = [f"{plural}.{QUEUE_GROUP}" for plural, crd in crds.items() if _converting(crd) in dead]
     held = [held async for held in _held(read, crds)] if crds or configurations else []
     return Leftovers(min(dead, default=("", "")), tuple(webhooks), tuple(converted), tuple(held))
@@ -106,14 +112,14 @@ async def _answers(read: Read, service: ServiceName) -> bool:
     """
     namespace, name = service
     path = f"/api/v1/namespaces/{namespace}/services/{name}"
-    found = await read(f"Service {namespace}/{name}", path)
-    if found is not None and (found.get("spec") or {}).get("type") == "ExternalName":
+    service_object = await read(f"Service {namespace}/{name}", path)
+    if service_object is not None and (service_object.get("spec") or {}).get("type") == "ExternalName":
         return True
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io/service-name"
     slices = await read(f"endpoints of Service {namespace}/{name}", f"{path}%3D{name}")
     if slices is None:
         return True
-    endpoints = [end for one in slices.get("items") or [] for end in one.get("endpoints") or []]
+    endpoints = [end for slice_ in slices.get("items") or [] for end in slice_.get("endpoints") or []]
     return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
 
 
@@ -128,8 +134,8 @@ async def _held(read: Read, crds: Mapping[str, Tree]) -> AsyncIterator[Held]:
         if stored is not None:
             paths[f"{plural}.{QUEUE_GROUP}"] = f"/apis/{QUEUE_GROUP}/{stored}/{plural}?limit={_MOST}"
     for resource, path in paths.items():
-        for one in ((await read(resource, path)) or {}).get("items") or []:
-            meta = one.get("metadata") or {}
+        for obj in ((await read(resource, path)) or {}).get("items") or []:
+            meta = obj.get("metadata") or {}
             finalizers = tuple(meta.get("finalizers") or ())
             if any(key in _FINALIZERS for key in finalizers):
                 yield Held(resource, meta.get("namespace") or "", meta.get("name") or "", finalizers)

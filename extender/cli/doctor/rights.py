@@ -94,8 +94,12 @@ class Right:
     def attributes(self) -> dict[str, str]:
         """``resourceAttributes`` of a SubjectAccessReview."""
         resource, _, subresource = self.resource.partition("/")
-        said = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
-        return {key: value for key, value in (said | {"namespace": self.namespace, "name": self.name}).items() if value}
+        attributes = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
+        return {
+            key: value
+            for key, value in (attributes | {"namespace": self.namespace, "name": self.name}).items()
+            if value
+        }
 
 
 def needed(

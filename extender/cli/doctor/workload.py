@@ -34,9 +34,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     correct = "correct the pod template, and create the pods again"
     for pod, what, fix in _by_template((pod, problem, correct) for pod, problem in unreadable if problem is not None):
         yield error("UnreadableGang", str(pod), what, fix)
-    for key, some in sorted(gangs.items()):
-        yield from _gang(str(key), [member.pod for member in some if member.pending], facts)
-        yield from _elsewhere(str(key), some, facts)
+    for key, gang_pods in sorted(gangs.items()):
+        yield from _gang(str(key), [member.pod for member in gang_pods if member.pending], facts)
+        yield from _elsewhere(str(key), gang_pods, facts)
     yield from _gates(members, facts)
     yield from _unserved(members, facts)
     yield from _foreigners(members, facts)
@@ -47,11 +47,11 @@ def _by_template(wrong: Iterable[tuple[Pod, str, str]]) -> Iterator[tuple[Pod, s
     """Return the first pod of each maker with the same fault, and how many pods have it: one template is one fault.
 
     ``wrong``: each pod, its fault, and what to do."""
-    found: dict[tuple[str, str, str, str], list[Pod]] = {}
+    pods_by_fault: dict[tuple[str, str, str, str], list[Pod]] = {}
     for pod, fault, fix in wrong:
         maker = pod.name if pod.controller is None else f"{pod.controller.kind} {pod.controller.name}"
-        found.setdefault((pod.namespace, maker, fault, fix), []).append(pod)
-    for (_, maker, fault, fix), pods in found.items():
+        pods_by_fault.setdefault((pod.namespace, maker, fault, fix), []).append(pod)
+    for (_, maker, fault, fix), pods in pods_by_fault.items():
         yield pods[0], f"{fault}; on {many(len(pods), 'pod')} of {maker}" if len(pods) > 1 else fault, fix
 
 
@@ -176,7 +176,7 @@ def _levels(facts: Facts) -> Iterator[Finding]:
         if gpus_of(node.allocatable):
             table.put(node)
     if not table.nodes:
-        offered = dict.fromkeys(one for one in facts.devices.seen.values() if one.endswith("/gpu"))
+        offered = dict.fromkeys(resource for resource in facts.devices.seen.values() if resource.endswith("/gpu"))
         for resource in offered if not facts.devices_published else ():
             yield warning("GpusByDra", "nodes", f"{resource} {_by_dra(resource, facts)}", _NO_SLICES)
         if not offered:

@@ -77,9 +77,9 @@ def defrag(
         stop("muster defrag shows moves and makes none: add --dry-run")
     default = home(way.kubeconfig, way.context)
     with stop_on(NameProblemError):
-        found: DefragView = _asked(way, lambda muster: _of_gang(gang, namespace, default, muster, muster.defrag))
-    show(found, output, lambda out: tables.show_defrag(found, out), [move.workload for move in found.moves])
-    if found.why_not:
+        view: DefragView = _asked(way, lambda muster: _of_gang(gang, namespace, default, muster, muster.defrag))
+    show(view, output, lambda out: tables.show_defrag(view, out), [move.workload for move in view.moves])
+    if view.why_not:
         raise typer.Exit(1)
 
 
@@ -109,7 +109,7 @@ def gangs(
         stop("--all-namespaces and --namespace contradict each other: leave one of them out")
     wanted = None if state is None else _state(state)
 
-    def found(muster: Muster) -> list[GangView]:
+    def ask_gangs(muster: Muster) -> list[GangView]:
         return [
             gang
             for gang in muster.gangs()
@@ -119,11 +119,11 @@ def gangs(
             and (not idle or tables.is_idle(gang))
         ]
 
-    def shown(told: Sequence[GangView]) -> None:
-        names = (f"{gang.namespace}/{gang.name}" for gang in told)
-        show(told, output, lambda out: tables.show_gangs(told, out), names)
+    def shown(views: Sequence[GangView]) -> None:
+        names = (f"{gang.namespace}/{gang.name}" for gang in views)
+        show(views, output, lambda out: tables.show_gangs(views, out), names)
 
-    _follow(way, found, shown, output, watch=watch)
+    _follow(way, ask_gangs, shown, output, watch=watch)
 
 
 @reaching
@@ -137,7 +137,7 @@ def domains(
 ) -> None:
     """List all topology domains with their nodes, devices and gangs."""
 
-    def found(muster: Muster) -> tuple[list[DomainStock], list[ComputeDomainView]]:
+    def ask_stocks(muster: Muster) -> tuple[list[DomainStock], list[ComputeDomainView]]:
         every, of_nvidia = muster.domains(), muster.compute_domains()
         if level is None:
             return every, of_nvidia
@@ -149,7 +149,7 @@ def domains(
             raise RefusedError(f'unknown level "{level}"; available: {called or "none"}', 404)
         return [domain_stock for domain_stock in every if domain_stock.level == wanted], of_nvidia
 
-    domain_stocks, of_nvidia = _asked(way, found)
+    domain_stocks, of_nvidia = _asked(way, ask_stocks)
     names = (domain_stock.name for domain_stock in domain_stocks if domain_stock.name)
     show(domain_stocks, output, lambda out: tables.show_domains(domain_stocks, of_nvidia, out), names)
 
@@ -178,23 +178,23 @@ def queues(
     Example: muster queues team-a --output json
     """
 
-    def found(muster: Muster) -> list[QueueView]:
+    def ask_queues(muster: Muster) -> list[QueueView]:
         return chosen_queues(muster.queues(), name, namespace, home(way.kubeconfig, way.context))
 
-    def shown(told: Sequence[QueueView]) -> None:
-        show(told, output, lambda out: show_queues(told, out), map(name_of, told))
+    def shown(views: Sequence[QueueView]) -> None:
+        show(views, output, lambda out: show_queues(views, out), map(name_of, views))
 
     with stop_on(QueueNameError):
-        _follow(way, found, shown, output, watch=watch)
+        _follow(way, ask_queues, shown, output, watch=watch)
 
 
-def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None], names: Iterable[str] = ()) -> None:
+def show(answer: Any, output: Output | ListOutput, draw: Callable[[Console], None], names: Iterable[str] = ()) -> None:
     """Write an answer, with ``draw`` as tables, or only its ``names``, one to a line."""
     match output.value:
         case "json":
-            typer.echo(json.dumps(to_jsonable_python(told), indent=2))
+            typer.echo(json.dumps(to_jsonable_python(answer), indent=2))
         case "yaml":
-            typer.echo(yaml.safe_dump(to_jsonable_python(told), sort_keys=False, allow_unicode=True), nl=False)
+            typer.echo(yaml.safe_dump(to_jsonable_python(answer), sort_keys=False, allow_unicode=True), nl=False)
         case "name":
             for name in names:
                 typer.echo(plain(name).plain)
@@ -206,7 +206,7 @@ def _state(text: str) -> str:
     """The state in Muster's own spelling. Stops the command if there is no such state."""
     from extender.observe.explain.remedies import CODES
 
-    known = {one.lower(): one for one in CODES}
+    known = {code.lower(): code for code in CODES}
     if text.lower() not in known:
         nearest = known[get_close_matches(text.lower(), known, 1, 0.0)[0]]
         stop(f'unknown state "{text}"; did you mean {nearest}? docs/waiting.md explains all {len(known)}')
@@ -266,10 +266,10 @@ def _follow(
             try:
                 with reach(way) as muster:
                     while True:
-                        told, silent = question(muster), False
-                        if (now := _lasting(to_jsonable_python(told))) != before or console().is_terminal:
+                        answer, silent = question(muster), False
+                        if (now := _lasting(to_jsonable_python(answer))) != before or console().is_terminal:
                             console().clear()
-                            shown(told)
+                            shown(answer)
                         before = now
                         pause(EVERY_S)
             except UnreachableError as error:
@@ -288,13 +288,13 @@ _PASSES = (
 """Fields that change every second, or whenever expected starts are worked out."""
 
 
-def _lasting(told: Any) -> Any:
+def _lasting(answer: Any) -> Any:
     """Return the answer without what changes with every second."""
-    if isinstance(told, list):
-        return [_lasting(one) for one in told]
-    if isinstance(told, dict):
-        return {key: _lasting(value) for key, value in told.items() if key not in _PASSES}
-    return told
+    if isinstance(answer, list):
+        return [_lasting(element) for element in answer]
+    if isinstance(answer, dict):
+        return {key: _lasting(value) for key, value in answer.items() if key not in _PASSES}
+    return answer
 
 
 def _asked(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
@@ -305,7 +305,7 @@ def _asked(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
 def _answer(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
     """Ask Muster. Doubts about the answer go to the error output, so that JSON stays JSON."""
     with reach(way) as muster:
-        told = question(muster)
+        answer = question(muster)
         if doubt := muster.doubt():
             typer.secho(f"{doubt}\n", err=True, fg="yellow")
-        return told
+        return answer

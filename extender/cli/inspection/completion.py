@@ -26,15 +26,15 @@ def gangs(context: typer.Context, incomplete: str) -> list[Offer]:
 
     known = _known(context)
     kubeconfig, name = context.params.get("kubeconfig"), context.params.get("context")
-    found = completions(known, context.params.get("namespace"), home(kubeconfig, name))
-    offers = [one for one in found if one[0].startswith(incomplete)]
+    offered = completions(known, context.params.get("namespace"), home(kubeconfig, name))
+    offers = [offer for offer in offered if offer[0].startswith(incomplete)]
     bare = [offer for offer in offers if "pod/" not in offer[0]]
     return offers if incomplete.partition("/")[1] or not bare else bare
 
 
 def namespaces(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the namespaces that have gangs."""
-    return _starting((one.namespace for one in _known(context)), incomplete)
+    return _starting((workload.namespace for workload in _known(context)), incomplete)
 
 
 def states(context: typer.Context, incomplete: str) -> list[Offer]:

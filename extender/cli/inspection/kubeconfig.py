@@ -12,33 +12,33 @@ from extender.config.reading import UnreadableYamlError, read_yaml
 def home(kubeconfig: Path | None = None, context: str | None = None) -> str:
     """Return the namespace of the context, as kubectl takes it where no -n is typed; else ``default``."""
     files = _files(kubeconfig)
-    current = context or next((one["current-context"] for one in files if one.get("current-context")), None)
-    for one in _contexts(files):
-        if one.get("name") == current:
-            return str((one.get("context") or {}).get("namespace") or "default")
+    current = context or next((file["current-context"] for file in files if file.get("current-context")), None)
+    for context_entry in _contexts(files):
+        if context_entry.get("name") == current:
+            return str((context_entry.get("context") or {}).get("namespace") or "default")
     return "default"
 
 
 def context_names(kubeconfig: Path | None = None) -> list[str]:
     """Return the names of all contexts."""
-    return [str(one["name"]) for one in _contexts(_files(kubeconfig)) if one.get("name")]
+    return [str(entry["name"]) for entry in _contexts(_files(kubeconfig)) if entry.get("name")]
 
 
 def _contexts(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    named = (one for file in files if isinstance(file.get("contexts"), list) for one in file["contexts"])
+    named = (entry for file in files if isinstance(file.get("contexts"), list) for entry in file["contexts"])
     return [item for item in named if isinstance(item, dict)]
 
 
 def _files(kubeconfig: Path | None) -> list[dict[str, Any]]:
     """Return the files that can be read, the first one first. The login reports what is wrong with the others."""
     usual = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    paths = [kubeconfig] if kubeconfig is not None else [Path(one) for one in usual.split(os.pathsep) if one]
-    found = []
+    paths = [kubeconfig] if kubeconfig is not None else [Path(path) for path in usual.split(os.pathsep) if path]
+    contents = []
     for path in paths:
         try:
             content = read_yaml(path)
         except (UnreadableYamlError, OSError):
             continue
         if isinstance(content, dict):
-            found.append(content)
-    return found
+            contents.append(content)
+    return contents

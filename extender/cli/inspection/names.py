@@ -48,7 +48,7 @@ class Known:
     @property
     def names(self) -> list[str]:
         """All names of the workload, without a kind."""
-        return [self.name, *(one.partition("/")[2] for one in self.objects), *self.pods]
+        return [self.name, *(name.partition("/")[2] for name in self.objects), *self.pods]
 
     def is_called(self, kind: str, name: str) -> bool:
         """Return whether it has that name, for that kind of object; for any kind if ``kind`` is empty."""
@@ -127,12 +127,12 @@ def kind_of(typed: str) -> str:
 def chosen(typed: str, namespace: str | None, default: str, known: Iterable[Known]) -> Known:
     """Return the workload that is meant. Raises NameProblemError."""
     ways, every = readings(typed, namespace, default), list(known)
-    fitting = [one for one in every if any(one.namespace == way.namespace for way in ways)]
+    fitting = [workload for workload in every if any(workload.namespace == way.namespace for way in ways)]
     for way in ways:
-        exact = [one for one in fitting if (one.namespace, one.name) == (way.namespace, way.name)]
+        exact = [workload for workload in fitting if (workload.namespace, workload.name) == (way.namespace, way.name)]
         if len(exact) == 1 and way.kind in ("", *_GANG):
             return exact[0]
-    hits = [one for one in fitting if any(_meant(one, way) for way in ways)]
+    hits = [workload for workload in fitting if any(_meant(workload, way) for way in ways)]
     if len(hits) == 1:
         return hits[0]
     if hits:
@@ -142,22 +142,22 @@ def chosen(typed: str, namespace: str | None, default: str, known: Iterable[Know
     raise NameProblemError(_unknown(typed, ways, namespace, every))
 
 
-def _meant(one: Known, way: Reading) -> bool:
-    return one.namespace == way.namespace and one.is_called(way.kind, way.name)
+def _meant(workload: Known, way: Reading) -> bool:
+    return workload.namespace == way.namespace and workload.is_called(way.kind, way.name)
 
 
-def _choice(one: Known) -> str:
-    return f"{one} ({one.objects[0]})" if one.objects else str(one)
+def _choice(workload: Known) -> str:
+    return f"{workload} ({workload.objects[0]})" if workload.objects else str(workload)
 
 
 def _unknown(typed: str, ways: Sequence[Reading], namespace: str | None, every: Sequence[Known]) -> str:
     """Say where that name is instead, else what comes near it, else what is there."""
     places = [way.namespace for way in ways]
-    there = [one for one in every if one.namespace in places]
+    there = [workload for workload in every if workload.namespace in places]
     place_said = "/" in typed and namespace is None
     where = "" if place_said else f" in namespace {places[0]}"
     first = f"there is no gang, job or pod {typed}{where} that Muster manages"
-    elsewhere = [one for one in every if any(one.is_called(way.kind, way.name) for way in ways)]
+    elsewhere = [workload for workload in every if any(workload.is_called(way.kind, way.name) for way in ways)]
     if elsewhere:
         return f"{first}; there is {listed(map(str, elsewhere), _SHOWN)}"
     if not there:
@@ -165,22 +165,22 @@ def _unknown(typed: str, ways: Sequence[Reading], namespace: str | None, every: 
         hint = f" (if {place} is a namespace, leave --namespace out)" if slash and namespace is not None else ""
         listed_places = " or ".join(dict.fromkeys(places))
         return f"{first}; it manages nothing in namespace {listed_places}{hint}"
-    by_name = {name: one for one in reversed(there) for name in (*one.pods, *one.names)}
+    by_name = {name: workload for workload in reversed(there) for name in (*workload.pods, *workload.names)}
     nearest = [name for way in ways for name in get_close_matches(way.name, by_name, 3, 0.7)]
     close = dict.fromkeys(str(by_name[name]) for name in nearest)
     if close:
-        choices = [_choice(one) for one in there if str(one) in close]
+        choices = [_choice(workload) for workload in there if str(workload) in close]
         return f"{first}; did you mean {listed(choices, 3)}?"
     return f"{first}; gangs there: {listed(map(_choice, there), _SHOWN)}"
 
 
 def completions(known: Iterable[Known], namespace: str | None, default: str) -> Iterator[tuple[str, str]]:
     """Return what may be typed for each workload, with a word of help: its gang, its job, and its pods."""
-    for one in known:
-        here = one.namespace == (namespace or default)
+    for workload in known:
+        here = workload.namespace == (namespace or default)
         if namespace is not None and not here:
             continue
-        where = "" if here else f"{one.namespace}/"
-        yield f"{where}{one.name}", "gang"
-        yield from ((f"{where}{name}", "makes its pods") for name in one.objects)
-        yield from ((f"{where}pod/{name}", "pod") for name in one.pods)
+        where = "" if here else f"{workload.namespace}/"
+        yield f"{where}{workload.name}", "gang"
+        yield from ((f"{where}{name}", "makes its pods") for name in workload.objects)
+        yield from ((f"{where}pod/{name}", "pod") for name in workload.pods)

@@ -118,22 +118,22 @@ def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, d
     there = {name: read for name in places if (read := _read(kubectl, name)) is not None}
     if not there:
         return None
-    meant = chosen(typed, namespace, default, [one for read in there.values() for one in read.known()])
+    meant = chosen(typed, namespace, default, [workload for read in there.values() for workload in read.known()])
     return _told(there[meant.namespace], meant)
 
 
 def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
     """Read the objects of a namespace; None if its pods may not be read."""
     argv = [*kubectl, f"--namespace={namespace}", "get", "--output=json"]
-    if (said := _got([*argv, "pods"])) is None:
+    if (pods_json := _got([*argv, "pods"])) is None:
         return None
-    found = _Namespace(namespace, list(readable(pod_from, msgspec.json.decode(said, type=_Pods).items)))
+    objects = _Namespace(namespace, list(readable(pod_from, msgspec.json.decode(pods_json, type=_Pods).items)))
     for group in _GROUPS:
-        found.groups |= _objects(_got([*argv, f"podgroups.{group}"]))
+        objects.groups |= _objects(_got([*argv, f"podgroups.{group}"]))
     jobs = _objects(_got([*argv, "jobs.batch"]))
-    found.jobs = {name: job for name, job in jobs.items() if asks(job.metadata)}
-    found.events = _ours(_got([*argv, "events.events.k8s.io"]))
-    return found
+    objects.jobs = {name: job for name, job in jobs.items() if asks(job.metadata)}
+    objects.events = _ours(_got([*argv, "events.events.k8s.io"]))
+    return objects
 
 
 def _objects(text: str | None) -> dict[str, _Object]:
@@ -141,14 +141,14 @@ def _objects(text: str | None) -> dict[str, _Object]:
         objects = [] if text is None else msgspec.json.decode(text, type=_Objects).items
     except msgspec.MsgspecError:
         return {}
-    return {one.metadata.name or "": one for one in objects}
+    return {obj.metadata.name or "": obj for obj in objects}
 
 
 def _told(there: _Namespace, meant: Known) -> Explanation:
     pods = [pod for pod in there.pods if pod.group is not None and pod.group.name == meant.name]
     events = _events(there, meant, {pod.name for pod in pods})
     group = there.groups.get(meant.name)
-    names = (one.partition("/") for one in meant.objects)
+    names = (name.partition("/") for name in meant.objects)
     jobs = [there.jobs[name] for kind, _, name in names if kind == "job" and name in there.jobs]
     state, message, since = _standing(pods, events, group, jobs)
     sizes = [pod.group.min_member for pod in pods if pod.group is not None]
@@ -182,15 +182,15 @@ def _standing(
     if events:
         last = events[-1]
         return last.reason or "Unknown", last.note or "", last.event_time
-    made = [one.metadata.creation_timestamp for one in (group, *jobs) if one is not None]
-    instants = [datetime.fromisoformat(one) for one in made if one is not None]
+    made = [obj.metadata.creation_timestamp for obj in (group, *jobs) if obj is not None]
+    instants = [datetime.fromisoformat(instant) for instant in made if instant is not None]
     born = min([*instants, *(datetime.fromtimestamp(pod.created, UTC) for pod in pods if pod.created)], default=None)
     if pods and all(pod.node for pod in pods):
         return "Running", "all pods have a node", born
-    said = next((pod.refusal for pod in pods if pod.refusal and not pod.node), None)
-    if said is None and any(job.spec.suspend for job in jobs):
-        said = "its job is suspended"
-    return "Unknown", f"no Event says why{f': {said}' if said else ''}", born
+    refusal = next((pod.refusal for pod in pods if pod.refusal and not pod.node), None)
+    if refusal is None and any(job.spec.suspend for job in jobs):
+        refusal = "its job is suspended"
+    return "Unknown", f"no Event says why{f': {refusal}' if refusal else ''}", born
 
 
 def _ours(text: str | None) -> list[_Event]:
@@ -207,11 +207,11 @@ def _events(there: _Namespace, meant: Known, pods: set[str]) -> list[_Event]:
     return list(once.values())
 
 
-def _is_about(one: _Regarding, meant: Known, pods: set[str]) -> bool:
-    if one.kind == "Pod":
-        return one.name in pods
-    made_by = f"{(one.kind or '').lower()}/{one.name}"
-    return made_by in meant.objects or meant.name in (one.name, made_by.replace("/", "-", 1))
+def _is_about(regarding: _Regarding, meant: Known, pods: set[str]) -> bool:
+    if regarding.kind == "Pod":
+        return regarding.name in pods
+    made_by = f"{(regarding.kind or '').lower()}/{regarding.name}"
+    return made_by in meant.objects or meant.name in (regarding.name, made_by.replace("/", "-", 1))
 
 
 def _got(argv: Sequence[str]) -> str | None:

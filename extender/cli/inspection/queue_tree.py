@@ -42,8 +42,8 @@ def chosen_queues(queues: Sequence[QueueView], typed: str | None, namespace: str
     hits = [queue for queue in queues if _is_called(queue, typed, namespace)]
     tops = [queue for queue in hits if queue.kind != "LocalQueue"]
     if tops:
-        found = {name_of(queue): queue for top in tops for queue in (top, *_inside(queues, top))}
-        return list(found.values())
+        by_name = {name_of(queue): queue for top in tops for queue in (top, *_inside(queues, top))}
+        return list(by_name.values())
     if len(hits) > 1:
         hits = [queue for queue in hits if queue.namespace == home] or hits
     if len(hits) > 1:
@@ -110,16 +110,16 @@ def show_queues(queues: Sequence[QueueView], out: Console) -> None:
         out.print()
         out.print(plain("Who waits, in the order of each queue", "bold"))
         out.print(grid(("QUEUE", "#PLACE", "GANG", "STATE", "#FOR", "WHY"), waiting, drop=("FOR",), below="WHY"))
-    said = [
+    reasons = [
         (_called(queue), kind, text)
         for queue in queues
         for kind, texts in (("problem", queue.problems), ("warning", queue.warnings))
         for text in texts
     ]
-    if said:
+    if reasons:
         out.print()
         out.print(plain("What is wrong", "bold"))
-        out.print(grid(("QUEUE", "WHAT", "WHY"), said, below="WHY"))
+        out.print(grid(("QUEUE", "WHAT", "WHY"), reasons, below="WHY"))
 
 
 def _rows(queues: Sequence[QueueView], queue: QueueView, depth: int) -> Iterator[tuple[str, ...]]:

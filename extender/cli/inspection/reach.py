@@ -103,7 +103,7 @@ def way_of(
     """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, with a warning."""
     usual = os.environ.get(URL_VARIABLE) or None
     if url is None and usual is not None:
-        named = [one for one in (context, kubeconfig, namespace) if one is not None]
+        named = [option for option in (context, kubeconfig, namespace) if option is not None]
         if named and not quiet:
             typer.secho(f"${URL_VARIABLE} ({usual}) is left aside: an option names {named[0]}", err=True, fg="yellow")
         if not named:
@@ -326,13 +326,13 @@ def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
     contexts = context_names(way.kubeconfig)
     if way.context is not None and contexts and way.context not in contexts:
         raise MisdirectedError(f"there is no context {way.context}; there are {listed(contexts, 10)}")
-    found = kubectl(way)
-    if found is None:
+    program = kubectl(way)
+    if program is None:
         silent = "" if way.kubeconfig or way.context else f"nothing answers at {HERE}, and "
         raise UnreachableError(
             f"{silent}there is no kubectl on the PATH to forward Muster's port; say with --url where it is"
         )
-    argv = [*found, f"--namespace={way.namespace}"]
+    argv = [*program, f"--namespace={way.namespace}"]
     target = _leader(argv, way.lease) or "deployment/muster"
     forward = subprocess.Popen(
         [*argv, "port-forward", "--address=127.0.0.1", target, f":{PORT}"],
@@ -368,8 +368,8 @@ def _port(forward: subprocess.Popen[str]) -> int:
     deadline = time.monotonic() + _FORWARD_S
     while (left_s := deadline - time.monotonic()) > 0 and select.select([forward.stdout], [], [], left_s)[0]:
         line = forward.stdout.readline()
-        if found := _FORWARDING.search(line):
-            return int(found[1])
+        if match := _FORWARDING.search(line):
+            return int(match[1])
         if not line:
             complaints = forward.communicate()[1].strip().splitlines()
             complaint = complaints[-1] if complaints else "no reason given"

@@ -95,8 +95,8 @@ def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
             row.insert(-1, "" if gang.expected is None else _instant(gang.expected.start))
     if any(gang.utilisation is not None for gang in gangs):
         heads[-1:-1] = ["#GPU USE", "#IDLE GPUS"]
-        for row, one in zip(rows, gangs, strict=True):
-            known = one.utilisation
+        for row, view in zip(rows, gangs, strict=True):
+            known = view.utilisation
             row[-1:-1] = ["", ""] if known is None else [f"{known.percent:.0f} %", f"{known.idle_gpus or ''}"]
     drop = ("HELD", "BOUND", "MIN", "FOR")
     out.print(grid(heads, rows, drop=drop, below="MESSAGE") if rows else "no gangs found")
@@ -123,25 +123,25 @@ def _instant(start: datetime) -> str:
     return f"{start:%Y-%m-%d %H:%M} UTC"
 
 
-def show_defrag(found: DefragView, out: Console) -> None:
+def show_defrag(view: DefragView, out: Console) -> None:
     """The moves in their order, then where the gang starts."""
-    gang = f"{found.namespace}/{found.name}"
-    if found.why_not:
-        out.print(plain(f"{gang}: no moves would help: {found.why_not}"))
+    gang = f"{view.namespace}/{view.name}"
+    if view.why_not:
+        out.print(plain(f"{gang}: no moves would help: {view.why_not}"))
         return
-    devices = sum(move.devices for move in found.moves)
-    hours = sum(move.lost_device_hours for move in found.moves)
-    out.print(plain(f"{gang} starts after {many(len(found.moves), 'move')} of {devices} devices; nothing is moved now"))
+    devices = sum(move.devices for move in view.moves)
+    hours = sum(move.lost_device_hours for move in view.moves)
+    out.print(plain(f"{gang} starts after {many(len(view.moves), 'move')} of {devices} devices; nothing is moved now"))
     out.print(plain(f"{hours:.1f} device-hours of work would be repeated"))
     rows = [
         (f"{number}", move.workload, f"{move.devices}", span(move.lost_s), f"{move.lost_device_hours:.1f}",
          "checkpoint" if move.checkpointed else "start", _moved(move.pods))
-        for number, move in enumerate(found.moves, 1)
+        for number, move in enumerate(view.moves, 1)
     ]  # fmt: skip
     heads = ("#", "WORKLOAD", "#DEVICES", "#REPEATS", "#DEVICE-HOURS", "SINCE", "PODS")
     out.print()
     out.print(grid(heads, rows, below="PODS"))
-    out.print(plain(f"\nThen {gang} starts: {_moved(found.pods)}"))
+    out.print(plain(f"\nThen {gang} starts: {_moved(view.pods)}"))
 
 
 def _moved(pods: Sequence[PodMove]) -> str:

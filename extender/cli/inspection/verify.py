@@ -35,46 +35,46 @@ def verify(
     Exit code 0: everything agrees. 1: something differs. 2: nothing was checked.
     """
     with stop_on(UnreachableError, RefusedError), reach(way) as muster:
-        found = muster.verified(begin=False) if last else _checked(muster)
-    show(found, output, lambda out: show_verified(found, out))
-    raise typer.Exit(2 if found.problem or found.ago_s is None else 1 if found.differences else 0)
+        view = muster.verified(begin=False) if last else _checked(muster)
+    show(view, output, lambda out: show_verified(view, out))
+    raise typer.Exit(2 if view.problem or view.ago_s is None else 1 if view.differences else 0)
 
 
 def _checked(muster: Muster) -> VerifyView:
     """Begin a round, or join the one that is under way, and return what it finds."""
-    found = muster.verified(begin=True)
-    rounds, doing, terminal = found.rounds, "", Console(stderr=True)
+    view = muster.verified(begin=True)
+    rounds, doing, terminal = view.rounds, "", Console(stderr=True)
     with terminal.status("checking") as line:
-        while found.rounds == rounds:
-            before, doing = doing, "a second check confirms what differs" if found.confirming else "checking"
-            line.update(f"{doing}: {found.progress:.0%}")
+        while view.rounds == rounds:
+            before, doing = doing, "a second check confirms what differs" if view.confirming else "checking"
+            line.update(f"{doing}: {view.progress:.0%}")
             if doing != before and not terminal.is_terminal:
                 typer.echo(f"{doing} ...", err=True)
             pause(EVERY_S)
-            found = muster.verified(begin=False)
-    return found
+            view = muster.verified(begin=False)
+    return view
 
 
-def show_verified(found: VerifyView, out: Console) -> None:
+def show_verified(view: VerifyView, out: Console) -> None:
     """Write what agrees, in numbers, and each difference."""
-    if found.problem:
-        return out.print(plain(f"not checked: {found.problem}"))
-    if found.ago_s is None:
+    if view.problem:
+        return out.print(plain(f"not checked: {view.problem}"))
+    if view.ago_s is None:
         return out.print("nothing was checked yet")
-    for difference in found.differences:
+    for difference in view.differences:
         out.print(plain(f"{difference.kind.upper()}  {difference.object}", "red"))
         out.print(plain(f"    now:             {difference.running}"))
         out.print(plain(f"    after a restart: {difference.rebuilt}"))
-    compared = ", ".join(f"{count} {kind}" for kind, count in sorted(found.compared.items())) or "nothing"
-    out.print(plain(f"compared: {compared}; {counted(len(found.differences), 'difference', 'stays', 'stay')}"))
-    if found.unconfirmed:
-        out.print(plain(f"{many(found.unconfirmed, 'difference')} in one check only: it has changed in between"))
-    for why, count in found.left_out.items():
+    compared = ", ".join(f"{count} {kind}" for kind, count in sorted(view.compared.items())) or "nothing"
+    out.print(plain(f"compared: {compared}; {counted(len(view.differences), 'difference', 'stays', 'stay')}"))
+    if view.unconfirmed:
+        out.print(plain(f"{many(view.unconfirmed, 'difference')} in one check only: it has changed in between"))
+    for why, count in view.left_out.items():
         out.print(plain(f"left out: {many(count, 'workload')}: {why}"))
-    out.print(plain(f"checked {found.ago_s:.0f} s ago, in {found.seconds:.1f} s; {_repairs(found)}"))
+    out.print(plain(f"checked {view.ago_s:.0f} s ago, in {view.seconds:.1f} s; {_repairs(view)}"))
     return None
 
 
-def _repairs(found: VerifyView) -> str:
-    every = f"every {found.every_s:.0f} s by itself" if found.every_s else "only when asked (verify_every_s is 0)"
-    return f"{every}; {counted(found.restarts, 'restart', 'has', 'have')} followed from it"
+def _repairs(view: VerifyView) -> str:
+    every = f"every {view.every_s:.0f} s by itself" if view.every_s else "only when asked (verify_every_s is 0)"
+    return f"{every}; {counted(view.restarts, 'restart', 'has', 'have')} followed from it"

@@ -48,16 +48,16 @@ def release(
     with stop_on(ReleaseError, SettingsError, CredentialsError):
         settings = load(config)
         planner = Planner(settings.scheduler_names, Registry(own_kinds(settings.job_kinds)), unsuspend=unsuspend)
-        found, failed = asyncio.run(_run(Kube.connect(kubeconfig, context), settings, planner, write=yes, force=force))
-    told = [_told(step, failed.get(step)) for step in found.steps]
-    show({"objects": told, "unreadable": found.unreadable}, output, lambda out: show_steps(told, found, out))
+        facts, failed = asyncio.run(_run(Kube.connect(kubeconfig, context), settings, planner, write=yes, force=force))
+    objects = [_told(step, failed.get(step)) for step in facts.steps]
+    show({"objects": objects, "unreadable": facts.unreadable}, output, lambda out: show_steps(objects, facts, out))
     if not yes:
-        if why := found.obstacle():
+        if why := facts.obstacle():
             typer.secho(f"nothing was written, and --yes would be refused: {why}", err=True, fg="yellow")
         else:
             typer.echo("nothing was written; --yes does it", err=True)
-    again = yes and any(step.again for step in found.steps)
-    raise typer.Exit(1 if failed or found.unreadable or again else 0)
+    again = yes and any(step.again for step in facts.steps)
+    raise typer.Exit(1 if failed or facts.unreadable or again else 0)
 
 
 async def _run(
@@ -65,15 +65,15 @@ async def _run(
 ) -> tuple[Survey, dict[Step, str]]:
     kube = await connecting
     try:
-        found = await survey(kube, planner, settings.leader_election)
+        facts = await survey(kube, planner, settings.leader_election)
         if not write:
-            return found, {}
-        if not force and found.leader is not None:
-            typer.echo(f"waiting for the Lease of {found.leader.holder} to run out", err=True)
-            await await_end(kube, found, settings.leader_election)
-        if not force and (why := found.obstacle()):
+            return facts, {}
+        if not force and facts.leader is not None:
+            typer.echo(f"waiting for the Lease of {facts.leader.holder} to run out", err=True)
+            await await_end(kube, facts, settings.leader_election)
+        if not force and (why := facts.obstacle()):
             raise ReleaseError(why)
-        return found, await _write(kube, [step for step in found.steps if step.write is not None])
+        return facts, await _write(kube, [step for step in facts.steps if step.write is not None])
     finally:
         await kube.close()
 
@@ -88,24 +88,26 @@ async def _write(kube: Kube, steps: list[Step]) -> dict[Step, str]:
 
 
 def _told(step: Step, problem: str | None) -> dict[str, Any]:
-    told = {"namespace": step.namespace, "kind": step.kind, "name": step.name, "changes": step.write is not None}
-    return told | {"says": list(step.says)} | ({"failed": problem} if problem is not None else {})
+    row = {"namespace": step.namespace, "kind": step.kind, "name": step.name, "changes": step.write is not None}
+    return row | {"says": list(step.says)} | ({"failed": problem} if problem is not None else {})
 
 
-def show_steps(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
+def show_steps(objects: list[dict[str, Any]], facts: Survey, out: Console) -> None:
     """Write what is done to each object, then how many there are."""
     rows = [
         (
-            one["namespace"],
-            one["kind"],
-            one["name"],
-            plain(f"failed: {one['failed']}", "red") if "failed" in one else "; ".join(one["says"]),
+            row["namespace"],
+            row["kind"],
+            row["name"],
+            plain(f"failed: {row['failed']}", "red") if "failed" in row else "; ".join(row["says"]),
         )
-        for one in told
+        for row in objects
     ]
     if rows:
         out.print(grid(("NAMESPACE", "KIND", "NAME", "WHAT BECOMES OF IT"), rows, below="WHAT BECOMES OF IT"))
-    for problem in found.unreadable:
+    for problem in facts.unreadable:
         out.print(plain(f"left alone, cannot be read: {problem}", "yellow"))
-    changes = sum(1 for one in told if one["changes"])
-    out.print(f"{many(changes, 'object')} to be changed, {many(len(told) - changes, 'object')} to be left as they are")
+    changes = sum(1 for row in objects if row["changes"])
+    out.print(
+        f"{many(changes, 'object')} to be changed, {many(len(objects) - changes, 'object')} to be left as they are"
+    )

@@ -70,31 +70,31 @@ class Survey:
 
 async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Survey:
     """Look at everything; write nothing. Raises ReleaseError."""
-    found = Survey()
+    facts = Survey()
     try:
-        found.leader = await _leader(kube, election)
-        found.policies = [name for name in _POLICIES if name in await _bound(kube)]
+        facts.leader = await _leader(kube, election)
+        facts.policies = [name for name in _POLICIES if name in await _bound(kube)]
         for kind in (kind for kind in planner.kinds if kind.shown_in is None):
-            await _look(kube, found, kind.path, partial(_job, planner, kind))
-        await _look(kube, found, PODS.path, partial(_pod, planner), fields="spec.nodeName=")
-        await _look(kube, found, NODES, partial(_node, planner), labels=PROTECTED_NODE)
-        async for one in made(kube):
-            if isinstance(one, Step):
-                found.steps.append(one)
+            await _look(kube, facts, kind.path, partial(_job, planner, kind))
+        await _look(kube, facts, PODS.path, partial(_pod, planner), fields="spec.nodeName=")
+        await _look(kube, facts, NODES, partial(_node, planner), labels=PROTECTED_NODE)
+        async for step in made(kube):
+            if isinstance(step, Step):
+                facts.steps.append(step)
             else:
-                found.unreadable.append(one)
+                facts.unreadable.append(step)
     except ApiError as error:
         raise ReleaseError(f"the cluster cannot be read: {refusal(str(error))}") from None
-    return found
+    return facts
 
 
-async def await_end(kube: Kube, found: Survey, election: LeaderElection) -> None:
+async def await_end(kube: Kube, facts: Survey, election: LeaderElection) -> None:
     """Wait for the end of a Lease that is not renewed: a killed Muster has not released it. Raises ReleaseError."""
     try:
-        seen = found.leader
-        while found.leader is not None and found.leader == seen:
+        seen = facts.leader
+        while facts.leader is not None and facts.leader == seen:
             await asyncio.sleep(_LOOK_EVERY_S)
-            found.leader = await _leader(kube, election)
+            facts.leader = await _leader(kube, election)
     except ApiError as error:
         raise ReleaseError(f"the Lease cannot be read: {error}") from None
 
@@ -132,7 +132,7 @@ def _node(planner: Planner, raw: msgspec.Raw) -> Step | None:
 
 
 async def _look(
-    kube: Kube, found: Survey, path: str, plan: Callable[[msgspec.Raw], Step | None], fields: str = "", labels: str = ""
+    kube: Kube, facts: Survey, path: str, plan: Callable[[msgspec.Raw], Step | None], fields: str = "", labels: str = ""
 ) -> None:
     """Add the steps for all objects at a path.
 
@@ -141,37 +141,37 @@ async def _look(
     try:
         async for page in kube.list_pages(path, selector=fields, labels=labels):
             for raw in page.items:
-                _add(found, raw, plan)
+                _add(facts, raw, plan)
     except ApiError as error:
         if error.status == 403:
-            found.unreadable.append(f"all {path.rpartition('/')[2]}: {refusal(str(error))}")
+            facts.unreadable.append(f"all {path.rpartition('/')[2]}: {refusal(str(error))}")
         elif error.status != 404:
             raise
 
 
-def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | None]) -> None:
+def _add(facts: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | None]) -> None:
     try:
         step = plan(raw)
     except (UnreadableError, *UNDECODABLE) as error:
-        found.unreadable.append(str(error))
+        facts.unreadable.append(str(error))
         return
     if step is not None:
-        found.steps.append(step)
+        facts.steps.append(step)
 
 
 async def _leader(kube: Kube, election: LeaderElection) -> Lease | None:
     """The Lease while it is alive; else None."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases/{election.name}"
-    found = await kube.find(path)
-    lease = None if found is None else lease_from(msgspec.Raw(found))
+    raw = await kube.find(path)
+    lease = None if raw is None else lease_from(msgspec.Raw(raw))
     now = (await kube.clock() or datetime.now(UTC)).timestamp()
     return lease if lease is not None and now < lease.renewed_at + lease.duration_s else None
 
 
 async def _bound(kube: Kube) -> set[str]:
-    found = await kube.find(_BINDINGS)  # None: an API server that knows no such policies
-    items = [] if found is None else json.loads(found).get("items") or []
-    return {one["metadata"]["name"] for one in items}
+    raw = await kube.find(_BINDINGS)  # None: an API server that knows no such policies
+    items = [] if raw is None else json.loads(raw).get("items") or []
+    return {binding["metadata"]["name"] for binding in items}
 
 
 DELETED = "it is deleted: Muster made it"

@@ -61,15 +61,15 @@ class DeviceUsers:
 
         Nothing is left to count at the instant of the return, whatever events have come since the call.
         """
-        asked: dict[GroupKey, PodSets] = {}
+        counted: dict[GroupKey, PodSets] = {}
         while True:
-            news = {key: podsets for key, podsets in self._podsets() if asked.get(key) is not podsets}
+            news = {key: podsets for key, podsets in self._podsets() if counted.get(key) is not podsets}
             if not news and self._devices.settled and self._volumes.settled:
                 return
             for podsets in news.values():
                 self._devices.resolved_all(self._volumes.resolved_all(podsets))  # what is asked for is counted now
                 yield 1
-            asked |= news
+            counted |= news
             yield from self.settle()
 
     def _podsets(self) -> Iterator[tuple[GroupKey, PodSets]]:

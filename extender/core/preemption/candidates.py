@@ -105,34 +105,34 @@ class Candidates:
         epoch; the clocks of replicas differ.
         """
         queue_of, going = self._quotas.members.queue_of, self._preemptions.pods
-        found: list[tuple[Candidate, Victim]] = []
+        units: list[tuple[Candidate, Victim]] = []
         for workloads in batched(list(self._workloads.values()), _AT_ONCE):
             for workload in workloads:
                 if concerns(workload.priority, queue_of(workload.key) or "") and self.is_evictable(workload):
                     spare = surplus_of(workload, going)
                     apart = going.union(pod.uid for pod in spare)
-                    found.append((self._whole(workload, wall, apart, related=related), named(workload)))
+                    units.append((self._whole(workload, wall, apart, related=related), named(workload)))
                     for turn, pod in enumerate(spare):
                         candidate = self._surplus(workload, pod, turn, wall, related=related)
-                        found.append((candidate, named_alone(pod)))
+                        units.append((candidate, named_alone(pod)))
             yield 10 * _AT_ONCE
         for pods in batched(list(self._pods.values())):
             alone = (pod for pod in pods if concerns(pod.priority, "") and self.is_evictable_alone(pod))
-            found += [(self._alone(pod, wall, related=related), named_alone(pod)) for pod in alone]
+            units += [(self._alone(pod, wall, related=related), named_alone(pod)) for pod in alone]
             yield AT_ONCE
-        return found
+        return units
 
     def protected(self) -> Steps[list[Candidate]]:
         """Whole workloads with room that no preemptor may evict, each with the reason and what rules of queues ask."""
-        found: list[Candidate] = []
+        kept: list[Candidate] = []
         for workloads in batched(list(self._workloads.values()), _AT_ONCE):
             for workload in workloads:
                 if workload.members.bound and (why := self.why_protected(workload)):
                     name, queue = str(workload.key), self._quotas.members.queue_of(workload.key) or ""
                     priority, created = workload.priority, workload.created
-                    found.append(Candidate(name, Unit.WORKLOAD, priority, created, queue=queue, protected=why))
+                    kept.append(Candidate(name, Unit.WORKLOAD, priority, created, queue=queue, protected=why))
             yield 2 * _AT_ONCE
-        return found
+        return kept
 
     def restartable(self, wall: float) -> Iterator[tuple[Workload, Candidate]]:
         """The running workloads whose authors let them be restarted elsewhere, unless something protects them now."""

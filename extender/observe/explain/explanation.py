@@ -71,7 +71,7 @@ def _explained(
         preemption="" if outlook is None else outlook.text,
         expected_start=_expected_start(state, gang, advice),
         compute_domains=compute_domains(state, gang),
-        victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
+        victims=[] if outlook is None else [VictimView(name=name, told=text) for name, text in outlook.victims],
     )
 
 
@@ -86,8 +86,8 @@ def _expected_start(state: State, gang: Workload, advice: Iterable[Remedy]) -> s
 def _asks(gang: Workload) -> list[str]:
     roles: Counter[tuple[str, str]] = Counter()
     for pod, count in [(pod, 1) for pod in gang.live] or _templates(gang):
-        one = gang.constrained(pod)
-        roles[devices(one.requests), topology_of(one)] += count
+        shaped = gang.constrained(pod)
+        roles[devices(shaped.requests), topology_of(shaped)] += count
     return [f"{count} x {what}{', ' * bool(topology)}{topology}" for (what, topology), count in roles.items()]
 
 
@@ -102,15 +102,15 @@ def _to_be_made(gang: Workload) -> str:
     if gang.members.live or gang.job is None or gang.job.seen.finished or not templates:
         return ""
     pods = listed(f"{many(count, 'pod')} of {devices(pod.requests)}" for pod, count in templates)
-    return f"suspended: {pods} {'is' if [one for _, one in templates] == [1] else 'are'} made when it starts"
+    return f"suspended: {pods} {'is' if [count for _, count in templates] == [1] else 'are'} made when it starts"
 
 
 def _places(state: State, gang: Workload) -> list[PlaceView]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for node in gang.member_nodes:
         nearest = next(state.claims.domains(node), None)
-        found[node if nearest is None else nearest[1]] += 1
-    ordered = sorted(found.items(), key=lambda one: (-one[1], natural(one[0])))
+        counts[node if nearest is None else nearest[1]] += 1
+    ordered = sorted(counts.items(), key=lambda place_count: (-place_count[1], natural(place_count[0])))
     return [PlaceView(name=name, members=count) for name, count in ordered]
 
 

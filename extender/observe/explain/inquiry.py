@@ -77,8 +77,8 @@ class Inquiry:
 
     def plan(self, members: Sequence[Pod], view: Snapshot | None = None) -> Steps[Placed | None]:
         """The nodes for these members now, or in that view; None if fewer fit than the gang needs."""
-        found = yield from self._planning(members, view or self.snapshot)
-        return found if isinstance(found, Placed) else None
+        placed = yield from self._planning(members, view or self.snapshot)
+        return placed if isinstance(placed, Placed) else None
 
     def _planning(self, members: Sequence[Pod], view: Snapshot) -> Steps[Placed | Shortfall]:
         search = placing if self.few else placing_pinned
@@ -96,8 +96,8 @@ class Inquiry:
         """Whether these nodes of a domain have room, with the changes in the statement."""
         if self.sums:
             return self.fitting_tried(rows) >= self.want
-        found = yield from self._planning(self.members, self.snapshot)
-        return isinstance(found, Placed)
+        placed = yield from self._planning(self.members, self.snapshot)
+        return isinstance(placed, Placed)
 
     @property
     def causes(self) -> list[Closed]:
@@ -206,11 +206,11 @@ def inquiries(state: State, gang: Workload, statement: Statement) -> Steps[list[
     question = quota_question(state, gang, members)
     own: tuple[tuple[str, ...], Mapping[PodSetKey, Flavoring]] = (), {}
     choices = [own] if question is None or gang.flavoring else islice(question.choices(), _CHOICES)
-    found: list[Inquiry] = []
+    questions: list[Inquiry] = []
     for names, made in choices:
         if (inquiry := (yield from inquiry_with(state, gang, statement, members, names, made))) is not None:
-            found.append(inquiry)
-    return found
+            questions.append(inquiry)
+    return questions
 
 
 def to_be_placed(state: State, gang: Workload) -> list[Pod]:
@@ -301,8 +301,8 @@ def holders(state: State, question: Inquiry, rows: Rows) -> Steps[list[Holder]]:
     """The workloads with room on these nodes, by name, except the gang itself."""
     view = question.snapshot
     given: dict[GroupKey | Mention, dict[int, list[int]]] = {}
-    for some in batched(rows.tolist(), _AT_ONCE):
-        for row in some:
+    for batch in batched(rows.tolist(), _AT_ONCE):
+        for row in batch:
             for owner, claim in state.claims.on(view.names[row]):
                 holder = claim.workload or _single(state, owner)
                 if holder is None or holder == question.gang.key:
@@ -313,13 +313,13 @@ def holders(state: State, question: Inquiry, rows: Rows) -> Steps[list[Holder]]:
                     if (line := view.resources.get(resource)) is not None:
                         amounts[line] += amount
         yield _AT_ONCE
-    found: list[Holder] = []
+    all_holders: list[Holder] = []
     for held in batched(list(given.items()), _AT_ONCE):
         for holder, there in held:
             at, extra = np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T
-            found.append(Holder(_named(holder), at, extra))
+            all_holders.append(Holder(_named(holder), at, extra))
         yield _AT_ONCE
-    return (yield from ordered(found, attrgetter("name")))
+    return (yield from ordered(all_holders, attrgetter("name")))
 
 
 def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> Steps[list[str]]:
@@ -329,8 +329,8 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> Steps[lis
     allows.
     """
     gains: dict[str, int] = {}
-    for some in batched(there, _AT_ONCE):
-        gains |= {holder.name: _gain(question, holder) for holder in some}
+    for batch in batched(there, _AT_ONCE):
+        gains |= {holder.name: _gain(question, holder) for holder in batch}
         yield 4 * _AT_ONCE
     greedy = sorted(there, key=lambda holder: (-gains[holder.name], holder.name))
     ends = _Ends(question, rows)
@@ -376,9 +376,9 @@ class _Ends:
         with statement.open():
             for holder in chosen:
                 statement.add(holder.at, holder.extra)
-            found, cost = yield from metered(self._question.holds(self._rows))
+            holds, cost = yield from metered(self._question.holds(self._rows))
         self._spent += cost
-        return found
+        return holds
 
 
 def _single(state: State, owner: Owner) -> Mention | None:

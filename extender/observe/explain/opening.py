@@ -29,12 +29,12 @@ Change = Callable[[Selection], Selection]
 
 def opening(state: State, question: Inquiry) -> Steps[list[Remedy]]:
     """What opens enough nodes; if no single change does, what helps."""
-    found = yield from _mended(state, question)
-    found += yield from _tolerated(question)
-    found += yield from _labelled(state, question)
-    if not any(remedy.help is Help.OPEN for remedy in found):
-        found += yield from _together(state, question)
-    return found
+    advice = yield from _mended(state, question)
+    advice += yield from _tolerated(question)
+    advice += yield from _labelled(state, question)
+    if not any(remedy.help is Help.OPEN for remedy in advice):
+        advice += yield from _together(state, question)
+    return advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ def _mended(state: State, question: Inquiry) -> Steps[list[Remedy]]:
     if not len(shut):
         return []
     # The plan may prefer nodes that are in service.
-    for some in (shut[: needed(question)], shut):
-        plan = yield from question.plan(question.members, _opened(question.snapshot, some))
+    for nodes_shut in (shut[: needed(question)], shut):
+        plan = yield from question.plan(question.members, _opened(question.snapshot, nodes_shut))
         names = () if plan is None else {*plan.nodes.values()}
-        used = [row for row in some.tolist() if question.snapshot.names[row] in names]
+        used = [row for row in nodes_shut.tolist() if question.snapshot.names[row] in names]
         if used:
             return [Remedy(Help.OPEN, f"{_back(used)} (enough): {_named(state, question, used)}")]
     return [Remedy(Help.PART, f"{_back(shut)} (a help, but not enough): {_named(state, question, shut.tolist())}")]
@@ -113,11 +113,11 @@ def _if_sound(view: Snapshot, selection: Selection) -> Mask:
 
 def _opened(view: Snapshot, rows: Rows) -> Snapshot:
     """The view with these nodes in service."""
-    some = np.zeros(len(view.names), dtype=np.bool_)
-    some[rows] = True
+    opened = np.zeros(len(view.names), dtype=np.bool_)
+    opened[rows] = True
 
     def eligible(selection: Selection) -> Mask:
-        mask: Mask = view.eligible(selection) | (some & _if_sound(view, selection))
+        mask: Mask = view.eligible(selection) | (opened & _if_sound(view, selection))
         return mask
 
     return replace(view, eligible=eligible)
@@ -133,7 +133,7 @@ def _standing(node: Node) -> str:
 def _taints(question: Inquiry) -> list[Taint]:
     """The taints that close most nodes to it, except taints of unusable nodes."""
     causes = sorted(
-        (cause for cause in question.causes if cause.cause.barrier is Barrier.TAINT), key=lambda one: -one.count
+        (cause for cause in question.causes if cause.cause.barrier is Barrier.TAINT), key=lambda closed: -closed.count
     )
     return [cause.cause.taint for cause in causes if not cause.cause.taint.key.startswith(_STATES)][:_TAINTS]
 
@@ -146,19 +146,19 @@ def _tolerating(taints: Sequence[Taint]) -> Change:
 def _tolerated(question: Inquiry) -> Steps[list[Remedy]]:
     """A toleration; of all taints if none alone suffices."""
     taints = _taints(question)
-    for some in [*([taint] for taint in taints), *([taints] if len(taints) > 1 else [])]:
-        if (plan := (yield from _changed(question, _tolerating(some)))) is not None:
-            named, nodes = listed(map(taint_text, some)), many(len(set(plan.nodes.values())), "node")
+    for tolerated in [*([taint] for taint in taints), *([taints] if len(taints) > 1 else [])]:
+        if (plan := (yield from _changed(question, _tolerating(tolerated)))) is not None:
+            named, nodes = listed(map(taint_text, tolerated)), many(len(set(plan.nodes.values())), "node")
             where = f" or to ResourceFlavor {question.flavors[0]}" if _by_flavor(question) else ""
             change = f"add a toleration of {named} to its pods{where}, or take the taint off"
             return [Remedy(Help.OPEN, f"{change}: it would fit now, on {nodes}")]
-    found: list[Remedy] = []
+    advice: list[Remedy] = []
     for taint in taints[:1]:
         count = next(cause.count for cause in question.causes if cause.cause.taint == taint)
         has = counted(count, "node", "has", "have")
         text = f"add a toleration of {taint_text(taint)} to its pods (a help): {has} this taint"
-        found.append(Remedy(Help.PART, text))
-    return found
+        advice.append(Remedy(Help.PART, text))
+    return advice
 
 
 def _by_flavor(question: Inquiry) -> bool:
@@ -171,10 +171,10 @@ def _labelled(state: State, question: Inquiry) -> Steps[list[Remedy]]:
     selection = question.role.pods[0].selection
     if question.held or question.named:
         return []
-    found: list[Remedy] = []
+    advice: list[Remedy] = []
     closing = _asked_labels(question)
-    for some in [*([one] for one in closing), *([closing] if len(closing) > 1 else [])]:
-        wanted = dict.fromkeys(label for one in some for label in one)
+    for together in [*([labels_of_term] for labels_of_term in closing), *([closing] if len(closing) > 1 else [])]:
+        wanted = dict.fromkeys(label for term in together for label in term)
         if (plan := (yield from _changed(question, _not_contrary(tuple(wanted))))) is None:
             continue
         bare = [node.name for node in _nodes(state, plan.nodes.values()) if _lacks(node, tuple(wanted))]
@@ -186,7 +186,7 @@ def _labelled(state: State, question: Inquiry) -> Steps[list[Remedy]]:
         if len(few) < len(bare):
             few_do = yield from _changed(question, _not_contrary(tuple(wanted), few))
             bare = bare if few_do is None else few
-        found.append(Remedy(Help.OPEN, f"label {all_of(bare)} with {_pairs(tuple(wanted))}: it would fit there now"))
+        advice.append(Remedy(Help.OPEN, f"label {all_of(bare)} with {_pairs(tuple(wanted))}: it would fit there now"))
         break
     for key, value in selection.node_selector:
         if not _closes(question, (key, value)):
@@ -196,12 +196,12 @@ def _labelled(state: State, question: Inquiry) -> Steps[list[Remedy]]:
             there = f" (nodes have {key}={listed(values, _VALUES)})" if values else ""
             take = f"take {key}={value} out of the node selector of its pods, or correct it{there}"
             nodes = many(len(set(plan.nodes.values())), "node")
-            found.append(Remedy(Help.EASE, f"{take}: it would fit now, on {nodes}"))
+            advice.append(Remedy(Help.EASE, f"{take}: it would fit now, on {nodes}"))
     if selection.affinity is not None and (plan := (yield from _changed(question, _unaffine))) is not None:
         nodes = many(len(set(plan.nodes.values())), "node")
         softer = f"make the node affinity {terms_text(selection.affinity)} preferred instead of required"
-        found.append(Remedy(Help.EASE, f"{softer}: it would fit now, on {nodes}"))
-    return found
+        advice.append(Remedy(Help.EASE, f"{softer}: it would fit now, on {nodes}"))
+    return advice
 
 
 def _together(state: State, question: Inquiry) -> Steps[list[Remedy]]:
@@ -240,7 +240,7 @@ def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
     """The labels of its selector and of each flavor that some node lacks."""
     selection = question.role.pods[0].selection
     labels: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in selection.node_selector]
-    labels += [found for terms in selection.flavors if (found := _labels_of(terms))]
+    labels += [found_labels for terms in selection.flavors if (found_labels := _labels_of(terms))]
     return [closing for closing in labels if any(_closes(question, closing) for closing in closing)]
 
 
@@ -276,12 +276,12 @@ def _not_contrary(labels: Sequence[tuple[str, str]], among: Sequence[str] = ()) 
     named = (Requirement("metadata.name", "In", tuple(among), is_field=True),) if among else ()
 
     def change(selection: Selection) -> Selection:
-        asked = dict(labels)
-        selector = tuple(one for one in selection.node_selector if one not in labels)
+        wanted = dict(labels)
+        selector = tuple(pair for pair in selection.node_selector if pair not in labels)
         flavors = tuple(terms for terms in selection.flavors if not set(_labels_of(terms)) & set(labels))
         free: tuple[Terms, ...] = tuple(
             ((Requirement(key, "In", (value,)),), (Requirement(key, "DoesNotExist", ()), *named))
-            for key, value in asked.items()
+            for key, value in wanted.items()
         )
         return replace(selection, node_selector=selector, flavors=(*flavors, *free))
 
@@ -290,7 +290,7 @@ def _not_contrary(labels: Sequence[tuple[str, str]], among: Sequence[str] = ()) 
 
 def _deselected(key: str) -> Change:
     return lambda selection: replace(
-        selection, node_selector=tuple(one for one in selection.node_selector if one[0] != key)
+        selection, node_selector=tuple(pair for pair in selection.node_selector if pair[0] != key)
     )
 
 

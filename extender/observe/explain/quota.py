@@ -72,7 +72,7 @@ class QuotaQuestion:
         with self._own(self._statement):
             assignment = choices.first(self._podsets)
         while assignment.fit is Fit.FITS:
-            names = dict.fromkeys(name for some in assignment.flavors.values() for name in some.values())
+            names = dict.fromkeys(name for by_resource in assignment.flavors.values() for name in by_resource.values())
             yield tuple(names), self._asked.flavorings(assignment)
             with self._own(self._statement):
                 assignment = choices.after(assignment, self._podsets, "its nodes have no room")
@@ -110,14 +110,14 @@ class QuotaQuestion:
     def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PodSetKey, Flavoring], list[Remedy]]]:
         """Yield flavors with too little quota, with what they demand of nodes, and how to get their quota."""
         parts = flavor_requests(self._queue, self._podsets)
-        for part in parts if len(parts) == 1 else ():
-            for name, quotas in part.group.flavors:
-                if name in tried or self._unsuited(part, name):
+        for request in parts if len(parts) == 1 else ():
+            for name, quotas in request.group.flavors:
+                if name in tried or self._unsuited(request, name):
                     continue
-                chosen = {podset.name: dict.fromkeys(part.requests, name) for podset in part.podsets}
+                chosen = {podset.name: dict.fromkeys(request.requests, name) for podset in request.podsets}
                 made = self._asked.flavorings(Assignment(Fit.FITS, chosen))
                 with self._own(self._statement):
-                    raised = [*self._raised(self._short_of(part, name, quotas, {}), never=False)]
+                    raised = [*self._raised(self._short_of(request, name, quotas, {}), never=False)]
                 yield name, made, raised
 
     def _fits(self, tree: QuotaTree, queue: ClusterQueue) -> bool:
@@ -155,46 +155,46 @@ class QuotaQuestion:
         taken = Counter[FlavorResource]()
         shorts: list[list[list[Short]]] = []
         unsuitable: list[Remedy] = []
-        for part in flavor_requests(self._queue, self._podsets):
-            flavors = [(name, quotas) for name, quotas in part.group.flavors if not self._unsuited(part, name)]
+        for request in flavor_requests(self._queue, self._podsets):
+            flavors = [(name, quotas) for name, quotas in request.group.flavors if not self._unsuited(request, name)]
             if not flavors:
-                unsuitable.append(self._change_pods(part))
+                unsuitable.append(self._change_pods(request))
                 continue
             short: list[list[Short]] = []
             for name, quotas in flavors:
-                if not (lacking := self._short_of(part, name, quotas, taken)):
-                    part.take(taken, name)
+                if not (lacking := self._short_of(request, name, quotas, taken)):
+                    request.take(taken, name)
                     break
                 short.append(lacking)
             else:
                 shorts.append(short)
-                part.take(taken, flavors[0][0])
+                request.take(taken, flavors[0][0])
         return shorts, unsuitable
 
     def _short_of(
-        self, part: FlavorRequest, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
+        self, request: FlavorRequest, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
     ) -> list[Short]:
         """The shortages of that flavor besides what other parts have ``taken``."""
         node = self._snapshot.tree.queues[self._queue.name]
         shorts: list[Short] = []
-        for resource, much in part.requests.items():
+        for resource, much in request.requests.items():
             what, limited = (flavor, resource), resource in quotas
-            asked, left = much + taken.get(what, 0), node.left(what) if limited else 0
-            if asked > left:
-                shorts.append(Short(what, asked, left, node.potential(what) if limited else 0))
+            requested, left = much + taken.get(what, 0), node.left(what) if limited else 0
+            if requested > left:
+                shorts.append(Short(what, requested, left, node.potential(what) if limited else 0))
         return shorts
 
-    def _unsuited(self, part: FlavorRequest, name: str) -> str:
+    def _unsuited(self, request: FlavorRequest, name: str) -> str:
         """Why no quota of this flavor helps its pods; empty if it does."""
         flavor = self._snapshot.flavors.get(name)
         if flavor is None:
             return "there is no such ResourceFlavor"
-        closed = (self._closed[podset.name, name] for podset in part.podsets if (podset.name, name) in self._closed)
-        other = (unsuited(flavor, podset.selection) for podset in part.podsets)
+        closed = (self._closed[podset.name, name] for podset in request.podsets if (podset.name, name) in self._closed)
+        other = (unsuited(flavor, podset.selection) for podset in request.podsets)
         return next(filter(None, (*map(flavor_text, closed), *other)), "")
 
-    def _change_pods(self, part: FlavorRequest) -> Remedy:
-        why = [f"{name}: {self._unsuited(part, name)}" for name, _ in part.group.flavors]
+    def _change_pods(self, request: FlavorRequest) -> Remedy:
+        why = [f"{name}: {self._unsuited(request, name)}" for name, _ in request.group.flavors]
         return Remedy(
             Help.NEVER,
             f"change the node selector, affinity or tolerations of its pods, or the flavors of {self._queue.title}: "
@@ -236,8 +236,8 @@ class QuotaQuestion:
         greedy = sorted(users, key=lambda key: (-users[key], key))[:_LONGEST_LIST]
         for count in range(2, len(greedy) + 1):
             if self._ends_enough(chosen := greedy[:count]):
-                for one in greedy[:count]:
-                    rest = [other for other in chosen if other != one]
+                for victim in greedy[:count]:
+                    rest = [other for other in chosen if other != victim]
                     if self._ends_enough(rest):
                         chosen = rest
                 return chosen
@@ -337,9 +337,9 @@ def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
 def _summed(short: Iterable[Short]) -> list[Short]:
     """The largest demand for each flavor and resource, which includes what earlier parts take."""
     shorts: dict[FlavorResource, Short] = {}
-    for one in short:
-        known = shorts.get(one.what)
-        shorts[one.what] = one if known is None or one.requested > known.requested else known
+    for shortage in short:
+        known = shorts.get(shortage.what)
+        shorts[shortage.what] = shortage if known is None or shortage.requested > known.requested else known
     return list(shorts.values())
 
 

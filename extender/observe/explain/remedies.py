@@ -52,7 +52,9 @@ _GROUPS = {
 def queue_missing(state: State, gang: Workload) -> str:
     """Advise on a queue that does not exist, or was not named."""
     namespace, name, queues = gang.key.namespace, state.quotas.local_of(gang.key), state.quotas.queues
-    others = sorted(one for space, one in queues.snapshot.locals if space == namespace and one != name)
+    others = sorted(
+        name_there for space, name_there in queues.snapshot.locals if space == namespace and name_there != name
+    )
     there = f" ({listed(others)})" if others else ""
     if not name:
         where = "on the job" if gang.job is not None else "on its pods"
@@ -259,9 +261,9 @@ def remedies(
 
     ``questions``: its demand on nodes, for each choice of flavors. Remedies are tried in the ``statement``.
     """
-    found = yield from _remedies(state, gang, statement, questions, now)
+    unsorted = yield from _remedies(state, gang, statement, questions, now)
     by_text: dict[str, Remedy] = {}
-    for remedy in sorted(found, key=lambda remedy: remedy.help):
+    for remedy in sorted(unsorted, key=lambda remedy: remedy.help):
         by_text.setdefault(remedy.text, remedy)
     return [*by_text.values()]
 
@@ -300,7 +302,7 @@ def _rooms(
         flavor = f"with flavor {listed(question.flavors)}: " if len(questions) > 1 else ""
         with_it = yield from _room(state, question)
         by_flavor.append([remedy._replace(text=f"{flavor}{remedy.text}") for remedy in with_it])
-    tried = [remedy for found in by_flavor for remedy in found]
+    tried = [remedy for of_flavor in by_flavor for remedy in of_flavor]
     if started := [remedy for remedy in tried if remedy.help is Help.DONE]:
         return started[:1]
     names = {name for question in questions for name in question.flavors}
@@ -317,8 +319,8 @@ def _rooms(
 
 def _more_pods(gang: Workload) -> Iterator[str]:
     there, needed, which = gang.reached(Stage.THERE), gang.min_member or 0, "this gang"
-    if there >= needed and (part := gang.short(Stage.THERE)) is not None:
-        there, needed, which = part.there, part.least, f"this gang and {part.name}"
+    if there >= needed and (lack := gang.short(Stage.THERE)) is not None:
+        there, needed, which = lack.there, lack.least, f"this gang and {lack.name}"
     lacking = counted(needed - there, "more pod", "that names", "that name")
     yield f"create {lacking} {which}; {counted(there, 'pod', 'exists', 'exist')}"
     first = gang.members.first
@@ -346,8 +348,8 @@ def nearest(question: Inquiry, count: int) -> list[Domain]:
         return [question.anywhere]
     if question.role.home is not None:
         return [level.domain(question.role.home[1])]
-    found, size = level.tally(question.role.room)[0], level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
-    codes = [int(code) for code in np.lexsort((level.rank, -size, -found)) if size[code]]
+    free, size = level.tally(question.role.room)[0], level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
+    codes = [int(code) for code in np.lexsort((level.rank, -size, -free)) if size[code]]
     return [level.domain(code) for code in codes[:count]]
 
 
@@ -359,34 +361,36 @@ def _room(state: State, question: Inquiry) -> Steps[list[Remedy]]:
     if leaving and (yield from _fits_with(question, leaving_claims)):
         names, terminate = all_of([pod.name for pod in leaving]), "terminates" if len(leaving) == 1 else "terminate"
         return [Remedy(Help.DONE, f"nothing to do: {names} of its own {terminate}, and that frees enough room")]
-    found: list[Remedy] = []
+    advice: list[Remedy] = []
     claims = state.singles.ahead_of(question.gang)
     ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in claims)]
     if ahead and (yield from _fits_with(question, claims.values())):
         names = all_of([f"pod {pod}" for pod in ahead])
-        found.append(Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line"))
+        advice.append(
+            Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line")
+        )
     domains = nearest(question, _DOMAINS)
     if not domains:
         level = question.level
         lacking = f"label nodes with {level.key}: no node has this label" if level else "add nodes: there are none"
-        return [*found, Remedy(Help.NEVER, lacking)]
+        return [*advice, Remedy(Help.NEVER, lacking)]
     if lost := pinned_to_lost(question.gang, state.store.pods, state.claims):
         names = all_of([pod.name for pod in lost])
         gone = f"delete {names} and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
-        return [*found, Remedy(Help.NEVER, gone)]
+        return [*advice, Remedy(Help.NEVER, gone)]
     if question.led:
         anew = "suspend the job to have it planned again: its pod template names the nodes of its plan"
-        found.append(Remedy(Help.OPEN, anew))
+        advice.append(Remedy(Help.OPEN, anew))
     opened = yield from opening(state, question)
-    found += opened
+    advice += opened
     if not any(remedy.help is Help.OPEN for remedy in opened):
-        found += yield from _larger_than_all(question)
+        advice += yield from _larger_than_all(question)
     for domain in domains:
-        found += yield from _in(state, question, domain)
+        advice += yield from _in(state, question, domain)
     if not question.required_as_whole:
-        found += yield from _ends(state, question, question.anywhere, "the cluster")
-    found += yield from _eased(state, question)
-    return found
+        advice += yield from _ends(state, question, question.anywhere, "the cluster")
+    advice += yield from _eased(state, question)
+    return advice
 
 
 def _fits_with(question: Inquiry, claims: Iterable[Claim]) -> Steps[bool]:
@@ -399,16 +403,16 @@ def _fits_with(question: Inquiry, claims: Iterable[Claim]) -> Steps[bool]:
 
 def _eased(state: State, question: Inquiry) -> Steps[list[Remedy]]:
     """Demands that its author could relax."""
-    found: list[Remedy] = []
+    advice: list[Remedy] = []
     if question.scope is not None:
         softer = [replace(pod, topology=Topology()) for pod in question.members]
-        found += yield from _without("use preferred-topology instead of required-topology", softer, question)
-    found += yield from _unpinned(state, question)
+        advice += yield from _without("use preferred-topology instead of required-topology", softer, question)
+    advice += yield from _unpinned(state, question)
     for what, ease in _EASED:
         eased = [replace(pod, constraints=ease(pod.constraints)) for pod in question.members]
         if eased != question.members:
-            found += yield from _without(what, eased, question)
-    return found
+            advice += yield from _without(what, eased, question)
+    return advice
 
 
 def _in(state: State, question: Inquiry, domain: Domain) -> Steps[list[Remedy]]:
@@ -420,27 +424,27 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Steps[list[Remedy]]:
     grows = question.scope is None and not question.held and not question.named and (largest > 0 or question.nowhere)
     if (largest < want and not grows) or (short <= 0 and question.sums):
         return []
-    one = devices(question.role.requests)
+    amounts = devices(question.role.requests)
     least = "" if question.sums else "at least "
     of_which = ", on nodes that reach its volumes" if question.held else _like(question)
     where = place_name + (", of those that its pods name" if question.named and not question.held else of_which)
     enough = Help.MORE if question.sums else Help.PART
-    found: list[Remedy] = []
+    advice: list[Remedy] = []
     if short > 0 and question.one_to_a_node():
-        found.append(Remedy(enough, f"{least}{many(short, 'more node')} with {one} free in {where}"))
+        advice.append(Remedy(enough, f"{least}{many(short, 'more node')} with {amounts} free in {where}"))
     elif short > 0:
-        found.append(Remedy(enough, f"room for {least}{many(short, 'more member')} ({one} each) in {where}"))
+        advice.append(Remedy(enough, f"room for {least}{many(short, 'more member')} ({amounts} each) in {where}"))
     if question.counts and question.required_as_whole and largest >= want:
-        found += yield from _ends(state, question, domain, place_name)
-    return found
+        advice += yield from _ends(state, question, domain, place_name)
+    return advice
 
 
 def _like(question: Inquiry) -> str:
     """The labels that more nodes would need, as ``kubectl get nodes -l`` takes them."""
     selection = question.role.pods[0].selection
     terms = [*selection.flavors, *([] if selection.affinity is None else [selection.affinity])]
-    asked = [*("=".join(label) for label in selection.node_selector), *map(terms_text, terms)]
-    return f", with labels {','.join(asked)}" if asked else ""
+    demands = [*("=".join(label) for label in selection.node_selector), *map(terms_text, terms)]
+    return f", with labels {','.join(demands)}" if demands else ""
 
 
 def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Steps[list[Remedy]]:
@@ -515,10 +519,10 @@ def _nowhere(question: Inquiry) -> str:
             "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
         )
     selection = question.role.pods[0].selection
-    asked = [f"node selector {'='.join(label)}" for label in selection.node_selector]
+    demands = [f"node selector {'='.join(label)}" for label in selection.node_selector]
     if selection.affinity is not None:
-        asked.append(f"required node affinity {terms_text(selection.affinity)}")
-    asked += [f"flavor labels {terms_text(terms)}" for terms in selection.flavors]
-    if not asked or not len(question.snapshot.names):
+        demands.append(f"required node affinity {terms_text(selection.affinity)}")
+    demands += [f"flavor labels {terms_text(terms)}" for terms in selection.flavors]
+    if not demands or not len(question.snapshot.names):
         return "add nodes: there are none" if not len(question.snapshot.names) else "add nodes that match its pods"
-    return f"add or label nodes that match the {listed(asked)} of its pods: no node does"
+    return f"add or label nodes that match the {listed(demands)} of its pods: no node does"

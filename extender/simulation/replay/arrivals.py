@@ -51,9 +51,9 @@ def window_s(arrivals: Sequence[Arrival]) -> float:
 
 def offered_load(arrivals: Sequence[Arrival], gpus: int) -> float:
     """The GPU time of all jobs, as a share of the cluster's while they arrive; infinite if all arrive at once."""
-    asked = sum(arrival.all_gpus * arrival.run_s for arrival in arrivals)
+    device_seconds = sum(arrival.all_gpus * arrival.run_s for arrival in arrivals)
     window = window_s(arrivals)
-    return asked / (gpus * window) if window else float("inf")
+    return device_seconds / (gpus * window) if window else float("inf")
 
 
 def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival]:
@@ -66,9 +66,9 @@ def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival
     return [replace(arrival, submit_s=arrival.submit_s * factor) for arrival in arrivals]
 
 
-def with_urgent(arrivals: Sequence[Arrival], part: float, random: Random) -> list[Arrival]:
-    """The same jobs; each is urgent, with a higher priority, with probability ``part``."""
-    return [replace(arrival, priority=URGENT) if random.random() < part else arrival for arrival in arrivals]
+def with_urgent(arrivals: Sequence[Arrival], fraction: float, random: Random) -> list[Arrival]:
+    """The same jobs; each is urgent, with a higher priority, with probability ``fraction``."""
+    return [replace(arrival, priority=URGENT) if random.random() < fraction else arrival for arrival in arrivals]
 
 
 def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, random: Random) -> list[Arrival]:
@@ -76,11 +76,11 @@ def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, r
 
     ``factor``: the largest error of an estimate in either direction, uniform on a logarithmic scale; 1 is exact.
     """
-    found = []
+    estimated = []
     for arrival in arrivals:
         wrong = factor ** random.uniform(-1, 1)
-        found.append(replace(arrival, estimate_s=(start_s + arrival.run_s) * wrong))
-    return found
+        estimated.append(replace(arrival, estimate_s=(start_s + arrival.run_s) * wrong))
+    return estimated
 
 
 def from_zero(arrivals: Sequence[Arrival]) -> list[Arrival]:

@@ -156,12 +156,12 @@ class Fifo:
         while self._line:
             life = self._line[0][1]
             pods = life.pods()
-            found = place(pods, life.arrival.needed, self._claims.snapshot())
-            if isinstance(found, Shortfall):
+            placed = place(pods, life.arrival.needed, self._claims.snapshot())
+            if isinstance(placed, Shortfall):
                 return
             heapq.heappop(self._line)
             for pod in pods:
-                if (node := found.nodes.get(pod.uid)) is not None:
+                if (node := placed.nodes.get(pod.uid)) is not None:
                     self._claims.assume(pod, node)
                     self._course.place(life, node)
 
@@ -247,11 +247,11 @@ class HardQuota:
         left = (self._quota[queue] - self._used[queue]) // arrival.gpus if queue else len(pods)
         if left < arrival.needed:
             return False
-        found = place(pods[:left], arrival.needed, self._claims.snapshot())
-        if isinstance(found, Shortfall):
+        placed = place(pods[:left], arrival.needed, self._claims.snapshot())
+        if isinstance(placed, Shortfall):
             return False
         for pod in pods[:left]:
-            if (node := found.nodes.get(pod.uid)) is not None:
+            if (node := placed.nodes.get(pod.uid)) is not None:
                 self._claims.assume(pod, node)
                 self._course.place(life, node)
                 self._used[queue] += arrival.gpus

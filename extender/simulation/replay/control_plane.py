@@ -97,7 +97,7 @@ class CollapsedControlPlane:
         """Show the core the cluster, and let it act. ``wall``: now, in seconds since the epoch."""
         facts = list(facts)
         seen = [fact.object for fact in facts if isinstance(fact, QueueSeen)]
-        self._flavors = {one.name: one for one in seen if isinstance(one, ResourceFlavor)}
+        self._flavors = {flavor.name: flavor for flavor in seen if isinstance(flavor, ResourceFlavor)}
         for event in (*map(NodeSeen, nodes), *facts, *map(JobSeen, self.jobs.values()), Synced(wall)):
             self.feed(event)
         made: dict[str, list[Pod]] = {}

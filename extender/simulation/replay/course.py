@@ -52,15 +52,15 @@ class Account:
 
     def steps(self) -> list[Step]:
         """The steps from 0 on; no two begin at the same moment."""
-        found: list[Step] = [(0.0, 0, 0, 0, 0)]
+        course: list[Step] = [(0.0, 0, 0, 0, 0)]
         amounts = [0] * len(Use)
         for at, use, gpus in sorted(self._changes, key=itemgetter(0)):
             amounts[use] += gpus
-            if found[-1][0] == at:
-                found.pop()
+            if course[-1][0] == at:
+                course.pop()
             productive, starting, held, lost = amounts
-            found.append((at, productive, starting, held, lost))
-        return found
+            course.append((at, productive, starting, held, lost))
+        return course
 
 
 _QUIET_S = 86400.0

@@ -89,19 +89,21 @@ class Muster:
 
     def reasons(self) -> dict[str, str]:
         """Why each submitted job waits whose gang never was complete."""
-        found = {}
+        texts = {}
         for life in [life for life in self._course.lives if life.whole_s is None]:
             key = GroupKey(life.arrival.namespace, life.arrival.name)
             if (workload := self._control_plane.core.state.workloads.get(key)) is not None:
-                found[life.arrival.name] = full(text_of(workload.reason_state.cause), workload.key.namespace)
-        return found
+                texts[life.arrival.name] = full(text_of(workload.reason_state.cause), workload.key.namespace)
+        return texts
 
     def foresight(self) -> Foresight:
         """The reservations and the expected starts of the run so far."""
         state = self._control_plane.core.state
         kept = state.backfills.idle_s(self._course.clock.now).get(GPU, 0.0) / 3600
         expected = (
-            Expected(queue, len(ratios), *(round(float(one), 3) for one in np.quantile(ratios, (0.1, 0.5, 0.9))))
+            Expected(
+                queue, len(ratios), *(round(float(quantile), 3) for quantile in np.quantile(ratios, (0.1, 0.5, 0.9)))
+            )
             for queue, ratios in sorted(state.expectations.errors.items())
         )
         return Foresight(kept, len(self._backfilled), tuple(self._late_s), tuple(expected))

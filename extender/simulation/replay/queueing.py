@@ -64,14 +64,16 @@ def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
     for queue_seen in seen:
         queues.note(queue_seen, 0.0)
     queues.rebuild()
-    found: dict[ObjectKey, list[str]] = {}
+    remarks_by_key: dict[ObjectKey, list[str]] = {}
     for key, event in queues.seen.items():
         queue_seen, name = queues.snapshot.events.get(key, event), key[2]
         problems = queues.snapshot.problems.get(name, ()) if isinstance(queue_seen.object, ClusterQueue) else ()
         title = f"{TITLES.get(key[0], key[0])} {'/'.join(filter(None, key[1:]))}"
-        found[key] = [f"{title} cannot be used: {text}" for text in dict.fromkeys((*queue_seen.problems, *problems))]
-        found[key] += [f"warning: {title}: {text}" for text in queue_seen.warnings]
-    return found
+        remarks_by_key[key] = [
+            f"{title} cannot be used: {text}" for text in dict.fromkeys((*queue_seen.problems, *problems))
+        ]
+        remarks_by_key[key] += [f"warning: {title}: {text}" for text in queue_seen.warnings]
+    return remarks_by_key
 
 
 @dataclass(slots=True)
@@ -153,8 +155,8 @@ class Queueing:
         used = {name for queue in snapshot.queues.values() for group in queue.groups for name, _ in group.flavors}
         for flavor in (snapshot.flavors[name] for name in sorted(used) if name in snapshot.flavors):
             if not any(flavor.node_labels.items() <= node.labels.items() for node in nodes):
-                said = ", ".join(f"{key}={value}" for key, value in flavor.node_labels.items())
-                raise InputError(f"no node of the cluster has the labels of ResourceFlavor {flavor.name}: {said}")
+                labels = ", ".join(f"{key}={value}" for key, value in flavor.node_labels.items())
+                raise InputError(f"no node of the cluster has the labels of ResourceFlavor {flavor.name}: {labels}")
 
 
 def _gpus(node: QuotaNode) -> int:
@@ -193,26 +195,26 @@ def nominal_quotas(arrivals: Iterable[Arrival], gpus: int) -> dict[str, int]:
 
     Each queue gets at least the GPUs of its largest job, so that every job could run on its own quota.
     """
-    asked: dict[str, float] = {}
+    demanded: dict[str, float] = {}
     least: dict[str, int] = {}
     for arrival in arrivals:
-        asked[arrival.queue] = asked.get(arrival.queue, 0.0) + arrival.all_gpus * arrival.run_s
+        demanded[arrival.queue] = demanded.get(arrival.queue, 0.0) + arrival.all_gpus * arrival.run_s
         least[arrival.queue] = max(least.get(arrival.queue, 0), arrival.needed * arrival.gpus)
     if sum(least.values()) > gpus:
         raise InputError(
             f"the largest jobs of the {len(least)} virtual clusters need {sum(least.values()):,} GPUs together, "
             f"and the cluster has {gpus:,}"
         )
-    shared = sorted(asked)
+    shared = sorted(demanded)
     quotas = dict(least)
     while True:
-        left = gpus - sum(quotas[name] for name in asked if name not in shared)
-        total = sum(asked[name] for name in shared)
-        small = [name for name in shared if asked[name] * left < least[name] * total]
+        left = gpus - sum(quotas[name] for name in demanded if name not in shared)
+        total = sum(demanded[name] for name in shared)
+        small = [name for name in shared if demanded[name] * left < least[name] * total]
         if not small:
             break
         shared = [name for name in shared if name not in small]
-    exact = {name: asked[name] * left / total for name in shared}
+    exact = {name: demanded[name] * left / total for name in shared}
     quotas |= {name: int(amount) for name, amount in exact.items()}
     by_rest = sorted(shared, key=lambda name: (quotas[name] - exact[name], name))
     for name in by_rest[: gpus - sum(quotas.values())]:

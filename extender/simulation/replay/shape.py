@@ -52,27 +52,27 @@ class Pool:
 
 def pools_from(text: str) -> list[Pool]:
     """Parse one pool or several: ``64 nodes x 8 GPUs in cliques of 16, gb200=18``. Raises InputError."""
-    return [_pool_from(part.strip()) for part in text.split(",")]
+    return [_pool_from(pool.strip()) for pool in text.split(",")]
 
 
-def _pool_from(part: str) -> Pool:
-    if match := _POOL.fullmatch(part):
-        nodes = _within(match["nodes"], _MOST_NODES, "nodes are simulated", part)
-        gpus = _within(match["gpus"], _MOST_GPUS, "GPUs are simulated in a node", part)
-        return Pool(nodes, gpus, _within(match["clique"] or "0", _MOST_NODES, "nodes make a clique", part))
-    if match := _OF_PLATFORM.fullmatch(part):
-        nodes = _within(match["nodes"] or match["nodes_of"], _MOST_NODES, "nodes are simulated", part)
+def _pool_from(text: str) -> Pool:
+    if match := _POOL.fullmatch(text):
+        nodes = _within(match["nodes"], _MOST_NODES, "nodes are simulated", text)
+        gpus = _within(match["gpus"], _MOST_GPUS, "GPUs are simulated in a node", text)
+        return Pool(nodes, gpus, _within(match["clique"] or "0", _MOST_NODES, "nodes make a clique", text))
+    if match := _OF_PLATFORM.fullmatch(text):
+        nodes = _within(match["nodes"] or match["nodes_of"], _MOST_NODES, "nodes are simulated", text)
         return pool_of(match["platform"] or match["of"], nodes)
     raise InputError(
-        f"{part!r} is not a pool of nodes; say it like this: 64 nodes x 8 GPUs in cliques of 16, or like this: gb200=36"
+        f"{text!r} is not a pool of nodes; say it like this: 64 nodes x 8 GPUs in cliques of 16, or like this: gb200=36"
     )
 
 
-def _within(digits: str, most: int, limit: str, part: str) -> int:
+def _within(digits: str, most: int, limit: str, text: str) -> int:
     """The number. Raises InputError that names the limit."""
     # int() raises for a number of thousands of digits.
     if len(digits.lstrip("0")) > len(str(most)) or int(digits) > most:
-        raise InputError(f"{part!r}: at most {most:,} {limit}")
+        raise InputError(f"{text!r}: at most {most:,} {limit}")
     return int(digits)
 
 
@@ -130,8 +130,8 @@ def _nodes(name: str, pool: Pool) -> Iterable[Node]:
 
 def _of_platform(pool: Pool, made: dict[str, Any]) -> Node:
     """The node without the platform's taints: admission adds tolerations to jobs that ask for its accelerators."""
-    said = made["status"]["allocatable"]
-    amounts = {resource: (milli if resource == "cpu" else whole)(amount) for resource, amount in said.items()}
+    allocatable = made["status"]["allocatable"]
+    amounts = {resource: (milli if resource == "cpu" else whole)(amount) for resource, amount in allocatable.items()}
     amounts |= {GPU: pool.gpus, "pods": max(amounts["pods"], pool.gpus)}
     labels = made["metadata"]["labels"] | dict(pool.labels)
     return Node(made["metadata"]["name"], tuple(sorted(amounts.items())), labels)

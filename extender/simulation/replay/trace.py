@@ -125,11 +125,11 @@ def _queue(line: int, text: str) -> str:
 
 def _tell_apart(rows: Iterable[tuple[int, Mapping[str, str]]], column: str) -> None:
     """Refuse queues of the trace that would get the same name. Raises InputError."""
-    said: dict[str, str] = {}
+    cells: dict[str, str] = {}
     for line, row in rows:
         cell = row[column].strip()
         name = _queue(line, cell)
-        if (first := said.setdefault(name, cell)) != cell:
+        if (first := cells.setdefault(name, cell)) != cell:
             raise InputError(f"line {line} of the trace: the queues {first!r} and {cell!r} would both be called {name}")
 
 

@@ -103,9 +103,9 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bo
             parts.append(_text("small", begin + _LETTER * len(text) / 2, height - 6, text, "middle"))
             shown_to = begin + _LETTER * (len(text) + 1)
     y = float(top)
-    for size, one in enumerate(waits[0]):
-        gpus = f"{size_words(one.most_gpus)} {'GPU' if one.most_gpus == 1 else 'GPUs'}"
-        jobs = counted(one.jobs, "job")
+    for size, wait_of_size in enumerate(waits[0]):
+        gpus = f"{size_words(wait_of_size.most_gpus)} {'GPU' if wait_of_size.most_gpus == 1 else 'GPUs'}"
+        jobs = counted(wait_of_size.jobs, "job")
         parts.append(_text("label", 0, y + 17, f"{gpus}, {jobs}" if phone else gpus))
         if not phone:
             parts.append(_text("small", 0, y + row + 17, jobs))
@@ -125,7 +125,7 @@ def bars(
 ) -> str:
     """A picture with a bar of parts for each scheduler, on one scale. ``notes``: texts at the ends of the bars."""
     row, left, right, width = (70, 0, 0, PHONE) if phone else (34, 284, 290, WIDTH)
-    longest = max((sum(part.amount for part in parts) for parts in rows), default=0.0) or 1.0
+    longest = max((sum(segment.amount for segment in parts) for parts in rows), default=0.0) or 1.0
     drawn = []
     for number, (name, shares, note) in enumerate(zip(names, rows, notes, strict=True)):
         y, x = number * row + 4 + (20 if phone else 0), float(left)
@@ -197,11 +197,11 @@ def _band(below: Sequence[float], above: Sequence[float], gpus: int, width: floa
 
 def _steps(values: Sequence[float], left: float, width: float, bottom: float, height: float) -> list[str]:
     """The points of a step curve from left to right; a value of 1 has the full height."""
-    step, found = width / len(values), []
+    step, points = width / len(values), []
     for number, value in enumerate(values):
         y = bottom - height * value
-        found += [f"{left + number * step:.1f},{y:.1f}", f"{left + (number + 1) * step:.1f},{y:.1f}"]
-    return found
+        points += [f"{left + number * step:.1f},{y:.1f}", f"{left + (number + 1) * step:.1f},{y:.1f}"]
+    return points
 
 
 def _time_axis(end_s: float, width: float) -> list[str]:
@@ -218,9 +218,9 @@ def _time_axis(end_s: float, width: float) -> list[str]:
 def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf) -> list[str]:
     """The bar of a scheduler, from the median to the 95th percentile."""
     begin, end = x_of(wait.median_s), x_of(wait.p95_s)
-    told = f"{name}: median {duration(wait.median_s)}, 95th percentile {duration(wait.p95_s)}"
+    title = f"{name}: median {duration(wait.median_s)}, 95th percentile {duration(wait.p95_s)}"
     return [
-        f'<g class="series-{number % 6}"><title>{escape(told)}</title>',
+        f'<g class="series-{number % 6}"><title>{escape(title)}</title>',
         _line("range", begin, y, end, y),
         f'<circle cx="{begin:.1f}" cy="{y:.1f}" r="5"/>',
         _line("end", end, y - 5, end, y + 5) + "</g>",

@@ -52,7 +52,7 @@ def moments(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[Mo
         changed.add(name)
         until = min(changes[number + 1][0] if number + 1 < len(changes) else end_s, end_s)
         if until > at:
-            turn |= {one: lines[one].first() for one in changed}
+            turn |= {queue: lines[queue].first() for queue in changed}
             yield Moment(at, until, frozenset(changed), demand, used, turn)
             changed.clear()
 
@@ -60,13 +60,13 @@ def moments(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[Mo
 def _of(name: str, life: Life, end_s: float) -> Iterator[tuple[float, str, Life, int, int, bool]]:
     """Yield the instants at which the job's demand and use change, by how many GPUs, and whether it waits from then
     on."""
-    asked, over_s = life.arrival.all_gpus, end_s if life.ended_s is None else life.ended_s
-    yield life.arrival.submit_s, name, life, asked, 0, True
+    gpus, over_s = life.arrival.all_gpus, end_s if life.ended_s is None else life.ended_s
+    yield life.arrival.submit_s, name, life, gpus, 0, True
     for run in life.runs:
         yield run.since_s, name, life, 0, run.gpus, False
         until = over_s if run.until_s is None else run.until_s
         yield until, name, life, 0, -run.gpus, until < over_s
-    yield over_s, name, life, -asked, 0, False
+    yield over_s, name, life, -gpus, 0, False
 
 
 class _Line:
@@ -218,15 +218,15 @@ def entitlements(partition: Partition, demand: Mapping[str, int]) -> dict[str, f
     most = {name: min(demand[name], stake.most) for name, stake in partition.stakes.items() if demand.get(name)}
     if sum(most.values()) <= partition.gpus:
         return {name: float(amount) for name, amount in most.items()}
-    left, found = float(partition.gpus), {}
+    left, entitlement = float(partition.gpus), {}
     weights = {name: max(1, partition.stakes[name].nominal) for name in most}
     waiting = sorted(most, key=lambda name: most[name] / weights[name])
     total = sum(weights.values())
     for name in waiting:
-        found[name] = min(float(most[name]), left * weights[name] / total)
-        left -= found[name]
+        entitlement[name] = min(float(most[name]), left * weights[name] / total)
+        left -= entitlement[name]
         total -= weights[name]
-    return found
+    return entitlement
 
 
 def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairness:

@@ -205,7 +205,7 @@ def outcome(
         overall=_waits(0, [life.waited_s for life in lives]),
         waits=_by_size(lives),
         spans=tuple(sorted(Counter(spanned).items())) if spans else None,
-        scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
+        scattered=sum(span > few for span, few in zip(spanned, fewest, strict=True)),
     )
     shared = fairness(lives, end_s, queueing) if queueing is not None and queueing.seen else None
     gangs_of = frozenset(_size(life) for life in lives if life.arrival.pods > 1)
@@ -217,7 +217,7 @@ def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, 
     means = [[0.0] * len(Use) for _ in range(bins)]
     for step, until in zip(steps, [*(step[0] for step in steps[1:]), end_s], strict=True):
         spread(means, step[0], min(until, end_s), end_s, step[1:])
-    return [tuple(one) for one in means]
+    return [tuple(mean) for mean in means]
 
 
 class Domains:

@@ -111,11 +111,11 @@ def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
     return _document(f"{about.jobs} on {about.cluster}", parts)
 
 
-def snapshot_page(title: str, facts: Sequence[str], found: Sequence[Table]) -> str:
+def snapshot_page(title: str, facts: Sequence[str], sections: Sequence[Table]) -> str:
     """The page of Muster's decisions for a cluster: sentences, and a table for each kind of answer."""
-    told = (f'<p class="facts">{escape(fact)}</p>' for fact in facts)
-    shown = (_table(table) if table.rows else f"<h3>{escape(table.title)}: none</h3>" for table in found)
-    return _document(title, [f"<h1>{escape(title)}</h1>", *told, *shown])
+    fact_lines = (f'<p class="facts">{escape(fact)}</p>' for fact in facts)
+    shown = (_table(table) if table.rows else f"<h3>{escape(table.title)}: none</h3>" for table in sections)
+    return _document(title, [f"<h1>{escape(title)}</h1>", *fact_lines, *shown])
 
 
 def _document(title: str, parts: Sequence[str]) -> str:
@@ -192,8 +192,10 @@ def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _shares(outcomes: Sequence[Outcome]) -> list[str]:
-    found = [(outcome.figures.scheduler, outcome.fairness) for outcome in outcomes if outcome.fairness is not None]
-    if not found:
+    by_scheduler = [
+        (outcome.figures.scheduler, outcome.fairness) for outcome in outcomes if outcome.fairness is not None
+    ]
+    if not by_scheduler:
         return []
     parts = [
         "<h2>Shares of the queues</h2>",
@@ -201,7 +203,7 @@ def _shares(outcomes: Sequence[Outcome]) -> list[str]:
         "part by nominal quota of what its cohort has, among the queues that have jobs. Jain's index is 1 if all had "
         "the same part of their entitlement; the mean over time is shown.</p>",
     ]
-    for name, fairness in found:
+    for name, fairness in by_scheduler:
         index = "" if fairness.jain is None else f", Jain's index {fairness.jain:.3f}"
         parts += [
             f"<h3>{escape(name + index)}</h3>",

@@ -58,8 +58,8 @@ class Input:
 
 def tables(figures: Sequence[Figures], price: float) -> list[Table]:
     """The runs side by side. ``price``: USD per GPU-hour."""
-    found = [waiting(figures), uses(figures, price)]
-    return [*found, spans(figures)] if any(figure.spans for figure in figures) else found
+    always = [waiting(figures), uses(figures, price)]
+    return [*always, spans(figures)] if any(figure.spans for figure in figures) else always
 
 
 def waiting(figures: Sequence[Figures]) -> Table:
@@ -107,13 +107,13 @@ def spans(figures: Sequence[Figures]) -> Table:
 
 def never_started(outcomes: Sequence[Outcome]) -> list[Table]:
     """The jobs that Muster never starts, and why."""
-    found = []
+    reason_tables = []
     for outcome in outcomes:
         if reason := list(outcome.reasons.items())[:_SHOWN]:
             more = f" (the first {_SHOWN} of {len(outcome.reasons):,})" if len(outcome.reasons) > _SHOWN else ""
             title = f"Never started with {outcome.figures.scheduler}{more}"
-            found.append(Table(title, ("job", "why"), reason, words=True))
-    return found
+            reason_tables.append(Table(title, ("job", "why"), reason, words=True))
+    return reason_tables
 
 
 def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str
         }
         more["foresight"] = None if outcome.foresight is None else asdict(outcome.foresight)
         schedulers.append(asdict(outcome.figures) | more)
-    told = asdict(about) | {"load": about.load if about.window_s else None}
-    return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
+    about_input = asdict(about) | {"load": about.load if about.window_s else None}
+    return {"input": about_input, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
 
 
 def size_words(most_gpus: int) -> str:
@@ -163,8 +163,8 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
-def share(part: float | None) -> str:
-    return "-" if part is None else f"{100 * part:.1f} %"
+def share(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def hours(amount: float) -> str:
@@ -173,15 +173,15 @@ def hours(amount: float) -> str:
 
 def preempted_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The tables of preemption; empty if no job was evicted and all have one priority."""
-    found = [outcome.preempted for outcome in outcomes]
+    by_scheduler = [outcome.preempted for outcome in outcomes]
     names = tuple(outcome.figures.scheduler for outcome in outcomes)
-    evicted = any(preempted.evictions for preempted in found)
-    if not evicted and not any(preempted.several for preempted in found):
+    evicted = any(preempted.evictions for preempted in by_scheduler)
+    if not evicted and not any(preempted.several for preempted in by_scheduler):
         return []
     tables = [Table("Preemption", ("", *names), _evictions(outcomes))] if evicted else []
     head = ("jobs", "count", *names)
-    tables.append(Table(PRIORITY_WAITING, head, _by_priority(found, lambda times: times.waited)))
-    tables.append(Table(TOOK, head, _by_priority(found, lambda times: times.took)))
+    tables.append(Table(PRIORITY_WAITING, head, _by_priority(by_scheduler, lambda times: times.waited)))
+    tables.append(Table(TOOK, head, _by_priority(by_scheduler, lambda times: times.took)))
     return tables
 
 
@@ -201,9 +201,11 @@ def _part(figures: Figures) -> float | None:
     return figures.lost / had if had else None
 
 
-def _by_priority(found: Sequence[Preempted], of: Callable[[Times], tuple[float | None, ...]]) -> list[tuple[str, ...]]:
-    by_priority = zip(*(preempted.priorities for preempted in found), strict=True)
-    return [(_words(some[0]), f"{some[0].jobs:,}", *(_told(of(one)) for one in some)) for some in by_priority]
+def _by_priority(
+    by_scheduler: Sequence[Preempted], of: Callable[[Times], tuple[float | None, ...]]
+) -> list[tuple[str, ...]]:
+    by_priority = zip(*(preempted.priorities for preempted in by_scheduler), strict=True)
+    return [(_words(row[0]), f"{row[0].jobs:,}", *(_told(of(times)) for times in row)) for row in by_priority]
 
 
 def _words(times: Times) -> str:
@@ -217,19 +219,27 @@ def _told(times: tuple[float | None, ...]) -> str:
 
 def foresight_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The tables of reservations and of expected starts; each only if there were any."""
-    found = [(outcome.figures.scheduler, outcome.foresight) for outcome in outcomes if outcome.foresight is not None]
-    names = tuple(name for name, _ in found)
+    by_scheduler = [
+        (outcome.figures.scheduler, outcome.foresight) for outcome in outcomes if outcome.foresight is not None
+    ]
+    names = tuple(name for name, _ in by_scheduler)
     tables = []
-    if any(foresight.kept or foresight.backfilled for _, foresight in found):
+    if any(foresight.kept or foresight.backfilled for _, foresight in by_scheduler):
         rows = [
-            ("Reserved GPU-hours that were kept free", *(hours(one.kept) for _, one in found)),
-            ("Jobs backfilled on reserved nodes", *(f"{one.backfilled:,}" for _, one in found)),
-            ("Starts later than reserved, by how much at most", *(_late(one.late_s) for _, one in found)),
+            ("Reserved GPU-hours that were kept free", *(hours(foresight.kept) for _, foresight in by_scheduler)),
+            ("Jobs backfilled on reserved nodes", *(f"{foresight.backfilled:,}" for _, foresight in by_scheduler)),
+            (
+                "Starts later than reserved, by how much at most",
+                *(_late(foresight.late_s) for _, foresight in by_scheduler),
+            ),
         ]
         tables.append(Table("Reservations", ("", *names), rows))
-    by_queue = [{expected.queue: expected for expected in foresight.expected} for _, foresight in found]
-    if queues := sorted({queue for one in by_queue for queue in one}):
-        cells = [(queue or "no queue", *(_expected(one.get(queue)) for one in by_queue)) for queue in queues]
+    by_queue = [{expected.queue: expected for expected in foresight.expected} for _, foresight in by_scheduler]
+    if queues := sorted({queue for of_scheduler in by_queue for queue in of_scheduler}):
+        cells = [
+            (queue or "no queue", *(_expected(of_scheduler.get(queue)) for of_scheduler in by_queue))
+            for queue in queues
+        ]
         tables.append(Table(EXPECTED, ("queue", *names), cells))
     return tables
 
@@ -240,30 +250,42 @@ def _late(late_s: Sequence[float]) -> str:
     return f"{len(late):,} of {len(late_s):,}" + (f", {duration(max(late))}" if late else "")
 
 
-def _expected(one: Expected | None) -> str:
-    return "-" if one is None else f"{one.tenth:.2f} / {one.median:.2f} / {one.nine_tenths:.2f} ({one.starts:,})"
+def _expected(expected: Expected | None) -> str:
+    return (
+        "-"
+        if expected is None
+        else f"{expected.tenth:.2f} / {expected.median:.2f} / {expected.nine_tenths:.2f} ({expected.starts:,})"
+    )
 
 
 def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The tables of queues; empty without queues."""
-    found = [(outcome.figures.scheduler, outcome.fairness) for outcome in outcomes if outcome.fairness is not None]
-    if not found:
+    by_scheduler = [
+        (outcome.figures.scheduler, outcome.fairness) for outcome in outcomes if outcome.fairness is not None
+    ]
+    if not by_scheduler:
         return []
-    names = tuple(name for name, _ in found)
-    waits = _rows(found, lambda queue_share: f"{queue_share.jobs:,}", _waited)
+    names = tuple(name for name, _ in by_scheduler)
+    waits = _rows(by_scheduler, lambda queue_share: f"{queue_share.jobs:,}", _waited)
     shares = _rows(
-        found,
+        by_scheduler,
         lambda queue_share: f"{queue_share.nominal:,}",
         lambda queue_share: f"{hours(queue_share.used)}, {hours(queue_share.short)} short",
     )
     windows = _rows(
-        found, lambda queue_share: f"{queue_share.nominal:,}", lambda queue_share: _within([queue_share.windows])
+        by_scheduler, lambda queue_share: f"{queue_share.nominal:,}", lambda queue_share: _within([queue_share.windows])
     )
     all_windows = [
-        ("all queues", "", *(_within([queue.windows for queue in fairness.queues]) for _, fairness in found))
+        ("all queues", "", *(_within([queue.windows for queue in fairness.queues]) for _, fairness in by_scheduler))
     ]
-    totals = [("all queues", "", *(_total(fairness) for _, fairness in found))]
-    index = [("Jain's index", "", *("-" if fairness.jain is None else f"{fairness.jain:.3f}" for _, fairness in found))]
+    totals = [("all queues", "", *(_total(fairness) for _, fairness in by_scheduler))]
+    index = [
+        (
+            "Jain's index",
+            "",
+            *("-" if fairness.jain is None else f"{fairness.jain:.3f}" for _, fairness in by_scheduler),
+        )
+    ]
     return [
         Table(QUEUE_WAITING, ("queue", "jobs", *names), waits),
         Table(SHARES, ("queue", "nominal", *names), [*shares, *totals, *index]),
@@ -272,10 +294,10 @@ def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
 
 
 def _rows(
-    found: Sequence[tuple[str, Fairness]], first: Callable[[QueueShare], str], cell: Callable[[QueueShare], str]
+    by_scheduler: Sequence[tuple[str, Fairness]], first: Callable[[QueueShare], str], cell: Callable[[QueueShare], str]
 ) -> list[tuple[str, ...]]:
-    by_queue = zip(*(fairness.queues for _, fairness in found), strict=True)
-    return [(some[0].queue, first(some[0]), *map(cell, some)) for some in by_queue]
+    by_queue = zip(*(fairness.queues for _, fairness in by_scheduler), strict=True)
+    return [(shares[0].queue, first(shares[0]), *map(cell, shares)) for shares in by_queue]
 
 
 def _waited(queue_share: QueueShare) -> str:

@@ -20,10 +20,14 @@ def verdict(outcomes: Sequence[Outcome], price: float) -> str:
     """Sentences on a changed setting, on who starts all jobs, on GPUs held without work, and on waiting times."""
     muster = _ours(outcomes)
     ours = muster.figures
-    asked = [outcome for outcome in outcomes if outcome is not muster and outcome.figures.scheduler.startswith(CHANGED)]
-    parts = [_change(outcome, muster, price) for outcome in asked]
+    changed = [
+        outcome for outcome in outcomes if outcome is not muster and outcome.figures.scheduler.startswith(CHANGED)
+    ]
+    parts = [_change(outcome, muster, price) for outcome in changed]
     parts.append(f"With {ours.scheduler} {_started(muster)}{_held(ours, price)}.")
-    others = [outcome for outcome in outcomes if outcome not in (muster, *asked) and outcome.figures.scheduler != BOUND]
+    others = [
+        outcome for outcome in outcomes if outcome not in (muster, *changed) and outcome.figures.scheduler != BOUND
+    ]
     parts += [
         f"With {outcome.figures.scheduler} {_started(outcome)}{_held(outcome.figures, price)}."
         for outcome in others[:1]
@@ -36,7 +40,7 @@ def verdict(outcomes: Sequence[Outcome], price: float) -> str:
 def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
     """A sentence or two for each scheduler with which jobs of some size wait less than with Muster, and why."""
     ours = _ours(outcomes)
-    found = []
+    sentences = []
     for other in outcomes:
         if other is ours or other.figures.scheduler == BOUND:
             continue
@@ -45,8 +49,8 @@ def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
         if worse:
             where = "; ".join(_against(mine, theirs) for mine, theirs in worse)
             why = " ".join(_why(ours, other, [mine for mine, _ in worse]))
-            found.append(f"Longer than with {other.figures.scheduler}: {where}. {why}".strip())
-    return found
+            sentences.append(f"Longer than with {other.figures.scheduler}: {where}. {why}".strip())
+    return sentences
 
 
 def _ours(outcomes: Sequence[Outcome]) -> Outcome:
@@ -65,12 +69,12 @@ def _change(changed: Outcome, muster: Outcome, price: float) -> str:
         return f"With {setting} nothing changes: all figures are those of {before.scheduler}."
     parts = [f"With {setting} {_started(changed)}{_held(after, price)}."]
     pairs = list(zip(after.waits, before.waits, strict=True))
-    for word, some in (
+    for word, pairs_of_word in (
         ("longer", [(new, old) for new, old in pairs if _longer(new, old)]),
         ("less long", [(new, old) for new, old in pairs if _longer(old, new)]),
     ):
-        if some:
-            where = "; ".join(_against(new, old, longer=word == "longer") for new, old in some)
+        if pairs_of_word:
+            where = "; ".join(_against(new, old, longer=word == "longer") for new, old in pairs_of_word)
             parts.append(f"Jobs wait {word} than with {before.scheduler}: {where}.")
     if changed.preempted.evictions != muster.preempted.evictions or after.lost != before.lost:
         parts.append(
