@@ -62,7 +62,7 @@ class Admission:
 
     def want(self, podsets: PodSets) -> None:
         """The job may be made smaller or larger while it runs."""
-        self.wanted = {one.name: one.count for one in podsets.podsets}
+        self.wanted = {podset.name: podset.count for podset in podsets.podsets}
 
     def adopt(self, pods: Iterable[Pod]) -> None:
         """Record the pods that exist when the job is admitted. ``pods``: those of its gang.
@@ -77,8 +77,8 @@ class Admission:
         self.earlier = frozenset(pod.uid for pod in ending if pod.node not in self.plan.get(pod.series, ()))
         own, nodes = [pod for pod in self._own(pods) if pod.live], {}
         stamps = (pod.stamp for pod in own if pod.node)
-        said = (stamp.quorum for stamp in stamps if stamp is not None and stamp.quorum)
-        self.quorum = min([self.podsets.first_wave, *said])
+        quorums = (stamp.quorum for stamp in stamps if stamp is not None and stamp.quorum)
+        self.quorum = min([self.podsets.first_wave, *quorums])
         for podset in self.podsets.podsets:
             names = self.plan.get(podset.name, ())
             if not podset.indexed:
@@ -94,25 +94,27 @@ class Admission:
         if pod.uid in self.earlier or self._is_beyond(pod):
             return
         slots, ended = sum(series == pod.series for series, *_ in self.slots()), len(self.ended_well[pod.series])
-        own = [one for one in self.podsets.podsets if one.name == pod.series]
-        if not any(pod.index in one.left_out or ended + slots <= one.completions for one in own):
-            one = pod.uid if pod.index is None else (pod.series, pod.index)
-            self.done[one] = pod.series, pod.node or ""
+        own = [podset for podset in self.podsets.podsets if podset.name == pod.series]
+        if not any(pod.index in podset.left_out or ended + slots <= podset.completions for podset in own):
+            slot_key = pod.uid if pod.index is None else (pod.series, pod.index)
+            self.done[slot_key] = pod.series, pod.node or ""
 
     def end(self, done: Collection[SlotKey], closed: int) -> None:
         """Record which slots are done by the status of the job, and how many pods without an index get no successor."""
         self.closed = closed >= sum(1 for _ in self.slots()) > 0
-        slots = ((one, at) for one in self.podsets.podsets for at in range(one.count) if one.slot(at) in done)
-        self.over = frozenset((one.name, at) for one, at in slots if any(self.nodes[one.name][at : at + 1]))
+        slots = (
+            (podset, at) for podset in self.podsets.podsets for at in range(podset.count) if podset.slot(at) in done
+        )
+        self.over = frozenset((podset.name, at) for podset, at in slots if any(self.nodes[podset.name][at : at + 1]))
         for series, at in sorted(self.over):
             self.done.setdefault((series, at), (series, self.nodes[series][at]))
 
     def wants(self, node: str) -> Iterator[PodSet]:
         """The podsets that have slots there which are not over."""
-        for one in self.podsets.podsets:
-            names = enumerate(self.plan.get(one.name, ()))
-            if any(name == node and (one.name, at) not in self.over for at, name in names):
-                yield one
+        for podset in self.podsets.podsets:
+            names = enumerate(self.plan.get(podset.name, ()))
+            if any(name == node and (podset.name, at) not in self.over for at, name in names):
+                yield podset
 
     def note(self, trouble: str) -> None:
         """The first one stays."""
@@ -144,7 +146,7 @@ class Admission:
         there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own)
         # The watch may be late to show that a pod has ended.
         indexes = {(pod.series, pod.index) for pod in own}
-        there.update(where for one, where in self.done.items() if one not in indexes)
+        there.update(where for slot, where in self.done.items() if slot not in indexes)
         filled, free = there.copy(), []
         for slot in self.slots():
             if there[slot[:2]] > 0:
@@ -174,7 +176,7 @@ class Admission:
         """
         own = [pod for pod in self._own(pods) if pod.live and (pod.node or pod.uid in on_their_way)]
         there = Counter(pod.series for pod in own)
-        self.forgotten = any(there[one.name] < one.least for one in self.podsets.podsets)
+        self.forgotten = any(there[podset.name] < podset.least for podset in self.podsets.podsets)
         if self.forgotten:
             return
         for series, node, _ in list(self.unfilled(pods, on_their_way)):
@@ -205,8 +207,8 @@ class Admission:
         waiting = {pod.series for pod in live if not pod.node and pod.uid not in on_their_way}
         others = {pod.series for pod in live if not pod.node and pod.uid in on_their_way}
         return any(
-            (one in others and many[one] > slots[one]) or (ended[one] and many[one] + ended[one] > slots[one])
-            for one in waiting
+            (slot in others and many[slot] > slots[slot]) or (ended[slot] and many[slot] + ended[slot] > slots[slot])
+            for slot in waiting
         )
 
     def refuses(
@@ -259,8 +261,8 @@ class Slots:
     departed: dict[GroupKey, Admission] = field(default_factory=dict)
 
     def admitted(self, pod: Pod) -> Admission | None:
-        found = self.of.get(pod.group_key) if pod.group_key is not None else None
-        return found if found is not None and found.uid == pod.owner else None
+        admission = self.of.get(pod.group_key) if pod.group_key is not None else None
+        return admission if admission is not None and admission.uid == pod.owner else None
 
     def unfilled(self, key: GroupKey, on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
         """Slots that have a node and no pod there.
@@ -271,8 +273,8 @@ class Slots:
 
     def left_behind(self, key: GroupKey, on_their_way: Mapping[str, str]) -> list[tuple[str, str, Requests]]:
         """Slots that pods of a job may stand in which is gone, or over."""
-        one = self.departed.get(key)
-        return one.left_behind(self.pods(key), on_their_way) if one is not None else []
+        admission = self.departed.get(key)
+        return admission.left_behind(self.pods(key), on_their_way) if admission is not None else []
 
     def drop_waiting(self, key: GroupKey, on_their_way: Mapping[str, str]) -> None:
         """The nodes of its pods that wait are given up."""
@@ -301,7 +303,7 @@ class Slots:
 
     def nodes(self, on_their_way: Mapping[str, str]) -> set[str]:
         """The nodes on which slots wait for their pods, for jobs that there is no cause to stop."""
-        of = [key for key, one in self.of.items() if not one.trouble]
+        of = [key for key, admission in self.of.items() if not admission.trouble]
         return {slot[1] for key in of for slot in self.unfilled(key, on_their_way)}
 
     @property
@@ -312,11 +314,13 @@ class Slots:
     @property
     def ending(self) -> bool:
         """Whether a job is about to be over, or to make pods again, or is over while pods of it wait."""
-        return any(one.is_ending(self.pods(key)) for book in (self.of, self.departed) for key, one in book.items())
+        return any(
+            admission.is_ending(self.pods(key)) for book in (self.of, self.departed) for key, admission in book.items()
+        )
 
     def crowded(self, on_their_way: Mapping[str, str]) -> bool:
         """Whether a job has pods beyond its plan, so that the room kept for its other pods is unknown."""
-        return any(one.is_crowded(self.pods(key), on_their_way) for key, one in self.of.items())
+        return any(admission.is_crowded(self.pods(key), on_their_way) for key, admission in self.of.items())
 
     def missing(self, key: GroupKey) -> int:
         return self.of[key].missing(self.pods(key))
@@ -416,7 +420,7 @@ class Admissions:
 
     def refused_for_now(self, job: Job) -> list[float]:
         """Return until when Muster may leave alone each podset whose last dry run was refused for now."""
-        known = (self.without_quota.get(one.shape) for one in job.podsets.podsets)
+        known = (self.without_quota.get(podset.shape) for podset in job.podsets.podsets)
         return [until for until in known if until is not None]
 
     def ask(self, call: FilterCalled, on_their_way: Mapping[str, str]) -> None:
@@ -575,9 +579,9 @@ class Admissions:
         if new:
             self.uncreated.pop(pod.owner, None)
         admission = self.slots.admitted(pod)
-        for key, one in self.slots.of.items():
-            if one.uid == pod.owner and pod.group_key != key:
-                one.note(f"{pod.uid} was given to another gang")
+        for key, other in self.slots.of.items():
+            if other.uid == pod.owner and pod.group_key != key:
+                other.note(f"{pod.uid} was given to another gang")
         if admission is not None:
             admission.finish(pod)
             if new:
@@ -591,7 +595,9 @@ class Admissions:
 
     def _compare(self, admission: Admission, pod: Pod) -> None:
         """Whether it asks for something else than its template, which is to be planned with from then on."""
-        made_of = next((one for one in admission.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
+        made_of = next(
+            (podset for podset in admission.podsets.podsets if podset.prefix == f"{pod.owner}{pod.series}"), None
+        )
         if made_of is None or as_created(made_of, made_of.template) == made_of.template:
             return
         admission.note("its pods ask for something else than their template")
@@ -601,7 +607,7 @@ class Admissions:
 
     def as_known(self, podsets: PodSets) -> PodSets:
         """The podsets with the known requests of their pods."""
-        made = (real(one) if one.shape in self.learnt else one for one in podsets.podsets)
+        made = (real(podset) if podset.shape in self.learnt else podset for podset in podsets.podsets)
         return replace(podsets, podsets=tuple(made)) if self.learnt else podsets
 
     def _look_at_pod(self, admission: Admission, pod: Pod) -> None:
@@ -631,8 +637,8 @@ class Admissions:
                         for _ in range(count if where == name else 0):
                             take(room, requests)
                     short = any(left < 0 for left in room.values())
-                    asked = tolerating(podset.template.selection, admission.tolerations.get(podset.name, ()))
-                    if taken or node is None or short or not lets_in(node, asked):
+                    selection = tolerating(podset.template.selection, admission.tolerations.get(podset.name, ()))
+                    if taken or node is None or short or not lets_in(node, selection):
                         admission.note(f"node {name} is gone, closed or full")
 
     def _look_for_others(self, *names: str) -> None:

@@ -74,7 +74,7 @@ class JobsAwaitingNodes:
                 self._queues_changed_at = now
             case Synced():
                 self._synced = True
-                self.of = {key: replace(one, since=now) for key, one in self.of.items()}
+                self.of = {key: replace(awaiting, since=now) for key, awaiting in self.of.items()}
             case _:
                 pass
 
@@ -84,8 +84,10 @@ class JobsAwaitingNodes:
             self._rests[job.key] = job.uid, job.in_vain.until
         known = self.of.get(job.key)
         if job.node_wait is None or job.suspended or job.finished or not job.managed:
-            told = known is not None and (known.shown or job.marked or not job.suspended or job.uid != known.job.uid)
-            if told:  # until then its start is yet to be shown
+            shown_already = known is not None and (
+                known.shown or job.marked or not job.suspended or job.uid != known.job.uid
+            )
+            if shown_already:  # until then its start is yet to be shown
                 del self.of[job.key]
         elif known is None or known.job.uid != job.uid or known.until != job.node_wait.until:
             self.of[job.key] = Awaiting(job, job.node_wait.until, now, shown=True, sure=not self._synced)
@@ -105,43 +107,43 @@ class JobsAwaitingNodes:
 
     def start(self, effect: StartJob, now: float) -> str | None:
         """The fault of the job's start: without nodes, or with nodes after that."""
-        key, said = effect.job.key, effect.node_wait
-        if said is None:
+        key, node_wait = effect.job.key, effect.node_wait
+        if node_wait is None:
             self.of.pop(key, None)
             return None
-        self.of[key] = Awaiting(replace(effect.job, flavors=effect.flavors), said.until, now, shown=False)
+        self.of[key] = Awaiting(replace(effect.job, flavors=effect.flavors), node_wait.until, now, shown=False)
         uid, until = self._rests.get(key, ("", 0.0))
         if uid == effect.job.uid and now < until - _EARLY_S:
             return f"{key} is to be let go at {now:.1f} s, and rests until {until:.1f} s"
         if effect.plan:
             return f"{key} is to be let go, and with a plan: {effect.plan}"
-        if MADE not in {name for some in effect.flavors.values() for name in some.values()}:
+        if MADE not in {name for by_resource in effect.flavors.values() for name in by_resource.values()}:
             return f"{key} is to be let go, and none of its flavors is made on demand: {effect.flavors}"
-        if effect.awaits_s < said.until - now - _EARLY_S:
-            return f"{key} is to be let go until {said.until:.1f} s, and is told to wait {effect.awaits_s:.1f} s"
+        if effect.awaits_s < node_wait.until - now - _EARLY_S:
+            return f"{key} is to be let go until {node_wait.until:.1f} s, and is told to wait {effect.awaits_s:.1f} s"
         for podset in effect.job.podsets.podsets:
             chosen = set(effect.flavors.get(podset.name, {}).values())
-            asked = dict(podset.template.selection.node_selector) | dict(effect.labels.get(podset.name, ()))
+            selector = dict(podset.template.selection.node_selector) | dict(effect.labels.get(podset.name, ()))
             own = tolerating(podset.template.selection, effect.tolerations.get(podset.name, ()))
-            if MADE in chosen and not (asked.get(FLAVOR) == MADE and tolerates(own, self._flavor.taints)):
+            if MADE in chosen and not (selector.get(FLAVOR) == MADE and tolerates(own, self._flavor.taints)):
                 return f"{key} is to be let go, and no autoscaler would make nodes of {MADE} for {podset.name!r}"
         return None
 
     def judge_suspension(self, key: GroupKey, job: Job, now: float) -> str | None:
         """The complaint about a job without a plan that is suspended without a cause."""
-        one = self.of.get(key)
-        if one is None or now >= one.until - _EARLY_S or self._queues_changed_at >= one.since:
+        awaiting = self.of.get(key)
+        if awaiting is None or now >= awaiting.until - _EARLY_S or self._queues_changed_at >= awaiting.since:
             return None
-        if job.held or _asked(job) != _asked(one.job):
+        if job.held or _asked(job) != _asked(awaiting.job):
             return None
-        return f"{key} is to be suspended at {now:.1f} s, and awaits its nodes until {one.until:.1f} s"
+        return f"{key} is to be suspended at {now:.1f} s, and awaits its nodes until {awaiting.until:.1f} s"
 
     def late(self, waiting: Mapping[GroupKey, float], now: float) -> str | None:
         """``waiting``: those of which nothing is asked for just now, and until when each may be left alone."""
-        for key, one in self.of.items():
-            due = max(one.until, one.since + _SLOW_S, waiting.get(key, 0.0)) + _SLOW_S
-            if one.shown and not one.job.bare and key in waiting and now > due:
-                return f"{key} awaits nodes, and that it did so until {one.until:.1f} s only"
+        for key, awaiting in self.of.items():
+            due = max(awaiting.until, awaiting.since + _SLOW_S, waiting.get(key, 0.0)) + _SLOW_S
+            if awaiting.shown and not awaiting.job.bare and key in waiting and now > due:
+                return f"{key} awaits nodes, and that it did so until {awaiting.until:.1f} s only"
         return None
 
     def roomy(self, fitting: set[GroupKey], now: float) -> str | None:
@@ -156,8 +158,8 @@ def on_flavor(podset: PodSet, job: Job) -> Pod:
     own, chosen = podset.template.selection, [*(job.flavors or {}).get(podset.name, {}).values()]
     if not chosen or job.node_wait is None or job.suspended:
         return podset.template
-    asked = dict(own.node_selector) | {FLAVOR: chosen[0]}
-    return replace(podset.template, selection=replace(own, node_selector=tuple(asked.items())))
+    selector = dict(own.node_selector) | {FLAVOR: chosen[0]}
+    return replace(podset.template, selection=replace(own, node_selector=tuple(selector.items())))
 
 
 def pods_of(job: Job, tolerated: Tolerated) -> list[Pod]:
@@ -169,9 +171,9 @@ def _on_flavor(job: Job, podset: PodSet, tolerated: Tolerated) -> Iterator[Pod]:
     chosen = [*(job.flavors or {}).get(podset.name, {}).values()]
     labels = {FLAVOR: chosen[0]} if chosen else {}
     for pod in podset.pods():
-        asked = tuple((dict(pod.selection.node_selector) | labels).items())
+        selector = tuple((dict(pod.selection.node_selector) | labels).items())
         own = tolerating(pod.selection, tolerated.get(podset.name, ()))
-        yield replace(pod, selection=replace(own, node_selector=asked))
+        yield replace(pod, selection=replace(own, node_selector=selector))
 
 
 def _asked(job: Job) -> object:
@@ -225,11 +227,13 @@ class GangsAwaitingNodes:
                     unplanned.setdefault(key, set()).add(uid)
         if unplanned:
             self._planned = {key for key in self._planned if self._members(key)}
-        found = [key for key in unplanned if not (key in self._planned or key in self._until or self._is_repeated(key))]
-        for key in found:
+        newly_awaiting = [
+            key for key in unplanned if not (key in self._planned or key in self._until or self._is_repeated(key))
+        ]
+        for key in newly_awaiting:
             self._until[key], self._as_it_was[key] = now + self._within_s, self._seen(key)
             self._free[key] = unplanned[key] | {pod.uid for pod in self._members(key) if not pod.gates}
-        return found
+        return newly_awaiting
 
     def _is_repeated(self, key: GroupKey) -> bool:
         """Whether gates of this gang came off before. A write that failed may be sent again, long after the gang began

@@ -119,9 +119,9 @@ class _Drawing:
 
     def _terms(self, run_s: float) -> RunTerms:
         exact = run_s + SLACK_S
-        said = RunTerms(exact), RunTerms(None, exact)
+        terms = RunTerms(exact), RunTerms(None, exact)
         wrong = RunTerms(run_s / 3), RunTerms(4 * run_s), RunTerms()
-        return self._dice.choice(said if self._steady else (*said, *wrong))
+        return self._dice.choice(terms if self._steady else (*terms, *wrong))
 
 
 def _job(
@@ -129,7 +129,7 @@ def _job(
 ) -> BatchJob:
     key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
     group = GroupRef(key.name, Dialect.ANNOTATION, size)
-    asked = requests(gpus)
-    template = Pod("", "default", name, asked, created=created, priority=priority, owner=uid, topology=topology)
+    amounts = requests(gpus)
+    template = Pod("", "default", name, amounts, created=created, priority=priority, owner=uid, topology=topology)
     podset = PodSet(replace(template, group=group), size, size, indexed=True)
     return BatchJob(key, uid, (podset,), run_s=run_s, ttl_s=20.0, run=terms, backoff_limit=100)

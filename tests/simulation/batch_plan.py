@@ -160,7 +160,7 @@ def _with_many_pods(plan: BatchPlan, chance: Chance) -> BatchPlan:
     dice = chance.stream("jobs with more pods than are awaited")
     counts = [50, 50, 50, 50, *(dice.randint(2, 20) for _ in range(dice.randint(3, 5)))]
     more = (_without_gpus(f"many{number}", count) for number, count in enumerate(counts))
-    return replace(plan, jobs=(*plan.jobs, *((2 * dice.random(), one) for one in more)), pod_rate=20.0)
+    return replace(plan, jobs=(*plan.jobs, *((2 * dice.random(), job) for job in more)), pod_rate=20.0)
 
 
 def _without_gpus(name: str, count: int) -> BatchJob:
@@ -241,12 +241,12 @@ def _job(random: Random, name: str, tolerations: Selection, *, calm: bool) -> Ba
     if random.random() < 0.2:
         second = replace(template, series="role1", requests=requests(0, cpu=random.choice((1, 8))))
         podsets.append(PodSet(second, 1, 1, indexed=random.random() < 0.5, wave=random.choice((0, 1))))
-    first_wave = sum(one.minimum for one in podsets if one.wave == 0)
+    first_wave = sum(podset.minimum for podset in podsets if podset.wave == 0)
     group = GroupRef(key.name, Dialect.ANNOTATION, first_wave)
     return BatchJob(
         key,
         uid,
-        tuple(replace(one, template=replace(one.template, group=group)) for one in podsets),
+        tuple(replace(podset, template=replace(podset.template, group=group)) for podset in podsets),
         pins=random.random() < 0.3,
         remakes=random.random() < 0.2,
         held=random.random() < 0.05,
@@ -258,7 +258,7 @@ def _job(random: Random, name: str, tolerations: Selection, *, calm: bool) -> Ba
 
 def _has_work_of_its_own(job: BatchJob, random: Random) -> bool:
     """Whether each index of the job has to succeed."""
-    return random.random() < 0.4 and not job.remakes and all(one.indexed for one in job.podsets)
+    return random.random() < 0.4 and not job.remakes and all(podset.indexed for podset in job.podsets)
 
 
 def _fault(random: Random) -> tuple[str, float, str, int]:

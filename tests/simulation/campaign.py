@@ -115,11 +115,11 @@ class Run:
         if self.world.autoscaler is not None:
             self.world.autoscaler.stays = self.marks.stays
             self.world.autoscaler.removed.append(self.referee.node_taken_away)
-            asked = Provisioning(self.world.api, self.world.clock, self.world.autoscaler) if plan.asks else None
-            if asked is not None and plan.elastic is not None:
+            provisioning = Provisioning(self.world.api, self.world.clock, self.world.autoscaler) if plan.asks else None
+            if provisioning is not None and plan.elastic is not None:
                 for at, served in plan.elastic.served:
-                    self.world.clock.at(BEGIN_S + at, partial(asked.serve, served=served))
-            Rounds(self.marks, self.world.clock, lambda: self.world.extender, asked)
+                    self.world.clock.at(BEGIN_S + at, partial(provisioning.serve, served=served))
+            Rounds(self.marks, self.world.clock, lambda: self.world.extender, provisioning)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.checks = SelfChecks(self.world, plan.core, self.world.chance.stream("self-checks"))
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
@@ -167,8 +167,8 @@ class Run:
         for at, owner in self.plan.owners:
             clock.at(BEGIN_S + at, partial(self.world.api.set_owner, owner))
         savers = self.world.chance.stream("who writes a checkpoint")
-        for one in self.plan.saves:
-            clock.at(BEGIN_S + one.at, partial(save, self.world, savers, one))
+        for planned_save in self.plan.saves:
+            clock.at(BEGIN_S + planned_save.at, partial(save, self.world, savers, planned_save))
 
     def _begin_platform(self, plan: PlatformPlan) -> None:
         """Let device plugins register that do so late, and nodes be opened that are cordoned at first."""
@@ -185,8 +185,8 @@ class Run:
             if not job.ended:
                 world.jobs.finish(job)
         batch = world.controller.running
-        for one in batch:
-            world.controller.finish(one)
+        for ended_job in batch:
+            world.controller.finish(ended_job)
         owners = world.owners.running
         for owner in owners:
             world.owners.delete(owner)

@@ -55,22 +55,22 @@ def alike(
     The single pods are those of the seed.
     """
     dice = chance.stream("workloads that are alike")
-    size, some = dice.choice((1, 2, 2, 3)), requests(dice.choice((8, 8, 4)))
-    gangs = [(20 * dice.random(), _gang(dice, size, some, _LOW)) for _ in range(dice.randint(3, 6))]
+    size, amounts = dice.choice((1, 2, 2, 3)), requests(dice.choice((8, 8, 4)))
+    gangs = [(20 * dice.random(), _gang(dice, size, amounts, _LOW)) for _ in range(dice.randint(3, 6))]
     gangs += [
-        (40 + 45 * dice.random(), _gang(dice, dice.choice((1, 2, 2)), some, _URGENT))
+        (40 + 45 * dice.random(), _gang(dice, dice.choice((1, 2, 2)), amounts, _URGENT))
         for _ in range(dice.choice((1, 2, 2, 3)))
     ]
-    named = [(at, replace(one, name=f"job{number}")) for number, (at, one) in enumerate(gangs)]
-    singles = [(at, one) for at, one in jobs if not one.min_member]
-    others = tuple(_job(dice, one, size, some) for _, one in batch.jobs)
+    named = [(at, replace(gang, name=f"job{number}")) for number, (at, gang) in enumerate(gangs)]
+    singles = [(at, job) for at, job in jobs if not job.min_member]
+    others = tuple(_job(dice, job, size, amounts) for _, job in batch.jobs)
     return (*named, *singles), replace(batch, jobs=others)
 
 
-def _gang(dice: Random, size: int, some: Requests, priority: int) -> JobSpec:
+def _gang(dice: Random, size: int, amounts: Requests, priority: int) -> JobSpec:
     return JobSpec(
         "",
-        (Role(size, some),),
+        (Role(size, amounts),),
         min_member=size,
         run_s=float("inf"),
         priority=priority,
@@ -80,14 +80,14 @@ def _gang(dice: Random, size: int, some: Requests, priority: int) -> JobSpec:
     )
 
 
-def _job(dice: Random, job: BatchJob, size: int, some: Requests) -> tuple[float, BatchJob]:
+def _job(dice: Random, job: BatchJob, size: int, amounts: Requests) -> tuple[float, BatchJob]:
     urgent = dice.random() < 0.3
     at = 40 + 45 * dice.random() if urgent else 20 * dice.random()
     size = dice.choice((1, 2)) if urgent else size
     group = GroupRef(job.key.name, Dialect.ANNOTATION, size)
     template = job.podsets[0].template
     priority = _URGENT if urgent else _LOW
-    template = replace(template, requests=some, priority=priority, group=group, created=BEGIN_S + at)
+    template = replace(template, requests=amounts, priority=priority, group=group, created=BEGIN_S + at)
     podset = PodSet(template, size, size, indexed=job.podsets[0].indexed)
     return at, replace(job, podsets=(podset,), run_s=float("inf"), by_pod=False, closes=False)
 
@@ -96,7 +96,7 @@ def in_devices(
     nodes: Sequence[Node], jobs: Sequence[tuple[float, JobSpec]], batch: BatchPlan
 ) -> tuple[tuple[Node, ...], tuple[tuple[float, JobSpec], ...], BatchPlan]:
     """The same with ``DEVICES`` devices for each GPU."""
-    large = tuple(replace(one, allocatable=_times(one.allocatable)) for one in nodes)
+    large = tuple(replace(node, allocatable=_times(node.allocatable)) for node in nodes)
     gangs = []
     for at, gang in jobs:
         roles = (replace(role, requests=_times(role.requests)) for role in gang.roles)
@@ -104,7 +104,8 @@ def in_devices(
     others = []
     for at, job in batch.jobs:
         podsets = (
-            replace(one, template=replace(one.template, requests=_times(one.template.requests))) for one in job.podsets
+            replace(podset, template=replace(podset.template, requests=_times(podset.template.requests)))
+            for podset in job.podsets
         )
         others.append((at, replace(job, podsets=tuple(podsets))))
     return large, tuple(gangs), replace(batch, jobs=tuple(others))
@@ -117,14 +118,14 @@ def _times(amounts: Requests) -> Requests:
 _UNREADABLE = ("", "noon", "1000.5", "2026-13-01T00:00:00Z", "1970-01-01T00:20:00")
 
 
-def save(world: World, dice: Random, one: Save) -> None:
+def save(world: World, dice: Random, planned: Save) -> None:
     """Write a checkpoint of a running workload, as the user's patch of the object. The real reader reads it."""
     running = [pod for pod in world.api.pods.values() if pod.live and pod.node and pod.group_key is not None]
     if not running:
         return
     pod = dice.choice(running)
     job = world.api.jobs.get(pod.group_key) if pod.group_key is not None else None
-    text = dice.choice(_UNREADABLE) if one.age_s is None else _instant(world.clock.now - one.age_s)
+    text = dice.choice(_UNREADABLE) if planned.age_s is None else _instant(world.clock.now - planned.age_s)
     meta = Meta(name=pod.name, annotations={CHECKPOINTED: text})
     at, hint = terms_of(meta).checkpointed, next(unreadable_terms(meta), None)
     if job is not None and dice.random() < 0.5:

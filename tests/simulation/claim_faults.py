@@ -42,7 +42,7 @@ def _list(world: World, name: str, published: Slice | None) -> None:
 
 
 def _some_slice(trouble: Trouble) -> Slice | None:
-    return trouble.some([one for one in trouble.world.api.things.values() if isinstance(one, Slice)])
+    return trouble.some([thing for thing in trouble.world.api.things.values() if isinstance(thing, Slice)])
 
 
 CLAIM_FAULTS: dict[str, Callable[[Trouble], None]] = {LOSES: lose_devices, LEAVES: stop_driver}

@@ -48,8 +48,8 @@ class ClaimPlan:
     @property
     def things(self) -> tuple[Thing, ...]:
         """The classes, templates and slices that are there when the run begins."""
-        made = [ClaimTemplate("default", name, spec_of(asked)) for name, asked in TEMPLATES.items()]
-        made += [ClaimTemplate("default", f"{one}-channel", spec_of(ONE_CHANNEL, one)) for one in self.domains]
+        made = [ClaimTemplate("default", name, spec_of(requested)) for name, requested in TEMPLATES.items()]
+        made += [ClaimTemplate("default", f"{domain}-channel", spec_of(ONE_CHANNEL, domain)) for domain in self.domains]
         classes = (*CLASSES, DAEMONS) if self.domains else CLASSES
         return (*classes, *made, *(slice_of(name, kinds) for name, kinds in self.kinds.items()))
 
@@ -113,7 +113,7 @@ def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
     of_resource = chance.stream("extended resources")
     if of_resource.random() < 0.3:
         jobs = [(at, _by_resources(of_resource, spec)) for at, spec in jobs]
-        batch = tuple((at, _made_by_resources(of_resource, one)) for at, one in batch)
+        batch = tuple((at, _made_by_resources(of_resource, job)) for at, job in batch)
     plan = ClaimPlan(kinds, tuple(shared), prepare_s, tuple(domains))
     return DrawnClaims(nodes, tuple(jobs), batch, plan, tuple(faults))
 
@@ -137,8 +137,10 @@ def _made_by_resources(dice: Random, job: BatchJob) -> BatchJob:
     if dice.random() >= 0.6:
         return job
     podsets = [
-        replace(one, template=replace(one.template, device_claims=_without_templates(one.template.device_claims)))
-        for one in job.podsets
+        replace(
+            podset, template=replace(podset.template, device_claims=_without_templates(podset.template.device_claims))
+        )
+        for podset in job.podsets
     ]
     return replace(job, podsets=tuple(podsets))
 
@@ -154,9 +156,9 @@ def _kinds(dice: Random) -> tuple[str, ...]:
     return tuple(sorted((dice.choice(("large", "small")) for _ in range(dice.choice((1, 2, 4, 4)))), reverse=True))
 
 
-def _listing(one: Node, kinds: Sequence[str]) -> Node:
-    amounts = listed(slice_of(one.name, kinds))
-    return replace(one, allocatable=with_amounts(one.allocatable, amounts))
+def _listing(node: Node, kinds: Sequence[str]) -> Node:
+    amounts = listed(slice_of(node.name, kinds))
+    return replace(node, allocatable=with_amounts(node.allocatable, amounts))
 
 
 def _asked(dice: Random) -> tuple[Requests, tuple[ClaimUse, ...]]:
@@ -166,10 +168,10 @@ def _asked(dice: Random) -> tuple[Requests, tuple[ClaimUse, ...]]:
 
 def _gang(dice: Random, name: str) -> JobSpec:
     size = dice.choice((1, 2, 2, 3, 4, 6))
-    asked, claims = _asked(dice)
+    amounts, claims = _asked(dice)
     return JobSpec(
         name,
-        (Role(size, asked, claims=claims),),
+        (Role(size, amounts, claims=claims),),
         min_member=max(1, size - dice.choice((0, 0, 0, 1))),
         run_s=dice.choice((float("inf"), 5 + 55 * dice.random())),
         priority=dice.choice((0, 0, 10)),
@@ -197,9 +199,9 @@ def _sharing(dice: Random, name: str) -> JobSpec:
 def _batch(dice: Random, name: str) -> BatchJob:
     count = dice.choice((1, 2, 3, 4))
     key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
-    asked, claims = _asked(dice)
+    amounts, claims = _asked(dice)
     group = GroupRef(key.name, Dialect.ANNOTATION, count)
-    template = Pod("", "default", name, asked, owner=uid, group=group, device_claims=claims)
+    template = Pod("", "default", name, amounts, owner=uid, group=group, device_claims=claims)
     return BatchJob(
         key,
         uid,

@@ -143,7 +143,7 @@ class Claims:
     def undecided(self) -> dict[str, Claim]:
         """Nodes where members may be bound whose gang was planned since, and not steered completely."""
         books = self.doubts.waived | self.doubts.minded
-        return {uid: one for uid, one in books.items() if one.gang in self._untold and self._now < one.until}
+        return {uid: claim for uid, claim in books.items() if claim.gang in self._untold and self._now < claim.until}
 
     def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False, surely: bool = False) -> Room:
         """The room on these nodes beside what is bound, being bound and claimed. The claims of ``but`` are not
@@ -164,7 +164,9 @@ class Claims:
         kept = [*self.kept.values(), *self.seats.sure.values(), *(() if surely else self.seats.maybe.values())]
         claims = [claim for claim in kept if but is None or claim.gang != but.group_key]
         waived = self.doubts.waived if but is None else {}
-        promised = {uid: one for uid, one in self.promised.items() if fits(self._shown.free(one.node), one.requests)}
+        promised = {
+            uid: claim for uid, claim in self.promised.items() if fits(self._shown.free(claim.node), claim.requests)
+        }
         for uid, claim in (waived | promised | self.doubts.minded).items():
             fellow = again and but is not None and claim.gang == but.group_key and self.doubts.get(uid) is not None
             if uid not in self.posting and (but is None or uid != but.uid) and not fellow:
@@ -180,13 +182,13 @@ class Claims:
         """Whether the node has less than is promised there, as when a pod is shown that an earlier life has bound. The
         core takes the youngest promise back first, even where an older one fits no more."""
         free = self._shown.free(node)
-        ousted = any(one.node == node and not fits(free, one.requests) for one in self.promised.values())
+        ousted = any(claim.node == node and not fits(free, claim.requests) for claim in self.promised.values())
         return ousted or any(amount < 0 for amount in self.left([node])[node].values())
 
     @property
     def on_their_way(self) -> dict[str, str]:
         """Pods that are promised a node, or may be bound there."""
-        return {uid: one.node for uid, one in (self.promised | self.doubts.minded | self.posting).items()}
+        return {uid: claim.node for uid, claim in (self.promised | self.doubts.minded | self.posting).items()}
 
     def _promise(self, uid: str, node: str) -> None:
         pod = self._shown.pods.get(uid)

@@ -42,7 +42,7 @@ class Company:
     def bound(self) -> list[tuple[Pod, str]]:
         """The pods that are on nodes, or are being bound."""
         pods, posting = self._shown.pods, self._claims.posting
-        beside = [(pods[uid], one.node) for uid, one in posting.items() if uid in pods and not pods[uid].node]
+        beside = [(pods[uid], effect.node) for uid, effect in posting.items() if uid in pods and not pods[uid].node]
         return self.on_nodes() + beside
 
     def promised(self, but: GroupKey | None = None, *, surely: bool = True) -> list[tuple[Pod, str]]:
@@ -52,15 +52,15 @@ class Company:
         """
         claims, pods = self._claims, self._shown.pods
         books = claims.doubts.waived | claims.promised | claims.doubts.minded
-        found = [(pods[uid], one.node) for uid, one in books.items() if uid in pods and uid not in claims.posting]
+        pairs = [(pods[uid], claim.node) for uid, claim in books.items() if uid in pods and uid not in claims.posting]
         jobs, busy = claims.admissions.slots, claims.on_their_way
-        admitted = [(key, one) for key, one in jobs.of.items() if not (surely and one.forgotten)]
-        slots = [(one, list(jobs.unfilled(key, busy))) for key, one in admitted]
-        slots += [(one, jobs.left_behind(key, busy)) for key, one in jobs.departed.items() if not surely]
+        admitted = [(key, admission) for key, admission in jobs.of.items() if not (surely and admission.forgotten)]
+        slots = [(admission, list(jobs.unfilled(key, busy))) for key, admission in admitted]
+        slots += [(admission, jobs.left_behind(key, busy)) for key, admission in jobs.departed.items() if not surely]
         for admission, free in slots:
-            templates = {one.name: one.template for one in admission.podsets.podsets}
-            found += [(templates[series], node) for series, node, _ in free]
-        return [(pod, node) for pod, node in found if but is None or pod.group_key != but]
+            templates = {podset.name: podset.template for podset in admission.podsets.podsets}
+            pairs += [(templates[series], node) for series, node, _ in free]
+        return [(pod, node) for pod, node in pairs if but is None or pod.group_key != but]
 
     def stands_back(self, pods: Sequence[Pod]) -> bool:
         """Whether a spread counts both these and a gang that is being started: they are started one after the other."""
@@ -78,12 +78,12 @@ class Company:
 
         Members that are planned beside one that may be bound are steered when its outcome is known.
         """
-        told = self._claims.promised | self._claims.undecided
-        for key in dict.fromkeys(one.gang for one in told.values() if one.gang is not None):
+        books = self._claims.promised | self._claims.undecided
+        for key in dict.fromkeys(claim.gang for claim in books.values() if claim.gang is not None):
             sight = self._shown.sight(key)
             waiting = () if sight is None else sight.waiting
             related = any(pod.constraints.spread or pod.constraints.affinity for pod in waiting)
-            if (related or key in self._refused) and any(pod.uid not in told for pod in waiting):
+            if (related or key in self._refused) and any(pod.uid not in books for pod in waiting):
                 return True
         return False
 
@@ -91,9 +91,9 @@ class Company:
         """The fault of the nodes that the last event has promised the gang."""
         new = [uid for uid in self._claims.fresh if self._claims.promised[uid].gang == key]
         seats = [(self._shown.pods[uid], self._claims.promised[uid].node) for uid in new if uid in self._shown.pods]
-        mine = [one for one in self.promised() if one[0].group_key == key]
+        mine = [seat for seat in self.promised() if seat[0].group_key == key]
         others, nodes = self.promised(but=key), dict(self._shown.nodes)
-        earlier = [one for one in mine if one[0].uid not in new]
+        earlier = [seat for seat in mine if seat[0].uid not in new]
         sure = not self._counts_others(pod for pod, _ in seats)
         if sure and not (earlier and key in self._others):
             self._others[key] = self._beside(key), {}
@@ -157,11 +157,11 @@ class Company:
         ``gone``: pods that the watch still shows, and whose end kube-scheduler may have known when it let these in.
         """
         key, nodes = effect.group, self._shown.nodes
-        there = [one for one in self.bound() if one[0].uid not in {*gone, *(pod.uid for pod, _ in asking)}]
+        there = [seat for seat in self.bound() if seat[0].uid not in {*gone, *(pod.uid for pod, _ in asking)}]
         # kube-scheduler may know earlier than the watch that terminating members are gone: it has let these in.
         there = [(pod, node) for pod, node in there if not (pod.deleting and pod.group_key == key)]
         for pod, node in asking:
-            fellows = [one for one in asking if one[0].uid != pod.uid]
+            fellows = [seat for seat in asking if seat[0].uid != pod.uid]
             way = relations.in_each_others_way(pod, node, nodes, [*there, *fellows]) if node in nodes else ()
             if way:
                 return f"{pod.uid} is to be bound to {node}, in the way of {', '.join(way)}"
@@ -173,9 +173,13 @@ class Company:
     def _counts_others(self, pods: Iterable[Pod]) -> bool:
         """Whether a spread of these pods counts members of other gangs whose promised nodes are unknown."""
         unbound = [pod for pod in self._shown.pods.values() if not pod.node]
-        unbound = [pod for pod in (*unbound, *(one for one, _ in self.promised())) if pod.group_key is not None]
+        unbound = [
+            pod
+            for pod in (*unbound, *(promised_pod for promised_pod, _ in self.promised()))
+            if pod.group_key is not None
+        ]
         return any(
-            relations.counts_for(pod, (one for one in unbound if one.group_key != pod.group_key)) for pod in pods
+            relations.counts_for(pod, (other for other in unbound if other.group_key != pod.group_key)) for pod in pods
         )
 
 

@@ -37,6 +37,6 @@ class CuriousExtender(Extender):
 
     def _answered(self, ticket: int, response: Response) -> None:
         if (sent := self._sent.pop(ticket, None)) is not None:
-            sends, asked = sent
-            sends.end(asked, response, self._clock.now)
+            sends, call = sent
+            sends.end(call, response, self._clock.now)
         super()._answered(ticket, response)

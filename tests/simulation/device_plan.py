@@ -21,7 +21,7 @@ def has_devices(seed: int) -> bool:
 def with_devices(nodes: tuple[Node, ...], chance: Chance) -> tuple[Node, ...]:
     """The same nodes; some of them list more names."""
     dice = chance.stream("names of resources")
-    return tuple(replace(one, allocatable=registered(one.allocatable, dice)) for one in nodes)
+    return tuple(replace(node, allocatable=registered(node.allocatable, dice)) for node in nodes)
 
 
 def registrations(chance: Chance) -> list[tuple[str, float]]:

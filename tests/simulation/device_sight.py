@@ -88,8 +88,8 @@ class DeviceSight:
 
     def _job_changed(self, change: Change) -> None:
         if isinstance(job := change.value, BatchJob):
-            for one in job.podsets:
-                self._amounts[f"{job.uid}/{one.name}"] = amounts_in(one.template.requests)
+            for podset in job.podsets:
+                self._amounts[f"{job.uid}/{podset.name}"] = amounts_in(podset.template.requests)
 
     # As it was meant
 
@@ -134,7 +134,7 @@ class DeviceSight:
         before = self._allocated.pop(key, None)
         if allocation is not None:
             self._allocated[key] = allocation
-        for name in [node_of(one) for one in (before, allocation) if one is not None]:
+        for name in [node_of(state) for state in (before, allocation) if state is not None]:
             known = self._told.get(name)
             if (now := self._node(name)) is not None and now != known:
                 return now
@@ -173,10 +173,10 @@ class DeviceSight:
 
     def _job(self, job: Job) -> Job:
         podsets = tuple(
-            replace(one, template=replace(one.template, requests=with_amounts(one.template.requests, amounts)))
-            if (amounts := self._amounts.get(f"{job.uid}/{one.name}"))
-            else one
-            for one in job.podsets.podsets
+            replace(podset, template=replace(podset.template, requests=with_amounts(podset.template.requests, amounts)))
+            if (amounts := self._amounts.get(f"{job.uid}/{podset.name}"))
+            else podset
+            for podset in job.podsets.podsets
         )
         return replace(job, podsets=PodSets(job.podsets.key, podsets))
 
@@ -185,9 +185,14 @@ class DeviceSight:
         if node is None:
             return None
         there = self._slices.get(name)
-        devices = {one.name: None for one in (() if there is None else there.devices)}
+        devices = {device.name: None for device in (() if there is None else there.devices)}
         # A pod can start with the devices of its claims that the driver lists no longer.
-        devices |= {one.device: None for some in self._allocated.values() for one in some.devices if one.pool == name}
+        devices |= {
+            device.device: None
+            for allocation in self._allocated.values()
+            for device in allocation.devices
+            if device.pool == name
+        }
         amounts = amounts_of(list(devices))
         seen = self._told[name] = NodeSeen(replace(node, allocatable=with_amounts(node.allocatable, amounts)))
         return seen
@@ -216,7 +221,8 @@ class DeviceSight:
                 if (why := self._wrong_domain(pod, node)) is not None or isinstance(effect, PostBinding):
                     return why
                 for claim in claims_of(
-                    pod, (one.value for one in shown.values() if isinstance(one.value, DeviceClaim))
+                    pod,
+                    (shown_claim.value for shown_claim in shown.values() if isinstance(shown_claim.value, DeviceClaim)),
                 ):
                     if claim is not None and claim.allocation is not None and node_of(claim.allocation) != node:
                         where = node_of(claim.allocation)
@@ -281,13 +287,13 @@ class DeviceSight:
         """Leave the devices in ``room`` that no claim has, instead of the devices that bound pods leave."""
         used = {
             device
-            for one in self._api.claims.values()
-            if one.allocation is not None
-            for device in one.allocation.devices
+            for claim in self._api.claims.values()
+            if claim.allocation is not None
+            for device in claim.allocation.devices
         }
         for thing in self._api.things.values():
             if isinstance(thing, Slice) and thing.name in room:
-                free = [one.name for one in thing.devices if DeviceKey(*thing.pool, one.name) not in used]
+                free = [device.name for device in thing.devices if DeviceKey(*thing.pool, device.name) not in used]
                 room[thing.name].update({ANY: 0, LARGE: 0, CHANNEL: 0} | dict(amounts_of(free)))
         for pod in self._api.pods.values():
             if pod.node in room and not pod.terminal and None in claims_of(pod, self._api.claims.values()):

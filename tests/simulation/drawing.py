@@ -86,13 +86,13 @@ def draw(seed: int) -> Plan:
     # A gang has to reach bind while its first members are held, whatever backoff a member is in.
     bind_timeout_s, longest_backoff_s = shape.choice(((8.0, 3.0), (30.0, 10.0)))
     bars = not (calm or shape.random() < 0.8 or wide)
-    barred = [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]] if bars else []
+    barred = [(f"job{shape.randrange(4)}", node.name) for node in nodes[:2]] if bars else []
     faults = [draw_fault(dice) for _ in range(count)]
     times = 3 if seed % 10 == 7 and not calm else 0
     crashes = [Fault("all pods of a node fail", 10 + 80 * edge.random()) for _ in range(times)]
     sharp = [draw_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
-    failures = [Fault(*one) for one in draw_failures(chance)] if has_failures(seed) else []
-    late = [Fault(*one) for one in registrations(chance)] if has_devices(seed) and not calm else []
+    failures = [Fault(*failure) for failure in draw_failures(chance)] if has_failures(seed) else []
+    late = [Fault(*registration) for registration in registrations(chance)] if has_devices(seed) and not calm else []
     evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
     plan = Plan(
         seed=seed,
@@ -151,8 +151,8 @@ def is_late(seed: int) -> bool:
 
 def _losses(chance: Chance) -> list[Fault]:
     dice = chance.stream("losses")
-    some = ("a pod fails", "a pod is deleted", "all pods of a node fail")
-    return [Fault(dice.choice(some), 5 + 80 * dice.random()) for _ in range(dice.choice((4, 8)))]
+    kinds_of_loss = ("a pod fails", "a pod is deleted", "all pods of a node fail")
+    return [Fault(dice.choice(kinds_of_loss), 5 + 80 * dice.random()) for _ in range(dice.choice((4, 8)))]
 
 
 def _steering(seed: int, shape: Random) -> SteeringMode:
@@ -174,10 +174,10 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
         batch = replace(batch, pod_rate=100.0)
         if any(job.size > 16 for _, job in batch.jobs):
             plan = replace(plan, profile=replace(plan.profile, cycle_s=min(plan.profile.cycle_s, 0.02)))
-    faults = (*plan.faults, *(Fault(*one) for one in batch.faults))
+    faults = (*plan.faults, *(Fault(*fault) for fault in batch.faults))
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance, plan.seed)
-    faults = (*faults, *(Fault(*one) for one in draw_unread(chance, plan.seed)))
+    faults = (*faults, *(Fault(*fault) for fault in draw_unread(chance, plan.seed)))
     refused = draw_refusals(batch, plan.nodes, chance, plan.seed) if elastic is None else frozenset()
     plan = replace(plan, faults=faults, limits=limits, barred=refused or plan.barred)
     return replace(plan, jobs=plan.jobs[:beside], batch=batch)
@@ -186,8 +186,8 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
 def _with_queues(plan: Plan, chance: Chance) -> Plan:
     """The same seed with queues, which most of its gangs and jobs name."""
     dice, nodes = chance.stream("who is in which queue"), flavored(plan.nodes, chance)
-    jobs = tuple((at, replace(one, queue=queue_name(dice)) if one.min_member else one) for at, one in plan.jobs)
-    batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
+    jobs = tuple((at, replace(job, queue=queue_name(dice)) if job.min_member else job) for at, job in plan.jobs)
+    batch = tuple((at, replace(job, queue=queue_name(dice))) for at, job in plan.batch.jobs)
     coming = () if plan.elastic is None else plan.elastic.coming
     queues = draw_queues((*nodes, *coming), chance, calm=plan.calm)
     if plan.elastic is not None and plan.elastic.tainted:
@@ -207,7 +207,7 @@ def _with_volcano(plan: Plan, chance: Chance) -> Plan:
     dice, nodes = chance.stream("who is in which queue"), of_one_flavor(plan.nodes)
     queues = draw_volcano(nodes, chance, calm=plan.calm)
     jobs = tuple(
-        (at, replace(one, queue=volcano_name(dice, queues)) if one.min_member else one) for at, one in plan.jobs
+        (at, replace(job, queue=volcano_name(dice, queues)) if job.min_member else job) for at, job in plan.jobs
     )
     return replace(plan, nodes=nodes, jobs=jobs, queues=queues)
 
@@ -234,20 +234,20 @@ def _with_checkpoints(plan: Plan, chance: Chance) -> Plan:
 
 def _with_relations(plan: Plan, chance: Chance) -> Plan:
     """The same seed with pods that demand something of others."""
-    found = relate(Submitted(plan.nodes, plan.jobs, plan.batch.jobs), chance)
-    batch = replace(plan.batch, jobs=found.batch)
-    if plan.profile.bind_timeout_s < 10 and takes_many_rounds(found):
+    related = relate(Submitted(plan.nodes, plan.jobs, plan.batch.jobs), chance)
+    batch = replace(plan.batch, jobs=related.batch)
+    if plan.profile.bind_timeout_s < 10 and takes_many_rounds(related):
         # The bind of the first member has to wait for the last one.
         plan = replace(plan, profile=replace(plan.profile, bind_timeout_s=30.0))
-    faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
+    faults = (*plan.faults, *(Fault(*strike) for strike in strikes(chance, calm=plan.calm)))
     elastic = None if plan.elastic is None else zoned(plan.elastic, chance)
-    return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults, elastic=elastic)
+    return replace(plan, nodes=related.nodes, jobs=related.jobs, batch=batch, faults=faults, elastic=elastic)
 
 
 def _with_platforms(plan: Plan, chance: Chance) -> Plan:
     """The same seed on real nodes."""
     drawn = Drawn(plan.nodes, plan.jobs, plan.batch, plan.owners, plan.elastic, plan.queues)
-    drawn, found = on_platforms(drawn, chance, calm=plan.calm)
+    drawn, platform = on_platforms(drawn, chance, calm=plan.calm)
     return replace(
         plan,
         nodes=drawn.nodes,
@@ -256,20 +256,20 @@ def _with_platforms(plan: Plan, chance: Chance) -> Plan:
         owners=drawn.owners,
         elastic=drawn.elastic,
         queues=drawn.queues,
-        faults=(*plan.faults, *(Fault(*one) for one in found.faults)),
-        platform=found,
+        faults=(*plan.faults, *(Fault(*fault) for fault in platform.faults)),
+        platform=platform,
     )
 
 
 def _with_storage(plan: Plan, chance: Chance) -> Plan:
     """The weather, the nodes, the gangs and some of the faults of the seed, whose members have volume claims."""
-    nodes = tuple(replace(one, taints=()) for one in plan.nodes)
+    nodes = tuple(replace(node, taints=()) for node in plan.nodes)
     jobs, storage = draw_storage(nodes, plan.jobs, chance)
     return Plan(
         plan.seed,
         nodes,
         jobs,
-        tuple(one for one in plan.faults if one.what in FAULTS),
+        tuple(fault for fault in plan.faults if fault.what in FAULTS),
         plan.weather,
         replace(plan.profile, bind_timeout_s=600.0, slow_until=0.0),
         replace(plan.limits, preemption=Preempts.OFF, waiting=20_000, elastic=NOT_ELASTIC, trials=False),
@@ -289,7 +289,10 @@ def _with_claims(plan: Plan, chance: Chance) -> Plan:
         plan.seed,
         drawn.nodes,
         drawn.jobs,
-        (*(one for one in plan.faults if one.what in FAULTS), *(Fault(*one) for one in drawn.faults)),
+        (
+            *(fault for fault in plan.faults if fault.what in FAULTS),
+            *(Fault(*drawn_fault) for drawn_fault in drawn.faults),
+        ),
         plan.weather,
         profile,
         replace(plan.limits, preemption=Preempts.OFF, waiting=20_000, elastic=NOT_ELASTIC, trials=False),
@@ -305,7 +308,7 @@ def _with_backfill(plan: Plan, chance: Chance) -> Plan:
     """Some of the faults of the seed; nodes, and workloads that wait for others to end, of its own."""
     steady = is_steady(plan.seed)
     drawn = draw_backfill(chance, calm=plan.calm, steady=steady)
-    beside = () if steady else tuple(one for one in plan.faults if one.what in FAULTS)
+    beside = () if steady else tuple(fault for fault in plan.faults if fault.what in FAULTS)
     limits = replace(plan.limits, waiting=20_000, elastic=NOT_ELASTIC, trials=False)
     nodes, jobs, batch = drawn.nodes, drawn.jobs, drawn.batch
     weather = draw_weather(chance.stream("weather of reservations"), calm=True) if steady else plan.weather
@@ -313,7 +316,7 @@ def _with_backfill(plan: Plan, chance: Chance) -> Plan:
         plan.seed,
         nodes,
         jobs,
-        (*beside, *(Fault(*one) for one in drawn.faults)),
+        (*beside, *(Fault(*fault) for fault in drawn.faults)),
         weather,
         Profile(cycle_s=0.001, bind_timeout_s=30.0, longest_backoff_s=10.0),
         reserving(limits, chance, steady=steady),
@@ -337,7 +340,7 @@ def _slowed(plan: Plan, chance: Chance) -> Plan:
 def _with_owners(plan: Plan, chance: Chance) -> Plan:
     """Owners of gangs beside the gangs and singles of the seed, or beside few of them."""
     drawn = draw_owners(chance, calm=plan.calm)
-    faults = (*plan.faults, *(Fault(*one) for one in drawn.faults))
+    faults = (*plan.faults, *(Fault(*fault) for fault in drawn.faults))
     beside, owners = chance.stream("beside owners").choice((0, 2, len(plan.jobs))), drawn.owners
     if plan.elastic is not None:
         owners = owned(owners, chance, tainted=plan.elastic.tainted)

@@ -105,7 +105,7 @@ def with_taints(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
     """The same, where nodes that are made have a taint. Some of the jobs that need them tolerate it themselves."""
     dice = chance.stream("taints of nodes that are made")
     pool = replace(plan.pool, node=replace(plan.pool.node, taints=(MADE_TAINT,)))
-    coming = tuple(replace(one, taints=(MADE_TAINT,)) for one in plan.coming)
+    coming = tuple(replace(node, taints=(MADE_TAINT,)) for node in plan.coming)
     jobs = tuple((at, _tolerant(job) if dice.random() < 0.5 else job) for at, job in plan.jobs)
     return replace(plan, pool=pool, coming=coming, jobs=jobs, tolerates=dice.random() < 0.6)
 
@@ -119,7 +119,7 @@ def zoned(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
 
 def _tolerant(job: BatchJob) -> BatchJob:
     own = Selection(tolerations=(MADE_TOLERATION,))
-    podsets = (replace(one, template=replace(one.template, selection=own)) for one in job.podsets)
+    podsets = (replace(podset, template=replace(podset.template, selection=own)) for podset in job.podsets)
     return replace(job, podsets=tuple(podsets))
 
 
@@ -176,7 +176,7 @@ def owned(
 ) -> tuple[tuple[float, OwnerObject], ...]:
     """Most of these owners are in a queue, and half of them need nodes that are made."""
     dice = chance.stream("which owners need nodes that are made")
-    found = []
+    made_owners = []
     for at, owner in owners:
         name, needs, tolerant = queue_name(dice), dice.random() < 0.5, tainted and dice.random() < 0.7
 
@@ -187,8 +187,8 @@ def owned(
             return replace(pod, queue=queue, selection=selection, gates=gates)
 
         leader = None if owner.leader is None else made(owner.leader)
-        found.append((at, replace(owner, template=made(owner.template), leader=leader)))
-    return tuple(found)
+        made_owners.append((at, replace(owner, template=made(owner.template), leader=leader)))
+    return tuple(made_owners)
 
 
 def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:
@@ -198,10 +198,10 @@ def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:
 def _wanting(job: JobSpec, *, tolerant: bool) -> JobSpec:
     wanted, more = ((FLAVOR, MADE),), (MADE_TOLERATION,) if tolerant else ()
 
-    def on_made(one: Selection) -> Selection:
-        return replace(one, node_selector=wanted, tolerations=(*one.tolerations, *more))
+    def on_made(selection: Selection) -> Selection:
+        return replace(selection, node_selector=wanted, tolerations=(*selection.tolerations, *more))
 
-    roles = tuple(replace(one, selection=on_made(one.selection)) for one in job.roles)
+    roles = tuple(replace(role, selection=on_made(role.selection)) for role in job.roles)
     return replace(job, roles=roles, gates=tuple(dict.fromkeys((*job.gates, GANG_GATE))))
 
 

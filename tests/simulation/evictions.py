@@ -124,10 +124,10 @@ class Evictions:
                 case SuspendJob(job, reason) if reason.startswith(_WORD):
                     yield from self._judge_victim(job.key, "", reason, now)
         for key, uids in gone.items():
-            left = [one for one in self._shown.members.get(key, {}).values() if one.node and one.live]
+            left = [pod for pod in self._shown.members.get(key, {}).values() if pod.node and pod.live]
             # Pods that were bound for an earlier PodGroup of the same name belong to another gang.
-            told = {one.stamp.gang for one in left if one.uid in uids and one.stamp is not None}
-            spared = sorted(one.uid for one in left if one.uid not in uids and one.stamp and one.stamp.gang in told)
+            gangs = {pod.stamp.gang for pod in left if pod.uid in uids and pod.stamp is not None}
+            spared = sorted(pod.uid for pod in left if pod.uid not in uids and pod.stamp and pod.stamp.gang in gangs)
             if spared:
                 yield f"{sorted(uids)} are evicted, and {spared} of the same gang are not"
 
@@ -140,7 +140,7 @@ class Evictions:
         if job is not None and job.uid in self._admissions.uncreated:
             yield f"{_named(_Kept(reservation))} are to give way to {key}, whose pods were not created"
         yield from self._judge_room(key, reservation)
-        others = [one.reservation for other, one in self._kept.items() if other != key]
+        others = [kept.reservation for other, kept in self._kept.items() if other != key]
         yield from self._protections.judge(key, reservation, others, now)
         yield from self._reclaims.judge(key, reservation, others, now)
         if not others:
@@ -154,14 +154,16 @@ class Evictions:
         for preemptor, kept in self._kept.items():
             if reason.startswith(f"{_WORD}{preemptor},"):
                 victims = kept.reservation.victims
-                return not any(one.key == pod.group_key and not one.pod for one in victims)
+                return not any(victim.key == pod.group_key and not victim.pod for victim in victims)
         return False
 
     def _judge_surplus(self, pod: Pod) -> Iterator[str]:
         """Check that its gang runs without all the evicted pods."""
-        going = {one.pod for kept in self._kept.values() if kept.told for one in kept.reservation.victims} | {pod.uid}
+        going = {victim.pod for kept in self._kept.values() if kept.told for victim in kept.reservation.victims} | {
+            pod.uid
+        }
         sight = None if pod.group_key is None else self._shown.sight(pod.group_key)
-        left = [] if sight is None else [one for one in sight.bound if one.uid not in going]
+        left = [] if sight is None else [pod for pod in sight.bound if pod.uid not in going]
         owner = self._shown.owners.get(GroupKey(pod.namespace, pod.group.owner)) if pod.group is not None else None
         if owner is not None and owner.restarts:
             yield f"{pod.uid} is evicted alone, and its owner makes all of {pod.group_key} anew then"
@@ -222,10 +224,10 @@ class Evictions:
         reason = effect.reason if isinstance(effect, Evict | SuspendJob) else ""
         if not reason.startswith(_WORD):
             return
-        pods = [one for one in api.pods.values() if one.reservation is not None]
-        found = [(alone_key(one) if one.group_key is None else one.group_key, one.reservation) for one in pods]
-        found += [(job.key, job.reservation) for job in api.jobs.values() if job.reservation is not None]
-        for key, reservation in found:
+        pods = [pod for pod in api.pods.values() if pod.reservation is not None]
+        pairs = [(alone_key(pod) if pod.group_key is None else pod.group_key, pod.reservation) for pod in pods]
+        pairs += [(job.key, job.reservation) for job in api.jobs.values() if job.reservation is not None]
+        for key, reservation in pairs:
             if reservation is not None and reason.startswith(f"{_WORD}{key},"):
                 self._kept.setdefault(key, _Kept(reservation, written=True, told=True, disturbed=True))
 

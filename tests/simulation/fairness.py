@@ -102,7 +102,7 @@ class SingleTurns:
 
     def _open_to(self, pod: Pod, room: Room) -> set[str]:
         nodes = self._shown.nodes
-        return {one for one, left in room.items() if fits(left, pod.requests) and lets_in(nodes[one], pod.selection)}
+        return {name for name, left in room.items() if fits(left, pod.requests) and lets_in(nodes[name], pod.selection)}
 
 
 PATIENCE_S = 5.0
@@ -158,9 +158,9 @@ class Fairness:
         match event:
             case PodSeen(pod):
                 before = self._shown.pods.get(pod.uid)
-                for one in (pod, before):
-                    if one is not None and one.group_key is not None:
-                        self._changed[one.group_key] = now
+                for seen in (pod, before):
+                    if seen is not None and seen.group_key is not None:
+                        self._changed[seen.group_key] = now
                 if before is not None and pod.refusal != before.refusal and pod.uid in self._claims.promised:
                     self._excuse(pod.group_key, now)
             case PodGone(uid) if uid in self._shown.pods:
@@ -214,11 +214,11 @@ class Fairness:
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
         room = self._claims.left(self._shown.nodes)
         singles = self._singles.look(room, lambda pod: self._could_start(room, _alone(pod), ()), now)
-        wanted = [(key, one) for key, one in wanted if not self._company.stands_back(one.waiting)]
-        fitting = {key: one for key, one in wanted if self._could_start(room, one, self._claims.kept_for(key))}
+        wanted = [(key, demand) for key, demand in wanted if not self._company.stands_back(demand.waiting)]
+        fitting = {key: demand for key, demand in wanted if self._could_start(room, demand, self._claims.kept_for(key))}
         self._fitting = {key: self._fitting.get(key, now) for key in fitting}
-        for key, one in fitting.items():
-            ahead = (pod for pod in singles if pod.priority >= one.priority)
+        for key, demand in fitting.items():
+            ahead = (pod for pod in singles if pod.priority >= demand.priority)
             if any(self._singles.keeps_room(pod, self._fitting[key], now) for pod in ahead):
                 continue  # room may be kept for those, from when a workload waited behind them
             self._since[key] = since.get(key, now)
@@ -303,7 +303,7 @@ class Fairness:
 
     def _all_wanted(self, now: float) -> list[tuple[GroupKey, Wanted]]:
         """The waiting gangs, except in a namespace with so many that some are not looked at."""
-        awaited, found = self._shown.awaited, []
+        awaited, pairs = self._shown.awaited, []
         crowd = Counter(key.namespace for key in awaited)
         for key in self._shown.members:
             sight = self._shown.sight(key)
@@ -311,19 +311,19 @@ class Fairness:
                 continue
             crowd[key.namespace] += key not in awaited
             if now >= self._excused.get(key, 0.0) and (wanted := self._wanted(key, sight)) is not None:
-                found.append((key, wanted))
-        return [(key, wanted) for key, wanted in found if crowd[key.namespace] <= self._terms.waiting]
+                pairs.append((key, wanted))
+        return [(key, wanted) for key, wanted in pairs if crowd[key.namespace] <= self._terms.waiting]
 
     def _wanted_jobs(self, now: float) -> list[tuple[GroupKey, Wanted]]:
         """Suspended jobs that wait for room and for nothing else."""
-        admissions, found = self._claims.admissions, []
+        admissions, pairs = self._claims.admissions, []
         for key, job in admissions.jobs.items():
             if key.name in self._terms.restless or not admissions.waits(key, now):
                 continue
             podsets = admissions.as_known(job.podsets).podsets
-            pods = [pod for one in podsets for pod in islice(one.pods(), one.minimum)]
-            found.append((key, Wanted(len(pods), tuple(pods), (), broken=False, priority=pods[0].priority)))
-        return found
+            pods = [pod for podset in podsets for pod in islice(podset.pods(), podset.minimum)]
+            pairs.append((key, Wanted(len(pods), tuple(pods), (), broken=False, priority=pods[0].priority)))
+        return pairs
 
     def _wanted(self, key: GroupKey, sight: Sight) -> Wanted | None:
         """None for a gang that does not wait, or has to for a reason that is not room."""
@@ -360,16 +360,16 @@ class Fairness:
             # Pods that are being bound, promised or nominated may or may not count already.
             sides = [self._company.on_nodes(), bound, in_the_end, [*in_the_end, *kept]]
         for pod, node in kept:
-            if any(relations.counts_for(one, (pod,)) for one in wanted.waiting):
+            if any(relations.counts_for(member, (pod,)) for member in wanted.waiting):
                 left.pop(node, None)  # how many members fit beside it depends on where the others go
         nodes, who = dict(self._shown.nodes), wanted.waiting[0].uid if wanted.waiting else ""
         before, answer = self._answers.get(who, (None, False))
-        if before != (asked := (nodes, left, wanted, sides)):
+        if before != (question := (nodes, left, wanted, sides)):
             answer = all(
                 seats(nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
                 for there in sides
             )
-            self._answers[who] = asked, answer
+            self._answers[who] = question, answer
         return answer
 
     def _excuse(self, key: GroupKey | None, now: float) -> None:

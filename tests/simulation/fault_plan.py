@@ -90,8 +90,11 @@ def draw_refused_writes(chance: Chance, seed: int) -> tuple[Fault, ...]:
         return ()
     dice, what = chance.stream("when writes are refused"), "writes are refused"
     later = tuple(Fault(what, at * dice.random()) for at in dice.choice(((), (80.0,), (30.0, 90.0))))
-    some = dice.sample(list(REFUSED_MOMENTS), 2)
-    return (*later, *(Fault(what, 0.0, moment, 1 + int(4 * dice.random() ** 2)) for moment in ("reservation", *some)))
+    moments = dice.sample(list(REFUSED_MOMENTS), 2)
+    return (
+        *later,
+        *(Fault(what, 0.0, moment, 1 + int(4 * dice.random() ** 2)) for moment in ("reservation", *moments)),
+    )
 
 
 def draw_weather(random: Random, *, calm: bool) -> Weather:

@@ -58,7 +58,7 @@ def delete_batch_job(trouble: Trouble) -> None:
     trouble.world.api.remove_job(job.key)
     if trouble.random.random() < 0.5:
         uid = f"{job.uid}+{trouble.number()}"
-        podsets = tuple(replace(one, template=replace(one.template, owner=uid)) for one in job.podsets)
+        podsets = tuple(replace(podset, template=replace(podset.template, owner=uid)) for podset in job.podsets)
         anew = BatchJob(
             job.key,
             uid,
@@ -77,29 +77,29 @@ def delete_batch_job(trouble: Trouble) -> None:
 def take_plan_off(trouble: Trouble) -> None:
     """Remove the annotation with the plan, or with the time until which nodes are awaited, as a user does."""
 
-    def said(job: BatchJob) -> bool:
+    def holds(job: BatchJob) -> bool:
         return job.plan is not None or job.node_wait is not None
 
-    _edit(trouble, lambda job: replace(job, plan=None, node_wait=None), said)
+    _edit(trouble, lambda job: replace(job, plan=None, node_wait=None), holds)
 
 
 def silence_kubelet(trouble: Trouble, *keys: GroupKey) -> None:
     """A node with pods of a job is silent for long; every third time its object is deleted after a while."""
     world, name = trouble.world, _node_of_a_job(trouble, *keys)
-    one = world.api.nodes.get(name or "")
-    if one is None:
+    node = world.api.nodes.get(name or "")
+    if node is None:
         return
-    world.kubelets.set_down(one.name, down=True)
-    world.api.set_node(replace(one, ready=False))
+    world.kubelets.set_down(node.name, down=True)
+    world.api.set_node(replace(node, ready=False))
 
     def go() -> None:
-        if one.name in world.api.nodes and not world.api.nodes[one.name].ready:
-            world.api.remove_node(one.name)
+        if node.name in world.api.nodes and not world.api.nodes[node.name].ready:
+            world.api.remove_node(node.name)
 
     def back() -> None:
-        world.kubelets.set_down(one.name, down=False)
-        if (now := world.api.nodes.get(one.name)) is not None:
-            world.api.set_node(replace(now, ready=one.ready))
+        world.kubelets.set_down(node.name, down=False)
+        if (now := world.api.nodes.get(node.name)) is not None:
+            world.api.set_node(replace(now, ready=node.ready))
 
     if trouble.random.random() < 0.3:
         trouble.later(go, 40.0)
@@ -110,12 +110,12 @@ def silence_kubelet(trouble: Trouble, *keys: GroupKey) -> None:
 def delete_node(trouble: Trouble, *keys: GroupKey) -> None:
     """A node that a job was planned on; every second time it comes back."""
     api, name = trouble.world.api, _node_of_a_job(trouble, *keys)
-    one = api.nodes.get(name or "")
-    if one is None:
+    node = api.nodes.get(name or "")
+    if node is None:
         return
-    api.remove_node(one.name)
+    api.remove_node(node.name)
     if trouble.random.random() < 0.5:
-        trouble.later(lambda: api.set_node(one) if one.name not in api.nodes else None, 30.0)
+        trouble.later(lambda: api.set_node(node) if node.name not in api.nodes else None, 30.0)
 
 
 def block_creation(trouble: Trouble) -> None:
@@ -179,15 +179,15 @@ def _edit(trouble: Trouble, edit: Edit, holds: Callable[[BatchJob], bool] = lamb
 
 def _grouped(job: BatchJob) -> BatchJob:
     """The job with the minMember in its templates that follows from its podsets."""
-    least = sum(one.minimum for one in job.podsets if one.wave == 0)
+    least = sum(podset.minimum for podset in job.podsets if podset.wave == 0)
 
-    def said(podset: PodSet) -> PodSet:
+    def regrouped(podset: PodSet) -> PodSet:
         group = podset.template.group
         return replace(
             podset, template=replace(podset.template, group=group._replace(min_member=least) if group else None)
         )
 
-    return replace(job, podsets=tuple(map(said, job.podsets)))
+    return replace(job, podsets=tuple(map(regrouped, job.podsets)))
 
 
 def _node_of_a_job(trouble: Trouble, *keys: GroupKey) -> str | None:

@@ -23,8 +23,8 @@ def judge_plan(effect: StartJob, shown: Shown, podsets: PodSets) -> str | None:
         nodes = [node for node in effect.plan.get(podset.name, ()) if node]
         if not min(podset.minimum, podset.size) <= len(nodes) <= podset.size:
             return f"{key} is to be started with {len(nodes)} nodes for {podset}"
-        asked = tolerating(template.selection, effect.tolerations.get(podset.name, ()))
-        if shut := [node for node in nodes if node not in known or not lets_in(known[node], asked)]:
+        selection = tolerating(template.selection, effect.tolerations.get(podset.name, ()))
+        if shut := [node for node in nodes if node not in known or not lets_in(known[node], selection)]:
             return f"{key} is to be started on {shut}, which are closed to it"
         if small := [node for node in nodes if not fits(dict(known[node].allocatable), template.requests)]:
             return f"{key} is to be started on {small}, which its pods do not fit"

@@ -56,11 +56,11 @@ class Life:
 
     def ask(self, write: Write) -> str | None:
         """Let the core request a write; returns its fault."""
-        said = judge_job(write, self.admissions, [], self.now)
+        complaint = judge_job(write, self.admissions, [], self.now)
         after = written(self.job, write)
         assert isinstance(after, BatchJob)
         self.job = after
-        return said
+        return complaint
 
     def end(self, outcome: Outcome) -> None:
         self.tell(JobWritten(self.job.key, self.job.uid, outcome))

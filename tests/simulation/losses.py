@@ -84,7 +84,7 @@ class Losses:
         if room is None:
             return
         for victim in reservation.victims:
-            left = [one for one in reservation.victims if one != victim]
+            left = [other for other in reservation.victims if other != victim]
             if not victim.pod and not self._local(key) and self._fits(key, reservation, self._without(room, left)):
                 yield f"{victim} is to give way to {key}, and need not"
             for other in self._instead_of(victim, reservation, now):
@@ -92,18 +92,18 @@ class Losses:
                 if next(protections.judge(key, swapped, (), now), None) is not None:
                     continue
                 if self._fits(key, reservation, self._without(room, swapped.victims)):
-                    lost, less = (self._lost(one, now) / _UNIT for one in (victim.key, other.key))
+                    lost, less = (self._lost(candidate, now) / _UNIT for candidate in (victim.key, other.key))
                     yield f"{victim} is to give way to {key} and loses {lost:.1f} device-hours, and {other} {less:.1f}"
 
     def _room(self, key: GroupKey, reservation: Reservation, effects: Sequence[Effect], now: float) -> Room | None:
         """The room that is free before the evictions; None where the room or the candidates are unknown."""
-        told = any(
-            isinstance(one, StartJob | Ungate | Nominate)
-            or (isinstance(one, Reserve) and one.reservation is not reservation)
-            for one in effects
+        started = any(
+            isinstance(effect, StartJob | Ungate | Nominate)
+            or (isinstance(effect, Reserve) and effect.reservation is not reservation)
+            for effect in effects
         )
-        running = [one for one in self._keys() if self._pods(one, 0.0, now)]
-        if told or self._terms.vague or key.name in self._terms.restless or len(running) > _MOST or self._unsure():
+        running = [other_key for other_key in self._keys() if self._pods(other_key, 0.0, now)]
+        if started or self._terms.vague or key.name in self._terms.restless or len(running) > _MOST or self._unsure():
             return None
         if self._claims.on_their_way or now - max(self._disturbed, self._claims.freed_at) < _QUIET_S:
             return None  # some promises may not be written yet
@@ -114,7 +114,7 @@ class Losses:
     def _instead_of(self, victim: Victim, reservation: Reservation, now: float) -> Iterator[Victim]:
         """The workloads like the victim in priority, size, queue and flavors that would lose less."""
         mine = () if victim.pod else self._pods(victim.key, _QUIET_S, now)
-        going = {one.key for one in reservation.victims}
+        going = {victim.key for victim in reservation.victims}
         for other in self._keys() if mine else ():
             theirs = () if other in going else self._pods(other, _QUIET_S, now)
             if not theirs or self._traits(victim.key, mine) != self._traits(other, theirs):
@@ -144,15 +144,15 @@ class Losses:
     def _lost(self, key: GroupKey, now: float) -> float:
         """Device-seconds since it was released, or since the last checkpoint that it or one of its pods tells of."""
         pods, job = self._shown.members[key].values(), self._quota.jobs.get(key)
-        said = [pod.eviction.checkpointed for pod in pods] + ([] if job is None else [job.eviction.checkpointed])
+        checkpoints = [pod.eviction.checkpointed for pod in pods] + ([] if job is None else [job.eviction.checkpointed])
         began = min([now, *(pod.stamp.at for pod in pods if pod.stamp is not None and pod.stamp.at)])
         devices = sum(amount for pod in pods for name, amount in pod.requests if "/" in name)
-        return devices * max(0.0, now - max([began, *(at for at in said if at is not None)]))
+        return devices * max(0.0, now - max([began, *(at for at in checkpoints if at is not None)]))
 
     def _without(self, room: Room, victims: Sequence[Victim]) -> Room:
         """The room that is free when these victims have gone."""
         left = {name: dict(amounts) for name, amounts in room.items()}
-        keys, alone = {one.key for one in victims if not one.pod}, {one.pod for one in victims}
+        keys, alone = {victim.key for victim in victims if not victim.pod}, {victim.pod for victim in victims}
         for uid, pod in self._shown.pods.items():
             if (uid in alone or pod.group_key in keys) and pod.node in left and not pod.terminal:
                 for name, amount in pod.requests:
@@ -174,7 +174,7 @@ class Losses:
     def _wanted(self, key: GroupKey) -> tuple[Sequence[Pod], int]:
         """The pods that have to find room at once, and how many of them."""
         if (job := self._quota.jobs.get(key)) is not None:
-            pods = [pod for one in job.podsets.podsets for pod in islice(one.pods(), one.minimum)]
+            pods = [pod for podset in job.podsets.podsets for pod in islice(podset.pods(), podset.minimum)]
             return pods, len(pods)
         sight = self._shown.sight(key)
         return ((), 0) if sight is None else (sight.least, sight.lacking)

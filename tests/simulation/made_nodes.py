@@ -130,11 +130,11 @@ class MadeNodes:
 
     def _awaited(self, now: float) -> set[str]:
         """Nodes of the flavor that is made, where jobs with quota of it have slots whose pods are yet to come."""
-        books, admissions, found = self._quota.books(now - 120.0), self._admissions, set[str]()
-        for key, one in admissions.slots.of.items():
+        books, admissions, nodes = self._quota.books(now - 120.0), self._admissions, set[str]()
+        for key, admission in admissions.slots.of.items():
             queues = [book.queue_of(self._quota.local_of(key)) for book in books]
-            if not one.trouble and all(queue is not None and MADE in flavors_of(queue) for queue in queues):
+            if not admission.trouble and all(queue is not None and MADE in flavors_of(queue) for queue in queues):
                 slots = admissions.slots.unfilled(key, self._claims.on_their_way)
-                found |= {node for _, node, requests in slots if dict(requests).get(GPU)}
+                nodes |= {node for _, node, requests in slots if dict(requests).get(GPU)}
         labels = {name: node.labels.get(FLAVOR) for name, node in self._shown.nodes.items()}
-        return {node for node in found if labels.get(node) == MADE}
+        return {node for node in nodes if labels.get(node) == MADE}

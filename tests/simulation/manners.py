@@ -70,16 +70,16 @@ class Manners:
                 pass
         return None
 
-    def _hung_up(self, asked: BindArrived, since: float, pods: Mapping[str, Pod], now: float) -> str | None:
-        pod = pods.get(asked.uid)
-        if asked.uid in self._writing:
+    def _hung_up(self, call: BindArrived, since: float, pods: Mapping[str, Pod], now: float) -> str | None:
+        pod = pods.get(call.uid)
+        if call.uid in self._writing:
             return None  # it waits for the outcome of the Binding that an earlier call has asked for
-        if now < asked.expires - _MARGIN_S or since < self.excused_until or pod is None or pod.group_key is None:
+        if now < call.expires - _MARGIN_S or since < self.excused_until or pod is None or pod.group_key is None:
             return None
         fellows = [other for other in pods.values() if other.group_key == pod.group_key]
         if self._started.get(pod.group_key, 0.0) >= since or any(other.node for other in fellows):
             return None
-        return f"{asked} was held until kube-scheduler gave it up"
+        return f"{call} was held until kube-scheduler gave it up"
 
     def _ungated(self, pod: Pod, pods: Mapping[str, Pod], shown: Mapping[str, Pod]) -> str | None:
         """Check that no nomination of the gang is unwritten.

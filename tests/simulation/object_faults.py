@@ -18,32 +18,32 @@ def cordon(trouble: Trouble) -> None:
 
 
 def _change_node(trouble: Trouble, **facts: object) -> None:
-    one, api = trouble.some_node(), trouble.world.api
-    if one is None:
+    node, api = trouble.some_node(), trouble.world.api
+    if node is None:
         return
-    api.set_node(replace(one, **facts))  # type: ignore[arg-type]
+    api.set_node(replace(node, **facts))  # type: ignore[arg-type]
 
     def mend() -> None:
-        if (now := api.nodes.get(one.name)) is not None:
+        if (now := api.nodes.get(node.name)) is not None:
             # Its other facts may have changed meanwhile, as the label that a ComputeDomain puts on it.
-            api.set_node(replace(now, **{name: getattr(one, name) for name in facts}))
+            api.set_node(replace(now, **{name: getattr(node, name) for name in facts}))
 
     if trouble.random.random() < 0.7:
         trouble.later(mend, 30.0)
 
 
 def lose_gpu(trouble: Trouble) -> None:
-    one = trouble.some_node()
-    if one is not None and (healthy := dict(one.allocatable)).get("nvidia.com/gpu", 0) > 0:
+    node = trouble.some_node()
+    if node is not None and (healthy := dict(node.allocatable)).get("nvidia.com/gpu", 0) > 0:
         allocatable = tuple(sorted((healthy | {"nvidia.com/gpu": healthy["nvidia.com/gpu"] - 1}).items()))
-        trouble.world.api.set_node(replace(one, allocatable=allocatable))
+        trouble.world.api.set_node(replace(node, allocatable=allocatable))
 
 
 def register_devices(trouble: Trouble) -> None:
     """A device plugin starts: the node lists names of resources that it did not have, also with an amount of 0."""
-    one = trouble.some_node()
-    if one is not None:
-        trouble.world.api.set_node(replace(one, allocatable=registered(one.allocatable, trouble.random)))
+    node = trouble.some_node()
+    if node is not None:
+        trouble.world.api.set_node(replace(node, allocatable=registered(node.allocatable, trouble.random)))
 
 
 def fail_the_core(trouble: Trouble) -> None:
@@ -61,15 +61,15 @@ def fail_the_core(trouble: Trouble) -> None:
 
 
 def remove_node(trouble: Trouble) -> None:
-    one, api = trouble.some_node(), trouble.world.api
-    if one is None:
+    node, api = trouble.some_node(), trouble.world.api
+    if node is None:
         return
-    api.remove_node(one.name)
-    trouble.referee.orphans |= {pod.uid: None for pod in api.pods.values() if pod.node == one.name}
+    api.remove_node(node.name)
+    trouble.referee.orphans |= {pod.uid: None for pod in api.pods.values() if pod.node == node.name}
 
     def rejoin() -> None:
-        if one.name not in api.nodes:
-            api.set_node(one)
+        if node.name not in api.nodes:
+            api.set_node(node)
 
     if trouble.random.random() < 0.7:
         trouble.later(rejoin, 30.0)
@@ -77,21 +77,21 @@ def remove_node(trouble: Trouble) -> None:
 
 def node_down(trouble: Trouble) -> None:
     """Silence the kubelet of a node: after a while its pods are to be deleted, and end when it is back."""
-    one, world = trouble.some_node(), trouble.world
-    if one is None:
+    node, world = trouble.some_node(), trouble.world
+    if node is None:
         return
-    world.kubelets.set_down(one.name, down=True)
-    world.api.set_node(replace(one, ready=False))
+    world.kubelets.set_down(node.name, down=True)
+    world.api.set_node(replace(node, ready=False))
 
     def drain() -> None:
         for pod in list(world.api.pods.values()):
-            if pod.node == one.name and not world.api.nodes.get(one.name, one).ready:
+            if pod.node == node.name and not world.api.nodes.get(node.name, node).ready:
                 world.api.delete_pod(pod.uid)
 
     def back() -> None:
-        world.kubelets.set_down(one.name, down=False)
-        if (now := world.api.nodes.get(one.name)) is not None:
-            world.api.set_node(replace(now, ready=one.ready))
+        world.kubelets.set_down(node.name, down=False)
+        if (now := world.api.nodes.get(node.name)) is not None:
+            world.api.set_node(replace(now, ready=node.ready))
 
     trouble.later(drain, 10.0)
     trouble.later(back, 40.0)
@@ -119,7 +119,7 @@ def make_twin(trouble: Trouble) -> None:
     gates = (GANG_GATE,) if trouble.random.random() < 0.7 else ()
     facts = {"gates": gates, "nominated_node": None, "refusal": None, "created": trouble.world.clock.now}
     unpinned = replace(pod.selection, affinity=None)
-    others = [one for one in _fellows(trouble, pod) if not one.node and one.index != pod.index]
+    others = [fellow for fellow in _fellows(trouble, pod) if not fellow.node and fellow.index != pod.index]
     trouble.world.api.create_pod(replace(pod, uid=name, name=name, selection=unpinned, **facts))  # type: ignore[arg-type]
     if others and trouble.random.random() < 0.5:
         trouble.world.api.delete_pod(trouble.random.choice(others).uid)
@@ -138,7 +138,7 @@ def _names_gang(pod: Pod) -> bool:
 def break_release(trouble: Trouble) -> None:
     """A member is deleted while others of its gang are bound already; every second time its node is lost as well."""
     pod = trouble.some_pod(
-        lambda pod: pod.live and not pod.node and any(one.node and one.stamp for one in _fellows(trouble, pod))
+        lambda pod: pod.live and not pod.node and any(fellow.node and fellow.stamp for fellow in _fellows(trouble, pod))
     )
     if pod is None:
         return
@@ -149,7 +149,11 @@ def break_release(trouble: Trouble) -> None:
 
 
 def _fellows(trouble: Trouble, pod: Pod) -> list[Pod]:
-    return [one for one in trouble.world.api.pods.values() if one.live and pod.group_key == one.group_key is not None]
+    return [
+        other
+        for other in trouble.world.api.pods.values()
+        if other.live and pod.group_key == other.group_key is not None
+    ]
 
 
 def fail_pod(trouble: Trouble) -> None:

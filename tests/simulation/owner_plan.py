@@ -46,7 +46,7 @@ def draw_owners(chance: Chance, *, calm: bool) -> OwnerPlan:
     dice, when = chance.stream("owners of gangs"), chance.stream("when for owners of gangs")
     owners = [_owner(dice, f"own{number}") for number in range(dice.randint(1, 4))]
     faults = [_fault(when) for _ in range(0 if calm else when.choice((1, 2, 4)))]
-    return OwnerPlan(tuple((dice.choice((0.0, 0.0, 60 * dice.random())), one) for one in owners), tuple(faults))
+    return OwnerPlan(tuple((dice.choice((0.0, 0.0, 60 * dice.random())), owner) for owner in owners), tuple(faults))
 
 
 def _owner(dice: Random, name: str) -> OwnerObject:

@@ -82,7 +82,10 @@ class PastKeeper:
         for pod in api.pods.values():
             stamped = pod.stamp.queue if pod.stamp is not None else ""
             named.setdefault(pod.group_key, set()).update({pod.queue, stamped or pod.queue})
-        if not any(isinstance(one, ClusterQueue) and one.name == queue.queue for one in api.queues.values()):
+        if not any(
+            isinstance(queue_object, ClusterQueue) and queue_object.name == queue.queue
+            for queue_object in api.queues.values()
+        ):
             return 0.0
         used = 0
         for pod in api.pods.values():

@@ -75,25 +75,27 @@ def on_platforms(drawn: Drawn, chance: Chance, *, calm: bool) -> tuple[Drawn, Pl
     nodes, conditions = list[Node](), dict[str, list[dict[str, Any]]]()
     models = {kind: platforms.nodes(kind, len(drawn.nodes) + 1) for kind in kinds}
     # A domain of a level lies in one of each wider level, so all nodes of a clique have the same labels of topology.
-    cliques = dict.fromkeys(one.labels.get(CLIQUE, one.name) for one in drawn.nodes)
+    cliques = dict.fromkeys(node.labels.get(CLIQUE, node.name) for node in drawn.nodes)
     like = {clique: models[dice.choice(kinds)][number] for number, clique in enumerate(cliques)}
-    for one in drawn.nodes:
-        written = like[one.labels.get(CLIQUE, one.name)]
-        nodes.append(_dressed(one, node_of(written), tainted=tainted))
-        conditions[one.name] = [said for said in written["status"]["conditions"] if said["type"] != "Ready"]
-    lists = {one.name: _devices(one) for one in nodes}
+    for node in drawn.nodes:
+        written = like[node.labels.get(CLIQUE, node.name)]
+        nodes.append(_dressed(node, node_of(written), tainted=tainted))
+        conditions[node.name] = [
+            condition for condition in written["status"]["conditions"] if condition["type"] != "Ready"
+        ]
+    lists = {node.name: _devices(node) for node in nodes}
     late = _late(nodes, drawn.batch, dice)
-    cordoned = [one.name for one in nodes if dice.random() < 0.08]
+    cordoned = [node.name for node in nodes if dice.random() < 0.08]
     model = node_of(models[kinds[0]][-1])
     ask = _Asking(model, chance.stream("what pods ask of real nodes"))
     plan = PlatformPlan(
         Platform(conditions, lists, _daemons(models[kinds[0]][0])),
-        detected(key for one in nodes for key in one.labels if key != ZONE),
+        detected(key for node in nodes for key in node.labels if key != ZONE),
         tuple((60 * dice.random(), name) for name in late),
         tuple((60 * dice.random(), name) for name in cordoned if dice.random() < 0.7),
         tuple(_faults(dice)) if not calm else (),
     )
-    nodes = [replace(late.get(one.name, one), unschedulable=one.name in cordoned) for one in nodes]
+    nodes = [replace(late.get(node.name, node), unschedulable=node.name in cordoned) for node in nodes]
     return _asking(replace(drawn, nodes=tuple(nodes)), ask, model), plan
 
 
@@ -117,22 +119,22 @@ def _devices(node: Node) -> Requests:
 def _late(nodes: Sequence[Node], batch: BatchPlan, dice: Random) -> dict[str, Node]:
     """Nodes that list none of their devices at first, or nothing of them."""
     busy = {name for job in batch.started for names in (job.elsewhere or {}).values() for name in names}
-    found = {}
-    for one in nodes:
-        if dice.random() < 0.25 and one.name not in busy:
-            listed, known = dict(one.allocatable), dice.random() < 0.5
-            for name, _ in _devices(one):
+    late = {}
+    for node in nodes:
+        if dice.random() < 0.25 and node.name not in busy:
+            listed, known = dict(node.allocatable), dice.random() < 0.5
+            for name, _ in _devices(node):
                 listed[name] = 0
                 if not known:
                     del listed[name]
-            found[one.name] = replace(one, allocatable=tuple(sorted(listed.items())))
-    return found
+            late[node.name] = replace(node, allocatable=tuple(sorted(listed.items())))
+    return late
 
 
 def _daemons(node: Mapping[str, Any]) -> dict[str, Requests]:
     """Return the requests of the DaemonSets' pods on a node of that kind, by DaemonSet."""
     pods = daemon_pods(node)
-    return {one["metadata"]["ownerReferences"][0]["name"]: requests_of(one) for one in pods}
+    return {pod["metadata"]["ownerReferences"][0]["name"]: requests_of(pod) for pod in pods}
 
 
 def _faults(dice: Random) -> list[tuple[str, float]]:
@@ -148,30 +150,30 @@ class _Asking:
         self._dice = dice
         self.names = tuple(name for name, much in model.allocatable if name not in _OWN and much)
 
-    def requests(self, asked: Requests) -> Requests:
+    def requests(self, amounts: Requests) -> Requests:
         """Add a share of the node for each GPU: of its cpu and memory, huge pages, and devices beside the GPUs."""
-        dice, found = self._dice, dict(asked)
-        gpus, there = found.get(GPU, 0), max(1, self._amounts.get(GPU, 0))
+        dice, filled = self._dice, dict(amounts)
+        gpus, there = filled.get(GPU, 0), max(1, self._amounts.get(GPU, 0))
         if not 0 < gpus <= there:
-            return asked
+            return amounts
         if dice.random() < 0.5:
-            found["cpu"] = max(1, (self._amounts["cpu"] - dice.choice((0, 1000, 1000, 4000))) * gpus // there)
+            filled["cpu"] = max(1, (self._amounts["cpu"] - dice.choice((0, 1000, 1000, 4000))) * gpus // there)
         if dice.random() < 0.4:
-            found["memory"] = (self._amounts["memory"] - dice.choice((0, _GI, 64 * _GI))) * gpus // there
+            filled["memory"] = (self._amounts["memory"] - dice.choice((0, _GI, 64 * _GI))) * gpus // there
         if self.names and dice.random() < 0.6:
             for name in self.names if dice.random() < 0.7 else dice.sample(self.names, 1):
-                found[name] = self._share(name, gpus, there)
-        return tuple(sorted(found.items()))
+                filled[name] = self._share(name, gpus, there)
+        return tuple(sorted(filled.items()))
 
     def selection(self, chosen: Selection) -> Selection:
         """The selection with tolerations: most pods tolerate the node's taints, as a user or a plug-in writes it."""
         if self._dice.random() < 0.1:
             return chosen
         more = tuple(
-            Toleration(one.key, "Exists", "", self._dice.choice(("", one.effect)))
+            Toleration(taint.key, "Exists", "", self._dice.choice(("", taint.effect)))
             if self._dice.random() < 0.6
-            else Toleration(one.key, "Equal", one.value, one.effect)
-            for one in self._taints
+            else Toleration(taint.key, "Equal", taint.value, taint.effect)
+            for taint in self._taints
         )
         return replace(chosen, tolerations=(*chosen.tolerations, *more))
 
@@ -184,22 +186,22 @@ class _Asking:
 
 
 def _asking(drawn: Drawn, ask: _Asking, model: Node) -> Drawn:
-    jobs = tuple((at, _gang(one, ask)) for at, one in drawn.jobs)
+    jobs = tuple((at, _gang(job, ask)) for at, job in drawn.jobs)
     batch = tuple(
-        (at, replace(one, podsets=tuple(replace(each, template=_pod(each.template, ask)) for each in one.podsets)))
-        for at, one in drawn.batch.jobs
+        (at, replace(job, podsets=tuple(replace(each, template=_pod(each.template, ask)) for each in job.podsets)))
+        for at, job in drawn.batch.jobs
     )
     owners = tuple(
-        (at, replace(one, template=_pod(one.template, ask), leader=one.leader and _pod(one.leader, ask)))
-        for at, one in drawn.owners
+        (at, replace(owner, template=_pod(owner.template, ask), leader=owner.leader and _pod(owner.leader, ask)))
+        for at, owner in drawn.owners
     )
     elastic = drawn.elastic
     if elastic is not None:
         made = replace(elastic.pool, node=_dressed(elastic.pool.node, model, tainted=False))
-        coming = tuple(_dressed(one, model, tainted=False) for one in elastic.coming)
+        coming = tuple(_dressed(node, model, tainted=False) for node in elastic.coming)
         needy = tuple(
-            (at, replace(one, podsets=tuple(replace(each, template=_pod(each.template, ask)) for each in one.podsets)))
-            for at, one in elastic.jobs
+            (at, replace(job, podsets=tuple(replace(each, template=_pod(each.template, ask)) for each in job.podsets)))
+            for at, job in elastic.jobs
         )
         elastic = replace(elastic, pool=made, coming=coming, jobs=needy)
     queues = _covering(drawn.queues, ask.names)
@@ -210,7 +212,8 @@ def _asking(drawn: Drawn, ask: _Asking, model: Node) -> Drawn:
 
 def _gang(job: JobSpec, ask: _Asking) -> JobSpec:
     roles = (
-        replace(one, requests=ask.requests(one.requests), selection=ask.selection(one.selection)) for one in job.roles
+        replace(role, requests=ask.requests(role.requests), selection=ask.selection(role.selection))
+        for role in job.roles
     )
     return replace(job, roles=tuple(roles))
 
@@ -225,13 +228,13 @@ def _covering(plan: QueuePlan, names: Sequence[str]) -> QueuePlan:
     def wide(group: ResourceGroup) -> ResourceGroup:
         return replace(group, covered=(*group.covered, *names))
 
-    def one(thing: QueueObject) -> QueueObject:
+    def covering(thing: QueueObject) -> QueueObject:
         if isinstance(thing, ClusterQueue | Cohort):
             return replace(thing, groups=tuple(map(wide, thing.groups)))
         return thing
 
-    changes = tuple((at, one(thing), gone) for at, thing, gone in plan.changes)
-    return replace(plan, things=tuple(map(one, plan.things)), changes=changes)
+    changes = tuple((at, covering(thing), gone) for at, thing, gone in plan.changes)
+    return replace(plan, things=tuple(map(covering, plan.things)), changes=changes)
 
 
 def restart_plugin(trouble: Trouble) -> None:
@@ -245,18 +248,18 @@ def restart_kubelet(trouble: Trouble) -> None:
 
 
 def _without_plugin(trouble: Trouble, *, forgotten: bool) -> None:
-    one, plugins = trouble.some_node(), trouble.world.plugins
-    if one is not None:
-        plugins.stop(one.name, forgotten=forgotten)
-        trouble.later(lambda: plugins.start(one.name), 20.0)
+    node, plugins = trouble.some_node(), trouble.world.plugins
+    if node is not None:
+        plugins.stop(node.name, forgotten=forgotten)
+        trouble.later(lambda: plugins.start(node.name), 20.0)
 
 
 def flap(trouble: Trouble) -> None:
     """A node is not Ready for some seconds, and again, and its pods run on."""
-    one, dice, at_s = trouble.some_node(), trouble.random, 0.0
-    if one is None:
+    node, dice, at_s = trouble.some_node(), trouble.random, 0.0
+    if node is None:
         return
-    name = one.name
+    name = node.name
     for ready in (False, True) * dice.choice((1, 2, 3)):
         trouble.world.clock.after(at_s, lambda ready=ready: _set_ready(trouble, name, ready=ready))  # type: ignore[misc]
         at_s += dice.choice((0.1, 2.0, 8.0)) * dice.random()
@@ -270,8 +273,8 @@ def _set_ready(trouble: Trouble, name: str, *, ready: bool) -> None:
 
 def send_heartbeats(trouble: Trouble) -> None:
     """All kubelets write the statuses of their nodes, in which nothing has changed but the time."""
-    for one in list(trouble.world.api.nodes.values()):
-        trouble.world.api.set_node(one)
+    for node in list(trouble.world.api.nodes.values()):
+        trouble.world.api.set_node(node)
 
 
 PLATFORM_FAULTS: dict[str, Callable[[Trouble], None]] = {

@@ -50,9 +50,9 @@ class Postings:
             raise BrokenPromiseError(f"{uid} is being bound twice at once")
         if not open_calls:
             raise BrokenPromiseError(f"{uid} is to be bound, and nobody waits for it")
-        for asked in (self._calls[call] for call in open_calls):
-            if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
-                raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
+        for call in (self._calls[call] for call in open_calls):
+            if (call.uid, call.node) != (uid, effect.node) or effect.deadline > call.expires:
+                raise BrokenPromiseError(f"{effect} is not what was asked for: {call}")
         self._wholeness.asked_for[uid] = effect.group
         pods = self._shown.pods
         if uid not in pods:
@@ -124,7 +124,9 @@ class Postings:
         if node is None or (started and self._claims.doubts.get(effect.uid) is not None):
             return  # it may be bound there already
         room = shown.free(effect.node)
-        beside = [shown.pods[uid] for uid, one in posting.items() if one.node == effect.node and uid in shown.pods]
+        beside = [
+            shown.pods[uid] for uid, posted in posting.items() if posted.node == effect.node and uid in shown.pods
+        ]
         for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
             take(room, requests)
         # The pod's devices are allocated at that time: later changes do not matter.
@@ -138,13 +140,13 @@ class Postings:
 
         Others of the gang may be anywhere: one that requires nothing, or that its annotations have brought in later.
         """
-        asked = self._shown.pods[effect.uid]
-        if asked.topology.required is None or asked.group_key is None:
+        pod = self._shown.pods[effect.uid]
+        if pod.topology.required is None or pod.group_key is None:
             return
-        fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
+        fellows = [fellow for fellow in self._shown.members[pod.group_key].values() if fellow.topology == pod.topology]
         # Terminating members do not count, even if their Binding is yet to be answered.
-        fellows = [one for one in fellows if one.live and one.uid not in self._orphans]
-        fellows = [one for one in fellows if self._wholeness.asked_for.get(one.uid) == effect.group]
+        fellows = [fellow for fellow in fellows if fellow.live and fellow.uid not in self._orphans]
+        fellows = [fellow for fellow in fellows if self._wholeness.asked_for.get(fellow.uid) == effect.group]
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
         places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
         places |= {posting[pod.uid].node for pod in fellows if pod.uid in posting and pod.uid != effect.uid}

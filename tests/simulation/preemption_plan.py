@@ -81,5 +81,5 @@ def ranked(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submiss
 
 def _templated(job: BatchJob, **facts: object) -> BatchJob:
     """The same, with these facts of its pods."""
-    podsets = (replace(one, template=replace(one.template, **facts)) for one in job.podsets)  # type: ignore[arg-type]
+    podsets = (replace(podset, template=replace(podset.template, **facts)) for podset in job.podsets)  # type: ignore[arg-type]
     return replace(job, podsets=tuple(podsets))

@@ -56,8 +56,8 @@ def slow(profile: Profile, chance: Chance) -> Profile:
 def ahead(chance: Chance) -> tuple[tuple[float, JobSpec], ...]:
     """Single pods that are created at about the same time."""
     dice = chance.stream("pods of no gang before others")
-    one, count = (Role(1, requests(0, cpu=1)),), dice.randint(8, 24)
-    return tuple((20 * dice.random() ** 2, JobSpec(f"plain{n}", one, replaces=False)) for n in range(count))
+    roles, count = (Role(1, requests(0, cpu=1)),), dice.randint(8, 24)
+    return tuple((20 * dice.random() ** 2, JobSpec(f"plain{n}", roles, replaces=False)) for n in range(count))
 
 
 FAILS_THE_CORE = "the core fails on an object"

@@ -56,7 +56,7 @@ class Protections:
             least = self._least_runtime(victim)
             if (ran := now - self._began(victim, now)) < least - _ROUNDED_S:
                 yield f"{victim} is to give way to {key} after {ran:.1f} s, and may run for {least:.0f} s"
-        wanted = {victim: None for one in (reservation, *others) for victim in one.victims}
+        wanted = {victim: None for kept in (reservation, *others) for victim in kept.victims}
         yield from self._judge_budgets(key, [*wanted])
 
     def tell(self, key: GroupKey, victims: Sequence[Victim], now: float) -> Iterator[str]:
@@ -69,7 +69,7 @@ class Protections:
         """Check that all pods that are evicted for the preemptor may be evicted at once."""
         pods = {pod.uid: pod for victim in victims for pod in self._evicted(victim)}
         counted = Counter(
-            name for pod in pods.values() for name, one in self._budgets.items() if is_counted_by(one, pod)
+            name for pod in pods.values() for name, budget in self._budgets.items() if is_counted_by(budget, pod)
         )
         for name, count in counted.items():
             if count > (allowed := self._budgets[name].allowed):
@@ -78,18 +78,20 @@ class Protections:
     def _evicted(self, victim: Victim) -> list[Pod]:
         """The pods of the victim that are not evicted yet; none of a job, because a job is suspended."""
         if victim.pod:
-            found = [self._shown.pods[victim.pod]] if victim.pod in self._shown.pods else []
+            evicted = [self._shown.pods[victim.pod]] if victim.pod in self._shown.pods else []
         elif victim.key in self._shown.jobs:
-            found = []
+            evicted = []
         else:
             members = self._shown.members.get(victim.key, {}).values()
-            found = [pod for pod in members if pod.node and pod.stamp is not None]
-        return [pod for pod in found if pod.live]
+            evicted = [pod for pod in members if pod.node and pod.stamp is not None]
+        return [pod for pod in evicted if pod.live]
 
     def _least_runtime(self, victim: Victim) -> float:
         """The longest minimum runtime that its pods declare; else that of the settings."""
-        said = [pod.eviction.min_runtime_s for pod in self._together(victim) if pod.eviction.min_runtime_s is not None]
-        return max(said, default=self._terms.min_runtime_s)
+        minima = [
+            pod.eviction.min_runtime_s for pod in self._together(victim) if pod.eviction.min_runtime_s is not None
+        ]
+        return max(minima, default=self._terms.min_runtime_s)
 
     def _began(self, victim: Victim, now: float) -> float:
         """When its first pod was released, by its stamp; a surplus pod: its own release; a single pod: its creation."""
@@ -105,4 +107,4 @@ class Protections:
         if pod is not None and pod.group_key is None:
             return [pod]
         key = victim.key if pod is None or pod.group_key is None else pod.group_key
-        return [one for one in self._shown.members.get(key, {}).values() if one.node and one.live]
+        return [pod for pod in self._shown.members.get(key, {}).values() if pod.node and pod.live]

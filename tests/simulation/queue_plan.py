@@ -69,8 +69,8 @@ def flavored(nodes: tuple[Node, ...], chance: Chance) -> tuple[Node, ...]:
     dice = chance.stream("flavors of nodes")
     names = ("fast", "slow") if dice.random() < 0.6 else ("fast",)
     return tuple(
-        one if dice.random() < 0.05 else replace(one, labels={**one.labels, FLAVOR: dice.choice(names)})
-        for one in nodes
+        node if dice.random() < 0.05 else replace(node, labels={**node.labels, FLAVOR: dice.choice(names)})
+        for node in nodes
     )
 
 
@@ -78,11 +78,11 @@ def ruled(plan: QueuePlan, chance: Chance) -> QueuePlan:
     """The same queues, with rules on which workloads theirs may evict."""
     dice = chance.stream("whom queues let evict")
 
-    def with_rules(one: QueueObject) -> QueueObject:
-        return replace(one, preemption=rules[one.name]) if isinstance(one, ClusterQueue) else one
+    def with_rules(thing: QueueObject) -> QueueObject:
+        return replace(thing, preemption=rules[thing.name]) if isinstance(thing, ClusterQueue) else thing
 
-    rules = {one.name: _rules(dice) for one in plan.things if isinstance(one, ClusterQueue)}
-    changes = tuple((at, with_rules(one), gone) for at, one, gone in plan.changes)
+    rules = {thing.name: _rules(dice) for thing in plan.things if isinstance(thing, ClusterQueue)}
+    changes = tuple((at, with_rules(thing), gone) for at, thing, gone in plan.changes)
     return replace(plan, things=tuple(map(with_rules, plan.things)), changes=changes)
 
 
@@ -100,49 +100,49 @@ def queue_name(dice: Random) -> str:
 
 def draw_queues(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> QueuePlan:
     dice = chance.stream("queues")
-    names = sorted({one.labels[FLAVOR] for one in nodes if FLAVOR in one.labels}) or ["fast"]
+    names = sorted({node.labels[FLAVOR] for node in nodes if FLAVOR in node.labels}) or ["fast"]
     total = {
-        name: sum(dict(one.allocatable).get(GPU, 0) for one in nodes if one.labels.get(FLAVOR) == name)
+        name: sum(dict(node.allocatable).get(GPU, 0) for node in nodes if node.labels.get(FLAVOR) == name)
         for name in names
     }
     flavors = [ResourceFlavor(name, {FLAVOR: name}) for name in names]
     queues = [_queue(dice, f"team{number}", total) for number in range(3)]
     cohorts = [Cohort("all", groups=_groups(dice, total, Quota(0)))] if dice.random() < 0.3 else []
-    locals_ = [LocalQueue("default", one.name, one.name) for one in queues]
+    locals_ = [LocalQueue("default", queue.name, queue.name) for queue in queues]
     queues, locals_, past = _by_past_usage(queues, locals_, chance.stream("past usage"))
     things: list[QueueObject] = [*flavors, *cohorts, *queues, *locals_]
     changes = [_change(dice, things, total) for _ in range(0 if calm else dice.choice((0, 0, 1, 3)))]
     between = chance.stream("order between queues").choice((None, FairSharing(), Drf(), Proportion()))
-    return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda one: one[0])), between, past)
+    return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda change: change[0])), between, past)
 
 
 def tainted(plan: QueuePlan, *, tolerates: bool) -> QueuePlan:
     """The same queues, where made nodes have a taint. ``tolerates``: whether their flavor states the toleration."""
 
-    def one(thing: QueueObject) -> QueueObject:
+    def with_taint(thing: QueueObject) -> QueueObject:
         if not (isinstance(thing, ResourceFlavor) and thing.name == MADE):
             return thing
         return replace(thing, taints=(MADE_TAINT,), tolerations=(MADE_TOLERATION,) if tolerates else ())
 
-    changes = tuple((at, one(thing), gone) for at, thing, gone in plan.changes)
-    return replace(plan, things=tuple(map(one, plan.things)), changes=changes)
+    changes = tuple((at, with_taint(thing), gone) for at, thing, gone in plan.changes)
+    return replace(plan, things=tuple(map(with_taint, plan.things)), changes=changes)
 
 
 def contested(plan: QueuePlan) -> QueuePlan:
     """The same queues, in one cohort, each with a little quota of its own, and all reclaiming from each other."""
 
     def little(group: ResourceGroup) -> ResourceGroup:
-        quotas = ((name, {GPU: Quota(some[GPU].nominal // 4)}) for name, some in group.flavors)
+        quotas = ((name, {GPU: Quota(by_resource[GPU].nominal // 4)}) for name, by_resource in group.flavors)
         return replace(group, flavors=tuple(quotas))
 
-    def one(thing: QueueObject) -> QueueObject:
+    def altered(thing: QueueObject) -> QueueObject:
         if not isinstance(thing, ClusterQueue):
             return thing
         rules = replace(thing.preemption, reclaim=Evicts.ANY, borrow=Evicts.LOWER)
         return replace(thing, cohort="all", groups=tuple(map(little, thing.groups)), preemption=rules)
 
-    changes = tuple((at, one(thing), gone) for at, thing, gone in plan.changes)
-    return replace(plan, things=tuple(map(one, plan.things)), changes=changes)
+    changes = tuple((at, altered(thing), gone) for at, thing, gone in plan.changes)
+    return replace(plan, things=tuple(map(altered, plan.things)), changes=changes)
 
 
 def _by_past_usage(
@@ -152,10 +152,10 @@ def _by_past_usage(
     if dice.random() < 0.5:
         return queues, locals_, NO_HISTORY
     shared = queues[0].name
-    locals_ = [replace(one, queue=shared) if one.name == queues[1].name else one for one in locals_]
-    locals_ = [replace(one, weight=Fraction(dice.choice(("1", "1", "3", "1/2", "0")))) for one in locals_]
+    locals_ = [replace(local, queue=shared) if local.name == queues[1].name else local for local in locals_]
+    locals_ = [replace(local, weight=Fraction(dice.choice(("1", "1", "3", "1/2", "0")))) for local in locals_]
     sampling = Sampling(dice.choice((20.0, 200.0, 3600.0)), dice.choice((5.0, 30.0)))
-    return [replace(one, by_past_usage=True) for one in queues], locals_, sampling
+    return [replace(queue, by_past_usage=True) for queue in queues], locals_, sampling
 
 
 def _queue(dice: Random, name: str, total: dict[str, int]) -> ClusterQueue:
@@ -180,8 +180,8 @@ def _quota(dice: Random, most: int, default: Quota | None) -> Quota:
 
 def _change(dice: Random, things: list[QueueObject], total: dict[str, int]) -> tuple[float, QueueObject, bool]:
     """A queue has other quotas or is stopped; something is deleted, and may be made again."""
-    at, one = 90 * dice.random(), dice.choice(things)
-    if isinstance(one, ClusterQueue) and dice.random() < 0.7:
+    at, thing = 90 * dice.random(), dice.choice(things)
+    if isinstance(thing, ClusterQueue) and dice.random() < 0.7:
         stop = dice.choice((Stop.NONE, Stop.NONE, Stop.HOLD))
-        return at, replace(one, groups=_groups(dice, total, None), stop=stop), False
-    return at, one, dice.random() < 0.6
+        return at, replace(thing, groups=_groups(dice, total, None), stop=stop), False
+    return at, thing, dice.random() < 0.6

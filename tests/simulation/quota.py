@@ -46,15 +46,15 @@ class Book:
     """The facts of the queue objects, with these nodes."""
 
     def __init__(self, things: Iterable[QueueObject], nodes: Iterable[Node] = ()) -> None:
-        said = list(things)
-        volcanos = [one for one in said if isinstance(one, VolcanoQueue)]
-        known: list[QueueObject] = [one for one in said if not isinstance(one, VolcanoQueue)]
-        self.counts_nodes = any(one.guarantee for one in volcanos)
-        known += _drawn(volcanos, sum(dict(one.allocatable).get(GPU, 0) for one in nodes))
-        self.queues = {one.name: one for one in known if isinstance(one, ClusterQueue)}
-        self._cohorts = {one.name: one for one in known if isinstance(one, Cohort)}
-        self._locals = {one.name: one for one in known if isinstance(one, LocalQueue)}
-        self.flavors = {one.name for one in known if isinstance(one, ResourceFlavor)}
+        objects = list(things)
+        volcanos = [thing for thing in objects if isinstance(thing, VolcanoQueue)]
+        known: list[QueueObject] = [thing for thing in objects if not isinstance(thing, VolcanoQueue)]
+        self.counts_nodes = any(queue.guarantee for queue in volcanos)
+        known += _drawn(volcanos, sum(dict(node.allocatable).get(GPU, 0) for node in nodes))
+        self.queues = {thing.name: thing for thing in known if isinstance(thing, ClusterQueue)}
+        self._cohorts = {thing.name: thing for thing in known if isinstance(thing, Cohort)}
+        self._locals = {thing.name: thing for thing in known if isinstance(thing, LocalQueue)}
+        self.flavors = {thing.name for thing in known if isinstance(thing, ResourceFlavor)}
 
     def queue_of(self, name: str) -> ClusterQueue | None:
         """The ClusterQueue that a LocalQueue leads to."""
@@ -93,10 +93,10 @@ class Book:
         own = self._cohorts.get(queue.cohort)
         there = 0 if own is None else _quota(own, flavor).nominal
         taken = 0
-        for one in (one for one in self.queues.values() if one.cohort == queue.cohort):
-            kept = _kept(_quota(one, flavor))
-            there += _quota(one, flavor).nominal - kept
-            taken += max(0, used[one.name, flavor] - kept)
+        for other in (other for other in self.queues.values() if other.cohort == queue.cohort):
+            kept = _kept(_quota(other, flavor))
+            there += _quota(other, flavor).nominal - kept
+            taken += max(0, used[other.name, flavor] - kept)
         return taken, there
 
 
@@ -117,11 +117,11 @@ def _drawn(queues: Sequence[VolcanoQueue], total: int) -> Iterator[QueueObject]:
     """
     if not queues:
         return
-    guaranteed = sum(one.guarantee.get(GPU, 0) for one in queues)
+    guaranteed = sum(queue.guarantee.get(GPU, 0) for queue in queues)
     yield ResourceFlavor(ALL_NODES)
     yield Cohort(_ROOT, groups=_of_all(Quota(total - guaranteed if guaranteed else _ENDLESS)))
-    for one in queues:
-        name, own, most = f"{VOLCANO}{one.name}", one.guarantee.get(GPU, 0), one.capability.get(GPU)
+    for queue in queues:
+        name, own, most = f"{VOLCANO}{queue.name}", queue.guarantee.get(GPU, 0), queue.capability.get(GPU)
         quota = Quota(own, borrowing=None if most is None else most - own, lending=0)
         yield ClusterQueue(name, _of_all(quota), cohort=_ROOT)
         yield LocalQueue("", name, name)
@@ -131,9 +131,9 @@ def _of_all(quota: Quota) -> tuple[ResourceGroup, ...]:
     return (ResourceGroup((GPU,), ((ALL_NODES, {GPU: quota}),)),)
 
 
-def _quota(one: ClusterQueue | Cohort, flavor: str) -> Quota:
-    found = next((quotas[GPU] for group in one.groups for name, quotas in group.flavors if name == flavor), None)
-    return found or Quota(0)
+def _quota(queue: ClusterQueue | Cohort, flavor: str) -> Quota:
+    quota = next((quotas[GPU] for group in queue.groups for name, quotas in group.flavors if name == flavor), None)
+    return quota or Quota(0)
 
 
 def _kept(quota: Quota) -> int:
@@ -196,11 +196,11 @@ def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> 
     if queue is None or not podsets_are_indexed(job):
         return
     for podset in job.podsets.podsets:
-        said = (job.flavors or {}).get(podset.name, {}).get(GPU) or next(iter(flavors_of(queue)), None)
+        chosen = (job.flavors or {}).get(podset.name, {}).get(GPU) or next(iter(flavors_of(queue)), None)
         slots = [podset.slot(at) for at in range(podset.count) if at not in podset.left_out]
         count = sum(slot not in there and slot not in job.done for slot in slots)
-        if said is not None:
-            used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
+        if chosen is not None:
+            used[queue.name, chosen] += count * dict(podset.template.requests).get(GPU, 0)
 
 
 def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
@@ -212,15 +212,15 @@ def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> 
         return
     bound = Counter(slot[0] for slot in there if isinstance(slot, tuple))
     for podset in job.podsets.podsets:
-        said = (job.flavors or {}).get(podset.name, {}).get(GPU)
-        if said is not None:
+        chosen = (job.flavors or {}).get(podset.name, {}).get(GPU)
+        if chosen is not None:
             count = max(0, podset.size - bound[podset.prefix])
-            used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
+            used[queue.name, chosen] += count * dict(podset.template.requests).get(GPU, 0)
 
 
 def podsets_are_indexed(job: Job) -> bool:
     """Whether the indexes tell which pod is in which slot: otherwise only Muster knows it."""
-    return all(one.indexed for one in job.podsets.podsets)
+    return all(podset.indexed for podset in job.podsets.podsets)
 
 
 def _use(
@@ -331,7 +331,7 @@ class QuotaJudge:
                 self._starts[job.key] = effect
                 if job.node_wait is not None and self._is_bound(effect):
                     return None  # an earlier plan is written once more, when the outcome of its write is unknown
-                asking = [one.name for one in job.podsets.podsets if dict(one.template.requests).get(GPU)]
+                asking = [podset.name for podset in job.podsets.podsets if dict(podset.template.requests).get(GPU)]
                 flavors = self._flavors_of({node for name in asking for node in effect.plan.get(name, ())})
                 return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if asking else None
             case Reached(key, Milestone.BROKEN):
@@ -374,7 +374,7 @@ class QuotaJudge:
         """Check that all of its pods have quota, whether they exist or not."""
         job = replace(effect.job, flavors=effect.flavors)
         self._claims.admissions.awaiting.of.pop(job.key, None)  # its earlier start without a plan has ended
-        flavors = {name for some in effect.flavors.values() for name in some.values()}
+        flavors = {name for by_resource in effect.flavors.values() for name in by_resource.values()}
         return self._judge(job.queue, f"{job.key} is to be let go", flavors, now, job)
 
     def _judge_posting(self, uid: str, node: str, now: float) -> str | None:
@@ -394,9 +394,11 @@ class QuotaJudge:
         uses_none = not dict(pod.requests).get(GPU)
         if uses_none or unsure or pod.group_key not in self._broken or pod.group_key in self.jobs:
             return None
-        bound = [one for uid in self._broken[pod.group_key] if (one := self._shown.pods.get(uid)) is not None]
+        bound = [
+            bound_pod for uid in self._broken[pod.group_key] if (bound_pod := self._shown.pods.get(uid)) is not None
+        ]
         flavors = self._flavors_of(
-            [one.node for one in bound if one.live and one.node and one.requests == pod.requests]
+            [member.node for member in bound if member.live and member.node and member.requests == pod.requests]
         )
         if not flavors.issubset(book.flavors) or not flavors or self._flavors_of([node]) <= flavors:
             return None
@@ -406,7 +408,7 @@ class QuotaJudge:
 
     def _flavors_of(self, nodes: Iterable[str]) -> set[str]:
         known = (self._shown.nodes.get(node) for node in nodes)
-        return {one.labels[FLAVOR] for one in known if one is not None and FLAVOR in one.labels}
+        return {node.labels[FLAVOR] for node in known if node is not None and FLAVOR in node.labels}
 
     def _judge(self, name: str, what: str, flavors: set[str], now: float, *more: Job) -> str | None:
         """The complaint about the usage of these flavors. ``more``: jobs that this decision starts without a plan."""
@@ -423,17 +425,17 @@ class QuotaJudge:
             used = self.used(book, late, now - _LATE_S, now)
             for job in more:
                 use_awaited(used, book, job, ())
-            asked = (flavor for flavor in flavors_of(queue) if flavor in flavors)
-            found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
-            if not found:
+            own_flavors = (flavor for flavor in flavors_of(queue) if flavor in flavors)
+            problem = next((text for flavor in own_flavors if (text := book.over(queue, flavor, used))), "")
+            if not problem:
                 return None
-            complaint = f"{what}, and {found}"
+            complaint = f"{what}, and {problem}"
         return complaint or None
 
     def books(self, since: float) -> list[Book]:
         """The versions of the queue objects since then, the present last."""
-        found = [book for at, book in self._books if at >= since]
-        return found if len(found) == len(self._books) else [self._books[-len(found) - 1][1], *found]
+        books = [book for at, book in self._books if at >= since]
+        return books if len(books) == len(self._books) else [self._books[-len(books) - 1][1], *books]
 
     def local_of(self, key: GroupKey) -> str:
         """The LocalQueue that a gang or job names."""
@@ -461,18 +463,18 @@ class QuotaJudge:
         ours = [(uid, node) for uid, node in self._ours.items() if uid in pods and uid not in but]
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
         there = [(self._in_its_queue(pods[uid]), node) for uid, node in where.items() if node]
-        ended = {key: one.done for key, one in self._claims.admissions.slots.of.items()}
+        ended = {key: admission.done for key, admission in self._claims.admissions.slots.of.items()}
         awaiting = self._claims.admissions.awaiting.of
         unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]
         unplanned = [key for key in unplanned if key not in awaiting]
         admitted = self._claims.admissions.slots.of  # the room of one that is to be stopped is for others, too
-        starts = {key: one for key, one in self._starts.items() if key not in admitted or not admitted[key].trouble}
+        starts = {key: start for key, start in self._starts.items() if key not in admitted or not admitted[key].trouble}
         used = used_by(there, self._shown.nodes, self.jobs, book, starts, ended, unplanned)
         stops = self._claims.admissions.stops
-        for key, one in awaiting.items():
-            known = one.sure or one.since < unplanned_before
-            if known and key not in self._starts and not (one.shown and stops(key)):
-                use_awaited(used, book, one.job, [pod.identity for pod, _ in there if pod.group_key == key])
+        for key, awaiting_job in awaiting.items():
+            known = awaiting_job.sure or awaiting_job.since < unplanned_before
+            if known and key not in self._starts and not (awaiting_job.shown and stops(key)):
+                use_awaited(used, book, awaiting_job.job, [pod.identity for pod, _ in there if pod.group_key == key])
         for ask in self._asks():
             self._use_asked(used, book, ask)
         for pod in self.gangs.pods(now):
@@ -486,10 +488,10 @@ class QuotaJudge:
         queue = None if job is None else book.queue_of(job.queue)
         if job is None or queue is None or not job.suspended:
             return
-        gpus = {one.name: dict(one.template.requests).get(GPU, 0) for one in job.podsets.podsets}
-        for one in ask.pods:
-            if (flavor := dict(one.labels).get(FLAVOR)) is not None:
-                used[queue.name, flavor] += one.count * gpus.get(one.podset, 0)
+        gpus = {podset.name: dict(podset.template.requests).get(GPU, 0) for podset in job.podsets.podsets}
+        for requested in ask.pods:
+            if (flavor := dict(requested.labels).get(FLAVOR)) is not None:
+                used[queue.name, flavor] += requested.count * gpus.get(requested.podset, 0)
 
     def _turn_page(self, now: float) -> None:
         self._books.append((now, self._book()))

@@ -32,11 +32,13 @@ class Reclaims:
     ) -> Iterator[str]:
         """The rules that forbid a victim, at the decision. ``others``: the reservations of other preemptors."""
         books = self._quota.books(now - _LATE_S)
-        self._going = {uid for one in (reservation, *others) for victim in one.victims for uid in self._pods_of(victim)}
+        self._going = {
+            uid for kept in (reservation, *others) for victim in kept.victims for uid in self._pods_of(victim)
+        }
         for victim in reservation.victims:
-            found = [self._forbids(book, key, victim, reservation) for book in books]
-            if all(found):
-                yield f"{victim} is to give way to {key}, and {found[-1]}"
+            reasons = [self._forbids(book, key, victim, reservation) for book in books]
+            if all(reasons):
+                yield f"{victim} is to give way to {key}, and {reasons[-1]}"
 
     def queue_of(self, book: Book, key: GroupKey) -> ClusterQueue | None:
         """The ClusterQueue of a gang or job."""
@@ -87,13 +89,15 @@ class Reclaims:
             return alone.priority
         job = self._shown.jobs.get(key)
         live = [pod.priority for pod in self._shown.members.get(key, {}).values() if pod.live]
-        return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
+        return max(
+            [*(podset.template.priority for podset in (job.podsets if job is not None else ())), *live], default=0
+        )
 
     def _ages(self, key: GroupKey) -> list[float]:
         """The times that may count as its arrival: those of its job, its PodGroup, and its pods."""
         job, group = self._quota.jobs.get(key), self._shown.groups.get(key)
         pods = [pod.created for pod in self._shown.members.get(key, {}).values()]
-        return [one.created for one in (job, group) if one is not None] + pods or [0.0]
+        return [dated.created for dated in (job, group) if dated is not None] + pods or [0.0]
 
     def _may_borrow(self, book: Book, queue: ClusterQueue) -> bool:
         """Whether the queue uses more than its own of a flavor, counting all promises."""
@@ -101,9 +105,9 @@ class Reclaims:
         return any(used[queue.name, name] + waiting > quota for name, quota in _nominal(queue).items())
 
     def _promised(self, book: Book, queue: ClusterQueue) -> int:
-        found = [pod.requests for pod in self._shown.pods.values() if self._is_promised(book, queue, pod)]
-        found += [requests for key, requests in self._quota.awaited() if self.queue_of(book, key) is queue]
-        return sum(dict(requests).get(GPU, 0) for requests in found)
+        promised = [pod.requests for pod in self._shown.pods.values() if self._is_promised(book, queue, pod)]
+        promised += [requests for key, requests in self._quota.awaited() if self.queue_of(book, key) is queue]
+        return sum(dict(requests).get(GPU, 0) for requests in promised)
 
     def _is_saturated(self, book: Book, ours: ClusterQueue, theirs: ClusterQueue, reservation: Reservation) -> bool:
         """Whether the queue would use more than its own of everything that it gets, and about as many times that as the

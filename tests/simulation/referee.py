@@ -246,9 +246,9 @@ class Referee:
             return event
         if isinstance(event, PodsSeen):
             alone = [self._as_meant(PodSeen(pod)) for pod in event.pods]
-            return PodsSeen(tuple(one.pod for one in alone if isinstance(one, PodSeen)))
-        found = misread.get(id(shown_in(event))) if isinstance(event, PodSeen | NodeSeen) else None
-        return event if found is None else found[1]
+            return PodsSeen(tuple(event.pod for event in alone if isinstance(event, PodSeen)))
+        pair = misread.get(id(shown_in(event))) if isinstance(event, PodSeen | NodeSeen) else None
+        return event if pair is None else pair[1]
 
     def _hear(self, event: Event, now: float) -> None:
         if isinstance(event, BindArrived):
@@ -313,8 +313,8 @@ class Referee:
         An object that this event shows counts as known.
         """
         left_out = self._extender.quarantine.left_out()
-        names = {one.object.name for one in left_out if one.object.kind == "Node"}
-        uids = {one.object.uid for one in left_out}
+        names = {left.object.name for left in left_out if left.object.kind == "Node"}
+        uids = {left.object.uid for left in left_out}
         match effect:
             case SuspendJob(job, reason) if "on which pods of it run" in reason and reason.split(",")[0][5:] in names:
                 return f"{job.key} is suspended because of a node that is left out: {reason}"
@@ -326,12 +326,12 @@ class Referee:
                 return None
 
     def _judge_answer(self, call: int, error: str) -> None:
-        asked = self._calls.pop(call, None)
-        if asked is None:
+        bind_call = self._calls.pop(call, None)
+        if bind_call is None:
             raise BrokenPromiseError(f"call {call} is answered, but is not open")
-        pod = self._world.api.pods.get(asked.uid)
-        if not error and pod is not None and pod.node != asked.node:
-            raise BrokenPromiseError(f"{asked} was called a success, but the pod is on {pod.node}")
+        pod = self._world.api.pods.get(bind_call.uid)
+        if not error and pod is not None and pod.node != bind_call.node:
+            raise BrokenPromiseError(f"{bind_call} was called a success, but the pod is on {pod.node}")
 
     def _judge_eviction(self, uid: str) -> None:
         key = self.wholeness.gang_of.get(uid)

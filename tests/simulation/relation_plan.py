@@ -41,7 +41,7 @@ def relate(what: Submitted, chance: Chance) -> Submitted:
     """The same jobs, of which most demand something, and more single pods, on a few nodes more, all in zones."""
     dice = chance.stream("relations")
     more = [node(f"r{number:02}", 8, clique=f"r{number // 2}") for number in range(dice.choice((0, 2, 4)))]
-    nodes = tuple(_in_zone(one, number, dice) for number, one in enumerate((*what.nodes, *more)))
+    nodes = tuple(_in_zone(node, number, dice) for number, node in enumerate((*what.nodes, *more)))
     jobs = [(at, _related(job, dice)) for at, job in what.jobs]
     batch = [(at, _related_batch(job, dice)) for at, job in what.batch]
     there = [
@@ -56,7 +56,7 @@ def takes_many_rounds(what: Submitted) -> bool:
     """Whether kube-scheduler may have to accept many members of a gang one after the other."""
     sets = [(role.replicas, role.constraints) for _, job in what.jobs for role in job.roles]
     sets += [(podset.count, podset.template.constraints) for _, job in what.batch for podset in job.podsets]
-    return any(size > 16 and asked.spread for size, asked in sets)
+    return any(size > 16 and constraints.spread for size, constraints in sets)
 
 
 def strikes(chance: Chance, *, calm: bool) -> list[tuple[str, float]]:
@@ -66,20 +66,20 @@ def strikes(chance: Chance, *, calm: bool) -> list[tuple[str, float]]:
     return [(dice.choice(list(RELATION_FAULTS)), 90 * dice.random()) for _ in range(count)]
 
 
-def _in_zone(one: Node, number: int, dice: Random) -> Node:
+def _in_zone(node: Node, number: int, dice: Random) -> Node:
     """The node with its zone; some nodes have none."""
     if dice.random() < 0.1:
-        return one
-    return replace(one, labels={**one.labels, ZONE: f"z{number % 2}"})
+        return node
+    return replace(node, labels={**node.labels, ZONE: f"z{number % 2}"})
 
 
 def _related(job: JobSpec, dice: Random) -> JobSpec:
     if not job.min_member:
         return replace(job, roles=tuple(_as_single(role, dice) for role in job.roles))
-    labels, asked, small = _labels(job.name), _demand(job.name, dice), dice.random() < 0.7
+    labels, constraints, small = _labels(job.name), _demand(job.name, dice), dice.random() < 0.7
     first, *others = job.roles
-    roles = [replace(_shrunk(first, dice) if small else first, labels=labels, constraints=asked)]
-    roles += [replace(role, labels=labels, constraints=dice.choice((asked, UNCONSTRAINED))) for role in others]
+    roles = [replace(_shrunk(first, dice) if small else first, labels=labels, constraints=constraints)]
+    roles += [replace(role, labels=labels, constraints=dice.choice((constraints, UNCONSTRAINED))) for role in others]
     return replace(job, roles=tuple(roles))
 
 
@@ -90,12 +90,15 @@ def _shrunk(role: Role, dice: Random) -> Role:
 
 
 def _related_batch(job: BatchJob, dice: Random) -> BatchJob:
-    labels, asked = _labels(job.key.name), _demand(job.key.name, dice)
+    labels, constraints = _labels(job.key.name), _demand(job.key.name, dice)
     podsets = [
         replace(
-            one, template=replace(one.template, labels=labels, constraints=dice.choice((asked, asked, UNCONSTRAINED)))
+            podset,
+            template=replace(
+                podset.template, labels=labels, constraints=dice.choice((constraints, constraints, UNCONSTRAINED))
+            ),
         )
-        for one in job.podsets
+        for podset in job.podsets
     ]
     return replace(job, podsets=tuple(podsets))
 
@@ -110,8 +113,8 @@ def _late_data(dice: Random) -> list[tuple[float, JobSpec]]:
     """In some seeds a gang waits for a pod that comes some time later, when little else happens."""
     if dice.random() < 0.7:
         return []
-    asked = Constraints(affinity=(_term(dice.choice((HOST, ZONE)), DATA),))
-    role = Role(2, requests(0), labels=_labels("waits"), constraints=asked)
+    constraints = Constraints(affinity=(_term(dice.choice((HOST, ZONE)), DATA),))
+    role = Role(2, requests(0), labels=_labels("waits"), constraints=constraints)
     gang = JobSpec("waits", (role,), min_member=2, run_s=float("inf"))
     data = JobSpec("data", (Role(1, requests(0), labels=(("app", "data"),)),), run_s=float("inf"), replaces=False)
     return [(0.0, gang), (5 + 20 * dice.random(), data)]

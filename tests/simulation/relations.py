@@ -16,8 +16,8 @@ Seats = Sequence[tuple[Pod, str]]
 """Pods, and the nodes that they are on or are to be on."""
 
 _HOLDS: Mapping[str, Callable[[Requirement, Mapping[str, str]], bool]] = {
-    "In": lambda one, labels: labels.get(one.key) in one.values,
-    "Exists": lambda one, labels: one.key in labels,
+    "In": lambda requirement, labels: labels.get(requirement.key) in requirement.values,
+    "Exists": lambda requirement, labels: requirement.key in labels,
 }
 
 _MOST_ORDERS = 3000
@@ -34,7 +34,7 @@ def lets_in(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
     return (
         not in_each_others_way(pod, name, nodes, there)
         and _is_near(pod, name, nodes, there)
-        and all(_stays_level(one, pod, name, nodes, there) for one in pod.constraints.spread)
+        and all(_stays_level(spread, pod, name, nodes, there) for spread in pod.constraints.spread)
     )
 
 
@@ -89,21 +89,21 @@ def matters(other: Pod, pod: Pod) -> bool:
 
 def counts_for(pod: Pod, others: Iterable[Pod]) -> bool:
     """Whether any of these counts for a spread of the pod."""
-    return any(selects(one.selector or (), other) for one in pod.constraints.spread for other in others)
+    return any(selects(spread.selector or (), other) for spread in pod.constraints.spread for other in others)
 
 
 def selects(selector: tuple[Requirement, ...], pod: Pod) -> bool:
     labels = dict(pod.labels)
-    return all(_HOLDS[one.operator](one, labels) for one in selector)
+    return all(_HOLDS[requirement.operator](requirement, labels) for requirement in selector)
 
 
 def _one_port(pod: Pod, other: Pod) -> bool:
     return any(_clash(mine, its) for mine in pod.constraints.ports for its in other.constraints.ports)
 
 
-def _clash(one: HostPort, two: HostPort) -> bool:
-    addresses = {one.address, two.address}
-    return (one.port, one.protocol) == (two.port, two.protocol) and (len(addresses) == 1 or "0.0.0.0" in addresses)  # noqa: S104
+def _clash(first: HostPort, two: HostPort) -> bool:
+    addresses = {first.address, two.address}
+    return (first.port, first.protocol) == (two.port, two.protocol) and (len(addresses) == 1 or "0.0.0.0" in addresses)  # noqa: S104
 
 
 def _keeps_away(pod: Pod, other: Pod) -> list[str]:
@@ -124,28 +124,28 @@ def _is_near(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
     return all(any(_same(term.key, name, where, nodes) for where in friends) for term in terms)
 
 
-def _stays_level(one: Spread, pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
-    if one.key not in nodes[name].labels:
+def _stays_level(spread: Spread, pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
+    if spread.key not in nodes[name].labels:
         return False
-    level = {where: node.labels[one.key] for where, node in nodes.items() if _is_levelled(one, pod, node)}
+    level = {where: node.labels[spread.key] for where, node in nodes.items() if _is_levelled(spread, pod, node)}
     heads = Counter(dict.fromkeys(level.values(), 0))
     for other, where in there:
-        alike = other.namespace == pod.namespace and selects(one.selector or (), other)
+        alike = other.namespace == pod.namespace and selects(spread.selector or (), other)
         if where in level and alike and not other.deleting:
             heads[level[where]] += 1
-    lowest = min(heads.values(), default=0) if len(heads) >= one.min_domains else 0
-    return heads[nodes[name].labels[one.key]] + selects(one.selector or (), pod) <= lowest + one.max_skew
+    lowest = min(heads.values(), default=0) if len(heads) >= spread.min_domains else 0
+    return heads[nodes[name].labels[spread.key]] + selects(spread.selector or (), pod) <= lowest + spread.max_skew
 
 
-def _is_levelled(one: Spread, pod: Pod, node: Node) -> bool:
+def _is_levelled(spread: Spread, pod: Pod, node: Node) -> bool:
     """Whether the node's domain counts for the spread."""
     if any(each.key not in node.labels for each in pod.constraints.spread):
         return False
     pins, chosen = pod.selection.affinity, pod.selection.node_selector
     named = pins is None or any(node.name in pin.values for term in pins for pin in term)
-    if one.honors_affinity and not (named and all(node.labels.get(key) == value for key, value in chosen)):
+    if spread.honors_affinity and not (named and all(node.labels.get(key) == value for key, value in chosen)):
         return False
-    if not one.honors_taints:
+    if not spread.honors_taints:
         return True
     return node.ready and not node.unschedulable and tolerates(pod.selection, node.taints)
 

@@ -80,8 +80,8 @@ class Releases:
         if key is None or sight is None or not sight.bound:
             return
         # The number needed at the last Binding counts; its stamp is judged then.
-        said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
-        declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
+        stamps = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
+        declared = any(stamp.name in ("", key.name) for stamp in stamps)  # not that of one that was moved since
         if declared or (sight.needed is not None and not sight.partial) or self._all_were_bound(key):
             self.declare(key)
 
@@ -103,12 +103,14 @@ class Releases:
         PodGroup. It goes on whichever member is lost meanwhile. Bindings that one event has posted together have
         begun together.
         """
-        earlier = [one for uid, one in self._posting.items() if uid not in self._just_posted]
+        earlier = [effect for uid, effect in self._posting.items() if uid not in self._just_posted]
         release = binding.group, binding.annotations.get(RELEASE)
         members = self._shown.members.get(binding.group, {}).values() if binding.group is not None else ()
         if any(pod.stamp is not None and pod.stamp.release == release[1] for pod in members):
             return True
-        return any((one.group, one.annotations.get(RELEASE)) == release for one in (*earlier, *self._unsure.values()))
+        return any(
+            (effect.group, effect.annotations.get(RELEASE)) == release for effect in (*earlier, *self._unsure.values())
+        )
 
     def broken(self, key: GroupKey) -> bool:
         """Whether its release has bound a part of it, and it was never whole."""

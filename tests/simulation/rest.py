@@ -64,7 +64,7 @@ def rooms_without(world: World, referee: Referee, key: GroupKey, plan: Plan) -> 
     if not plan.saves or plan.queues.things or plan.budgets or plan.barred or key in referee.gave_way:
         return
     gangs, job = by_gang(api.pods.values()), api.jobs.get(key)
-    mine = [*gangs.get(key, ()), *(one.template for one in (job.podsets if job is not None else ()))]
+    mine = [*gangs.get(key, ()), *(podset.template for podset in (job.podsets if job is not None else ()))]
     if relations.related(mine, on_nodes(api.pods.values())):
         return
     priority = _priority(world, key, gangs)
@@ -75,8 +75,8 @@ def rooms_without(world: World, referee: Referee, key: GroupKey, plan: Plan) -> 
 
 def _priority(world: World, key: GroupKey, gangs: dict[GroupKey, list[Pod]]) -> int:
     job = world.api.jobs.get(key)
-    said = [] if job is None else [one.template.priority for one in job.podsets]
-    return max([*said, *(pod.priority for pod in gangs.get(key, ()))])
+    priorities = [] if job is None else [podset.template.priority for podset in job.podsets]
+    return max([*priorities, *(pod.priority for pod in gangs.get(key, ()))])
 
 
 def _runs(world: World, key: GroupKey, pods: list[Pod]) -> bool:
@@ -133,12 +133,12 @@ def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
         return False
     names = [f"to come {at}" for at in range(len(pods))]
     nodes = world.api.nodes | {name: replace(made, name=name, labels={**made.labels, HOSTNAME: name}) for name in names}
-    asked = [_on_made(pod) if dict(pod.requests).get(GPU) else pod for pod in pods]
+    on_made = [_on_made(pod) if dict(pod.requests).get(GPU) else pod for pod in pods]
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
     room = left_over(nodes, world.api.pods.values())
     for name, requests in product(names, world.daemons.values()):
         take(room[name], requests)
-    return all(seats(nodes, room, asked, (), len(pods), side) >= len(pods) for side in sides)
+    return all(seats(nodes, room, on_made, (), len(pods), side) >= len(pods) for side in sides)
 
 
 def _on_made(pod: Pod) -> Pod:
@@ -148,9 +148,11 @@ def _on_made(pod: Pod) -> Pod:
 def of_job(world: World, name: str, pods: Sequence[Pod]) -> list[Pod]:
     """The pods of a job in that queue; pods with GPUs get the tolerations of the flavor whose nodes are made."""
     flavors = (
-        one for one in world.api.queues.values() if isinstance(one, ResourceFlavor) and one.name == MADE and name
+        thing
+        for thing in world.api.queues.values()
+        if isinstance(thing, ResourceFlavor) and thing.name == MADE and name
     )
-    more = tuple(one for flavor in flavors for one in flavor.tolerations)
+    more = tuple(toleration for flavor in flavors for toleration in flavor.tolerations)
     return [
         replace(pod, selection=tolerating(pod.selection, more)) if dict(pod.requests).get(GPU) else pod for pod in pods
     ]
@@ -166,9 +168,11 @@ def _flavors_with_quota(
         return
     if is_strict(queue) and _others_wait(world, book, key, queue):
         return
-    jobs = {one: job.shown() for one, job in api.jobs.items()}
+    jobs = {key: job.shown() for key, job in api.jobs.items()}
     there = [(pod, pod.node) for pod in api.pods.values() if pod.node]
-    used = used_by(there, api.nodes, jobs, book, {}, {}, [one for one, job in jobs.items() if is_unplanned(job)])
+    used = used_by(
+        there, api.nodes, jobs, book, {}, {}, [job_key for job_key, job in jobs.items() if is_unplanned(job)]
+    )
     # A slot of a job that runs keeps its node, and its quota, while it has no pod.
     if any(job.plan is not None and not job.ended for job in api.jobs.values()):
         return
@@ -233,7 +237,7 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
     for victim, without in rooms_without(world, referee, key, plan) if referee.may_evict(job) else ():
         if could_start(world, referee, without, job):
             yield f"{key} waits, and {victim} could give way to it"
-    every = [pod for one in job.shown().podsets.podsets for pod in one.pods()]
+    every = [pod for podset in job.shown().podsets.podsets for pod in podset.pods()]
     together = len({pod.wave for pod in every}) == 1
     if together and not job.held and could_await_nodes(world, key, job.queue, every):
         yield f"{key} waits, and has quota of nodes that would be made for its {len(every)} pods"
@@ -242,12 +246,12 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
 def could_start(world: World, referee: Referee, room: Room, job: BatchJob) -> bool:
     """Whether there are quota and nodes for as many of its pods as have to start."""
     known = referee.as_known(job.shown().podsets).podsets
-    pods = [pod for one in known for pod in islice(one.pods(), one.minimum)]
+    pods = [pod for podset in known for pod in islice(podset.pods(), podset.minimum)]
     pods = of_job(world, job.queue, pods)
     there = on_nodes(world.api.pods.values())
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
-    for some in rooms_with_quota(world, room, job.key, job.queue, pods, len(pods)) if not job.held else ():
-        free = beside(some, nominated(world.api.pods.values()), pods[0].priority)
+    for room_with_quota in rooms_with_quota(world, room, job.key, job.queue, pods, len(pods)) if not job.held else ():
+        free = beside(room_with_quota, nominated(world.api.pods.values()), pods[0].priority)
         if all(seats(world.api.nodes, free, pods, (), there=side) >= len(pods) for side in sides):
             return True
     return False
@@ -256,7 +260,7 @@ def could_start(world: World, referee: Referee, room: Room, job: BatchJob) -> bo
 def _running(world: World, job: BatchJob) -> Iterator[str]:
     pods = [pod for pod in world.controller.pods(job) if pod.live or pod.phase == "Succeeded"]
     podsets = job.shown().podsets.podsets
-    left_out = {one.name: one.left_out for one in podsets}
+    left_out = {podset.name: podset.left_out for podset in podsets}
     bound = [pod for pod in pods if pod.node and pod.index not in left_out[pod.series]]
     if job.plan is None:
         if not job.ran:
@@ -264,14 +268,14 @@ def _running(world: World, job: BatchJob) -> Iterator[str]:
     else:
         # A larger job later breaks no start: the pods beyond the plan are placed one by one, where there is room. The
         # controller makes no pods of the second wave until all pods run that the job wants now.
-        first = {one.name: one.minimum for one in job.podsets if one.wave == 0}
+        first = {podset.name: podset.minimum for podset in job.podsets if podset.wave == 0}
         runs = sum(pod.series in first for pod in bound) >= sum(first.values())
-        made = [one for one in job.podsets if runs or one.name in first]
-        least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in made)
+        made = [podset for podset in job.podsets if runs or podset.name in first]
+        least = sum(min(podset.minimum, sum(map(bool, job.plan.get(podset.name, ())))) for podset in made)
         # A pod that a user has moved to another gang waits there, and its controller makes no replacement.
         moved = sum(not pod.node and pod.group_key != job.key for pod in pods)
         # Pods that have ended well may have gone with their nodes.
-        wanted = {one.slot(at) for one in podsets for at in range(one.count) if at not in one.left_out}
+        wanted = {podset.slot(at) for podset in podsets for at in range(podset.count) if at not in podset.left_out}
         done = len(wanted & job.shown().done - {pod.identity for pod in bound}) + job.shown().closed
         if len(bound) + done + moved < least:
             yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
@@ -284,11 +288,11 @@ def _reason(world: World, referee: Referee, key: GroupKey, code: str) -> Iterato
     if workload is None:
         yield f"nobody knows the job {key}"
         return
-    reason, said = reason_of(workload.reason_state.cause), referee.said.get(key, "New")
+    reason, reported = reason_of(workload.reason_state.cause), referee.said.get(key, "New")
     if reason.code in _PASSING or not reason.message or (code and reason.code != code):
         yield f"{key} waits for no reason: {reason}"
-    if said in _PASSING or (code and said != code):
-        yield f"{key} waits, and the last that was reported is {said}"
+    if reported in _PASSING or (code and reported != code):
+        yield f"{key} waits, and the last that was reported is {reported}"
 
 
 _KEPT = re.compile(r"room is kept for \d+ pods? in no gang \(([^)]*)\)")
@@ -363,7 +367,7 @@ def _uptake_complaints(world: World, room: Room, plan: Plan) -> Iterator[str]:
         if len(pods) < group.min_member:
             continue  # it lacks members, whatever room there is
         rooms = rooms_with_quota(world, room, key, group.queue, pods, len(pods))
-        if any(_placeable(world, one, pods, (), plan) >= len(pods) for one in rooms):
+        if any(_placeable(world, room_there, pods, (), plan) >= len(pods) for room_there in rooms):
             yield f"{key} is not taken up, and there is room for its pods"
 
 
@@ -460,9 +464,9 @@ def _names_complaints(world: World, key: GroupKey, message: str) -> Iterator[str
     pods = {str(pod): pod for pod in world.api.pods.values()}
     there = {str(pod.group_key) for pod in pods.values()} | {str(job) for job in world.api.jobs} | pods.keys()
     there |= set(map(str, world.api.budgets.values()))
-    for one in mentions_of(message):
-        if one.name.removeprefix("pod ") not in there:
-            yield f"{key} waits, and its reason names {one.name}, which is gone: {full(message)}"
+    for mention in mentions_of(message):
+        if mention.name.removeprefix("pod ") not in there:
+            yield f"{key} waits, and its reason names {mention.name}, which is gone: {full(message)}"
     for kept in _KEPT.findall(full(message)):
         for name in kept.split(", "):
             if name in pods and pods[name].node:
@@ -475,12 +479,12 @@ def _start_complaints(
     """Check that the gang could not start, not even if others were evicted."""
     assert world.extender is not None
     room = beside_reserved(room, world.api, key)
-    said, started = story_of(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
+    story, started = story_of(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
     if _could_start(world, room, key, sight, waiting, plan, whole=started and sight.enough(sight.bound)):
-        yield f"{key} waits, and there is room for its members\n{said}"
+        yield f"{key} waits, and there is room for its members\n{story}"
     for victim, left in () if started else rooms_without(world, referee, key, plan):
         if _could_start(world, left, key, sight, waiting, plan, whole=False):
-            yield f"{key} waits, and {victim} could give way to it\n{said}"
+            yield f"{key} waits, and {victim} could give way to it\n{story}"
 
 
 def _could_start(
@@ -488,17 +492,17 @@ def _could_start(
 ) -> bool:
     """Whether there are quota and nodes for the waiting members, or for as many as have to start."""
     judged = _undisturbed(world, key, sight)
-    some = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting or pod in judged.coming]
-    some = with_storage(some, world.api.changes[Kind.STORAGE])
+    members = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting or pod in judged.coming]
+    members = with_storage(members, world.api.changes[Kind.STORAGE])
     needed = _wanted(judged, whole=whole)
-    if not some or needed is None:
+    if not members or needed is None:
         return False
     job = world.api.jobs.get(key)
     if job is None and len({pod.queue for pod in world.api.pods.values() if pod.group_key == key and pod.live}) > 1:
         return False  # its members contradict each other
-    queue, bound = some[0].queue if job is None else job.queue, () if whole else sight.bound
-    rooms = rooms_with_quota(world, room, key, queue, some, needed, bound)
-    return any(_placeable(world, one, some, sight.bound, plan) >= needed for one in rooms)
+    queue, bound = members[0].queue if job is None else job.queue, () if whole else sight.bound
+    rooms = rooms_with_quota(world, room, key, queue, members, needed, bound)
+    return any(_placeable(world, room_there, members, sight.bound, plan) >= needed for room_there in rooms)
 
 
 def _undisturbed(world: World, key: GroupKey, sight: Sight) -> Sight:

@@ -44,16 +44,16 @@ def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None
     """
     match event:
         case PodSeen(pod):
-            asked = {pod.group_key}
+            gangs = {pod.group_key}
         case PodsSeen(pods):
-            asked = {pod.group_key for pod in pods}
+            gangs = {pod.group_key for pod in pods}
         case GroupSeen(group):
-            asked = {group.key}
+            gangs = {group.key}
         case PodGone():
-            asked = {claim.gang for claim in claims.promised.values()}
+            gangs = {claim.gang for claim in claims.promised.values()}
         case _:
             return None
-    promised = dict.fromkeys(claim.gang for claim in claims.promised.values() if claim.gang in asked)
+    promised = dict.fromkeys(claim.gang for claim in claims.promised.values() if claim.gang in gangs)
     on_their_way = {binding.group for binding in claims.posting.values()}
     for key in [key for key in promised if key is not None and key not in shown.jobs and key not in on_their_way]:
         sight = shown.sight(key, former=True)
@@ -73,7 +73,7 @@ def _left_for(job: Job, shown: Shown, claims: Claims) -> Room:
     written.
     """
     room, key = claims.left(shown.nodes, surely=True), job.key
-    for claim in (one for one in claims.promised.values() if one.gang == key and one.node in room):
+    for claim in (promise for promise in claims.promised.values() if promise.gang == key and promise.node in room):
         give_back(room[claim.node], claim.requests)
     for pod in shown.members.get(key, {}).values():
         if pod.owner == job.uid and pod.node in room and not pod.terminal:
@@ -84,8 +84,8 @@ def _left_for(job: Job, shown: Shown, claims: Claims) -> Room:
 def _let_in(pod: Pod, passed: Collection[str], shown: Shown, claims: Claims) -> str | None:
     if pod.group_key is not None:
         # There is no room on a node that is gone. It was promised before, and kube-scheduler has yet to see it.
-        told = [node for node in passed if node in shown.nodes]
-        return _promised(pod.uid, told[0], shown, claims) if told and len(passed) == 1 else None
+        known_nodes = [node for node in passed if node in shown.nodes]
+        return _promised(pod.uid, known_nodes[0], shown, claims) if known_nodes and len(passed) == 1 else None
     # On a node where others are promised nothing, room is kube-scheduler's business: it may know of more.
     claimed = _claimed(shown, claims, (pod.uid,))
     for node in passed:

@@ -70,13 +70,13 @@ class NodeMarks:
         return msgspec.json.encode({"metadata": {"name": name, **self.of.get(name, {})}})
 
     async def patch_job(self, path: str, meta: dict[str, Any], changed: dict[str, Any]) -> None:
-        said = self.of.setdefault(meta["name"], {"labels": {}, "annotations": {}})
+        written = self.of.setdefault(meta["name"], {"labels": {}, "annotations": {}})
         for field, facts in changed["metadata"].items():
             for key, value in facts.items():
                 if value is None:
-                    said[field].pop(key, None)
+                    written[field].pop(key, None)
                 else:
-                    said[field][key] = value
+                    written[field][key] = value
         self._api.version += 1
 
     def _node_changed(self, change: Change) -> None:
@@ -118,13 +118,13 @@ class Rounds:
         leader = self._leader()
         if leader is not None and leader.frozen:
             return
-        core, asked = self._core(), self._provisioning
-        served = asked is not None and asked.served
+        core, provisioning = self._core(), self._provisioning
+        served = provisioning is not None and provisioning.served
         if leader is not None and core is not None and self._told != (core, served):
             self._told = core, served
             leader.tell_whether_nodes_can_be_asked_for(served=served)
-        if leader is not None and core is not None and asked is not None and served and not self._marks.is_down:
-            asked.look(leader)
+        if leader is not None and core is not None and provisioning is not None and served and not self._marks.is_down:
+            provisioning.look(leader)
         with suppress(ApiError):
             _at_once(self._keeper.look())
 

@@ -21,7 +21,7 @@ def agree(pods: Iterable[Pod]) -> bool:
     for pod in pods:
         facts[pod.priority, pod.group and (pod.group.dialect, pod.group.min_member)] = None
         wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
-    return len(facts) == 1 and all(len(said) == 1 for said in wishes.values())
+    return len(facts) == 1 and all(len(values) == 1 for values in wishes.values())
 
 
 def seats(
@@ -87,9 +87,9 @@ def _seats(
     if len(taken) > 1:
         return 0
     most = 0
-    for one in taken or dict.fromkeys(name for name in clique.values() if name):
+    for clique_name in taken or dict.fromkeys(name for name in clique.values() if name):
         left = _copy(room)
-        inside = {name: left[name] for name in room if clique[name] == one}
+        inside = {name: left[name] for name in room if clique[name] == clique_name}
         beside = company and _Company(company.there, apart=company.apart)
         most = max(most, _seated(nodes, inside, confined, beside) + _seated(nodes, left, others, beside))
         if enough is not None and most >= enough:

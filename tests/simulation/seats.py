@@ -142,7 +142,7 @@ class Seats:
 
     def lapse(self, now: float) -> bool:
         """Returns whether some room is free again."""
-        over = [(book, uid) for book in (self.sure, self.maybe) for uid, one in book.items() if now >= one.until]
+        over = [(book, uid) for book in (self.sure, self.maybe) for uid, seat in book.items() if now >= seat.until]
         for book, uid in over:
             del book[uid]
         return bool(over)
@@ -155,9 +155,9 @@ class Seats:
             return False
         if pod.stamp is None or pod.phase == "Succeeded" or self._now < self._synced_at + 1.0 or not pod.node:
             return False
-        if not sight.partial or not agree(sight.live) or any(one.group != pod.group for one in sight.live):
+        if not sight.partial or not agree(sight.live) or any(fellow.group != pod.group for fellow in sight.live):
             return False
-        if any(one.stamp is None for one in sight.bound) or any(claim.gang == key for claim in promised.values()):
+        if any(fellow.stamp is None for fellow in sight.bound) or any(claim.gang == key for claim in promised.values()):
             return False
         kept = sum(claim.gang == key for claim in (*self.sure.values(), *self.maybe.values()))
         missing = (sight.needed or 0) - sight.count(sight.bound)

@@ -43,24 +43,24 @@ class Sends:
             self._newest[effect.uid] = effect.node
             self._failed.pop(effect.uid, None)
 
-    def begin(self, asked: ApiCall, waited_for: Container[int], now: float) -> str | None:
+    def begin(self, call: ApiCall, waited_for: Container[int], now: float) -> str | None:
         """The fault of sending this now. ``waited_for``: bind calls that still wait for their answer."""
         if len(self._under_way) >= self._at_once:
-            return f"{asked} is sent when {len(self._under_way)} requests are under way already"
-        if isinstance(asked, PostBinding | Nominate) and any(self._is_like(asked, one) for one in self._under_way):
-            return f"{asked} is sent while an earlier one of the pod is under way"
-        if isinstance(asked, StartJob | SuspendJob | CleanJob) and any(
-            _is_of_job(asked, one) for one in self._under_way
+            return f"{call} is sent when {len(self._under_way)} requests are under way already"
+        if isinstance(call, PostBinding | Nominate) and any(self._is_like(call, other) for other in self._under_way):
+            return f"{call} is sent while an earlier one of the pod is under way"
+        if isinstance(call, StartJob | SuspendJob | CleanJob) and any(
+            _is_of_job(call, other) for other in self._under_way
         ):
-            return f"{asked} is sent while an earlier write to the job is under way"
-        self._under_way.append(asked)
-        if isinstance(asked, PostBinding):
-            self._bindings[asked.uid] = None
-        match asked:
-            case PostBinding() if now > asked.deadline:
-                return f"{asked} is sent after its deadline"
-            case PostBinding() if not any(call in waited_for for call in asked.calls):
-                return f"{asked} is sent, and nobody waits for it"
+            return f"{call} is sent while an earlier write to the job is under way"
+        self._under_way.append(call)
+        if isinstance(call, PostBinding):
+            self._bindings[call.uid] = None
+        match call:
+            case PostBinding() if now > call.deadline:
+                return f"{call} is sent after its deadline"
+            case PostBinding() if not any(call in waited_for for call in call.calls):
+                return f"{call} is sent, and nobody waits for it"
             case Nominate(uid, node=node):
                 self._sent[uid] = node
             case _:
@@ -74,8 +74,8 @@ class Sends:
     def judge_end(self, event: Event, now: float) -> str | None:
         """Check that no write that a plan needs is abandoned while the API server answers nothing."""
         match event:
-            case Nominated(detail=str(said)) | Ungated(detail=str(said)):
-                failed = bool(said)
+            case Nominated(detail=str(detail)) | Ungated(detail=str(detail)):
+                failed = bool(detail)
             case JobWritten(outcome=outcome):
                 failed = outcome is not Outcome.DONE
             case _:
@@ -99,8 +99,8 @@ class Sends:
                 return f"{uid} is told to be forgotten, and keeps its nomination for {node}"
         return None
 
-    def end(self, asked: ApiCall, response: Response, now: float) -> None:
-        self._under_way.remove(asked)
+    def end(self, call: ApiCall, response: Response, now: float) -> None:
+        self._under_way.remove(call)
         if response.status:
             self._heard_at = max(self._heard_at, now)  # answers that land while it stands still extend no patience
 
@@ -121,8 +121,8 @@ class Sends:
         return None
 
     @staticmethod
-    def _is_like(asked: PostBinding | Nominate, other: ApiCall) -> bool:
-        return type(other) is type(asked) and other.uid == asked.uid
+    def _is_like(call: PostBinding | Nominate, other: ApiCall) -> bool:
+        return type(other) is type(call) and other.uid == call.uid
 
 
 def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> list[str]:
@@ -132,7 +132,7 @@ def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> 
     steered nowhere else.
     """
     gangs = dict.fromkeys(
-        one.key for one in effects if isinstance(one, Reached) and one.milestone is Milestone.FORGOTTEN
+        effect.key for effect in effects if isinstance(effect, Reached) and effect.milestone is Milestone.FORGOTTEN
     )
     held = claims.calls.values()
     sure = {uid: claim for uid, claim in claims.promised.items() if claims.doubts.get(uid) is None}
@@ -140,5 +140,5 @@ def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> 
     return [uid for uid in promised if (pod := shown.pods.get(uid)) is not None and pod.live and not pod.node]
 
 
-def _is_of_job(asked: StartJob | SuspendJob | CleanJob, other: ApiCall) -> bool:
-    return isinstance(other, StartJob | SuspendJob | CleanJob) and other.job.uid == asked.job.uid
+def _is_of_job(call: StartJob | SuspendJob | CleanJob, other: ApiCall) -> bool:
+    return isinstance(other, StartJob | SuspendJob | CleanJob) and other.job.uid == call.job.uid

@@ -169,10 +169,18 @@ class Shown:
 
 
 def stamp_of(binding: PostBinding) -> Stamp | None:
-    said = binding.annotations
-    if GANG_UID not in said:
+    annotations = binding.annotations
+    if GANG_UID not in annotations:
         return None
-    quorum, size = int(said.get(f"{RELEASE}-quorum", 0)), int(said.get(f"{RELEASE}-size", 0))
-    at = said.get("muster.dev/released-at", "")
+    quorum, size = int(annotations.get(f"{RELEASE}-quorum", 0)), int(annotations.get(f"{RELEASE}-size", 0))
+    at = annotations.get("muster.dev/released-at", "")
     began = datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp() if at else 0.0
-    return Stamp(said[GANG_UID], said[RELEASE], RELEASE_COMPLETE in said, quorum, size, began, said.get(GANG_NAME, ""))
+    return Stamp(
+        annotations[GANG_UID],
+        annotations[RELEASE],
+        RELEASE_COMPLETE in annotations,
+        quorum,
+        size,
+        began,
+        annotations.get(GANG_NAME, ""),
+    )

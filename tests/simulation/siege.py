@@ -154,7 +154,7 @@ class Siege:
         for namespace, most in self.nominal.items():
             if spent[namespace] > most:
                 yield f"{namespace} uses {spent[namespace]} of {most} GPUs"
-        free = sum(one.ready and not used[one.name] for one in self.world.api.nodes.values())
+        free = sum(node.ready and not used[node.name] for node in self.world.api.nodes.values())
         left = (self.nominal[THEIRS] - spent[THEIRS]) // DEVICES
         yield from self._gang_complaints(min(free, left))
 
@@ -171,7 +171,7 @@ class Siege:
             going, all_bound = {pod.uid for pod in bound if pod.deleting}, {pod.uid for pod in bound}
             if going and (self.queued or not self._evicted.setdefault((key, self.tenant.restarts), all_bound) >= going):
                 yield f"{key} is evicted, and nobody has more right to its nodes{self._why(key)}"
-        for kind, key in [one for one in self._since if one[1] not in gangs]:
+        for kind, key in [kind_and_key for kind_and_key in self._since if kind_and_key[1] not in gangs]:
             del self._since[kind, key]
 
     def _gangs(self) -> dict[GroupKey, tuple[int, list[Pod]]]:
@@ -180,15 +180,15 @@ class Siege:
         for pod in world.api.pods.values():
             if pod.namespace == THEIRS and pod.group_key is not None and not pod.terminal:
                 members.setdefault(pod.group_key, []).append(pod)
-        found = {
+        gangs = {
             job.spec.key: (job.spec.size, members.get(job.spec.key, []))
             for job in world.jobs.jobs.values()
             if job.spec.namespace == THEIRS and not job.ended
         }
         for key, job in world.api.jobs.items():
             if key.namespace == THEIRS and not job.ended:
-                found[key] = job.size, members.get(key, [])
-        return found
+                gangs[key] = job.size, members.get(key, [])
+        return gangs
 
     def _lasts(self, kind: str, key: GroupKey, now: float, *, holds: bool) -> bool:
         """Whether that has been so for too long."""

@@ -75,9 +75,9 @@ class Sight:
         """
         there = list(pods)
         series, roles = Counter(pod.series for pod in there), Counter(map(role_of, there))
-        parts = {} if any(series[one] for one in self.later) else self.parts
-        short = [(series[one], least, f"podset {one!r}") for one, least in parts.items()]
-        short += [(roles[one], least, f"role {one!r}") for one, least in self.roles.items()]
+        parts = {} if any(series[name] for name in self.later) else self.parts
+        short = [(series[name], least, f"podset {name!r}") for name, least in parts.items()]
+        short += [(roles[name], least, f"role {name!r}") for name, least in self.roles.items()]
         return next((f"{count} of {least} of {what}" for count, least, what in short if count < least), "")
 
     @property
@@ -168,7 +168,7 @@ def look(
         if {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
             going_on, over = ({last: None}, None) if lost and job is None else ({}, last)
     # A done index of a job that goes on stays done. Slots that were done before its start do not count.
-    indexed = {one.name: one.left_out for one in job.podsets if one.indexed} if job is not None else {}
+    indexed = {podset.name: podset.left_out for podset in job.podsets if podset.indexed} if job is not None else {}
     finished = [
         pod
         for pod, stamp in done
@@ -181,20 +181,22 @@ def look(
     if job is None:
         return Sight(needed, live, tuple(finished), roles=dict(group.minima) if group else {})
     if over_by_status:
-        slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in over_by_status)
-        finished += [replace(one.template, index=at) for one, at in slots if at not in one.left_out]
+        slots = (
+            (podset, at) for podset in job.podsets for at in range(podset.count) if podset.slot(at) in over_by_status
+        )
+        finished += [replace(podset.template, index=at) for podset, at in slots if at not in podset.left_out]
     if closed:
         # Some of them are among the finished ones.
         template, known = job.podsets[0].template, len(dict.fromkeys(map(slot, finished)))
         finished += [replace(template, uid=f"closed-{number}") for number in range(known, closed)]
     # It may have been edited since its pods were made.
-    sets = [one for one in job.podsets if one.size] or job.podsets
-    stated, first = needed, min(one.wave for one in sets)
+    sets = [podset for podset in job.podsets if podset.size] or job.podsets
+    stated, first = needed, min(podset.wave for podset in sets)
     needed = job.first_wave if stated is None else min(stated, job.first_wave)
-    parts = {one.name: min(one.minimum, one.size) for one in sets if one.wave == first}
+    parts = {podset.name: min(podset.minimum, podset.size) for podset in sets if podset.wave == first}
     if len(job.podsets) < 2 or needed < sum(parts.values()):
         parts = {}
-    later = tuple(one.name for one in job.podsets if one.wave > first)
+    later = tuple(podset.name for podset in job.podsets if podset.wave > first)
     return Sight(needed, live, tuple(finished), parts, later)
 
 
@@ -218,15 +220,15 @@ def _stated(live: Iterable[Pod]) -> int | None:
     waiting = dict.fromkeys(group.min_member for pod, group in refs if not pod.node)
     if waiting or not refs:
         return next(iter(waiting)) if len(waiting) == 1 else None
-    return max(refs, key=lambda one: (one[0].created, one[0].uid))[1].min_member
+    return max(refs, key=lambda dated_ref: (dated_ref[0].created, dated_ref[0].uid))[1].min_member
 
 
 def by_gang(pods: Iterable[Pod]) -> dict[GroupKey, list[Pod]]:
-    found: dict[GroupKey, list[Pod]] = {}
+    by_key: dict[GroupKey, list[Pod]] = {}
     for pod in pods:
         if pod.group_key is not None:
-            found.setdefault(pod.group_key, []).append(pod)
-    return found
+            by_key.setdefault(pod.group_key, []).append(pod)
+    return by_key
 
 
 def moved(pod: Pod, node: str) -> Pod:
@@ -294,7 +296,7 @@ def lets_in(node: Node, selection: Selection) -> bool:
         return False
     if node.unschedulable or not node.ready or not tolerates(selection, node.taints):
         return False
-    pins = None if selection.affinity is None else [one for term in selection.affinity for one in term]
+    pins = None if selection.affinity is None else [expression for term in selection.affinity for expression in term]
     return pins is None or any(node.name in pin.values for pin in pins)
 
 
@@ -306,7 +308,7 @@ def tolerating(selection: Selection, more: tuple[Toleration, ...]) -> Selection:
 def tolerates(selection: Selection, taints: Iterable[Taint]) -> bool:
     """Whether none of the taints keeps a pod with these tolerations away."""
     hard = [taint for taint in taints if taint.effect != "PreferNoSchedule"]
-    return all(any(tolerated(taint, one) for one in selection.tolerations) for taint in hard)
+    return all(any(tolerated(taint, toleration) for toleration in selection.tolerations) for taint in hard)
 
 
 def tolerated(taint: Taint, toleration: Toleration) -> bool:

@@ -44,7 +44,7 @@ class SimulatedStage(VirtualStage):
 
     def start_extender(self) -> None:
         self.world.start_extender(START_S)
-        self.wait(lambda: self.world.extender, lambda one: one is not None and one.recovered)
+        self.wait(lambda: self.world.extender, lambda extender: extender is not None and extender.recovered)
 
     def kill_scheduler(self) -> None:
         self.world.kill_scheduler()

@@ -16,20 +16,20 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
     if key is None or sight is None or pod is None or sight.needed is None:
         return None
     group, gang = shown.groups.get(key), effect.annotations.get(GANG_UID)
-    stamps = (one.stamp for one in shown.members[key].values())
+    stamps = (pod.stamp for pod in shown.members[key].values())
     if group is not None and gang != group.uid and any(stamp is not None and stamp.gang == gang for stamp in stamps):
         return None  # it ends the start of an earlier PodGroup, whose size is unknown now
-    said = RELEASE_COMPLETE in effect.annotations
+    complete = RELEASE_COMPLETE in effect.annotations
     reached, whole = sight.count((*sight.bound, pod)), sight.enough((*sight.bound, pod))
     start = claims.admissions.slots.of.get(key)
     # Its job was made larger since it was started: the quorum is that of the start.
     grown = start is not None and start.podsets != shown.jobs.get(key) and reached >= start.podsets.first_wave
-    if said and not (whole or grown) and claims.releases.began(key) and key not in claims.releases.whole:
+    if complete and not (whole or grown) and claims.releases.began(key) and key not in claims.releases.whole:
         return f"{effect.uid} is stamped as the end of a whole release, and is number {reached} of {sight.needed}"
-    others = any(one.group == key for one in claims.posting.values()) or any(
+    others = any(posted.group == key for posted in claims.posting.values()) or any(
         uid != effect.uid and uid in shown.pods and shown.pods[uid].group_key == key for uid in claims.calls.values()
     )
-    if not said and whole and not others:
+    if not complete and whole and not others:
         return f"{effect.uid} makes its gang whole, is the last of the release, and is not stamped so"
     return None
 
@@ -62,11 +62,11 @@ def could_know(uid: str, shown: Shown, claims: Claims) -> bool:
     pod = shown.pods.get(uid)
     if pod is None or pod.group_key is None or pod.stamp is None:
         return True  # it may not be evicted, whatever is known
-    fellows = [one for one in shown.members[pod.group_key].values() if one.stamp is not None]
-    start = [(one, one.stamp) for one in fellows if one.stamp and one.stamp.release == pod.stamp.release]
+    fellows = [fellow for fellow in shown.members[pod.group_key].values() if fellow.stamp is not None]
+    start = [(fellow, fellow.stamp) for fellow in fellows if fellow.stamp and fellow.stamp.release == pod.stamp.release]
     if any(stamp.complete for _, stamp in start) or pod.group_key in claims.releases.whole:
         return True
-    slots, sight = {slot(one): one for one, _ in start}, shown.sight(pod.group_key)
+    slots, sight = {slot(fellow): fellow for fellow, _ in start}, shown.sight(pod.group_key)
     if sight is not None and sight.roles and sight.lacks(slots.values()):
         return False
     return len(slots) >= min(stamp.quorum for _, stamp in start)

@@ -42,5 +42,5 @@ def draw_storage(
         for node in nodes
         for number in range(dice.choice((0, 1, 2, 4)))
     ]
-    some = tuple(node.name for node in nodes if dice.random() < 0.6) or (nodes[0].name,)
-    return tuple(drawn), StoragePlan((*classes(some), *volumes))
+    names = tuple(node.name for node in nodes if dice.random() < 0.6) or (nodes[0].name,)
+    return tuple(drawn), StoragePlan((*classes(names), *volumes))

@@ -32,18 +32,20 @@ def judge_volumes(
                 return f"{effect.uid} is promised {effect.node}, and its claim {claim.name} is held to {where}"
             if where is None and claim.asks.storage_class == MADE and effect.node not in known.made:
                 return f"{effect.uid} is promised {effect.node}, for which no volume is made"
-        asked = [one for pod in there if not pod.node for one in claims_of(pod, known) if known.nodes_of(one) is None]
-        sizes = [one.asks.size for one in asked if one.asks.storage_class == LOCAL]
+        unbound = [
+            claim for pod in there if not pod.node for claim in claims_of(pod, known) if known.nodes_of(claim) is None
+        ]
+        sizes = [claim.asks.size for claim in unbound if claim.asks.storage_class == LOCAL]
         for size in SIZES:
-            wanted, has = sum(one >= size for one in sizes), len(_free(known, effect.node, size))
+            wanted, has = sum(other >= size for other in sizes), len(_free(known, effect.node, size))
             if wanted > has:
                 return f"{wanted} claims of {size} and more are promised {effect.node}, which has {has} such volumes"
     return None
 
 
 def _free(known: Storages, node: str, size: int) -> list[str]:
-    there = (one for one in known.volumes.values() if not one.claim and node in nodes_in(one.nodes))
-    return [one.name for one in there if one.offers.size >= size]
+    there = (volume for volume in known.volumes.values() if not volume.claim and node in nodes_in(volume.nodes))
+    return [volume.name for volume in there if volume.offers.size >= size]
 
 
 def offer(changes: Mapping[str, Change], room: Room) -> None:

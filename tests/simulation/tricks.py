@@ -89,8 +89,8 @@ class Tenant:
 
     def some_job(self, holds: Callable[[BatchJob], bool]) -> BatchJob | None:
         jobs = [job for job in self.world.api.jobs.values() if job.key.namespace == OURS and not job.ended]
-        found = [job for job in jobs if holds(job)]
-        return self.random.choice(found) if found else None
+        fitting = [job for job in jobs if holds(job)]
+        return self.random.choice(fitting) if fitting else None
 
     def pods(self, *, running: bool) -> list[Pod]:
         pods = [pod for pod in self.world.api.pods.values() if pod.namespace == OURS and pod.live]
@@ -101,7 +101,7 @@ class Tenant:
 
     def everywhere(self, count: int) -> PlannedNodes:
         """A plan on nodes that are not his."""
-        nodes = [one.name for one in self.nodes]
+        nodes = [node.name for node in self.nodes]
         return {"": tuple(nodes[at % len(nodes)] for at in range(count))}
 
     def restart(self) -> None:
@@ -162,8 +162,8 @@ def forged_flavors(tenant: Tenant) -> None:
 def text_in_place_of_a_plan(tenant: Tenant) -> None:
     """Forge an annotation that nodes are awaited, until the end of days or since the beginning (D9)."""
     job = tenant.job(len(tenant.nodes))
-    said = NodeWait(tenant.random.choice((2.5e11, -6.2e10)), 999_999)
-    tenant.later(lambda: tenant.forge(job.key, node_wait=said, led={}, suspended=False))
+    node_wait = NodeWait(tenant.random.choice((2.5e11, -6.2e10)), 999_999)
+    tenant.later(lambda: tenant.forge(job.key, node_wait=node_wait, led={}, suspended=False))
 
 
 def forged_past(tenant: Tenant) -> None:
@@ -176,7 +176,7 @@ def forged_reservation(tenant: Tenant) -> None:
     """Forge a reservation of all nodes for it, with all neighbours as victims; then restart Muster."""
     gangs = [pod.group_key for pod in tenant.world.api.pods.values() if pod.namespace == THEIRS and pod.stamp]
     victims = tuple(Victim(key, releases=("r",)) for key in dict.fromkeys(gangs) if key is not None)
-    rooms = tuple((one.name, tenant.device) for one in tenant.nodes)
+    rooms = tuple((node.name, tenant.device) for node in tenant.nodes)
     kept, job = Reservation(rooms, victims, 2.5e11), tenant.job(len(tenant.nodes))
     tenant.later(lambda: tenant.forge(job.key, reservation=kept, backfill=kept))
     for pod in tenant.pods(running=False):

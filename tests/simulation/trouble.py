@@ -40,10 +40,10 @@ class Trouble:
             self.mend(uid)
         self.start_extender()
         world.start_scheduler()
-        for one in list(world.api.nodes.values()):
-            world.kubelets.set_down(one.name, down=False)
-            if not one.ready:
-                world.api.set_node(replace(one, ready=True))
+        for node in list(world.api.nodes.values()):
+            world.kubelets.set_down(node.name, down=False)
+            if not node.ready:
+                world.api.set_node(replace(node, ready=True))
         for name in world.plugins.lists:
             world.plugins.start(name)
         for pod in list(world.api.pods.values()):

@@ -45,4 +45,6 @@ def in_sizes(nodes: Sequence[Node], chance: Chance) -> tuple[Node, ...]:
 
 def _unlike(job: BatchJob, dice: Random) -> BatchJob:
     added = dice.choice((Added(cpu=_SMALL), Added(cpu=_SMALL), Added(tolerates=True), Added(pool="a")))
-    return replace(job, podsets=tuple(replace(one, shape=f"{added.shape(job.uid)}/{one.name}") for one in job.podsets))
+    return replace(
+        job, podsets=tuple(replace(podset, shape=f"{added.shape(job.uid)}/{podset.name}") for podset in job.podsets)
+    )

@@ -35,7 +35,7 @@ class UnsentWrites:
     def judge(self, effects: Iterable[Effect]) -> str | None:
         """``effects``: all that the event has led to."""
         owed = self._owed
-        if owed is None or any(_is_the_same(one, owed) for one in effects):
+        if owed is None or any(_is_the_same(effect, owed) for effect in effects):
             return None
         return f"{owed.job.key} waits for a {type(owed).__name__} that was not sent, and is not asked for again at once"
 

@@ -30,8 +30,8 @@ class Untold:
                 if detail or pod is None or not pod.gates or pod.nominated_node == node:
                     del self._nominating[uid]
             case PodSeen(pod) if pod.uid in self._nominating:
-                told = pod.gates and pod.nominated_node == self._nominating[pod.uid][1]
-                if told or pod.node or not pod.live:
+                nominated = pod.gates and pod.nominated_node == self._nominating[pod.uid][1]
+                if nominated or pod.node or not pod.live:
                     del self._nominating[pod.uid]
             case PodGone(uid):
                 self._nominating.pop(uid, None)
@@ -45,7 +45,9 @@ class Untold:
             case Nominate(uid):
                 self._nominating.pop(uid, None)
             case Reached(key, Milestone.FORGOTTEN):
-                self._nominating = {uid: one for uid, one in self._nominating.items() if one[0] != key}
+                self._nominating = {
+                    uid: nomination for uid, nomination in self._nominating.items() if nomination[0] != key
+                }
             case _:
                 pass
 

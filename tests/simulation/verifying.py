@@ -54,10 +54,10 @@ class SelfChecks:
         return self._ended(self._check, now)
 
     def _ended(self, check: Check, now: float) -> list[Difference]:
-        found, first, self._walk, self._check = check.comparison.differences, self._first, None, None
+        differences, first, self._walk, self._check = check.comparison.differences, self._first, None, None
         self.compared += check.comparison.compared
-        if first is None and found:
-            self._first, self._due = found, now + AGAIN_S
+        if first is None and differences:
+            self._first, self._due = differences, now + AGAIN_S
             return []
         self._first, self._due = None, now + _EVERY_S * (0.5 + self._dice.random())
-        return [] if first is None else confirmed(first, found)
+        return [] if first is None else confirmed(first, differences)

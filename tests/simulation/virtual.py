@@ -105,9 +105,9 @@ class VirtualStage:
             self.let(_CREATE_S)
 
     def create_all(self, pods: Iterable[Object]) -> None:
-        some = list(pods)
-        self._order.shuffle(some)
-        self.create(*some)
+        shuffled = list(pods)
+        self._order.shuffle(shuffled)
+        self.create(*shuffled)
 
     def create_until(self, pods: Iterable[Object], holds: Callable[[Pod], bool]) -> None:
         self.create_all(pods)
@@ -123,7 +123,7 @@ class VirtualStage:
 
     def open_gate(self, name: str, gate: str) -> None:
         pod = self._pod(name)
-        self._api.change_pod(pod.uid, gates=tuple(one for one in pod.gates if one != gate))
+        self._api.change_pod(pod.uid, gates=tuple(other for other in pod.gates if other != gate))
 
     def set_group(self, name: str, min_member: int) -> None:
         known = self._api.groups.get(GroupKey(self.namespace, name))
@@ -206,12 +206,12 @@ class VirtualStage:
 
     def _admitted(self, written: Object) -> Pod:
         """The pod as the API server stores it."""
-        one = copy.deepcopy(written)
-        number, spec = next(self._numbers), one["spec"]
-        one["metadata"] |= {"namespace": self.namespace, "uid": f"{one['metadata']['name']}.{number}"}
+        obj = copy.deepcopy(written)
+        number, spec = next(self._numbers), obj["spec"]
+        obj["metadata"] |= {"namespace": self.namespace, "uid": f"{obj['metadata']['name']}.{number}"}
         spec |= {"schedulerName": self._scheduler, "nodeSelector": {"stage": self.namespace}}
         spec["priority"] = PRIORITIES.get(spec.get("priorityClassName", ""), 0)
-        return replace(pod_from(msgspec.convert(one, PodObject)), created=self._second())
+        return replace(pod_from(msgspec.convert(obj, PodObject)), created=self._second())
 
     def _second(self) -> float:
         """The present as the API server writes instants of creation: in whole seconds."""

@@ -28,7 +28,7 @@ def has_volcano(seed: int) -> bool:
 
 
 def of_one_flavor(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    return tuple(replace(one, labels={**one.labels, FLAVOR: ALL_NODES}) for one in nodes)
+    return tuple(replace(node, labels={**node.labels, FLAVOR: ALL_NODES}) for node in nodes)
 
 
 def volcano_name(dice: Random, plan: QueuePlan) -> str:
@@ -36,24 +36,24 @@ def volcano_name(dice: Random, plan: QueuePlan) -> str:
 
     Where guarantees limit the Queues, workloads in ``default`` name it: others are there by their PodGroup alone.
     """
-    things = *plan.things, *(one for _, one, _ in plan.changes)
-    limited = any(isinstance(one, VolcanoQueue) and one.guarantee for one in things)
+    things = *plan.things, *(thing for _, thing, _ in plan.changes)
+    limited = any(isinstance(thing, VolcanoQueue) and thing.guarantee for thing in things)
     name = queue_name(dice) or ("default" if limited else "")
     return f"{VOLCANO}{name}" if name else ""
 
 
 def draw_volcano(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> QueuePlan:
     dice = chance.stream("queues of Volcano")
-    total = sum(dict(one.allocatable).get(GPU, 0) for one in nodes)
+    total = sum(dict(node.allocatable).get(GPU, 0) for node in nodes)
 
     def queue(name: str) -> VolcanoQueue:
         most = dice.choice((None, total // 4, total // 2, total // 2, total))
         priority, weight = dice.choice((0, 0, 5, -5)), Fraction(dice.choice((1, 1, 3)))
         return VolcanoQueue(name, weight, {} if most is None else {GPU: most}, priority=priority)
 
-    def safe(one: VolcanoQueue) -> VolcanoQueue:
-        part = min(apart.choice((0, total // 4, total // 2)), one.capability.get(GPU, total)) if guarantees else 0
-        return replace(one, guarantee={GPU: part} if part else {})
+    def safe(queue: VolcanoQueue) -> VolcanoQueue:
+        amount = min(apart.choice((0, total // 4, total // 2)), queue.capability.get(GPU, total)) if guarantees else 0
+        return replace(queue, guarantee={GPU: amount} if amount else {})
 
     apart = chance.stream("guarantees of Volcano's queues")
     guarantees = apart.random() < 0.5
@@ -66,4 +66,4 @@ def draw_volcano(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> Queu
         (90 * dice.random(), safe(queue(dice.choice(names))), False) for _ in range(0 if calm else dice.randrange(3))
     ]
     between = dice.choice((None, Proportion()))
-    return QueuePlan(things, tuple(sorted(changes, key=lambda one: one[0])), between)
+    return QueuePlan(things, tuple(sorted(changes, key=lambda change: change[0])), between)

@@ -41,14 +41,14 @@ def as_created(podset: PodSet, pod: Pod) -> Pod:
     added = _added_to(podset)
     if added == Added():
         return pod
-    asked, selection = dict(pod.requests), pod.selection
-    asked["cpu"] = asked.get("cpu", 0) + added.cpu
+    amounts, selection = dict(pod.requests), pod.selection
+    amounts["cpu"] = amounts.get("cpu", 0) + added.cpu
     tolerations = selection.tolerations
     if added.tolerates and TOLERATION not in tolerations:
         tolerations = (*tolerations, TOLERATION)
     selector = dict(selection.node_selector) | ({POOL: added.pool} if added.pool else {})
     selection = replace(selection, tolerations=tolerations, node_selector=tuple(sorted(selector.items())))
-    requests = tuple(sorted((name, much) for name, much in asked.items() if much))
+    requests = tuple(sorted((name, much) for name, much in amounts.items() if much))
     return replace(pod, requests=requests, selection=selection)
 
 

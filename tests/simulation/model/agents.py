@@ -65,11 +65,11 @@ class DevicePlugins:
 class DaemonSets:
     """The DaemonSets, by name, with the requests of their pods. Each node with room gets a pod of each."""
 
-    def __init__(self, api: ApiServer, clock: Clock, dice: Random, asked: Mapping[str, Requests]) -> None:
+    def __init__(self, api: ApiServer, clock: Clock, dice: Random, amounts: Mapping[str, Requests]) -> None:
         self._api = api
         self._clock = clock
         self._dice = dice
-        self._asked = asked
+        self._asked = amounts
         self._began = clock.now
         self._numbers = count(1)
         self._there: dict[tuple[str, str], str] = {}

@@ -24,8 +24,8 @@ def amount(name: str, text: str | int) -> int:
     """The amount that is written there, rounded up as kube-scheduler does."""
     written = str(text)
     number = written.rstrip("numkKMGTPEi")
-    found = Decimal(number) * _FACTORS[written[len(number) :]]
-    return int((found * 1000 if name == "cpu" else found).to_integral_value(ROUND_CEILING))
+    value = Decimal(number) * _FACTORS[written[len(number) :]]
+    return int((value * 1000 if name == "cpu" else value).to_integral_value(ROUND_CEILING))
 
 
 def amounts(written: Mapping[str, str | int]) -> dict[str, int]:
@@ -64,12 +64,12 @@ def requests_of(pod: Mapping[str, Any]) -> Requests:
     beside: dict[str, int] = {}
     largest: dict[str, int] = {}
     for container in spec.get("initContainers", ()):
-        asked = _asked(container)
+        own_amounts = _asked(container)
         if container.get("restartPolicy") == "Always":
-            beside = _sum((beside, asked))
+            beside = _sum((beside, own_amounts))
             largest = _most(largest, beside)
         else:
-            largest = _most(largest, _sum((beside, asked)))
+            largest = _most(largest, _sum((beside, own_amounts)))
     total = _most(_sum((beside, *map(_asked, spec.get("containers", ())))), largest)
     total |= amounts(spec.get("resources", {}).get("requests", {}))
     total = _sum((total, amounts(spec.get("overhead", {})))) | {"pods": 1}
@@ -83,14 +83,14 @@ def _asked(container: Mapping[str, Any]) -> dict[str, int]:
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for part in parts:
-        for name, much in part.items():
+    for summand in parts:
+        for name, much in summand.items():
             total[name] = total.get(name, 0) + much
     return total
 
 
-def _most(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+def _most(first: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(first.get(name, 0), other.get(name, 0)) for name in {**first, **other}}
 
 
 def _in_units(much: int, step: int, end: str) -> str:

@@ -87,7 +87,7 @@ class ApiServer:
     def fails_the_core(self, event: Event, source: Source) -> bool:
         """Say whether it does when it is shown this of an object: its bare facts are harmless."""
         version = self.failing.get(source.uid)
-        return version in ("", source.version) and all(str(event) != str(one) for one in bare(event))
+        return version in ("", source.version) and all(str(event) != str(bare_event) for bare_event in bare(event))
 
     def create_pod(self, pod: Pod) -> int:
         if (pod.namespace, pod.name) in self._names:
@@ -321,7 +321,7 @@ class ApiServer:
         claim = self.claims.get(uid)
         if claim is None:
             return NOT_FOUND
-        self.set_claim(replace(claim, reserved_for=tuple(one for one in claim.reserved_for if one != pod)))
+        self.set_claim(replace(claim, reserved_for=tuple(user for user in claim.reserved_for if user != pod)))
         return OK
 
     def look_at_claim(self, uid: str) -> tuple[int, DeviceClaim | None]:

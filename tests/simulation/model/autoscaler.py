@@ -137,7 +137,7 @@ class Autoscaler:
                 short.append(pod)
             else:
                 needed.add(name)
-        for pod in (one for some in self.booked.values() for one in some):
+        for pod in (booked_pod for booked_pods in self.booked.values() for booked_pod in booked_pods):
             if (name := snapshot.place(pod)) is not None:
                 needed.add(name)
         self._order(short, snapshot)
@@ -152,8 +152,8 @@ class Autoscaler:
             return False
         self.booked[name] = pods
         self._coming |= made
-        for one in made:
-            self._deliver(one, whim)
+        for made_node in made:
+            self._deliver(made_node, whim)
         return True
 
     def _pending(self) -> list[Pod]:
@@ -217,8 +217,8 @@ class Autoscaler:
         self._idle = {name: self._idle.get(name, now) for name in idle}
         for name in [name for name, since in self._idle.items() if now - since >= self.pool.idle_s]:
             if not self.stays(name):
-                for told in self.removed:
-                    told(name)
+                for listener in self.removed:
+                    listener(name)
                 self._api.remove_node(name)
 
     def _new(self) -> Node:

@@ -259,14 +259,14 @@ def _helps(event: ClusterEvent, queued: Queued) -> bool:
     match event:
         case PodCame(other, new):
             known = EXTENDER in rejectors or FACTS in rejectors
-            return known or (new and any(plugins.helped_by_coming(one, pod, other) for one in rejectors))
+            return known or (new and any(plugins.helped_by_coming(rejector, pod, other) for rejector in rejectors))
         case PodWent(other, priority):
             within = priority is None or pod.priority <= priority
-            return within and any(_helped_by_going(one, pod, other) for one in rejectors)
+            return within and any(_helped_by_going(rejector, pod, other) for rejector in rejectors)
         case NodeCame(node, before):
             return EXTENDER in rejectors or FACTS in rejectors or _node_helps(pod, node, before, rejectors)
         case NodeWent(node):
-            return any(plugins.helped_by_node_going(one, pod, node) for one in rejectors)
+            return any(plugins.helped_by_node_going(rejector, pod, node) for rejector in rejectors)
         case OwnChange(relabelled):
             return EXTENDER in rejectors or (relabelled and plugins.NEAR in rejectors)
         case StorageChanged():
@@ -288,7 +288,7 @@ def _helped_by_going(rejector: str, pod: Pod, other: Pod) -> bool:
 def _node_helps(pod: Pod, node: Node, before: Node | None, rejectors: tuple[str, ...]) -> bool:
     if SHAPE in rejectors and admits(node, pod.selection) and (before is None or not admits(before, pod.selection)):
         return True
-    if any(plugins.helped_by_node(one, pod, node, before) for one in rejectors):
+    if any(plugins.helped_by_node(rejector, pod, node, before) for rejector in rejectors):
         return True
     if FIT not in rejectors:
         return False

@@ -141,11 +141,11 @@ class BatchJob:
 
     @property
     def slots(self) -> dict[SlotKey, tuple[PodSet, int]]:
-        return {one.slot(index): (one, index) for one in self.podsets for index in range(one.count)}
+        return {podset.slot(index): (podset, index) for podset in self.podsets for index in range(podset.count)}
 
     def shown(self) -> Job:
         """The job as the extender's watch reads it."""
-        unnumbered = [one.prefix for one in self.podsets if not one.indexed]
+        unnumbered = [podset.prefix for podset in self.podsets if not podset.indexed]
         return Job(
             PodSets(self.key, tuple(map(self._to_come, self.podsets))),
             Controller("batch/v1", "Job", self.key.name, self.uid),
@@ -218,12 +218,12 @@ class BatchJob:
         nodes = self.led.get(podset.name, ())
         asks = dict(made.selection.node_selector) | dict(self.labels.get(podset.name, ()))
         tolerated = (*made.selection.tolerations, *self.tolerations.get(podset.name, ()))
-        asked = replace(made.selection, node_selector=tuple(sorted(asks.items())), tolerations=tolerated)
-        made = replace(made, selection=asked)
+        selection = replace(made.selection, node_selector=tuple(sorted(asks.items())), tolerations=tolerated)
+        made = replace(made, selection=selection)
         names = tuple(dict.fromkeys(nodes))
         planned = nodes[index] if index < len(nodes) and podset.indexed else ""
         made = replace(made, group=GroupRef(self.key.name, Dialect.ANNOTATION, self.minimum))
-        if not self.led or any(_needs_all_nodes(one) for one in made.constraints.spread):
+        if not self.led or any(_needs_all_nodes(spread) for spread in made.constraints.spread):
             return replace(made, gates=(GANG_GATE,))  # with an affinity only its nodes would count
         if not self.pins and len(names) <= MOST_TERMS and "" not in names:
             return _led(made, names)

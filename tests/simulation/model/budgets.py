@@ -32,9 +32,9 @@ class DisruptionController:
         """Whether the budget of that pod allows its eviction, as the Eviction API asks. The eviction counts at once."""
         if not pod.node or pod.terminal or pod.deleting:
             return True
-        found = [(name, one) for name, one in self._api.budgets.items() if is_counted_by(one, pod)]
-        for name, budget in found:
-            if len(found) > 1 or budget.allowed < 1:
+        counting = [(name, budget) for name, budget in self._api.budgets.items() if is_counted_by(budget, pod)]
+        for name, budget in counting:
+            if len(counting) > 1 or budget.allowed < 1:
                 return False
             self._api.set_budget(replace(budget, allowed=budget.allowed - 1))
             self._evicted[pod.uid] = name

@@ -104,7 +104,7 @@ class Cache:
     def _relation(self, pod: Pod, node: str, gone: list[Pod]) -> str | None:
         nominated = [other for other in self._nominated.get(node, {}).values() if self._gives_way(pod, other)]
         if gone:
-            uids = {one.uid for one in gone}
+            uids = {pod.uid for pod in gone}
             left = {
                 name: there if uids.isdisjoint(there) else {uid: there[uid] for uid in there if uid not in uids}
                 for name, there in self.pods.items()

@@ -79,7 +79,7 @@ class ClaimController:
     def _release(self, uid: str) -> None:
         for claim in list(self._api.claims.values()):
             if uid in claim.reserved_for:
-                left = tuple(one for one in claim.reserved_for if one != uid)
+                left = tuple(user for user in claim.reserved_for if user != uid)
                 self._api.set_claim(replace(claim, reserved_for=left, allocation=claim.allocation if left else None))
             if claim.owner == uid:
                 self._api.remove_claim(claim.uid)

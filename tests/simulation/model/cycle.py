@@ -210,7 +210,11 @@ def _named(selection: Selection) -> tuple[str, ...] | None:
         return None
     names: dict[str, None] = {}
     for term in selection.affinity:
-        fields = [one for one in term if one.is_field and one.key == "metadata.name" and one.operator == "In"]
+        fields = [
+            expression
+            for expression in term
+            if expression.is_field and expression.key == "metadata.name" and expression.operator == "In"
+        ]
         if not fields:
             return None
         names.update(dict.fromkeys(fields[0].values))

@@ -74,11 +74,11 @@ def _device(kind: str, number: int) -> Device:
 
 def spec_of(requests: Requests, domain: str = "") -> ClaimSpec:
     """A claim of that many devices. Large ones stand in both amounts."""
-    asked = dict(requests)
+    amounts = dict(requests)
     counts = (
-        (LARGE, asked.get(LARGE, 0)),
-        (ANY, asked.get(ANY, 0) - asked.get(LARGE, 0)),
-        (CHANNEL, asked.get(CHANNEL, 0)),
+        (LARGE, amounts.get(LARGE, 0)),
+        (ANY, amounts.get(ANY, 0) - amounts.get(LARGE, 0)),
+        (CHANNEL, amounts.get(CHANNEL, 0)),
     )
     requests_of = [
         ClaimRequest(f"r{at}", (DeviceRequest(_CLASS_OF[name], (), n),)) for at, (name, n) in enumerate(counts) if n
@@ -88,7 +88,7 @@ def spec_of(requests: Requests, domain: str = "") -> ClaimSpec:
 
 def listed(published: Slice | None) -> Requests:
     """The amounts of a slice."""
-    return amounts_of([] if published is None else [one.name for one in published.devices])
+    return amounts_of([] if published is None else [device.name for device in published.devices])
 
 
 def amounts_of(names: Sequence[str]) -> Requests:
@@ -100,12 +100,12 @@ def amounts_of(names: Sequence[str]) -> Requests:
 
 def with_amounts(there: Requests, amounts: Requests) -> Requests:
     """The same requests with exactly these amounts of devices."""
-    return tuple(sorted((*(one for one in there if one[0] not in (*_AMOUNTS, RESOURCE)), *amounts)))
+    return tuple(sorted((*(pair for pair in there if pair[0] not in (*_AMOUNTS, RESOURCE)), *amounts)))
 
 
 def amounts_in(requests: Requests) -> Requests:
     """Return the amounts of devices among the requests."""
-    return tuple(one for one in requests if one[0] in _AMOUNTS)
+    return tuple(pair for pair in requests if pair[0] in _AMOUNTS)
 
 
 def by_resource(template: str) -> ClaimUse:
@@ -135,9 +135,11 @@ def node_as_shown(node: Node) -> Node:
 
 def podsets_as_shown(podsets: PodSets) -> PodSets:
     """The podsets as their object says."""
-    if not any(one.template.device_claims for one in podsets.podsets):
+    if not any(podset.template.device_claims for podset in podsets.podsets):
         return podsets
-    return PodSets(podsets.key, tuple(replace(one, template=as_shown(one.template)) for one in podsets.podsets))
+    return PodSets(
+        podsets.key, tuple(replace(podset, template=as_shown(podset.template)) for podset in podsets.podsets)
+    )
 
 
 def at(node: str) -> Terms:
@@ -154,7 +156,7 @@ def node_of(allocation: Allocation) -> str:
 def claims_of(pod: Pod, claims: Iterable[DeviceClaim]) -> list[DeviceClaim | None]:
     """Return the claims of the pod, in its order; None for a claim that is not there."""
     known = list(claims)
-    return [next((one for one in known if _is_for(one, pod, use)), None) for use in pod.device_claims]
+    return [next((claim for claim in known if _is_for(claim, pod, use)), None) for use in pod.device_claims]
 
 
 def _is_for(claim: DeviceClaim, pod: Pod, use: ClaimUse) -> bool:
@@ -191,7 +193,7 @@ def _assign(wanted: Sequence[tuple[str, str]], free: list[DeviceKey]) -> list[tu
         if not _is_of(kind, name) or kind in tried:
             continue
         tried.add(kind)  # another one of the same kind leaves the same to the others
-        found = _assign(rest, [one for one in free if one != device])
-        if found is not None:
-            return [(uid, device), *found]
+        assigned = _assign(rest, [other for other in free if other != device])
+        if assigned is not None:
+            return [(uid, device), *assigned]
     return None

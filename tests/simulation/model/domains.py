@@ -19,7 +19,14 @@ from tests.simulation.model.changes import Change, Kind
 def domain_of(pod: Pod, api: ApiServer) -> str:
     """The UID of the pod's ComputeDomain, by its templates; empty for none."""
     templates = (api.things.get(f"ClaimTemplate/{use.template}") for use in pod.device_claims)
-    return next((one.spec.domain for one in templates if isinstance(one, ClaimTemplate) and one.spec.domain), "")
+    return next(
+        (
+            template.spec.domain
+            for template in templates
+            if isinstance(template, ClaimTemplate) and template.spec.domain
+        ),
+        "",
+    )
 
 
 class DomainDriver:

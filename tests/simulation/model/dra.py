@@ -117,9 +117,12 @@ class DynamicResources:
     def _free(self, node: str) -> Sequence[DeviceKey]:
         in_use = {device for claim in self._claims() if claim.allocation for device in claim.allocation.devices}
         in_use |= {device for chosen in self._in_flight.values() for device in chosen.devices}
-        slices = (one.value for one in self._watches[0].known.values() if isinstance(one.value, Slice))
+        slices = (item.value for item in self._watches[0].known.values() if isinstance(item.value, Slice))
         devices = [
-            DeviceKey(*one.pool, device.name) for one in slices if one.reach.node == node for device in one.devices
+            DeviceKey(*slice_.pool, device.name)
+            for slice_ in slices
+            if slice_.reach.node == node
+            for device in slice_.devices
         ]
         return [device for device in devices if device not in in_use]
 
@@ -191,7 +194,7 @@ class DynamicResources:
 
     def after_refusal(self, pod: Pod) -> Process[None]:
         """PostFilter: take one allocation of the pod back that keeps it from a node which would do otherwise."""
-        claims = {one.uid: one for one in self._claims()}
+        claims = {claim.uid: claim for claim in self._claims()}
         free = [uid for uid in self._mismatched if uid in claims and not {*claims[uid].reserved_for} - {pod.uid}]
         if free:
             version = self._watches[1].known[free[0]].version

@@ -38,10 +38,10 @@ class Informer:
     def list(self) -> None:
         """Read everything now, and report the difference: vanished objects first, because names may be reused."""
         self._news.clear()
-        found = self._api.changes[self.kind]
-        for uid in [uid for uid in self.known if uid not in found]:
+        changes = self._api.changes[self.kind]
+        for uid in [uid for uid in self.known if uid not in changes]:
             self._gone(self.known.pop(uid))
-        for change in list(found.values()):
+        for change in list(changes.values()):
             self._see(change)
 
     def stop(self) -> None:

@@ -96,10 +96,10 @@ class JobSpec:
     def least(self) -> list[int]:
         """How many of each role have to start together: the first need more where all together do."""
         stated = dict(self.minima)
-        found = [stated.get(role.name, 0) for role in self.roles]
+        counts = [stated.get(role.name, 0) for role in self.roles]
         for at, role in enumerate(self.roles):
-            found[at] += max(0, min(self.min_member - sum(found), role.replicas - found[at]))
-        return found
+            counts[at] += max(0, min(self.min_member - sum(counts), role.replicas - counts[at]))
+        return counts
 
 
 @dataclass(slots=True, eq=False)

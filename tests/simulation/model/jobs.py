@@ -118,11 +118,11 @@ class Jobs:
             self._api.set_group(group)
 
     def _podsets(self, job: Job) -> tuple[PodSet, ...]:
-        first, found = 0, []
+        first, podsets = 0, []
         for role, least in zip(job.spec.roles, job.spec.least, strict=True):
-            found.append(PodSet(replace(self._pod(job, first), uid="", index=None), role.replicas, least))
+            podsets.append(PodSet(replace(self._pod(job, first), uid="", index=None), role.replicas, least))
             first += role.replicas
-        return tuple(found)
+        return tuple(podsets)
 
     def _create(self, job: Job, number: int) -> None:
         if job.ended or number in job.pods:
@@ -175,10 +175,10 @@ class Jobs:
         )
 
     def _pod_changed(self, change: Change) -> None:
-        found = self._members.get(change.uid)
-        if found is None:
+        membership = self._members.get(change.uid)
+        if membership is None:
             return
-        job, number = found
+        job, number = membership
         pod = change.value
         assert isinstance(pod, Pod)
         if change.gone or pod.deleting or pod.phase == "Failed":

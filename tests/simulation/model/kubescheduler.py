@@ -103,9 +103,11 @@ class KubeScheduler:
 
     def has_yet_to_try(self, uids: Iterable[str]) -> bool:
         """Whether some of these pods are in its queue, and none of them was refused yet."""
-        queued = [one for one in map(self._backlog.pods.get, uids) if one is not None]
+        queued = [queued_pod for queued_pod in map(self._backlog.pods.get, uids) if queued_pod is not None]
         untried = (Place.ACTIVE, Place.FLYING)
-        return bool(queued) and all(one.place in untried and not (one.refusals or one.errors) for one in queued)
+        return bool(queued) and all(
+            queued_pod.place in untried and not (queued_pod.refusals or queued_pod.errors) for queued_pod in queued
+        )
 
     def _storage_changed(self) -> None:
         self._backlog.tell(StorageChanged())
@@ -192,8 +194,8 @@ class KubeScheduler:
         if not victims:
             return Nomination.CLEAR
         if self._find is not None:
-            asked = {node: tuple(victim.uid for victim in pods) for node, pods in victims.items()}
-            answer = yield from self._cycle.ask(lambda extender: extender.preempt(as_shown(pod), asked))
+            victim_uids = {node: tuple(victim.uid for victim in pods) for node, pods in victims.items()}
+            answer = yield from self._cycle.ask(lambda extender: extender.preempt(as_shown(pod), victim_uids))
             if answer is None or not answer.victims:
                 return Nomination.KEEP
             victims = _chosen(victims, answer.victims)

@@ -38,8 +38,8 @@ class OwnerObject:
         podset = None
         if self.replicas and self.order is not Order.TOGETHER:
             podset = PodSet(self.template, self.replicas, minimum, order=self.order, leader=self.leader)
-        told = self.kind == LWS and self.least is None
-        stated, ends = None if told else minimum, not self.replicas
+        implied = self.kind == LWS and self.least is None
+        stated, ends = None if implied else minimum, not self.replicas
         return GangOwner(self.key, made_by, stated, podset, restarts=self.kind == LWS, ends=ends)
 
     def gang(self, group: int) -> str:

@@ -57,8 +57,8 @@ class OwnerController:
 
     def _owner(self, uid: str) -> OwnerObject | None:
         record = self._records.get(uid)
-        found = self._api.owners.get(record.last.key) if record is not None else None
-        return found if found is not None and found.uid == uid else None
+        owner = self._api.owners.get(record.last.key) if record is not None else None
+        return owner if owner is not None and owner.uid == uid else None
 
     def _pods(self, record: _Record) -> list[Pod]:
         return [pod for uid in record.pods if (pod := self._api.pods.get(uid)) is not None]

@@ -45,7 +45,7 @@ class PreFilter:
             counted = PreFilter.__new__(PreFilter)
             counted._pod, counted._nodes, counted._pods = self._pod, self._nodes, self._pods
             counted._repelled, counted._apart, counted._near = +self._repelled, +self._apart, +self._near
-            counted._even = [dict(one) for one in self._even]
+            counted._even = [dict(counts) for counts in self._even]
             for other in beside:
                 counted._add(other, self._nodes[node], terminating=False, nominated=True)
             if (refuser := counted._filter(node, beside)) is not None:
@@ -54,18 +54,18 @@ class PreFilter:
 
     def _add(self, other: Pod, node: Node, *, terminating: bool, nominated: bool = False) -> None:
         """An empty selector counts no pod that is there, and every pod that is nominated."""
-        asked = self._pod.constraints
+        constraints = self._pod.constraints
         for term in other.constraints.anti_affinity:
             if _means(term, self._pod) and term.key in node.labels:
                 self._repelled[term.key, node.labels[term.key]] += 1
-        for term in asked.anti_affinity:
+        for term in constraints.anti_affinity:
             if _means(term, other) and term.key in node.labels:
                 self._apart[term.key, node.labels[term.key]] += 1
-        if _mean_all(asked.affinity, other):
-            for term in asked.affinity:
+        if _mean_all(constraints.affinity, other):
+            for term in constraints.affinity:
                 if term.key in node.labels:
                     self._near[term.key, node.labels[term.key]] += 1
-        for spread, counts in zip(asked.spread, self._even, strict=True):
+        for spread, counts in zip(constraints.spread, self._even, strict=True):
             counts_at_all = bool(spread.selector) or (nominated and spread.selector is not None)
             same = counts_at_all and other.namespace == self._pod.namespace and not terminating
             if same and _selects(spread.selector, other) and self._counts(spread, node):
@@ -73,7 +73,7 @@ class PreFilter:
 
     def _counts(self, spread: Spread, node: Node) -> bool:
         """Whether the node counts for the spread."""
-        if any(one.key not in node.labels for one in self._pod.constraints.spread):
+        if any(spread.key not in node.labels for spread in self._pod.constraints.spread):
             return False
         if spread.honors_affinity and not _is_asked_for(node, self._pod):
             return False
@@ -82,11 +82,11 @@ class PreFilter:
         return is_open or not spread.honors_taints
 
     def _filter(self, name: str, nominated: Iterable[Pod]) -> str | None:
-        labels, asked = self._nodes[name].labels, self._pod.constraints
+        labels, constraints = self._nodes[name].labels, self._pod.constraints
         there = (*self._pods.get(name, {}).values(), *nominated)
         if any(_same_port(self._pod, other) for other in there):
             return PORTS
-        for spread, counts in zip(asked.spread, self._even, strict=True):
+        for spread, counts in zip(constraints.spread, self._even, strict=True):
             if spread.key not in labels:
                 return SPREAD
             least = min(counts.values(), default=0) if len(counts) >= spread.min_domains else 0
@@ -97,14 +97,14 @@ class PreFilter:
 
     def _stands(self, labels: Mapping[str, str]) -> bool:
         """Whether the affinity in all its directions is satisfied."""
-        asked = self._pod.constraints
-        if any(term.key not in labels for term in asked.affinity):
+        constraints = self._pod.constraints
+        if any(term.key not in labels for term in constraints.affinity):
             return False
-        if not all(self._near[term.key, labels[term.key]] > 0 for term in asked.affinity):
-            begins = not +self._near and _mean_all(asked.affinity, self._pod)
+        if not all(self._near[term.key, labels[term.key]] > 0 for term in constraints.affinity):
+            begins = not +self._near and _mean_all(constraints.affinity, self._pod)
             if not begins:
                 return False
-        if any(self._apart[term.key, labels.get(term.key, "")] > 0 for term in asked.anti_affinity):
+        if any(self._apart[term.key, labels.get(term.key, "")] > 0 for term in constraints.anti_affinity):
             return False
         return not any(self._repelled[pair] > 0 for pair in labels.items())
 
@@ -132,13 +132,13 @@ def helped_by_node(refuser: str, pod: Pod, node: Node, before: Node | None) -> b
     if refuser == NEAR:
         near = any(term.key in node.labels for term in pod.constraints.affinity)
         return before is None and (near or bool(pod.constraints.anti_affinity))
-    keyed = refuser == SPREAD and all(one.key in node.labels for one in pod.constraints.spread)
+    keyed = refuser == SPREAD and all(spread.key in node.labels for spread in pod.constraints.spread)
     return keyed and (before is None or _taints(before) != _taints(node))
 
 
 def helped_by_node_going(refuser: str, pod: Pod, node: Node) -> bool:
     """The queueing hint for a node that is no more: it may have been the emptiest."""
-    return refuser == SPREAD and all(one.key in node.labels for one in pod.constraints.spread)
+    return refuser == SPREAD and all(spread.key in node.labels for spread in pod.constraints.spread)
 
 
 def _taints(node: Node) -> tuple[object, ...]:
@@ -147,24 +147,24 @@ def _taints(node: Node) -> tuple[object, ...]:
 
 
 def _is_levelled(pod: Pod, other: Pod) -> bool:
-    selected = any(_selects(one.selector, other) for one in pod.constraints.spread)
+    selected = any(_selects(spread.selector, other) for spread in pod.constraints.spread)
     return pod.namespace == other.namespace and selected
 
 
 def _same_port(pod: Pod, other: Pod) -> bool:
-    return any(_collide(one, two) for one in pod.constraints.ports for two in other.constraints.ports)
+    return any(_collide(own, two) for own in pod.constraints.ports for two in other.constraints.ports)
 
 
-def _collide(one: HostPort, two: HostPort) -> bool:
+def _collide(first: HostPort, two: HostPort) -> bool:
     """0.0.0.0 stands for every address."""
-    everywhere = "0.0.0.0" in (one.address, two.address)  # noqa: S104
-    return one[:2] == two[:2] and (everywhere or one.address == two.address)
+    everywhere = "0.0.0.0" in (first.address, two.address)  # noqa: S104
+    return first[:2] == two[:2] and (everywhere or first.address == two.address)
 
 
 def _is_asked_for(node: Node, pod: Pod) -> bool:
     """Whether the pod selects the node. The campaign's pods have only selectors, and pins that name nodes."""
     chosen, pins = pod.selection.node_selector, pod.selection.affinity
-    named = pins is None or any(all(node.name in one.values for one in term) for term in pins)
+    named = pins is None or any(all(node.name in expression.values for expression in term) for term in pins)
     return named and all(node.labels.get(key) == value for key, value in chosen)
 
 
@@ -178,20 +178,20 @@ def _means(term: Term, pod: Pod) -> bool:
 
 def _selects(selector: Selector, pod: Pod) -> bool:
     labels = dict(pod.labels)
-    return selector is not None and all(_holds(one, labels) for one in selector)
+    return selector is not None and all(_holds(requirement, labels) for requirement in selector)
 
 
-def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:
-    match one.operator:
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    match requirement.operator:
         case "Exists":
-            return one.key in labels
+            return requirement.key in labels
         case "DoesNotExist":
-            return one.key not in labels
+            return requirement.key not in labels
         case "NotIn":
-            return labels.get(one.key) not in one.values
+            return labels.get(requirement.key) not in requirement.values
         case _:
-            return one.key in labels and labels[one.key] in one.values
+            return requirement.key in labels and labels[requirement.key] in requirement.values
 
 
 def _tolerated(taint: Taint, pod: Pod) -> bool:
-    return any(tolerated(taint, one) for one in pod.selection.tolerations)
+    return any(tolerated(taint, toleration) for toleration in pod.selection.tolerations)

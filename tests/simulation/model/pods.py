@@ -13,7 +13,7 @@ def as_read(pod: Pod) -> Pod:
     """The pod as the extender reads it: without the label that wakes it."""
     if WOKEN not in pod.labels:
         return pod
-    return replace(pod, labels=tuple(one for one in pod.labels if one != WOKEN))
+    return replace(pod, labels=tuple(label for label in pod.labels if label != WOKEN))
 
 
 def pinned(selection: Selection, pin: tuple[str, ...]) -> Selection:

@@ -17,11 +17,11 @@ def candidates(pod: Pod, cache: Cache, plugins: Mapping[str, str]) -> Victims:
 
     ``plugins``: the plugin that refused each node; some of these nodes may have gone meanwhile.
     """
-    found: Victims = {}
+    by_node: Victims = {}
     for node, plugin in plugins.items():
         if node in cache.nodes and plugin in (FIT, *PLUGINS) and (victims := _victims(pod, node, cache)):
-            found[node] = victims
-    return found
+            by_node[node] = victims
+    return by_node
 
 
 def cheapest(victims: Mapping[str, tuple[Pod, ...]]) -> str:
@@ -46,5 +46,5 @@ def _takes(cache: Cache, pod: Pod, node: str, gone: list[Pod]) -> bool:
     return cache.refusal(pod, node, without=gone) in (None, FACTS)
 
 
-def _without(pods: Iterable[Pod], one: Pod) -> list[Pod]:
-    return [pod for pod in pods if pod is not one]
+def _without(pods: Iterable[Pod], excluded: Pod) -> list[Pod]:
+    return [pod for pod in pods if pod is not excluded]

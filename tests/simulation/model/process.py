@@ -317,7 +317,7 @@ class Extender:
         """Let the core see objects. One that it fails on ends the process, as by ``Runner``."""
         if self._killed:
             return
-        failing = next((source for one, source in shown if self._api.fails_the_core(one, source)), None)
+        failing = next((source for event, source in shown if self._api.fails_the_core(event, source)), None)
         if failing is not None:
             self.quarantine.blame(shown, InjectedError(f"{failing} fails the core"), self.driver.core.state)
             return self._ended(failing)

@@ -56,10 +56,10 @@ class Provisioning:
     def look(self, leader: Extender) -> None:
         if leader is not self._leader:
             self._leader = leader
-            for one in self._requests.values():
-                one.ours = False
+            for known_request in self._requests.values():
+                known_request.ours = False
         asks = leader.core.capacity_asks()
-        for ask in [one for one in self._requests if one not in asks]:
+        for ask in [known_ask for known_ask in self._requests if known_ask not in asks]:
             known, rest = self._requests[ask], leader.core.capacity_rest(ask.key)
             known.unasked += 1
             if known.ours and rest is not None:
@@ -94,11 +94,11 @@ class Provisioning:
     def _pods(self, ask: CapacityAsk) -> Iterator[Pod]:
         """The pods that the templates in the request describe."""
         job = self._api.jobs.get(ask.key)
-        podsets = {one.name: one for one in job.podsets} if job is not None and job.uid == ask.job.uid else {}
-        for one in ask.pods:
-            if (podset := podsets.get(one.podset)) is not None:
+        podsets = {podset.name: podset for podset in job.podsets} if job is not None and job.uid == ask.job.uid else {}
+        for requested in ask.pods:
+            if (podset := podsets.get(requested.podset)) is not None:
                 own = podset.template.selection
-                asked = tuple((dict(own.node_selector) | dict(one.labels)).items())
-                selection = replace(own, node_selector=asked, tolerations=(*own.tolerations, *one.tolerations))
-                for at in range(one.count):
-                    yield replace(podset.template, uid=f"{ask.key}-{one.podset}-{at}", selection=selection)
+                selector = tuple((dict(own.node_selector) | dict(requested.labels)).items())
+                selection = replace(own, node_selector=selector, tolerations=(*own.tolerations, *requested.tolerations))
+                for at in range(requested.count):
+                    yield replace(podset.template, uid=f"{ask.key}-{requested.podset}-{at}", selection=selection)

@@ -34,41 +34,41 @@ _NO_QUOTA = 429
 
 
 def carry_out(
-    asked: ApiCall, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
+    call: ApiCall, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
 ) -> Process[Response]:
     """Carry the request out; ends with the answer that the extender's ``KubeApi`` would get.
 
     ``rests``: gives how long its process stands still now, before it can send another request.
     """
-    if isinstance(asked, StartJob | SuspendJob | CleanJob) or (isinstance(asked, Reserve) and asked.job is not None):
-        return (yield from _write_job(asked, timeout_s, api, network, rests))
-    if isinstance(asked, Deallocate):
-        return (yield from _deallocate(asked, timeout_s, api, network, rests))
-    if isinstance(asked, TryPod):
-        send, tries = network.hung if network.hanging else network.request, asked.job.key
+    if isinstance(call, StartJob | SuspendJob | CleanJob) or (isinstance(call, Reserve) and call.job is not None):
+        return (yield from _write_job(call, timeout_s, api, network, rests))
+    if isinstance(call, Deallocate):
+        return (yield from _deallocate(call, timeout_s, api, network, rests))
+    if isinstance(call, TryPod):
+        send, tries = network.hung if network.hanging else network.request, call.job.key
         status = yield from send(lambda: _NO_QUOTA if tries in api.blocked else OK, timeout_s)
-        podset = next(one for one in asked.job.podsets.podsets if one.name == asked.podset)
+        podset = next(podset for podset in call.job.podsets.podsets if podset.name == call.podset)
         made = as_created(podset, podset.template) if status == OK else None
         return Response(status, f"the API server said {status}", pod=made)
-    if isinstance(asked, Enqueue | Report | Reserve):
+    if isinstance(call, Enqueue | Report | Reserve):
         send = network.hung if network.hanging else network.request
-        status = yield from send(network.unless_refused(lambda: _write_mark(asked, api)), timeout_s)
+        status = yield from send(network.unless_refused(lambda: _write_mark(call, api)), timeout_s)
         return Response(status, f"the API server said {status}")
-    return (yield from _send(asked, timeout_s, api, network))
+    return (yield from _send(call, timeout_s, api, network))
 
 
-def _send(asked: ApiCall, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
+def _send(call: ApiCall, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
     node: str | None = ""
 
     def land() -> int:
         nonlocal node
-        match asked:
+        match call:
             case PostBinding(uid, namespace, name):
-                return api.bind(uid, (namespace, name), asked.node, asked.annotations)
+                return api.bind(uid, (namespace, name), call.node, call.annotations)
             case Nominate(uid, namespace, name):
-                return api.nominate(uid, (namespace, name), asked.node, wakes=asked.parked)
+                return api.nominate(uid, (namespace, name), call.node, wakes=call.parked)
             case Ungate(uid, namespace, name):
-                return api.ungate(uid, (namespace, name), asked.pin)
+                return api.ungate(uid, (namespace, name), call.pin)
             case Wake(uid):
                 return api.touch_pod(uid)
             case Confirm(uid, namespace, name):
@@ -91,42 +91,42 @@ def _send(asked: ApiCall, timeout_s: float, api: ApiServer, network: Network) ->
             ):
                 return OK
             case _:
-                assert_never(asked)
+                assert_never(call)
 
-    write = land if isinstance(asked, LookAtPod) else network.unless_refused(land)
+    write = land if isinstance(call, LookAtPod) else network.unless_refused(land)
     status = yield from (network.hung if network.hanging else network.request)(write, timeout_s)
     return Response(status, f"the API server said {status}", node=node)
 
 
-def _write_mark(asked: Enqueue | Report | Reserve, api: ApiServer) -> int:
+def _write_mark(call: Enqueue | Report | Reserve, api: ApiServer) -> int:
     """The phase of a PodGroup, the reservation of a pod."""
-    match asked:
+    match call:
         case Reserve(pod=Pod() as pod):
-            return api.change_pod(pod.uid, **asked.fields)
+            return api.change_pod(pod.uid, **call.fields)
         case Enqueue(key, uid):
             return api.take_up(key, uid)
         case Report(key, str(uid), pending=False):
-            return api.tell_of_group(key, uid, started=asked.code in ("Running", "Ended"))
+            return api.tell_of_group(key, uid, started=call.code in ("Running", "Ended"))
         case _:
             return OK
 
 
 def _deallocate(
-    asked: Deallocate, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
+    call: Deallocate, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
 ) -> Process[Response]:
     """A GET, and one PATCH on the condition that the claim is as it was then."""
     version, claim = 0, None
 
     def look() -> int:
         nonlocal version, claim
-        version, claim = api.look_at_claim(asked.uid)
+        version, claim = api.look_at_claim(call.uid)
         return OK
 
     status = yield from (network.hung if network.hanging else network.request)(look, timeout_s)
     if status == OK and claim is not None and claim.allocation is not None:
         while (standstill_s := rests()) > 0:
             yield standstill_s
-        write = network.unless_refused(lambda: api.deallocate_claim(asked.uid, version))
+        write = network.unless_refused(lambda: api.deallocate_claim(call.uid, version))
         status = yield from network.request(write, timeout_s)
     return Response(status, f"the API server said {status}")
 

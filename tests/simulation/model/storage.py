@@ -29,7 +29,7 @@ def asking(storage_class: str, size: int) -> Storage:
 
 def nodes_in(terms: Terms | None) -> tuple[str, ...]:
     """The nodes that reach a volume. Volumes of the model name them by their label."""
-    return () if terms is None else tuple(value for term in terms for one in term for value in one.values)
+    return () if terms is None else tuple(value for term in terms for expression in term for value in expression.values)
 
 
 def on(*nodes: str) -> Terms:
@@ -58,7 +58,11 @@ class Storages:
 
     def of_claim(self, claim: ClaimSeen) -> VolumeSeen | None:
         """The volume that the claim has, or that is kept for it."""
-        mine = (one for one in self.volumes.values() if (one.namespace, one.claim) == (claim.namespace, claim.name))
+        mine = (
+            volume
+            for volume in self.volumes.values()
+            if (volume.namespace, volume.claim) == (claim.namespace, claim.name)
+        )
         return next(mine, None)
 
     def nodes_of(self, claim: ClaimSeen) -> tuple[str, ...] | None:
@@ -69,12 +73,12 @@ class Storages:
 
 
 def known_of(changes: Mapping[str, Change]) -> Storages:
-    things = [one.value for one in changes.values()]
-    known = [one.storage_class for one in things if isinstance(one, StorageClassSeen)]
+    things = [change.value for change in changes.values()]
+    known = [thing.storage_class for thing in things if isinstance(thing, StorageClassSeen)]
     return Storages(
-        {one.name: one for one in things if isinstance(one, ClaimSeen)},
-        {one.name: one for one in things if isinstance(one, VolumeSeen)},
-        next((nodes_in(one.topologies) for one in known if one.name == MADE), ()),
+        {thing.name: thing for thing in things if isinstance(thing, ClaimSeen)},
+        {thing.name: thing for thing in things if isinstance(thing, VolumeSeen)},
+        next((nodes_in(storage_class.topologies) for storage_class in known if storage_class.name == MADE), ()),
     )
 
 
@@ -113,7 +117,7 @@ class VolumeBinding:
 
     def _choice(self, pod: Pod, node: str) -> dict[str, str] | None:
         known, chosen = known_of(self._watch.known), dict[str, str]()
-        taken = {volume for one in self._chosen.values() for volume in one.values()}
+        taken = {volume for choice in self._chosen.values() for volume in choice.values()}
         for name in pod.claims:
             claim = known.claims.get(name)
             if claim is None:
@@ -129,11 +133,13 @@ class VolumeBinding:
                 chosen[name] = ""
                 continue
             there = [
-                one
-                for one in known.volumes.values()
-                if not one.claim and one.name not in taken and node in nodes_in(one.nodes)
+                volume
+                for volume in known.volumes.values()
+                if not volume.claim and volume.name not in taken and node in nodes_in(volume.nodes)
             ]
-            fitting = sorted((one.offers.size, one.name) for one in there if one.offers.size >= claim.asks.size)
+            fitting = sorted(
+                (volume.offers.size, volume.name) for volume in there if volume.offers.size >= claim.asks.size
+            )
             if not fitting:
                 return None
             chosen[name] = fitting[0][1]
@@ -157,14 +163,14 @@ class VolumeBinding:
         while self._network.clock.now < until:
             known = known_of(self._watch.known)
             claims = [known.claims.get(name) for name in pod.claims]
-            if any(one is None or not (one.bound or known.nodes_of(one)) for one in claims):
+            if any(claim is None or not (claim.bound or known.nodes_of(claim)) for claim in claims):
                 # The provisioner may have given up, or the watch does not show the write yet.
                 yield _LOOKS_S
                 api = known_of(self._api.changes[Kind.STORAGE])
                 now = [api.claims.get(name) for name in pod.claims]
-                if any(one is None or not (one.bound or api.nodes_of(one)) for one in now):
+                if any(claim is None or not (claim.bound or api.nodes_of(claim)) for claim in now):
                     return False
-            elif all(one is not None and one.bound for one in claims):
+            elif all(claim is not None and claim.bound for claim in claims):
                 self._chosen.pop(pod.uid, None)
                 return True
             yield _LOOKS_S
@@ -210,9 +216,9 @@ class StorageController:
             self._api.set_storage(replace(volume, bound=True))
             self._api.set_storage(replace(claim, bound=True, volume=name))
 
-    def _make(self, asked: ClaimSeen) -> None:
+    def _make(self, wanted: ClaimSeen) -> None:
         known = self._known()
-        claim = known.claims.get(asked.name)
+        claim = known.claims.get(wanted.name)
         if claim is None or claim.bound or not claim.node:
             return
         if self._dice.random() < 0.1 or claim.node not in known.made:

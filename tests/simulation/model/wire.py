@@ -53,7 +53,7 @@ class Wire:
         """The object of a node."""
         listed = {name: as_printed(name, much) for name, much in node.allocatable}
         ready = _condition("Ready", "KubeletReady" if node.ready else "KubeletNotReady", holds=node.ready)
-        spec: dict[str, Any] = {"taints": [_filled(one._asdict()) for one in node.taints]}
+        spec: dict[str, Any] = {"taints": [_filled(taint._asdict()) for taint in node.taints]}
         if node.unschedulable:
             spec["unschedulable"] = True
         return msgspec.json.encode(
@@ -137,7 +137,7 @@ def read_pod(written: bytes, pod: Pod) -> Pod:
 def node_of(written: Mapping[str, Any]) -> Node:
     """The node that a fixture describes, by arithmetic of the model's own."""
     spec = written.get("spec", {})
-    taints = tuple(Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ()))
+    taints = tuple(Taint(taint["key"], taint.get("value", ""), taint["effect"]) for taint in spec.get("taints", ()))
     return Node(
         written["metadata"]["name"],
         tuple(sorted(amounts(written["status"]["allocatable"]).items())),
@@ -148,8 +148,8 @@ def node_of(written: Mapping[str, Any]) -> Node:
 
 
 def _condition(kind: str, reason: str = "", *, holds: bool) -> dict[str, Any]:
-    said = {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": _INSTANT}
-    return said | ({"reason": reason} if reason else {})
+    condition = {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": _INSTANT}
+    return condition | ({"reason": reason} if reason else {})
 
 
 def _state(phase: str) -> dict[str, Any]:
@@ -172,25 +172,25 @@ def _spec(pod: Pod) -> dict[str, Any]:
     They stand in one container or two, a sidecar, a large init container, the overhead, or on the pod as a whole.
     """
     dice = Random(f"{pod.owner}{pod.series}{pod.requests}")
-    asked = {name: much for name, much in pod.requests if name != "pods"}
-    cpu, rest = asked.pop("cpu", 0), asked
-    part = cpu // 3
+    amounts = {name: much for name, much in pod.requests if name != "pods"}
+    cpu, rest = amounts.pop("cpu", 0), amounts
+    portion = cpu // 3
     main, spec = dict(rest), dict[str, Any]()
     match dice.choice(("one", "two", "sidecar", "init", "overhead", "pod")):
         case "two":
-            main["cpu"] = cpu - part
-            spec["containers"] = [_container("other", {"cpu": part}, dice)]
+            main["cpu"] = cpu - portion
+            spec["containers"] = [_container("other", {"cpu": portion}, dice)]
         case "sidecar":
-            main["cpu"] = cpu - part
-            spec["initContainers"] = [_container("beside", {"cpu": part}, dice) | {"restartPolicy": "Always"}]
+            main["cpu"] = cpu - portion
+            spec["initContainers"] = [_container("beside", {"cpu": portion}, dice) | {"restartPolicy": "Always"}]
         case "init":
-            main["cpu"] = part
+            main["cpu"] = portion
             spec["initContainers"] = [_container("first", {"cpu": cpu}, dice)]
         case "overhead":
-            main["cpu"] = cpu - part
-            spec["overhead"] = {"cpu": as_typed("cpu", part, dice)}
+            main["cpu"] = cpu - portion
+            spec["overhead"] = {"cpu": as_typed("cpu", portion, dice)}
         case "pod":
-            main["cpu"] = part
+            main["cpu"] = portion
             spec["resources"] = {"requests": {"cpu": as_typed("cpu", cpu, dice)}}
         case _:
             main["cpu"] = cpu
@@ -206,10 +206,10 @@ def _spec(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _container(name: str, asked: Mapping[str, int], dice: Random) -> dict[str, Any]:
+def _container(name: str, amounts: Mapping[str, int], dice: Random) -> dict[str, Any]:
     """Write a container. Devices and huge pages have limits, which stand for the requests."""
     requests, limits = dict[str, str | int](), dict[str, str | int]()
-    for resource, much in asked.items():
+    for resource, much in amounts.items():
         limited = "/" in resource or resource.startswith("hugepages-")
         (limits if limited else requests)[resource] = as_typed(resource, much, dice)
     return {"name": name, "image": "work", "resources": {"requests": requests, "limits": limits}}
@@ -218,7 +218,7 @@ def _container(name: str, asked: Mapping[str, int], dice: Random) -> dict[str, A
 def _chosen(selection: Selection) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "nodeSelector": dict(selection.node_selector),
-        "tolerations": [_filled(one._asdict()) for one in selection.tolerations],
+        "tolerations": [_filled(toleration._asdict()) for toleration in selection.tolerations],
     }
     if selection.affinity is not None:
         terms = [_term(term) for term in selection.affinity]
@@ -229,8 +229,8 @@ def _chosen(selection: Selection) -> dict[str, Any]:
 
 def _term(term: tuple[Requirement, ...]) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    for one in term:
-        key = "matchFields" if one.is_field else "matchExpressions"
-        said = {"key": one.key, "operator": one.operator, "values": list(one.values)}
-        written.setdefault(key, []).append(said)
+    for expression in term:
+        key = "matchFields" if expression.is_field else "matchExpressions"
+        written_expression = {"key": expression.key, "operator": expression.operator, "values": list(expression.values)}
+        written.setdefault(key, []).append(written_expression)
     return written

@@ -115,7 +115,9 @@ def _remembers_who_was_whole(event: Event, core: Core) -> Iterable[Event]:
     ends = isinstance(event, PodGone) or (isinstance(event, PodSeen) and not event.pod.live)
     pod = core.pods.get(lost)
     if ends and pod is not None and pod.live and pod.node and pod.stamp is not None:
-        core.notes[pod.group_key] = [one for one in core.members(pod.group_key) if one.node and one.uid != lost]
+        core.notes[pod.group_key] = [
+            member for member in core.members(pod.group_key) if member.node and member.uid != lost
+        ]
 
 
 def _evicts_the_others(effect: Effect, core: Core) -> Iterable[Effect]:

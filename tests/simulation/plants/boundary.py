@@ -55,7 +55,7 @@ class DriverBug:
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         bug = self
         patch.setattr(Driver, "handle", lambda self, event, now: bug.handle(self, event, now))
-        patch.setattr(Driver, "answered", lambda self, ticket, told, now: bug.answered(self, ticket, told, now))
+        patch.setattr(Driver, "answered", lambda self, ticket, response, now: bug.answered(self, ticket, response, now))
         patch.setattr(Driver, "wake", lambda self, now: bug.wake(self, now))
         patch.setattr(Driver, "next_wake", lambda self: bug.next_wake(self))
 
@@ -70,12 +70,12 @@ class DriverBug:
         boundary.now = now
         if ticket not in boundary.open:
             return []
-        asked = boundary.open[ticket][0].call
-        told = response if self._answers is None else self._answers(asked, response, boundary)
-        if told is None:
+        call = boundary.open[ticket][0].call
+        altered = response if self._answers is None else self._answers(call, response, boundary)
+        if altered is None:
             return []
         del boundary.open[ticket]
-        return self._let_out(driver, self._answered(driver, ticket, told, now), now)
+        return self._let_out(driver, self._answered(driver, ticket, altered, now), now)
 
     def next_wake(self, driver: Driver) -> float | None:
         due, late = self._next_wake(driver), self._boundary(driver).late

@@ -26,7 +26,9 @@ def two_channels_to_a_node(event: Event, core: Core) -> Iterable[Event]:
     """Pods of two domains, or two of one, fit on a node."""
     match event:
         case SliceSeen(published):
-            more = tuple(replace(one, name=f"{one.name}-b") for one in published.devices if "channel" in one.name)
+            more = tuple(
+                replace(device, name=f"{device.name}-b") for device in published.devices if "channel" in device.name
+            )
             yield SliceSeen(replace(published, devices=(*published.devices, *more)))
         case _:
             yield event

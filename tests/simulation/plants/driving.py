@@ -23,31 +23,31 @@ STREAM_S = 20
 
 
 @answers
-def write_that_hangs_keeps_its_lane(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
+def write_that_hangs_keeps_its_lane(call: ApiCall, response: Response, driver: Boundary) -> Response | None:
     """The time that the write has been under way is not checked."""
-    hung = any(send.call is asked and driver.now - at >= send.timeout_s - 1e-6 for send, at in driver.open.values())
+    hung = any(send.call is call and driver.now - at >= send.timeout_s - 1e-6 for send, at in driver.open.values())
     return None if hung and response.status == 0 else response
 
 
 @answers
-def unanswered_look_taken_for_an_unbound_pod(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
-    return Response(200, node="") if isinstance(asked, LookAtPod) and not response.done else response
+def unanswered_look_taken_for_an_unbound_pod(call: ApiCall, response: Response, driver: Boundary) -> Response | None:
+    return Response(200, node="") if isinstance(call, LookAtPod) and not response.done else response
 
 
 @answers
-def unanswered_binding_taken_for_refused(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
-    lost = isinstance(asked, PostBinding) and response.status == 0
+def unanswered_binding_taken_for_refused(call: ApiCall, response: Response, driver: Boundary) -> Response | None:
+    lost = isinstance(call, PostBinding) and response.status == 0
     return replace(response, status=INVALID) if lost else response
 
 
 @answers
-def overload_taken_for_done(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
+def overload_taken_for_done(call: ApiCall, response: Response, driver: Boundary) -> Response | None:
     return OK if response.status == 429 else response
 
 
 @answers
-def answer_given_to_another_write(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
-    if isinstance(asked, PostBinding):
+def answer_given_to_another_write(call: ApiCall, response: Response, driver: Boundary) -> Response | None:
+    if isinstance(call, PostBinding):
         response, driver.notes["last"] = driver.notes.get("last", response), response
     return response
 

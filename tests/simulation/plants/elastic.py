@@ -92,7 +92,7 @@ def jobs_that_await_nodes_start_in_part(event: Event, core: Core) -> Iterable[Ev
     """On the first nodes that come."""
     match event:
         case JobSeen(job) if job.node_wait is not None:
-            podsets = tuple(replace(one, minimum=1) for one in job.podsets.podsets)
+            podsets = tuple(replace(podset, minimum=1) for podset in job.podsets.podsets)
             event = JobSeen(replace(job, podsets=PodSets(job.key, podsets)))
     yield event
 
@@ -117,11 +117,11 @@ def plan_is_not_written_once_there_are_nodes(effect: Effect, core: Core) -> Iter
 
 def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A node stays once a plan has asked for that."""
-    told: dict[str, None] = {}
+    kept_nodes: dict[str, None] = {}
 
     def kept(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
-        told.update(protected_nodes(limits, claims, quotas))
-        return told
+        kept_nodes.update(protected_nodes(limits, claims, quotas))
+        return kept_nodes
 
     patch.setattr(protection, "protected_nodes", kept)
 
@@ -139,11 +139,11 @@ def others_give_way_to_those_who_await_nodes(patch: pytest.MonkeyPatch) -> None:
     """Evictions go on as though no nodes were on their way."""
     pending = Elastic.pending
 
-    def asked(self: Elastic, workload: Workload, shape: Shape) -> Any:
+    def unless_awaited(self: Elastic, workload: Workload, shape: Shape) -> Any:
         awaits = workload.job is not None and workload.job.awaits_nodes
         return None if awaits else pending(self, workload, shape)
 
-    patch.setattr(Elastic, "pending", asked)
+    patch.setattr(Elastic, "pending", unless_awaited)
 
 
 @hears

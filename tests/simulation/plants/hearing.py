@@ -112,8 +112,8 @@ def members_bound_elsewhere_not_noticed(patch: pytest.MonkeyPatch) -> None:
 def _asks_in_time(effect: Effect, core: Core) -> Iterable[Effect]:
     """Undo in the Binding what was changed in the calls."""
     if isinstance(effect, PostBinding):
-        asked = [core.notes[call] for call in effect.calls if call in core.notes]
-        effect = replace(effect, deadline=min([effect.deadline, *asked]))
+        deadlines = [core.notes[call] for call in effect.calls if call in core.notes]
+        effect = replace(effect, deadline=min([effect.deadline, *deadlines]))
     yield effect
 
 
@@ -215,7 +215,7 @@ def _lost_of_a_broken_gang(event: Event, core: Core) -> Pod | None:
     if pod is None or uid not in core.promised or (isinstance(event, PodSeen) and event.pod.live):
         return None
     fellows = core.members(pod.group_key)
-    bound = sum(bool(one.node) and one.live for one in fellows)
+    bound = sum(bool(fellow.node) and fellow.live for fellow in fellows)
     group = core.groups.get(pod.group_key) if pod.group_key is not None else None
     needed = (pod.group.min_member if pod.group is not None else None) or (group.min_member if group else 0)
     return pod if 0 < bound < needed else None

@@ -146,8 +146,8 @@ def started_without_a_node_for_the_last(effect: Effect, core: Core) -> Iterable[
 @asks
 def started_on_one_node(effect: Effect, core: Core) -> Iterable[Effect]:
     if isinstance(effect, StartJob):
-        one = max(core.nodes, default="")
-        effect = replace(effect, plan={name: tuple(one for _ in nodes) for name, nodes in effect.plan.items()})
+        node = max(core.nodes, default="")
+        effect = replace(effect, plan={name: tuple(node for _ in nodes) for name, nodes in effect.plan.items()})
     yield effect
 
 
@@ -183,8 +183,8 @@ def jobs_never_suspended(effect: Effect, core: Core) -> Iterable[Effect]:
 
 
 @answers
-def refused_start_taken_for_done(asked: ApiCall, response: Response, driver: Boundary) -> Response | None:
-    return OK if isinstance(asked, StartJob) and response.status == 0 else response
+def refused_start_taken_for_done(call: ApiCall, response: Response, driver: Boundary) -> Response | None:
+    return OK if isinstance(call, StartJob) and response.status == 0 else response
 
 
 def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -269,8 +269,8 @@ def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatc
     real = additions.demand_of
 
     def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
-        asked = real(pod, template, flavoring)
-        return real(template)._replace(requests=asked.requests) if template is not None else asked
+        of_pod = real(pod, template, flavoring)
+        return real(template)._replace(requests=of_pod.requests) if template is not None else of_pod
 
     patch.setattr(additions, "demand_of", demand_of)
 

@@ -90,7 +90,9 @@ class Core:
         return replace(node, allocatable=tuple((name, max(0, there + more[name])) for name, there in node.allocatable))
 
 
-def core_bug(name: str, *, hears: Hears = lambda event, core: (event,), asks: Asks = lambda one, core: (one,)) -> Plant:
+def core_bug(
+    name: str, *, hears: Hears = lambda event, core: (event,), asks: Asks = lambda effect, core: (effect,)
+) -> Plant:
     """Plant a bug: ``hears`` changes the events of each core, ``asks`` its effects."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
@@ -102,10 +104,10 @@ def core_bug(name: str, *, hears: Hears = lambda event, core: (event,), asks: As
                 return [effect for pod in event.pods for effect in handle(self, PodSeen(pod), now)]
             core = cores.setdefault(self, Core(self, real))
             core.now, core.event = now, event
-            asked = [effect for heard in hears(event, core) for effect in core.handle(heard)]
+            effects = [effect for heard in hears(event, core) for effect in core.handle(heard)]
             core.remember(event)
             changed: list[Effect] = []
-            for effect in asked:
+            for effect in effects:
                 changed += asks(effect, core)
                 core.promise(effect)
             extra, core.extra = core.extra, []

@@ -22,7 +22,7 @@ def names_that_come_late_are_not_seen(event: Event, core: Core) -> Iterable[Even
     match event:
         case NodeSeen(node):
             first = core.notes.setdefault(node.name, [name for name, _ in node.allocatable])
-            known = tuple(one for one in node.allocatable if one[0] in first)
+            known = tuple(pair for pair in node.allocatable if pair[0] in first)
             return (NodeSeen(replace(node, allocatable=known)),)
         case NodeGone(name):
             core.notes.pop(name, None)
@@ -62,10 +62,10 @@ def pods_that_are_not_ready_count_as_ended(patch: pytest.MonkeyPatch) -> None:
     """A pod that runs and is not Ready, as any is at first, is taken for one that is over."""
     real = convert.pod_of
 
-    def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
-        pod, status = real(said, asked, obj), obj.status
+    def pod_of(declared: dict[str, Any], requested: dict[str, Any], obj: PodObject) -> Pod:
+        pod, status = real(declared, requested, obj), obj.status
         conditions = (status.conditions if status is not None else None) or ()
-        unready = any(one.type == "Ready" and one.status == "False" for one in conditions)
+        unready = any(condition.type == "Ready" and condition.status == "False" for condition in conditions)
         return replace(pod, phase="Succeeded") if unready and pod.phase == "Running" else pod
 
     patch.setattr(recent, "pod_of", pod_of)

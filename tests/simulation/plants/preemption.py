@@ -40,8 +40,10 @@ def one_pod_of_a_gang_is_spared(effect: Effect, core: Core) -> Iterable[Effect]:
     """The last one by name."""
     if isinstance(effect, Evict) and effect.reason.startswith("preempted by"):
         pod = core.pods.get(effect.uid)
-        fellows = [one for one in core.members(pod.group_key) if one.node and one.live] if pod is not None else []
-        if pod is not None and pod.group_key and len(fellows) > 1 and pod.uid == max(one.uid for one in fellows):
+        fellows = (
+            [fellow for fellow in core.members(pod.group_key) if fellow.node and fellow.live] if pod is not None else []
+        )
+        if pod is not None and pod.group_key and len(fellows) > 1 and pod.uid == max(fellow.uid for fellow in fellows):
             return
     yield effect
 
@@ -51,7 +53,7 @@ def surplus_of_one_too_many(patch: pytest.MonkeyPatch) -> None:
     margins = candidates_of_all._margins
 
     def one_more(workload: Workload, going: Collection[str]) -> Counter[str]:
-        return Counter({part: margin + 1 for part, margin in margins(workload, going).items()})
+        return Counter({name: margin + 1 for name, margin in margins(workload, going).items()})
 
     patch.setattr(candidates_of_all, "_margins", one_more)
 
@@ -62,8 +64,8 @@ def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.find
 
     def find(self, concerns, wall, *, related):  # type: ignore[no-untyped-def]
-        found = yield from real(self, lambda of, _: concerns(of - 1, _), wall, related=related)
-        return [(replace(candidate, priority=candidate.priority - 1), victim) for candidate, victim in found]
+        units = yield from real(self, lambda of, _: concerns(of - 1, _), wall, related=related)
+        return [(replace(candidate, priority=candidate.priority - 1), victim) for candidate, victim in units]
 
     patch.setattr(Candidates, "find", find)
 
@@ -74,8 +76,8 @@ def rules_of_queues_are_ignored(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.find
 
     def find(self, _, wall, *, related):  # type: ignore[no-untyped-def]
-        found = yield from real(self, lambda *_: True, wall, related=related)
-        return [(replace(candidate, queue=""), victim) for candidate, victim in found]
+        units = yield from real(self, lambda *_: True, wall, related=related)
+        return [(replace(candidate, queue=""), victim) for candidate, victim in units]
 
     patch.setattr(Candidates, "find", find)
 
@@ -116,8 +118,8 @@ def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.why_protected
 
     def why_protected(self: Candidates, workload: Workload) -> str:
-        said = [pod.hint for pod in workload.bound] + ([] if workload.job is None else [workload.job.seen.hint])
-        return real(self, workload) or next(filter(None, said), "")
+        hints = [pod.hint for pod in workload.bound] + ([] if workload.job is None else [workload.job.seen.hint])
+        return real(self, workload) or next(filter(None, hints), "")
 
     patch.setattr(Candidates, "why_protected", why_protected)
 
@@ -139,9 +141,9 @@ def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
 def one_victim_too_few(patch: pytest.MonkeyPatch) -> None:
     """The last of several is spared."""
 
-    def search(*asked):  # type: ignore[no-untyped-def]
-        found = searched(*asked)
-        return replace(found, victims=found.victims[:-1] or found.victims) if isinstance(found, Choice) else found
+    def search(*args):  # type: ignore[no-untyped-def]
+        choice = searched(*args)
+        return replace(choice, victims=choice.victims[:-1] or choice.victims) if isinstance(choice, Choice) else choice
 
     patch.setattr(victim_search, "search", search)
 
@@ -151,10 +153,10 @@ def room_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
     real = Preemptions.end
 
     def end(self, key):  # type: ignore[no-untyped-def]
-        found: Preemption | None = real(self, key)
-        if found is not None:
-            found.rooms.clear()
-        return found
+        preemption: Preemption | None = real(self, key)
+        if preemption is not None:
+            preemption.rooms.clear()
+        return preemption
 
     patch.setattr(Preemptions, "end", end)
 
@@ -179,8 +181,8 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
     real = Candidates.find
 
     def find(self, below, wall, *, related):  # type: ignore[no-untyped-def]
-        found = yield from real(self, below, wall, related=related)
-        return [(twice(candidate), victim) for candidate, victim in found]
+        units = yield from real(self, below, wall, related=related)
+        return [(twice(candidate), victim) for candidate, victim in units]
 
     patch.setattr(Candidates, "find", find)
 

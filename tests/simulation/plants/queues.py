@@ -120,8 +120,8 @@ def past_usage_forgotten_with_its_cluster_queue(patch: pytest.MonkeyPatch) -> No
     def rebuild(self: PastUsage) -> None:
         snapshot = self._queues.snapshot
         self._histories = {
-            key: one
-            for key, one in self._histories.items()
+            key: history
+            for key, history in self._histories.items()
             if key in snapshot.locals and snapshot.locals[key].queue in snapshot.queues
         }
         real(self)
