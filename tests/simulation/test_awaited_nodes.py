@@ -67,7 +67,7 @@ def test_it_makes_as_many_nodes_as_pods_need_that_kube_scheduler_has_marked() ->
     it.want("untried", refusal=None)
     it.want("elsewhere", selection=Selection(((FLAVOR, "fast"),)))
     assert it.after(4.0) == 3
-    assert {one.labels[FLAVOR] for one in it.api.nodes.values()} == {MADE}
+    assert {node.labels[FLAVOR] for node in it.api.nodes.values()} == {MADE}
     assert it.after(60.0) == 3, "they wait for these"
 
 
@@ -133,11 +133,14 @@ def test_its_pods_tolerate_the_taint_of_its_flavor(
     own: tuple[Toleration, ...], given: dict[str, tuple[Toleration, ...]]
 ) -> None:
     (podset,) = UNPLANNED.job.podsets.podsets
-    asked = replace(podset, template=replace(podset.template, selection=Selection(tolerations=own)))
-    it, wanted = JobsAwaitingNodes(), replace(UNPLANNED.job, podsets=replace(UNPLANNED.job.podsets, podsets=(asked,)))
+    tolerant = replace(podset, template=replace(podset.template, selection=Selection(tolerations=own)))
+    it, wanted = (
+        JobsAwaitingNodes(),
+        replace(UNPLANNED.job, podsets=replace(UNPLANNED.job.podsets, podsets=(tolerant,))),
+    )
     it.hear(QueueSeen(ResourceFlavor(MADE, {FLAVOR: MADE}, taints=(MADE_TAINT,))), 1.0)
-    said = it.start(replace(UNPLANNED, job=wanted, tolerations=given), 50.0)
-    assert bool(said) is not bool(own or given)
+    complaint = it.start(replace(UNPLANNED, job=wanted, tolerations=given), 50.0)
+    assert bool(complaint) is not bool(own or given)
 
 
 def test_pods_of_a_job_tolerate_what_was_written_when_it_was_started() -> None:
@@ -176,9 +179,9 @@ def test_it_is_planned_when_there_are_nodes() -> None:
 
 
 def test_nobody_gives_way_to_one_that_awaits_nodes() -> None:
-    referee, asked = Referee(Terms(calm=False, preempts=True)), Reservation((), (Victim(key("other")),), 60.0)
+    referee, reservation = Referee(Terms(calm=False, preempts=True)), Reservation((), (Victim(key("other")),), 60.0)
     referee._shown.watch(JobSeen(SHOWN))
-    effect = Reserve(SHOWN.key, None, SHOWN, asked)
+    effect = Reserve(SHOWN.key, None, SHOWN, reservation)
     assert "awaits" not in (referee._evictions.judge([effect], 60.0) or "")
     referee._admissions.awaiting.hear(JobSeen(SHOWN), 55.0)
     assert "is let go and awaits nodes" in (referee._evictions.judge([effect], 60.0) or "")
@@ -191,9 +194,9 @@ def test_a_gang_awaits_nodes_once_ungated_without_a_plan(milestone: Milestone, *
     shown, (member,) = Shown(), gang("train", 1)
     shown.watch(PodSeen(member))
     it = GangsAwaitingNodes(shown, 10.0)
-    told = [Reached(key("train"), one, 1, 0.0) for one in (Milestone.PLANNED, milestone)]
-    for one in told:
-        assert not it.watch([one], {}, 1.0)
+    effects = [Reached(key("train"), reached, 1, 0.0) for reached in (Milestone.PLANNED, milestone)]
+    for effect in effects:
+        assert not it.watch([effect], {}, 1.0)
     ungated = Ungate(member.uid, "default", member.name, key("train"), ())
     assert bool(it.watch([ungated], {}, 2.0)) is goes
 
@@ -234,19 +237,19 @@ def test_at_rest_a_job_may_wait_that_leaves_no_room_to_the_daemons_of_a_made_nod
     things = (flavor, queue, LocalQueue("default", "team", "team"))
     daemons = Platform({}, {}, {"kube-proxy": (("cpu", 100), ("pods", 1))})
     world = World(7, (), None, queues=things, pool=POOL, platform=daemons)
-    asked = template("train", requests=requests(8, cores))
-    assert could_await_nodes(world, key("train"), "team", (asked,)) is could
+    pod = template("train", requests=requests(8, cores))
+    assert could_await_nodes(world, key("train"), "team", (pod,)) is could
 
 
 def test_one_in_forty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
     plans = [draw(seed) for seed in range(1, 600)]
-    assert all((one.elastic is not None) == has_elastic(one.seed) for one in plans)
-    with_nodes = [one for one in plans if one.elastic is not None]
+    assert all((plan.elastic is not None) == has_elastic(plan.seed) for plan in plans)
+    with_nodes = [plan for plan in plans if plan.elastic is not None]
     assert len(with_nodes) == 15
-    assert sum(has_relations(one.seed) for one in with_nodes) == 2
-    assert [one.seed for one in with_nodes if one.owners] == [554, 568, 598]
-    assert any(one.calm for one in with_nodes)
-    assert all(one.queues.things and one.batch.jobs for one in with_nodes)
-    assert not any(one.limits.elastic.flavors for one in plans if one.elastic is None)
-    tainted = [one.seed for one in with_nodes if one.elastic is not None and one.elastic.tainted]
-    assert tainted == [one.seed for one in with_nodes if has_taints(one.seed)] == [434, 448, 478]
+    assert sum(has_relations(plan.seed) for plan in with_nodes) == 2
+    assert [plan.seed for plan in with_nodes if plan.owners] == [554, 568, 598]
+    assert any(plan.calm for plan in with_nodes)
+    assert all(plan.queues.things and plan.batch.jobs for plan in with_nodes)
+    assert not any(plan.limits.elastic.flavors for plan in plans if plan.elastic is None)
+    tainted = [plan.seed for plan in with_nodes if plan.elastic is not None and plan.elastic.tainted]
+    assert tainted == [plan.seed for plan in with_nodes if has_taints(plan.seed)] == [434, 448, 478]

@@ -93,9 +93,9 @@ def test_its_pods_are_led_by_affinity_or_pinned_by_index() -> None:
 
 @pytest.mark.parametrize("key", ["kubernetes.io/hostname", "zone"])
 def test_pods_that_are_spread_over_domains_of_several_nodes_are_led_by_no_affinity(key: str) -> None:
-    of, asked = world("a: 2x8", muster=False), Constraints(spread=(Spread(key, 1, ()),))
+    of, constraints = world("a: 2x8", muster=False), Constraints(spread=(Spread(key, 1, ()),))
     job = made(2)
-    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=asked))
+    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=constraints))
     job = replace(job, podsets=(podset,))
     of.api.set_job(job)
     start(of, job, "a-0", "a-1")
@@ -261,10 +261,10 @@ def _is_work_queue(job: BatchJob) -> bool:
 
 def test_one_in_eleven_seeds_with_suspended_jobs_has_work_queues() -> None:
     plans = [draw(seed) for seed in range(1, 441)]
-    queues = [one for one in plans if any(_is_work_queue(job) for _, job in one.batch.jobs)]
-    queues += [one for one in plans if any(job.closes for _, job in one.batch.jobs)]
-    assert len({one.seed for one in queues}) == 9
-    assert all(has_work_queues(one.seed) and has_jobs(one.seed) for one in queues)
+    queues = [plan for plan in plans if any(_is_work_queue(job) for _, job in plan.batch.jobs)]
+    queues += [plan for plan in plans if any(job.closes for _, job in plan.batch.jobs)]
+    assert len({plan.seed for plan in queues}) == 9
+    assert all(has_work_queues(plan.seed) and has_jobs(plan.seed) for plan in queues)
 
 
 def test_nothing_is_made_while_a_quota_keeps_it_from_it() -> None:

@@ -36,7 +36,7 @@ def test_every_promise_is_kept_whatever_goes_wrong(first: int) -> None:
 def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each_sample_of_the_nodes() -> None:
     """kube-scheduler writes another refusal for each sample, and tries the pod again: Muster cannot end that."""
     nodes = [node(f"n{number:03}") for number in range(150)]
-    nodes[:75:8] = [replace(one, taints=(Taint("dedicated", "others", "NoSchedule"),)) for one in nodes[:75:8]]
+    nodes[:75:8] = [replace(node, taints=(Taint("dedicated", "others", "NoSchedule"),)) for node in nodes[:75:8]]
     plan = draw(32)
     jobs = ((0.0, JobSpec("lacking", (Role(1, requests(8)),), min_member=2)),)
     profile = replace(plan.profile, score_all=False, cycle_s=1.0)

@@ -183,9 +183,9 @@ def test_a_job_whose_first_wave_is_made_larger_is_at_rest_without_the_second_one
 )
 def test_the_quorum_of_a_job_is_counted_by_podset(series: str, enough: bool) -> None:
     """A pod of a and one of b start together, and c comes when they run: the pods of b may have ended before."""
-    made = {one: replace(batch(2).podsets[0].template, series=one) for one in "abc"}
+    made = {name: replace(batch(2).podsets[0].template, series=name) for name in "abc"}
     sets = (PodSet(made["a"], 3, 1), PodSet(made["b"], 2, 1), PodSet(made["c"], 1, 1, wave=1))
-    pods = [replace(made[one], uid=str(at), node="a-0", index=at) for at, one in enumerate(series)]
+    pods = [replace(made[name], uid=str(at), node="a-0", index=at) for at, name in enumerate(series)]
     sight = look(pods, {}, {key("job-train"): PodSets(key("job-train"), sets)})
     assert (sight.enough(pods), sight.partial) == (enough, not enough)
     edited = (replace(sets[0], minimum=2), *sets[1:])
@@ -218,21 +218,21 @@ def test_nobody_can_say_whether_a_pod_that_waits_has_the_slot_of_one_that_has_en
 
 @pytest.mark.parametrize(("name", "wrong"), [("job-train", False), ("job-other", True)])
 def test_a_start_in_doubt_is_in_the_way_of_other_jobs_and_not_of_the_next_start(name: str, *, wrong: bool) -> None:
-    asked = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (), ("default",)),))
+    constraints = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (), ("default",)),))
     job = batch(1)
-    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=asked))
+    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=constraints))
     life = Life(replace(job, podsets=(podset,)), "a-0")
     life.end(Outcome.UNKNOWN)
     other = replace(life.job, key=key(name)).shown()
-    said = Company(life.shown, life.claims).started(StartJob(other, {"": ("a-0",)}, 1))
-    assert ("lets in no order" in (said or "")) is wrong
+    complaint = Company(life.shown, life.claims).started(StartJob(other, {"": ("a-0",)}, 1))
+    assert ("lets in no order" in (complaint or "")) is wrong
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_start_whose_plan_was_taken_back_is_in_the_way_of_no_other_job(*, forgotten: bool) -> None:
-    asked = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (), ("default",)),))
+    constraints = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (), ("default",)),))
     job = batch(1)
-    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=asked))
+    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=constraints))
     life = Life(replace(job, podsets=(podset,)), "a-0")
     if forgotten:
         life.claims.apply(Reached(life.job.key, Milestone.FORGOTTEN, 1, 0.0), Tick())
@@ -406,8 +406,10 @@ def test_a_job_whose_name_the_pods_of_others_have_waits_for_them_whatever_room_t
     world.clock.run(world.clock.now + 20)
     assert world.api.jobs[job.key].suspended
     room = left_over(world.api.nodes, world.api.pods.values())
-    said = [one for one in judge_jobs(world, referee, room, plan) if "last that was reported" not in one]
-    assert not said
+    complaints = [
+        complaint for complaint in judge_jobs(world, referee, room, plan) if "last that was reported" not in complaint
+    ]
+    assert not complaints
 
 
 def test_a_start_that_is_taken_back_before_the_watch_has_shown_it_keeps_no_room() -> None:
@@ -425,8 +427,12 @@ def test_pods_whose_job_is_gone_keep_their_nodes_until_these_are_forgotten(ends:
     life.show()
     pod, shown = life.pod(1), life.job.shown()
     later = replace(batch(2), uid="later").shown()
-    said = {"finished": replace(shown, finished=True), "not ours": replace(shown, managed=False), "made anew": later}
-    life.tell(JobSeen(said[ends]) if ends in said else JobGone(shown.key, shown.uid))
+    shown_as = {
+        "finished": replace(shown, finished=True),
+        "not ours": replace(shown, managed=False),
+        "made anew": later,
+    }
+    life.tell(JobSeen(shown_as[ends]) if ends in shown_as else JobGone(shown.key, shown.uid))
     if forgotten:
         life.claims.apply(Reached(life.job.key, Milestone.FORGOTTEN, 1, 0.0), Tick())
     assert (life.gpus("a-0") < 8) is not forgotten

@@ -73,8 +73,8 @@ def test_processes_sleep_on_the_clock_and_wait_for_their_turn() -> None:
 
 def test_one_more_draw_for_one_purpose_shifts_no_other() -> None:
     chance = Chance(3)
-    one, other = chance.stream("one"), chance.stream("other")
-    one.random()
+    first, other = chance.stream("one"), chance.stream("other")
+    first.random()
     assert other.random() == Chance(3).stream("other").random() != Chance(4).stream("other").random()
 
 

@@ -29,5 +29,5 @@ def test_a_reason_that_is_no_longer_true_is_a_complaint(message: str, complaint:
     world = Run(draw(1)).world
     pods = [*gang("train", 2), replace(single("one"), node="a-0")]
     world.api.pods.update({pod.uid: pod for pod in pods})
-    found = [*_names_complaints(world, key("mine"), message)]
-    assert [complaint in text for text in found] == [True] * bool(complaint)
+    complaints = [*_names_complaints(world, key("mine"), message)]
+    assert [complaint in text for text in complaints] == [True] * bool(complaint)

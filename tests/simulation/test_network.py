@@ -36,24 +36,24 @@ def test_a_lost_answer_does_not_undo_what_was_written() -> None:
 
 
 def watched(kind: Kind = Kind.PODS) -> tuple[Clock, ApiServer, Informer, list[str]]:
-    clock, api, told = Clock(), ApiServer(), []
+    clock, api, log = Clock(), ApiServer(), []
 
     def seen(change: Change, before: Change | None) -> None:
-        told.append(f"{'changed' if before else 'new'} {change.uid}")
+        log.append(f"{'changed' if before else 'new'} {change.uid}")
 
     network = Network(clock, Chance(1).stream("network"), Weather(lag_s=0.1, repeats=0.5))
-    informer = Informer(api, network, kind, seen, lambda last: told.append(f"gone {last.uid}"))
-    return clock, api, informer, told
+    informer = Informer(api, network, kind, seen, lambda last: log.append(f"gone {last.uid}"))
+    return clock, api, informer, log
 
 
 def test_a_watch_lags_and_repeats_itself_but_nothing_is_told_twice() -> None:
-    clock, api, _, told = watched()
+    clock, api, _, log = watched()
     pods = [single(f"p{number}") for number in range(20)]
     for pod in pods:
         api.create_pod(pod)
-    assert told == []
+    assert log == []
     clock.run(5)
-    assert told == [f"new {pod.uid}" for pod in pods]
+    assert log == [f"new {pod.uid}" for pod in pods]
 
 
 def test_after_a_break_the_watch_catches_up_and_a_list_tells_only_the_difference() -> None:
@@ -61,7 +61,7 @@ def test_after_a_break_the_watch_catches_up_and_a_list_tells_only_the_difference
         (False, ["new uid-a", "changed uid-a", "changed uid-a", "gone uid-a", "new uid-a+"]),
         (True, ["new uid-a", "gone uid-a", "new uid-a+"]),
     ):
-        clock, api, informer, told = watched()
+        clock, api, informer, log = watched()
         api.create_pod(single("a"))
         clock.run(1)
         informer.interrupt(10, relist=relist)
@@ -71,41 +71,41 @@ def test_after_a_break_the_watch_catches_up_and_a_list_tells_only_the_difference
         anew = single("a")
         api.create_pod(Pod(f"{anew.uid}+", anew.namespace, anew.name))
         clock.run(9)
-        assert told == ["new uid-a"]
+        assert log == ["new uid-a"]
         clock.run(30)
-        assert told == expected
+        assert log == expected
 
 
 def test_half_a_line_of_a_watch_comes_again() -> None:
-    clock, api, informer, told = watched()
+    clock, api, informer, log = watched()
     api.create_pod(single("a"))
     clock.run(1)
     informer.cut()
     api.change_pod("uid-a", phase="Running")
     api.remove_pod("uid-a")
     clock.run(1.3)
-    assert told == ["new uid-a"]
+    assert log == ["new uid-a"]
     clock.run(3)
-    assert told == ["new uid-a", "changed uid-a", "gone uid-a"]
+    assert log == ["new uid-a", "changed uid-a", "gone uid-a"]
 
 
 def test_a_watch_that_is_refused_with_410_again_and_again_shows_what_each_list_shows() -> None:
-    clock, api, informer, told = watched()
+    clock, api, informer, log = watched()
     api.create_pod(single("a"))
     informer.expire(4)
     clock.run(0.1)
-    assert told == ["new uid-a"]
+    assert log == ["new uid-a"]
     api.change_pod("uid-a", phase="Running")
     api.create_pod(single("b"))
     api.remove_pod("uid-b")
     clock.run(1.4)
-    assert told == ["new uid-a", "changed uid-a"]
+    assert log == ["new uid-a", "changed uid-a"]
     api.remove_pod("uid-a")
     clock.run(20)
-    assert told == ["new uid-a", "changed uid-a", "gone uid-a"]
+    assert log == ["new uid-a", "changed uid-a", "gone uid-a"]
     api.create_pod(single("c"))
     clock.run(30)
-    assert told[3:] == ["new uid-c"]
+    assert log[3:] == ["new uid-c"]
 
 
 def test_a_request_that_hangs_may_be_carried_out_and_is_answered_to_nobody() -> None:
@@ -133,7 +133,7 @@ def test_a_request_that_hangs_may_be_carried_out_and_is_answered_to_nobody() -> 
 
 
 def test_a_node_that_returns_under_its_name_is_another_object() -> None:
-    clock, api, informer, told = watched(Kind.NODES)
+    clock, api, informer, log = watched(Kind.NODES)
     uids: list[Iterable[str]] = []
     for _ in range(2):
         api.set_node(Node("n", (("pods", 10),)))
@@ -142,4 +142,4 @@ def test_a_node_that_returns_under_its_name_is_another_object() -> None:
         api.remove_node("n")
     clock.run(clock.now + 1)
     assert uids[0] != uids[1]
-    assert [line.split()[0] for line in told] == ["new", "gone", "new", "gone"]
+    assert [line.split()[0] for line in log] == ["new", "gone", "new", "gone"]

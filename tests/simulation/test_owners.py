@@ -58,10 +58,10 @@ def test_a_group_says_its_size_itself_unless_its_owner_does() -> None:
 
 def test_a_gang_is_whole_when_its_owner_wants_no_more_than_are_bound_whatever_it_wants_later() -> None:
     owner = replace(IN_ORDER, order=Order.TOGETHER)
-    first, second, _ = some = pods(owner, 3)
+    first, second, _ = members = pods(owner, 3)
     life = Life(*cluster("a: 3x8"))
     life.tell(OwnerSeen(owner.shown()))
-    life.see(*some)
+    life.see(*members)
     for pod in (first, second):
         life.bind(pod, "a-0")
     life.see(replace(first, node="a-0"))
@@ -169,8 +169,8 @@ def test_pods_of_a_replica_set_have_no_number() -> None:
 def test_seeds_with_owners_have_each_kind_in_each_order_and_some_are_calm() -> None:
     plans = [draw(seed) for seed in range(1, 1500) if has_owners(seed)]
     owners = [owner for plan in plans for _, owner in plan.owners]
-    found = {(owner.kind, owner.order) for owner in owners}
-    assert found == {
+    pairs = {(owner.kind, owner.order) for owner in owners}
+    assert pairs == {
         (STATEFUL_SET, Order.TOGETHER),
         (STATEFUL_SET, Order.ONE_BY_ONE),
         (REPLICA_SET, Order.TOGETHER),
@@ -185,14 +185,14 @@ def test_seeds_with_owners_have_each_kind_in_each_order_and_some_are_calm() -> N
 
 def test_pods_whose_owner_is_gone_keep_their_room_while_as_many_are_there_as_it_said() -> None:
     owner = OwnerObject(KEY, "uid-web", REPLICA_SET, TEMPLATE, 2, Order.TOGETHER)
-    some = pods(owner, 2)
+    members = pods(owner, 2)
     life = Life(*cluster("a: 2x8"))
     life.tell(OwnerSeen(owner.shown()))
-    life.see(*some)
-    life.tell(Tick(), *(nomination(pod, f"a-{at}") for at, pod in enumerate(some)))
+    life.see(*members)
+    life.tell(Tick(), *(nomination(pod, f"a-{at}") for at, pod in enumerate(members)))
     life.tell(OwnerGone(owner.key, owner.uid))
-    assert judge_kept_in_vain(PodSeen(some[0]), life.shown, life.claims) is None
-    going = PodSeen(replace(some[1], deleting=True))
+    assert judge_kept_in_vain(PodSeen(members[0]), life.shown, life.claims) is None
+    going = PodSeen(replace(members[1], deleting=True))
     life.tell(going)
-    said = judge_kept_in_vain(PodSeen(some[0]), life.shown, life.claims)
-    assert said == f"{KEY} is promised room, and 1 of 2 members exist"
+    complaint = judge_kept_in_vain(PodSeen(members[0]), life.shown, life.claims)
+    assert complaint == f"{KEY} is promised room, and 1 of 2 members exist"

@@ -35,15 +35,15 @@ def test_what_runs_must_be_counted_unless_its_gang_names_several_queues(
     runs, moved = (replace(pod, queue="team") for pod in gang("train", 2))
     stamp = Stamp("g", "r", complete=True, quorum=1, size=1, at=0.0, queue=stamped)
     queue = LocalQueue("default", "team", "team", past=PastUse({}, 1000.0))
-    said = [PastUse({}, 1010.0), PastUse({}, 1110.0)]
+    stored = [PastUse({}, 1010.0), PastUse({}, 1110.0)]
     things = {"local": queue, "cluster": ClusterQueue("team")}
     extender = SimpleNamespace(
         frozen=False,
         recovered=True,
         behind=set[str](),
-        shown=lambda kind: {uid: SimpleNamespace(value=one) for uid, one in things.items()},
+        shown=lambda kind: {uid: SimpleNamespace(value=thing) for uid, thing in things.items()},
         core=SimpleNamespace(
-            state=SimpleNamespace(quotas=SimpleNamespace(past=SimpleNamespace(stored=lambda _: said[0])))
+            state=SimpleNamespace(quotas=SimpleNamespace(past=SimpleNamespace(stored=lambda _: stored[0])))
         ),
     )
     api = SimpleNamespace(
@@ -52,11 +52,11 @@ def test_what_runs_must_be_counted_unless_its_gang_names_several_queues(
         nodes={"a": node("a", labels={FLAVOR: "fast"})},
         jobs={runs.group_key: SimpleNamespace(queue="team")} if of_job else {},
         listeners=defaultdict[Kind, list[object]](list),
-        set_queue=lambda one: things.update(local=one),
+        set_queue=lambda queue: things.update(local=queue),
     )
     keeper = PastKeeper(cast("World", SimpleNamespace(api=api, extender=extender)), Sampling(100.0), exact=True)
     assert keeper.look() is None
-    said.pop(0)
+    stored.pop(0)
     if behind:
         extender.behind.add("local")
     complaint = keeper.look()

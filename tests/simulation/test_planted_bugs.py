@@ -334,20 +334,20 @@ def test_plants_patch_what_is_there() -> None:
             plant(patch)
 
 
-@pytest.mark.parametrize(("plant", "remembered", "complaint"), FOUND, ids=[found[0].__name__ for found in FOUND])
+@pytest.mark.parametrize(("plant", "remembered", "complaint"), FOUND, ids=[case[0].__name__ for case in FOUND])
 def test_a_planted_bug_is_found(plant: Plant, remembered: int, complaint: str) -> None:
-    said: list[str] = []
+    others: list[str] = []
     for seed in range(remembered, remembered + TRIES + 1):
-        if (found := _complaint(plant, seed)) is None:
+        if (text := _complaint(plant, seed)) is None:
             continue
-        said.append(found)
-        if re.search(complaint, found):
+        others.append(text)
+        if re.search(complaint, text):
             _passes(seed)
             if seed != remembered:
                 warnings.warn(f"remember seed {seed} for {plant.__name__}, and not {remembered}", stacklevel=1)
             return
     pytest.fail(
-        f"{plant.__name__} is found by none of {TRIES + 1} seeds from {remembered} on; other complaints: {said}"
+        f"{plant.__name__} is found by none of {TRIES + 1} seeds from {remembered} on; other complaints: {others}"
     )
 
 

@@ -67,19 +67,19 @@ def _written(run: Run) -> tuple[list[Change], list[Change]]:
     run.world.api.listeners[Kind.NODES].append(nodes.append)
     run.world.api.listeners[Kind.PODS].append(pods.append)
     run.play()
-    return [one for one in nodes if not one.gone], [one for one in pods if not one.gone]
+    return [seen for seen in nodes if not seen.gone], [seen for seen in pods if not seen.gone]
 
 
 def test_muster_reads_in_a_run_what_was_meant() -> None:
     """This includes every version of every node and pod. The requests of pods agree with the model's own arithmetic."""
     nodes, pods = _written(Run(draw(SEED), every=0))
     assert len(pods) > 30
-    for one in nodes:
-        assert read_node(one.written) == one.value
-    for one in pods:
-        assert isinstance(one.value, Pod)
-        assert read_pod(one.written, one.value) == as_read(one.value)
-        assert requests_of(msgspec.json.decode(one.written)) == one.value.requests
+    for seen in nodes:
+        assert read_node(seen.written) == seen.value
+    for seen in pods:
+        assert isinstance(seen.value, Pod)
+        assert read_pod(seen.written, seen.value) == as_read(seen.value)
+        assert requests_of(msgspec.json.decode(seen.written)) == seen.value.requests
 
 
 def test_a_pod_runs_before_it_is_ready_and_has_ended_before_it_is_gone() -> None:
@@ -89,7 +89,7 @@ def test_a_pod_runs_before_it_is_ready_and_has_ended_before_it_is_gone() -> None
         pod = change.value
         if isinstance(pod, Pod) and not pod.stays and not change.gone:
             status = msgspec.json.decode(change.written)["status"]
-            ready = [said["status"] for said in status["conditions"] if said["type"] == "Ready"]
+            ready = [condition["status"] for condition in status["conditions"] if condition["type"] == "Ready"]
             seen.append((pod.phase, pod.deleting, "podIP" in status, *ready))
 
     world.api.listeners[Kind.PODS].append(note)
@@ -119,8 +119,8 @@ def test_half_of_the_seeds_have_real_nodes_and_those_differ() -> None:
     assert any(dict(node.allocatable).get(GPU, 0) == 0 for node in nodes), "devices that register later"
     assert any(GPU not in dict(node.allocatable) for node in nodes), "and such as nobody knows of yet"
     assert any(dict(node.allocatable)["cpu"] % 1000 for node in nodes)
-    asked = {name for plan in plans for _, job in plan.jobs for role in job.roles for name, _ in role.requests}
-    assert len(asked) > 20
+    resources = {name for plan in plans for _, job in plan.jobs for role in job.roles for name, _ in role.requests}
+    assert len(resources) > 20
     assert {len(plan.platform.levels) > 1 for plan in plans if plan.platform is not None} == {True, False}
 
 

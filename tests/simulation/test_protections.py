@@ -25,4 +25,4 @@ def test_a_job_gives_way_once_an_hour_as_long_as_it_is_there(*, now: float, gone
     if gone:
         judge.hear(JobGone(job.key, gone))
     wrong = list(judge.judge(key("urgent"), Reservation((), (Victim(job.key),), now + 60), (), now))
-    assert any("times in an hour" in one for one in wrong) is protected
+    assert any("times in an hour" in text for text in wrong) is protected

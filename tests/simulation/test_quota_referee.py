@@ -50,9 +50,9 @@ class Life:
         self.quota.hear(event, self.now)
 
     def ask(self, effect: Effect) -> str | None:
-        said = self.quota.judge(effect, self.now) or judge_job(effect, self.admissions, [], self.now)
+        complaint = self.quota.judge(effect, self.now) or judge_job(effect, self.admissions, [], self.now)
         self.claims.apply(effect, Tick())
-        return said
+        return complaint
 
     def bind(self, pod: Pod, node: str) -> str | None:
         """Show the pod, promise it that node, and bind it there; returns the fault."""
@@ -81,17 +81,17 @@ def test_a_queue_of_volcano_may_use_its_capability_and_no_more() -> None:
     life = Life(ALL_NODES, VolcanoQueue("team", capability={GPU: 8}), VolcanoQueue("other"))
     assert not life.bind(member("first", f"{VOLCANO}team"), "a-0")
     assert not life.bind(member("free", f"{VOLCANO}other"), "a-1")
-    said = life.bind(member("second", f"{VOLCANO}team"), "a-2")
-    assert said is not None
-    assert said.endswith("volcano/team would use 16 GPUs of 8")
+    complaint = life.bind(member("second", f"{VOLCANO}team"), "a-2")
+    assert complaint is not None
+    assert complaint.endswith("volcano/team would use 16 GPUs of 8")
 
 
 def test_what_a_queue_of_volcano_is_guaranteed_of_the_nodes_is_for_no_other() -> None:
     life = Life(ALL_NODES, VolcanoQueue("team"), VolcanoQueue("safe", guarantee={GPU: 24}))
     assert not life.bind(member("first", f"{VOLCANO}team"), "a-0")
-    said = life.bind(member("second", f"{VOLCANO}team"), "a-1")
-    assert said is not None
-    assert said.endswith("cohort volcano/root would use 16 GPUs of 8")
+    complaint = life.bind(member("second", f"{VOLCANO}team"), "a-1")
+    assert complaint is not None
+    assert complaint.endswith("cohort volcano/root would use 16 GPUs of 8")
     assert not life.bind(member("third", f"{VOLCANO}safe"), "a-2")
 
 
@@ -127,8 +127,8 @@ def test_a_job_that_others_have_started_uses_quota_from_the_beginning_of_a_life(
     life.tell(Synced())
     if ends:
         life.tell(JobSeen(replace(older, suspended=True).shown()))
-    said = life.bind(member("first"), "a-0")
-    assert (said is None) if ends else (said or "").endswith("team would use 16 GPUs of 8")
+    complaint = life.bind(member("first"), "a-0")
+    assert (complaint is None) if ends else (complaint or "").endswith("team would use 16 GPUs of 8")
 
 
 def test_who_was_planned_before_a_job_was_started_by_others_may_be_bound_for_a_while() -> None:
@@ -152,8 +152,8 @@ def test_a_plan_of_what_is_bound_already_uses_no_more_quota(bound: int) -> None:
     for at in range(2):
         pod = led.pod(job.podsets[0], at, f"pod-{at}", 0.0)
         life.tell(PodSeen(replace(pod, gates=(), node=f"a-{at}") if at < bound else pod))
-    said = life.ask(StartJob(led.shown(), {"": ("a-0", "a-1")}, 2, {"": {GPU: "fast"}}))
-    assert bool(said) is (bound < 2)
+    complaint = life.ask(StartJob(led.shown(), {"": ("a-0", "a-1")}, 2, {"": {GPU: "fast"}}))
+    assert bool(complaint) is (bound < 2)
 
 
 @pytest.mark.parametrize(("worker", "leader", "blamed"), [("a-0", "b-0", False), ("b-0", "a-0", True)])
@@ -175,8 +175,8 @@ def test_a_start_is_blamed_for_quota_of_those_flavors_alone_of_which_it_asks_for
     leaders = replace(workers, template=replace(workers.template, series="leader", requests=requests(0)))
     job = replace(job, podsets=(workers, leaders))
     life.tell(JobSeen(job.shown()))
-    said = life.ask(StartJob(job.shown(), {"": (worker,), "leader": (leader,)}, 2))
-    assert bool(said) is blamed
+    complaint = life.ask(StartJob(job.shown(), {"": (worker,), "leader": (leader,)}, 2))
+    assert bool(complaint) is blamed
 
 
 @pytest.mark.parametrize("borrows", [False, True])
@@ -192,8 +192,8 @@ def test_a_queue_borrows_for_the_slots_of_a_job_whose_pods_are_yet_to_come(*, in
     assert not life.ask(StartJob(job.shown(), {"": ("a-1",)}, 1))
     life.tell(PodSeen(member("new")))
     reservation = Reservation((("a-0", requests(8)),), (Victim(key("there")),), 60.0)
-    said = [*Reclaims(life.shown, life.quota, fair=False).judge(key("new"), reservation, (), life.now)]
-    assert bool(said) is not borrows
+    complaints = [*Reclaims(life.shown, life.quota, fair=False).judge(key("new"), reservation, (), life.now)]
+    assert bool(complaints) is not borrows
 
 
 @pytest.mark.parametrize("given_way", [False, True])
@@ -204,7 +204,7 @@ def test_what_already_gives_way_to_others_does_not_saturate_a_queue(*, given_way
     """
     ours = cluster_queue("team", {"fast": 4}, cohort="all", preemption=Preemption(reclaim=Evicts.ANY))
     theirs = cluster_queue("lent", {"fast": 4}, cohort="all")
-    life = Life("fast", flavor("fast"), ours, theirs, *(LocalQueue("default", one, one) for one in ("team", "lent")))
+    life = Life("fast", flavor("fast"), ours, theirs, *(LocalQueue("default", name, name) for name in ("team", "lent")))
     for name, node, queue in (("there", "a-0", "lent"), ("too", "a-1", "lent"), ("going", "a-2", "team")):
         life.tell(PodSeen(replace(member(name, queue), node=node)))
     life.tell(Synced())
@@ -221,7 +221,7 @@ def test_a_member_that_asks_for_no_gpu_completes_a_broken_start_on_a_node_of_any
     life = Life("fast", flavor("fast"), flavor("slow"), queue, LocalQueue("default", "team", "team"))
     (slow,) = cluster("b: 1x16")
     life.tell(NodeSeen(replace(slow, labels={**slow.labels, FLAVOR: "slow"})))
-    here, there = (replace(one, queue="team", requests=requests(gpus)) for one in gang("train", 2))
+    here, there = (replace(pod, queue="team", requests=requests(gpus)) for pod in gang("train", 2))
     for pod in (replace(here, node="a-0"), there):
         life.tell(PodSeen(pod))
     life.ask(Reached(key("train"), Milestone.BROKEN, 2, 0.0))

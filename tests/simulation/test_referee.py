@@ -83,8 +83,8 @@ def test_a_write_may_be_given_up_after_a_standstill_in_which_an_answer_has_come(
     if frozen:
         sends.pardon(41.0)
     sends.end(binding, Response(201), 1.1)
-    said = sends.judge_end(Nominated(member.uid, "a-0", "the API server gave no answer"), 41.0)
-    assert (said is None) is frozen
+    complaint = sends.judge_end(Nominated(member.uid, "a-0", "the API server gave no answer"), 41.0)
+    assert (complaint is None) is frozen
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -346,8 +346,8 @@ def test_a_member_that_was_moved_while_it_was_being_bound_may_keep_its_room_if_i
     life.tell(PodSeen(moved))
     life.end(member, outcome)
     life.tell(FilterCalled(2, moved, ("a-0",)), AnswerFilter(2, ("a-0",), (), ""))
-    said = judge_kept_in_vain(PodSeen(moved), life.shown, life.claims)
-    assert (said is None) is (outcome is Outcome.UNKNOWN)
+    complaint = judge_kept_in_vain(PodSeen(moved), life.shown, life.claims)
+    assert (complaint is None) is (outcome is Outcome.UNKNOWN)
 
 
 def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
@@ -358,15 +358,15 @@ def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
     planned = reached(second, Milestone.PLANNED), nomination(third, "a-0"), reached(third, Milestone.PLANNED)
     nothing = Life(*cluster("a: 1x8"), first, second, third).tell(Tick(), *planned, pin(second, "a-0"))
     assert not nothing
-    (said,) = Life(*cluster("a: 1x8"), first, third).tell(Tick(), *planned[1:])
-    assert "default/first, of priority 10, could have started" in said
+    (complaint,) = Life(*cluster("a: 1x8"), first, third).tell(Tick(), *planned[1:])
+    assert "default/first, of priority 10, could have started" in complaint
 
 
 def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_could_have_had() -> None:
     urgent, train = single("urgent", gpus=8, priority=10), gang("train", 1)[0]
     planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
-    (said,) = Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
-    assert "default/urgent, of priority 10, could have started" in said
+    (complaint,) = Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
+    assert "default/urgent, of priority 10, could have started" in complaint
     assert not Life(*cluster("a: 2x8"), urgent, train).tell(Tick(), *planned)
     assert not Life(*cluster("a: 1x8"), replace(urgent, priority=0), train).tell(Tick(), *planned)
     assert not Life(*cluster("a: 1x8"), replace(urgent, scheduler="other"), train).tell(Tick(), *planned)
@@ -382,10 +382,10 @@ def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preemp
     for after in range(17):
         life.fairness.look(life.now + after)
     life.tell(PreemptCalled(1, urgent, dict.fromkeys(asked, ("somebody",))))
-    said = life.tell(
+    complaints = life.tell(
         Tick(), nomination(train[0], "a-0"), nomination(train[1], "b-0"), reached(train[0], Milestone.PLANNED)
     )
-    assert bool(said) is in_line
+    assert bool(complaints) is in_line
 
 
 def test_a_single_has_the_room_that_it_is_nominated_for() -> None:
@@ -401,8 +401,8 @@ def test_a_gang_is_not_planned_beside_a_nominated_single_that_needs_the_rest_whe
     )
     train = gang("train", 1, gpus=4)[0]
     planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
-    (said,) = Life(*cluster("a: 1x8"), victim, urgent, train).tell(Tick(), *planned)
-    assert "planned on a-0, where default/urgent is nominated" in said
+    (complaint,) = Life(*cluster("a: 1x8"), victim, urgent, train).tell(Tick(), *planned)
+    assert "planned on a-0, where default/urgent is nominated" in complaint
     for nobody in (replace(urgent, priority=-1), replace(urgent, nominated_node="a-1")):
         assert not Life(*cluster("a: 2x8"), victim, nobody, train).tell(Tick(), *planned)
 
@@ -415,8 +415,8 @@ def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_
     )
     planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
     assert not Life(*cluster("a: 1x8"), urgent, small, train).tell(Tick(), *planned)
-    (said,) = Life(*cluster("a: 1x8"), urgent, replace(small, priority=1), train).tell(Tick(), *planned)
-    assert "default/urgent, of priority 5, could have started" in said
+    (complaint,) = Life(*cluster("a: 1x8"), urgent, replace(small, priority=1), train).tell(Tick(), *planned)
+    assert "default/urgent, of priority 5, could have started" in complaint
 
 
 def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behind_it() -> None:
@@ -462,8 +462,8 @@ def test_nor_who_could_have_started_in_the_room_that_others_are_given_meanwhile(
     for pins in (False, True):
         life = Life(*cluster("a: 2x8"), gated, open_one, first, low, pins=pins)
         life.tell(Tick(), nomination(open_one, "a-0"), reached(open_one, Milestone.PLANNED))
-        said = life.tell(Tick(), nomination(low, "a-1"), reached(low, Milestone.PLANNED))
-        assert bool(said) is not pins, "the gated one may have been promised the other half"
+        complaints = life.tell(Tick(), nomination(low, "a-1"), reached(low, Milestone.PLANNED))
+        assert bool(complaints) is not pins, "the gated one may have been promised the other half"
 
 
 def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_started_in_it() -> None:
@@ -471,9 +471,9 @@ def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_starte
         gang(name, 1, gpus=gpus, priority=10 * (gpus == 8))[0] for name, gpus in (("a", 8), ("b", 4), ("c", 4))
     )
     planned = [effect for pod in others for effect in (nomination(pod, "a-0"), reached(pod, Milestone.PLANNED))]
-    said = Life(*cluster("a: 1x8"), first, *others).tell(Tick(), *planned)
-    assert said
-    assert all("default/a, of priority 10, could have started" in one for one in said)
+    complaints = Life(*cluster("a: 1x8"), first, *others).tell(Tick(), *planned)
+    assert complaints
+    assert all("default/a, of priority 10, could have started" in complaint for complaint in complaints)
 
 
 def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() -> None:
@@ -490,17 +490,17 @@ def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() 
         life.end(pods[0], Outcome.REFUSED)
         life.end(pods[1], Outcome.UNKNOWN)
         life.now += 1
-        said = life.tell(Tick(), nomination(pods[0], where), reached(pods[0], Milestone.PLANNED))
-        assert not said
+        complaints = life.tell(Tick(), nomination(pods[0], where), reached(pods[0], Milestone.PLANNED))
+        assert not complaints
         assert life.claims.left(["a-0"], surely=True)["a-0"][GPU] == (8 if where == "a-2" else 0)
 
 
 def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said_so_is_gone() -> None:
     stamp = Stamp("g", "r", complete=False, quorum=3, size=3, at=1.0)
     pods = [replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in gang("train", 3)]
-    said = replace(pods[2], stamp=replace(stamp, complete=True))
+    stating = replace(pods[2], stamp=replace(stamp, complete=True))
     ended = replace(pods[2], phase="Failed")
-    for there, known in ((pods[:2], False), ([*pods[:2], said], True), ([*pods[:2], ended], True)):
+    for there, known in ((pods[:2], False), ([*pods[:2], stating], True), ([*pods[:2], ended], True)):
         life = Life(*cluster("a: 3x8"), there)
         assert could_know(pods[0].uid, life.shown, life.claims) is known
     life = Life(*cluster("a: 3x8"), pods)
@@ -528,12 +528,12 @@ def test_a_nomination_of_a_promise_that_is_taken_back_is_cleared_at_once() -> No
         life = Life(*cluster("a: 2x8"), *pods)
         life.tell(Tick(), nomination(pods[0], "a-0"), nomination(pods[1], "a-1"))
         clears = [nomination(pod, None) for pod in pods] if cleared else []
-        said = life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN), *clears)
-        assert bool(said) is not cleared
+        complaints = life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN), *clears)
+        assert bool(complaints) is not cleared
 
 
 def test_room_that_kube_scheduler_keeps_for_a_nominated_pod_is_open_to_those_of_higher_priority_only() -> None:
-    nodes = {one.name: one for one in cluster("a: 1x8")}
+    nodes = {node.name: node for node in cluster("a: 1x8")}
     keeper = single("keeper", gpus=8, priority=5, nominated_node="a-0")
     for priority, there in ((0, []), (5, []), (10, ["a-0"])):
         pod = single("waits", priority=priority)

@@ -48,7 +48,7 @@ def members(size: int, constraints: Constraints) -> list[Pod]:
 def _case(dice: Random) -> tuple[Pod, dict[str, Node], list[tuple[Pod, str]]]:
     """A pod of some seed, and pods of it that are somewhere."""
     plan = draw(dice.choice([seed for seed in range(1, 3000) if has_relations(seed)]))
-    nodes = {one.name: replace(one, unschedulable=dice.random() < 0.1) for one in plan.nodes}
+    nodes = {node.name: replace(node, unschedulable=dice.random() < 0.1) for node in plan.nodes}
     templates = [
         single(f"{job.name}-{number}", labels=role.labels, constraints=role.constraints, selection=role.selection)
         for _, job in plan.jobs
@@ -75,7 +75,7 @@ def test_the_model_of_kube_scheduler_and_the_referee_read_the_same_of_every_node
 
 
 def test_a_node_has_to_do_beside_those_nominated_for_it_and_without_them() -> None:
-    nodes = {one.name: one for one in cluster("a: 2x8")}
+    nodes = {node.name: node for node in cluster("a: 2x8")}
     first, second = members(2, EVENLY)
     assert PreFilter(second, nodes, {}).refusal("a-0") is None
     assert PreFilter(second, nodes, {}).refusal("a-0", [first]) == "PodTopologySpread"
@@ -99,7 +99,7 @@ def test_a_pod_that_plugins_have_refused_is_woken_by_the_end_of_the_one_in_its_w
     it.api.create_pod(blocker)
     it.jobs.submit(JobSpec("train", (Role(1, requests(1), labels=(("tier", "train"),), constraints=asks),)))
     let(it, 30)
-    (pod,) = (one for one in it.api.pods.values() if one.uid != blocker.uid)
+    (pod,) = (pod for pod in it.api.pods.values() if pod.uid != blocker.uid)
     assert not pod.node
     it.api.remove_pod(blocker.uid)
     let(it, 30)
@@ -161,9 +161,9 @@ def test_a_pod_is_not_overlooked_that_others_than_its_neighbours_have_refused() 
 
 def test_gangs_with_relations_start_in_the_model_and_stay_apart() -> None:
     it = world("a: 4x8")
-    for name, asked in (("ports", Constraints(ports=(HostPort(80),))), ("evenly", EVENLY)):
+    for name, constraints in (("ports", Constraints(ports=(HostPort(80),))), ("evenly", EVENLY)):
         labels = (("app", "train" if name == "evenly" else name),)
-        role = Role(4, requests(1), labels=labels, constraints=asked)
+        role = Role(4, requests(1), labels=labels, constraints=constraints)
         it.jobs.submit(JobSpec(name, (role,), min_member=4, run_s=float("inf")))
     let(it, 20)
     assert bound(it) == {"ports": 4, "evenly": 4}
@@ -184,7 +184,7 @@ def test_members_that_wait_for_another_role_are_woken_when_that_is_at_bind() -> 
 
 
 def test_an_order_is_found_where_there_is_one() -> None:
-    nodes = {one.name: one for one in cluster("a: 2x8")}
+    nodes = {node.name: node for node in cluster("a: 2x8")}
     even, other = members(3, EVENLY)[:2], members(3, Constraints())[2]
     assert in_some_order([(other, "a-0"), (even[0], "a-1"), (even[1], "a-0")], nodes, [])
     assert in_some_order([(other, "a-0"), (even[0], "a-0"), (even[1], "a-1")], nodes, []), "the spread ones come first"
@@ -194,11 +194,11 @@ def test_an_order_is_found_where_there_is_one() -> None:
 
 
 def test_the_referee_seats_members_where_they_are_let_in_one_by_one() -> None:
-    nodes = {one.name: one for one in cluster("a: 2x8", "b: 2x8")}
+    nodes = {node.name: node for node in cluster("a: 2x8", "b: 2x8")}
     data = single("data", gpus=0, labels=(("app", "data"),), node="b-1")
     room = left_over(nodes, [data])
-    for asked, most in ((Constraints(ports=(PORT,)), 4), (APART, 4), (EVENLY, 8), (NEAR_DATA, 8)):
-        assert seats(nodes, room, members(8, asked), (), there=[(data, "b-1")]) == most
+    for constraints, most in ((Constraints(ports=(PORT,)), 4), (APART, 4), (EVENLY, 8), (NEAR_DATA, 8)):
+        assert seats(nodes, room, members(8, constraints), (), there=[(data, "b-1")]) == most
     shy = replace(data, constraints=APART)
     assert seats(nodes, room, members(8, APART), (), there=[(shy, "b-1")]) == 3
 
@@ -211,8 +211,8 @@ def test_a_plan_that_kube_scheduler_lets_in_in_no_order_is_wrong(
     pods = members(2, asked)
     life = Life(*cluster("a: 2x8"), pods)
     effects = [Nominate(pod.uid, "default", pod.name, at) for pod, at in zip(pods, nodes, strict=True)]
-    said = life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
-    assert any("lets in no order" in one for one in said) is wrong
+    complaints = life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
+    assert any("lets in no order" in complaint for complaint in complaints) is wrong
 
 
 def test_a_gang_is_not_released_where_a_pod_has_taken_its_port_meanwhile() -> None:
@@ -265,10 +265,10 @@ def test_who_comes_alone_to_members_that_have_succeeded_may_go_where_kube_schedu
 def test_a_member_that_goes_is_in_the_way_of_nobody_who_takes_its_place(*, deleting: bool) -> None:
     old, new = members(2, APART)
     life = Life(*cluster("a: 1x8"), replace(old, node="a-0", deleting=deleting), new)
-    said = life.company.released(
+    complaint = life.company.released(
         PostBinding(new.uid, "default", new.name, "a-0", (1,), 200.0, {}, key("train")), [(new, "a-0")]
     )
-    assert ("in the way of" in (said or "")) is not deleting
+    assert ("in the way of" in (complaint or "")) is not deleting
 
 
 @pytest.mark.parametrize(("labels", "wrong"), [((), True), ((("app", "train"),), False)])
@@ -342,8 +342,8 @@ def test_a_plan_in_the_way_of_a_pod_of_no_lower_priority_that_is_nominated_is_wr
     (pod,) = members(1, asked)
     waits = single("waits", gpus=1, priority=priority, nominated_node="a-0", labels=pod.labels, constraints=keeps)
     plan = Reached(key("train"), Milestone.PLANNED, 1, 0.0)
-    said = Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-0"), plan)
-    assert any("in the way of uid-waits" in one for one in said) is wrong
+    complaints = Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-0"), plan)
+    assert any("in the way of uid-waits" in complaint for complaint in complaints) is wrong
     assert not Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-1"), plan)
 
 

@@ -30,8 +30,8 @@ def test_as_muster_simulate_collapses_it_it_ends_as_it_is_written(scenario: Scen
 
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_how_long_things_take_does_not_change_how_a_random_walk_goes(seed: int) -> None:
-    one, other = walk(seed, SimulatedStage(1, Setting())), walk(seed, SimulatedStage(2, Setting()))
-    assert one == other
+    first, other = walk(seed, SimulatedStage(1, Setting())), walk(seed, SimulatedStage(2, Setting()))
+    assert first == other
 
 
 def walk(seed: int, stage: SimulatedStage) -> list[tuple[str, Ending]]:

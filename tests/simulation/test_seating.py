@@ -13,7 +13,7 @@ CLIQUE = Topology(required="clique")
 
 
 def test_a_member_that_an_edited_annotation_has_brought_in_confines_nobody_and_frees_nobody() -> None:
-    nodes = {one.name: one for one in [*cluster("a: 2x8"), node("m", 8)]}
+    nodes = {node.name: node for node in [*cluster("a: 2x8"), node("m", 8)]}
     room = left_over(nodes, ())
     confined = gang("train", 3, topology=CLIQUE)
     free = replace(single("other", gpus=8), group=confined[0].group)
@@ -22,12 +22,12 @@ def test_a_member_that_an_edited_annotation_has_brought_in_confines_nobody_and_f
 
 
 def test_members_that_require_a_clique_join_those_that_do_and_no_others() -> None:
-    nodes = {one.name: one for one in cluster("a: 1x8", "b: 3x8")}
+    nodes = {node.name: node for node in cluster("a: 1x8", "b: 3x8")}
     pods = gang("train", 4, topology=CLIQUE)
     for elsewhere in (pods[:1], [replace(pods[0], topology=Topology())]):
         bound = [replace(pod, node="a-0") for pod in elsewhere]
-        found = seats(nodes, left_over(nodes, bound), pods[1:], bound)
-        assert found == (0 if elsewhere[0].topology == CLIQUE else 3)
+        seated = seats(nodes, left_over(nodes, bound), pods[1:], bound)
+        assert seated == (0 if elsewhere[0].topology == CLIQUE else 3)
 
 
 def test_members_that_say_different_minimums_do_not_agree() -> None:

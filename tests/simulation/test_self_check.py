@@ -36,7 +36,7 @@ def test_drift_is_found_and_a_restart_repairs_it() -> None:
         run = Repaired(11, bug)
         run.play()
     (drift,) = run.found
-    assert [(one.kind, one.rebuilt) for one in drift] == [(Kind.CLAIMS, "no room")]
+    assert [(difference.kind, difference.rebuilt) for difference in drift] == [(Kind.CLAIMS, "no room")]
 
 
 def test_every_kind_of_fact_is_compared() -> None:

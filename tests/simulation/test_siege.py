@@ -38,12 +38,12 @@ def test_the_referee_of_a_siege_finds_planted_bugs(
     plant: Plant, complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    found = list[str]()
+    complaints = list[str]()
     for seed in range(1, 61):
         try:
             Siege(seed).play()
         except BrokenPromiseError as error:
-            found.append(str(error))
-            if complaint in found[-1]:
+            complaints.append(str(error))
+            if complaint in complaints[-1]:
                 return
-    pytest.fail(f"not found; other complaints: {found}")
+    pytest.fail(f"not found; other complaints: {complaints}")
