@@ -19,6 +19,7 @@ from extender.core.workload.workload import Workload
 from extender.observe.explain import slices
 from extender.observe.explain.explanation import explaining
 from extender.observe.explain.slices import RestlessError, explained
+from extender.runtime import slices as runtime_slices
 from policies.model import GroupKey, Node
 from policies.model.queues import Evicts, Preemption
 from policies.steps import Steps, finish
@@ -94,7 +95,7 @@ def test_an_explanation_that_is_not_finished_leaves_nothing_behind() -> None:
 @pytest.fixture
 def one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other work comes in after each step."""
-    monkeypatch.setattr(slices, "_SLICE_S", 0.0)
+    monkeypatch.setattr(runtime_slices, "SLICE_S", 0.0)
 
 
 @asynccontextmanager

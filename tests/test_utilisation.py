@@ -23,10 +23,12 @@ from extender.core.workload.workload import Workload
 from extender.http.server import create_app
 from extender.observe import prometheus as module
 from extender.observe.metrics import Metrics
-from extender.observe.utilisation import SOURCES, Utilisation, query
+from extender.observe.utilisation import SOURCES, Utilisation, Vector, loads, query
+from extender.runtime import slices
 from extender.runtime.runner import Runner
 from policies.model import Pod
 from policies.model.queues import Quota
+from policies.steps import finish
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show
@@ -160,13 +162,13 @@ def test_hostile_labels_name_no_pod(name: str) -> None:
     shown = of_train(script, answering)
     assert shown is not None
     assert shown.percent == 50.0
-    assert [one.node for one in known(answering).of_nodes(script.core.state)] == ["a-0"]
+    assert [one.node for one in finish(known(answering).of_nodes(script.core.state))] == ["a-0"]
 
 
 def test_many_more_series_than_pods_do_no_harm() -> None:
     script = running(*gang("train", 1))
     every = [series(f"gone-{at}", 0, Hostname=f"gone-{at}") for at in range(20_000)]
-    report = known(Answering({UTIL: [*every, series("train-0", 50)]})).report(script.core.state, script.now)
+    report = finish(known(Answering({UTIL: [*every, series("train-0", 50)]})).report(script.core.state, script.now))
     assert (report.problem, report.gpus, len(report.nodes)) == ("", 160_008, 1)
 
 
@@ -180,8 +182,22 @@ def test_a_node_counts_the_gpus_that_no_pod_has() -> None:
         series("", 30, count=8, Hostname="exporter", namespace="default", pod="exporter"),
     ]
     answering = Answering({UTIL: [series("train-0", 60, count=6, Hostname="a-0"), *free]})
-    nodes = {one.node: one.utilisation for one in known(answering).of_nodes(script.core.state)}
+    nodes = {one.node: one.utilisation for one in finish(known(answering).of_nodes(script.core.state))}
     assert {name: (one.percent, one.gpus) for name, one in nodes.items()} == {"a-0": (45.0, 8), "a-1": (30.0, 8)}
+
+
+def test_no_step_of_reading_measurements_is_long() -> None:
+    many = 2000
+    vectors = [Vector({"exported_namespace": "default", "exported_pod": f"p-{at}"}, (0.0, "4")) for at in range(many)]
+    reading = loads([(SOURCES[0], vectors, vectors)])
+    assert max(reading) < 300
+    read = finish(loads([(SOURCES[0], vectors, vectors)]))
+    assert len(read.pods) == many
+    script = Script(*cluster("a: 500x1"), checked=10_000)
+    script.see(*(single(f"p-{at}", node=f"a-{at}") for at in range(500)))
+    costs = [*Utilisation(on=True, loads=read).of_nodes(script.core.state)]
+    assert max(costs) < 300
+    assert len(costs) > 50
 
 
 def test_a_queue_has_the_utilisation_of_its_gangs() -> None:
@@ -254,12 +270,14 @@ def test_a_failure_is_a_problem_that_is_told_once(answer: Any, problem: str, cap
     script = running(*gang("train", 1))
     page = Metrics(lambda: script.core.state, utilisation=lambda: (utilisation, script.now)).render().decode()
     assert "muster_gpu_utilisation_known 0.0" in page
-    assert utilisation.report(script.core.state, script.now).problem == utilisation.problem
+    assert finish(utilisation.report(script.core.state, script.now)).problem == utilisation.problem
 
 
 def test_a_prometheus_that_takes_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LONGEST_S", 0.0)
-    assert "no answer from http://prometheus:9090 within" in known(Answering()).problem
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)  # the time is looked at in a pause
+    answering = Answering({UTIL: [series("train-0", 50)]})
+    assert "no answer from http://prometheus:9090 within" in known(answering).problem
 
 
 def test_an_answer_that_is_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,8 +301,9 @@ def test_metrics_that_are_missing_are_a_problem() -> None:
 def test_series_that_name_no_pod_are_a_problem() -> None:
     script = running(*gang("train", 1))
     utilisation = known(Answering({UTIL: [series("", 50, Hostname="a-0"), series("exporter", 50, exported=False)]}))
-    assert "no series names a pod with GPUs" in utilisation.report(script.core.state, script.now).problem
-    assert not known(Answering({UTIL: [series("train-0", 50)]})).report(script.core.state, script.now).problem
+    assert "no series names a pod with GPUs" in finish(utilisation.report(script.core.state, script.now)).problem
+    named = known(Answering({UTIL: [series("train-0", 50)]}))
+    assert not finish(named.report(script.core.state, script.now)).problem
 
 
 def test_the_token_is_read_each_time(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from extender.observe.utilisation import UNASKED, Utilisation
 from extender.observe.verified import UNCHECKED, verified
 from extender.observe.views import view
 from extender.runtime.runner import Runner
+from extender.runtime.slices import Slices
 from extender.runtime.verifier import Verifier
 from policies.model import GroupKey
 
@@ -220,7 +221,7 @@ def _utilisation(runner: Runner, utilisation: Callable[[], Utilisation]) -> APIR
 
     @router.get("/utilisation", summary="Show how busy the GPUs of each node are, and where that is known from")
     async def get_utilisation() -> UtilisationReport:
-        return utilisation().report(runner.core.state, runner.clock())
+        return await Slices().run(utilisation().report(runner.core.state, runner.clock()))
 
     return router
 

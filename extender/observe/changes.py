@@ -7,9 +7,9 @@ not lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from math import ceil, inf
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pydantic import BaseModel
@@ -27,6 +27,7 @@ from extender.observe.utilisation import UNASKED, Usage, Utilisation
 from extender.observe.views import marked, view
 from policies.model import GroupKey, Pod
 from policies.placement.snapshot import Snapshot
+from policies.steps import Steps
 
 ROUND_S = 300.0
 """Every view is made again within this time: with 5,000 nodes and 2,000 workloads a minute would be 0.7 % of a core."""
@@ -34,6 +35,7 @@ QUEUES_S = 2.0
 """Queues are viewed no more often: all of them are made together."""
 LARGEST = 256 << 10
 """The bytes of views in one update; further views go into the next one."""
+ResultT = TypeVar("ResultT")
 _USED, _PROMISED = (ClaimState.BOUND, ClaimState.TERMINATING), (ClaimState.ASSUMED,)
 
 
@@ -171,7 +173,7 @@ class Changes:
                 yield "gang_loads", self._load_if_new(key, made)
         self._queue_loads = {name: measured.view(usages) for name, usages in by_queue.items()}
         unknown = dict.fromkeys(state.claims.nodes)
-        for node in measured.of_nodes(state):
+        for node in (yield from _with_pauses(measured.of_nodes(state))):
             unknown.pop(node.node, None)
             yield "node_loads", self._load_if_new(node.node, Load(name=node.node, utilisation=node.utilisation))
         for name in unknown:
@@ -223,6 +225,17 @@ class Changes:
     def _node_changed(self, name: str, relabelled: bool) -> None:
         self._nodes[name] = None
         self._relabelled |= relabelled or name not in self.core.state.claims.nodes
+
+
+def _with_pauses(steps: Steps[ResultT]) -> Generator[tuple[str, Any], None, ResultT]:
+    """Yield no view after each step. Returns the result of the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: ResultT = end.value
+            return result
+        yield "", None
 
 
 def node_view(state: State, snapshot: Snapshot, name: str) -> NodeView:

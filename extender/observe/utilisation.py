@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +21,7 @@ from extender.core.ledger.state import State
 from extender.core.workload.status import Status
 from extender.core.workload.workload import Workload
 from policies.model import Pod
+from policies.steps import Steps
 
 _PODS = (("exported_namespace", "exported_pod"), ("namespace", "pod"))
 """Labels of the pod that has the GPU. Prometheus renames the exporter's own, unless ``honor_labels`` is set."""
@@ -25,6 +29,9 @@ _NODES = ("Hostname", "node")
 _PROFILE = "GPU_I_PROFILE"
 _LABELS = ", ".join((*(label for pair in _PODS for label in pair), *_NODES, _PROFILE))
 _VENDOR = "nvidia.com/"
+_AT_ONCE, _PER_BATCH = 32, 64
+"""Measurements, pods or nodes that are read in one step, and its cost."""
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +98,39 @@ def query(source: Source, aggregation: str, window_s: int) -> str:
     return f"{aggregation} by ({_LABELS}) ({mean} and {metric} and {metric} offset {window_s}s)"
 
 
-def loads(answers: Iterable[tuple[Source, Sequence[Vector], Sequence[Vector]]]) -> Loads:
+def loads(answers: Iterable[tuple[Source, Iterable[Vector], Iterable[Vector]]]) -> Steps[Loads]:
     """Make the loads of the results of each source: the means, and how many GPUs each is of."""
     by_labels: dict[tuple[tuple[str, str], ...], Measured] = {}
     for source, means, counts in answers:
-        gpus = {_labels(count): count.value[1] for count in counts}
-        for vector in means:
-            mean, count = _number(vector.value[1]), _number(gpus.get(_labels(vector), ""))
-            if mean is not None and count:
-                by_labels.setdefault(
-                    _labels(vector), _measured(vector.metric, Load(int(count), 100 * mean / source.full))
-                )
+        gpus: dict[tuple[tuple[str, str], ...], str] = {}
+        for counts_of_some in _batches(counts):
+            gpus |= {_labels(count): count.value[1] for count in counts_of_some}
+            yield _PER_BATCH
+        for some in _batches(means):
+            for vector in some:
+                mean, gpu_count = _number(vector.value[1]), _number(gpus.get(labels := _labels(vector), ""))
+                if mean is not None and gpu_count:
+                    load = Load(int(gpu_count), 100 * mean / source.full)
+                    by_labels.setdefault(labels, _measured(vector.metric, load))
+            yield _PER_BATCH
     by_pod: defaultdict[tuple[str, str], defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-    for measured in by_labels.values():
-        if measured.pods:
-            by_pod[measured.pods[0]][measured.profile].append(measured.load)
-    pods = {pod: {name: _mean(of_profile) for name, of_profile in by.items()} for pod, by in by_pod.items()}
+    for measurements in _batches(by_labels.values()):
+        for measured in measurements:
+            if measured.pods:
+                by_pod[measured.pods[0]][measured.profile].append(measured.load)
+        yield _PER_BATCH
+    pods: dict[tuple[str, str], ByProfile] = {}
+    for named in _batches(by_pod.items()):
+        pods |= {pod: {name: _mean(of_profile) for name, of_profile in by.items()} for pod, by in named}
+        yield _PER_BATCH
     return Loads(tuple(by_labels.values()), pods)
+
+
+def _batches(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
+    """Yield the items in batches for one step each."""
+    rest = iter(items)
+    while batch := list(islice(rest, _AT_ONCE)):
+        yield batch
 
 
 def _labels(vector: Vector) -> tuple[tuple[str, str], ...]:
@@ -189,19 +212,29 @@ class Utilisation:
         runs = gang.status.value is Status.RUNNING and len(measured) == len(pods)
         return Usage(tuple(measured), every.gpus if runs and every.percent < self.below_percent else 0)
 
-    def of_nodes(self, state: State) -> Iterator[NodeLoad]:
+    def of_nodes(self, state: State) -> Steps[list[NodeLoad]]:
         """The utilisation of each node's GPUs, also of GPUs that no pod has."""
-        places = {(pod.namespace, pod.name): pod.node for pod in state.pods.values() if pod.node}
+        places: dict[tuple[str, str], str] = {}
+        for pods in _batches(list(state.pods.values()) if self.loads.all else ()):
+            places |= {(pod.namespace, pod.name): pod.node for pod in pods if pod.node}
+            yield _PER_BATCH
         by_node: defaultdict[str, defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-        for measured in self.loads.all:
-            # A container knows its node's name only if its pod template says so. The exporter's own pod is there, too.
-            names = (*measured.nodes, *(places.get(pod) or "" for pod in measured.pods))
-            if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
-                by_node[node][measured.profile].append(measured.load)
-        for node, by in sorted(by_node.items()):
-            usage = Usage(({profile: _mean(of_profile) for profile, of_profile in by.items()},))
-            if (view := self.view([usage])) is not None:
-                yield NodeLoad(node=node, utilisation=view)
+        for measurements in _batches(self.loads.all):
+            for measured in measurements:
+                # A container knows its node's name only if its pod template says so. The exporter's own pod is there,
+                # too.
+                names = (*measured.nodes, *(places.get(pod) or "" for pod in measured.pods))
+                if (node := next((name for name in names if name in state.claims.nodes), None)) is not None:
+                    by_node[node][measured.profile].append(measured.load)
+            yield _PER_BATCH
+        nodes: list[NodeLoad] = []
+        for some in _batches(sorted(by_node.items(), key=itemgetter(0))):
+            for node, by in some:
+                usage = Usage(({profile: _mean(of_profile) for profile, of_profile in by.items()},))
+                if (view := self.view([usage])) is not None:
+                    nodes.append(NodeLoad(node=node, utilisation=view))
+            yield 2 * _PER_BATCH
+        return nodes
 
     def view(self, usages: Iterable[Usage]) -> UtilisationView | None:
         """The mean over the GPUs of all these; None without any."""
@@ -223,8 +256,9 @@ class Utilisation:
             percent=round(every.percent, 1), gpus=every.gpus, idle_gpus=idle, window_s=self.window_s, mig=mig
         )
 
-    def report(self, state: State, now: float) -> UtilisationReport:
+    def report(self, state: State, now: float) -> Steps[UtilisationReport]:
         """The report of all that is known, for people and programs."""
+        nodes = yield from self.of_nodes(state)
         return UtilisationReport(
             on=self.on,
             problem=self.problem or self._unnamed(state),
@@ -232,7 +266,7 @@ class Utilisation:
             window_s=self.window_s,
             below_percent=self.below_percent,
             gpus=sum(measured.load.gpus for measured in self.loads.all),
-            nodes=list(self.of_nodes(state)),
+            nodes=nodes,
         )
 
     def _unnamed(self, state: State) -> str:

@@ -1,9 +1,8 @@
-"""Explanations of a running core, made in slices: between two of them kube-scheduler's calls are answered."""
+"""Explanations of a running core, made in slices."""
 
 from __future__ import annotations
 
-import asyncio
-import time
+from functools import partial
 from typing import NamedTuple
 
 from extender.api.models import Explanation
@@ -13,11 +12,10 @@ from extender.core.workload.workload import Workload
 from extender.observe.explain.explanation import explaining
 from extender.observe.explain.remedies import waits_for
 from extender.runtime.runner import Runner
+from extender.runtime.slices import Slices, StoppedError
 from policies.model import GroupKey
 from policies.steps import Steps
 
-_SLICE_S = 0.001
-"""Processor time of a slice. As much time is left to other work after it."""
 _TRIES = 5
 
 
@@ -34,30 +32,27 @@ class Explained(NamedTuple):
 
 async def explained(runner: Runner, key: GroupKey) -> Explained:
     """Explain a gang. If it changes meanwhile, the explanation is begun anew. Raises RestlessError."""
-    spent_s = 0.0
+    slices = Slices(pausing=lambda: runner.core.state.claims.lend())
     for _ in range(_TRIES):
         core = runner.core
         if (gang := core.state.workloads.get(key)) is None:
-            return Explained(None, spent_s)
-        before, steps = _state(core, gang), _steps(core, gang, runner.clock())
-        while runner.core is core and _state(core, gang) == before:
-            began = time.thread_time()
-            try:
-                next(steps)
-                while (slice_s := time.thread_time() - began) < _SLICE_S:
-                    next(steps)
-            except StopIteration as end:
-                return Explained(end.value, spent_s + time.thread_time() - began)
-            spent_s += slice_s
-            core.state.claims.lend()
-            await asyncio.sleep(slice_s)
-        steps.close()
+            return Explained(None, slices.spent_s)
+        goes_on = partial(_is_as_before, runner, core, gang, _state(core, gang))
+        try:
+            explanation = await slices.run(_steps(core, gang, runner.clock()), goes_on)
+        except StoppedError:
+            continue
+        return Explained(explanation, slices.spent_s)
     raise RestlessError(f"gang {key} changes while it is explained; ask again")
 
 
 def _state(core: Engine, gang: Workload) -> tuple[bool, int, str]:
     """The facts about a gang that an explanation of it rests on: if they change, it is void."""
     return core.state.workloads.get(gang.key) is gang, gang.version, code_of(waits_for(gang))
+
+
+def _is_as_before(runner: Runner, core: Engine, gang: Workload, before: object) -> bool:
+    return runner.core is core and _state(core, gang) == before
 
 
 def _steps(core: Engine, gang: Workload, now: float) -> Steps[Explanation]:
