@@ -30,8 +30,13 @@ class Look:
 
     @property
     def is_pod(self) -> bool:
-        """Whether it is a pod without a gang, which has no page."""
-        return self.key[1].startswith("pod ")
+        """Whether it is a pod without a gang."""
+        return is_pod(self.key)
+
+
+def is_pod(key: Key) -> bool:
+    """Whether that is the key of a pod without a gang, which has no page."""
+    return key[1].startswith("pod ")
 
 
 def looks(nodes: Sequence[NodeView], level: str, namespace: str = "") -> dict[Key, Look]:

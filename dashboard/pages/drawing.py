@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from dashboard.pages.colours import Key, Look
+from dashboard.pages.colours import Key, Look, is_pod
 from dashboard.pages.rendering import Links
 from extender.api.feed import NodeView
 from extender.api.models import DomainRoom
@@ -19,24 +21,48 @@ _SLOTS, _SLOT = 72, 11
 """The most slots of a strip, and the size of one. A larger gang is drawn to scale."""
 _LABELLED = 16
 """The least size of a cell that shows the letter of its workload."""
+_KEPT = 2048
+"""The most blocks whose pictures are kept, at some KiB each."""
 _TEXTS = {"none": "no GPUs", "other": "other workloads", "reserved": "reserved", "free": "free"}
 
 
+_UNNAMED: Key = ("", "")
+
+
 class Segment(NamedTuple):
-    """GPUs of a node that are drawn alike. ``kind``: workload, other, reserved or free."""
+    """GPUs of a node that are drawn alike.
+
+    ``kind``: w for a workload with a look of its own, other, reserved, free or none.
+    ``number``: of the look of the workload.
+    ``key``, ``label``: of the workload; empty where they are not drawn.
+    """
 
     kind: str
     gpus: int
-    key: Key | None = None
+    number: int = 0
+    key: Key = _UNNAMED
+    label: str = ""
     promised: bool = False
+    chosen: bool = False
+
+
+class Cell(NamedTuple):
+    """A node as it is drawn. ``segments``: from left to right."""
+
+    name: str
+    open: bool
+    segments: tuple[Segment, ...]
 
 
 @dataclass
 class Shape:
-    """All that is drawn alike in a block, as one path. ``labels``: where its letter stands."""
+    """All that is drawn alike in a block, as one path.
 
-    kind: str
-    look: Look | None
+    ``first``: the first segment of it.
+    ``labels``: where its letter stands.
+    """
+
+    first: Segment
     text: str
     gpus: int = 0
     nodes: list[str] = field(default_factory=list)
@@ -46,21 +72,14 @@ class Shape:
     @property
     def title(self) -> str:
         """The text of the shape: its GPUs, and their nodes."""
+        promised = ", promised" * self.first.promised
         gpus = f"{self.gpus} {'GPU' if self.gpus == 1 else 'GPUs'}"
-        return f"{self.text}: {gpus} on {listed(self.nodes, 4)}"
+        return f"{self.text}{promised}: {gpus} on {listed(self.nodes, 4)}"
 
 
 def columns_of(nodes: int) -> int:
     """How many cells a row has: rows are about twice as long as there are rows."""
     return max(1, min(nodes, 24, max(9, math.ceil(math.sqrt(2 * nodes)))))
-
-
-def segments_of(node: NodeView) -> tuple[Segment, ...]:
-    """Return what is on the node, from left to right."""
-    found = [Segment("workload", one.gpus, (one.namespace, one.name), one.promised) for one in node.workloads]
-    others = node.used + node.promised - sum(one.gpus for one in node.workloads)
-    found += [Segment("other", others), Segment("reserved", node.reserved), Segment("free", node.free)]
-    return tuple(segment for segment in found if segment.gpus > 0)
 
 
 @dataclass(frozen=True)
@@ -79,59 +98,86 @@ class Drawing:
 
     def block(self, nodes: Sequence[NodeView]) -> Markup:
         """Return the nodes, in this order, row by row."""
-        columns, cell = columns_of(len(nodes)), self.cell
-        width, height = columns * cell, math.ceil(len(nodes) / columns) * cell
-        shapes: dict[tuple[object, ...], Shape] = {}
-        crosses = []
-        for at, node in enumerate(nodes):
-            x, y = at % columns * cell, at // columns * cell
-            self._add(node, x, y, shapes)
-            if not node.open:
-                crosses.append(f"M{x + 3} {y + 3}l{cell - 6} {cell - 6}m0 -{cell - 6}l-{cell - 6} {cell - 6}")
-        lines = [f"M{at}.5 0v{height}" for at in range(cell, width, cell)]
-        lines += [f"M0 {at}.5h{width}" for at in range(cell, height, cell)]
-        closed = f'<path class="closed" d="{"".join(crosses)}"><title>not ready, or cordoned</title></path>'
-        return Markup(  # noqa: S704 - every text in it is escaped
-            f'<svg class="block" width="{width}" height="{height}" viewBox="0 0 {width} {height}" aria-hidden="true" '
-            f'focusable="false">{"".join(map(self._drawn, shapes.values()))}<path class="lines" d="{"".join(lines)}"/>'
-            f"{closed if crosses else ''}</svg>"
-        )
+        cells = tuple(Cell(node.name, node.open, self._segments(node)) for node in nodes)
+        return _block(cells, self.cell, self.links.to("workloads/"))
 
-    def _add(self, node: NodeView, x: int, y: int, shapes: dict[tuple[object, ...], Shape]) -> None:
-        """Divide the cell of the node among what is on it."""
-        segments = segments_of(node) or (Segment("none", 1),)
-        whole, before = sum(segment.gpus for segment in segments), 0
-        for segment in segments:
-            shape = self._shape_of(segment, shapes)
-            left, right = x + self.cell * before / whole, x + self.cell * (before + segment.gpus) / whole
-            shape.path.append(f"M{left:g} {y}H{right:g}v{self.cell}H{left:g}z")
-            shape.gpus += segment.gpus if segment.kind != "none" else 0
-            shape.nodes.append(node.name)
-            if shape.look and self.cell >= _LABELLED and right - left >= _LABELLED / 2 and len(shape.look.label) <= 2:
-                middle = (left + right) / 2, y + self.cell / 2 + 3.5
-                shape.labels.append(f'<text x="{middle[0]:g}" y="{middle[1]:g}">{shape.look.label}</text>')
-            before += segment.gpus
+    def _segments(self, node: NodeView) -> tuple[Segment, ...]:
+        """What is on the node, with nothing in it that is not drawn."""
+        found, others = [], node.used + node.promised
+        labelled = self.cell >= _LABELLED
+        for one in node.workloads:
+            others -= one.gpus
+            look = self.look.get((one.namespace, one.name))
+            if one.gpus <= 0:
+                continue
+            if look is None:
+                found.append(Segment("other", one.gpus))
+                continue
+            key, label = look.key if self.named else _UNNAMED, look.label if labelled and self.named else ""
+            found.append(Segment("w", one.gpus, look.number, key, label, one.promised, look.key == self.chosen))
+        for kind, gpus in (("other", others), ("reserved", node.reserved), ("free", node.free)):
+            if gpus > 0:
+                found.append(Segment(kind, gpus))
+        return tuple(found) or _NOTHING
 
-    def _shape_of(self, segment: Segment, shapes: dict[tuple[object, ...], Shape]) -> Shape:
-        look = self.look.get(segment.key) if segment.key else None
-        if look is None:
-            kind = "other" if segment.kind == "workload" else segment.kind
-            return shapes.setdefault((kind,), Shape(kind, None, _TEXTS[kind]))
-        kind = f"w{' promised' * segment.promised}{' chosen' * (look.key == self.chosen)}"
-        same: tuple[object, ...] = (kind, look.key if self.named else look.number)
-        return shapes.setdefault(same, Shape(kind, look, f"{'/'.join(look.key)}{', promised' * segment.promised}"))
 
-    def _drawn(self, shape: Shape) -> str:
-        path = f'd="{"".join(shape.path)}"'
-        if shape.look is None:
-            return f'<path class="{shape.kind}" {path}><title>{escape(shape.title)}</title></path>'
-        look = f'class="{shape.kind}" fill="url(#k{shape.look.number})"'
-        if not self.named:
-            return f"<path {look} {path}/>"
-        drawn = f"<path {look} {path}><title>{escape(shape.title)}</title></path>{''.join(shape.labels)}"
-        if shape.look.is_pod:
-            return drawn
-        return f'<a href="{escape(self.links.to("workloads/" + "/".join(shape.look.key)))}" tabindex="-1">{drawn}</a>'
+_NOTHING = (Segment("none", 1),)
+
+
+@lru_cache(_KEPT)
+def _block(cells: Sequence[Cell], size: int, workloads: str) -> Markup:
+    """Return the picture of a block. ``size``: of a cell. ``workloads``: the link to the pages of workloads.
+
+    Blocks that have not changed since they were drawn for anybody are not drawn again.
+    """
+    columns = columns_of(len(cells))
+    width, height = columns * size, math.ceil(len(cells) / columns) * size
+    shapes: dict[tuple[object, ...], Shape] = {}
+    crosses = []
+    for at, cell in enumerate(cells):
+        x, y = at % columns * size, at // columns * size
+        _add(cell, x, y, size, shapes)
+        if not cell.open:
+            crosses.append(f"M{x + 3} {y + 3}l{size - 6} {size - 6}m0 -{size - 6}l-{size - 6} {size - 6}")
+    lines = [f"M{at}.5 0v{height}" for at in range(size, width, size)]
+    lines += [f"M0 {at}.5h{width}" for at in range(size, height, size)]
+    closed = f'<path class="closed" d="{"".join(crosses)}"><title>not ready, or cordoned</title></path>'
+    drawn = "".join(_drawn(shape, workloads) for shape in shapes.values())
+    return Markup(  # noqa: S704 - every text in it is escaped
+        f'<svg class="block" width="{width}" height="{height}" viewBox="0 0 {width} {height}" aria-hidden="true" '
+        f'focusable="false">{drawn}<path class="lines" d="{"".join(lines)}"/>'
+        f"{closed if crosses else ''}</svg>"
+    )
+
+
+def _add(cell: Cell, x: int, y: int, size: int, shapes: dict[tuple[object, ...], Shape]) -> None:
+    """Divide the cell of the node among what is on it."""
+    whole, before = sum(segment.gpus for segment in cell.segments), 0
+    for segment in cell.segments:
+        same = segment.kind, segment.number, segment.key, segment.promised, segment.chosen
+        if (shape := shapes.get(same)) is None:
+            shape = shapes[same] = Shape(segment, _TEXTS.get(segment.kind) or "/".join(segment.key))
+        left, right = x + size * before / whole, x + size * (before + segment.gpus) / whole
+        shape.path.append(f"M{left:g} {y}H{right:g}v{size}H{left:g}z")
+        shape.gpus += segment.gpus if segment.kind != "none" else 0
+        shape.nodes.append(cell.name)
+        if segment.label and right - left >= _LABELLED / 2 and len(segment.label) <= 2:
+            middle = (left + right) / 2, y + size / 2 + 3.5
+            shape.labels.append(f'<text x="{middle[0]:g}" y="{middle[1]:g}">{segment.label}</text>')
+        before += segment.gpus
+
+
+def _drawn(shape: Shape, workloads: str) -> str:
+    path, first = f'd="{"".join(shape.path)}"', shape.first
+    if first.kind != "w":
+        return f'<path class="{first.kind}" {path}><title>{escape(shape.title)}</title></path>'
+    look = f'class="w{" promised" * first.promised}{" chosen" * first.chosen}" fill="url(#k{first.number})"'
+    if first.key == _UNNAMED:
+        return f"<path {look} {path}/>"
+    drawn = f"<path {look} {path}><title>{escape(shape.title)}</title></path>{''.join(shape.labels)}"
+    if is_pod(first.key):
+        return drawn
+    return f'<a href="{escape(workloads + quote("/".join(first.key)))}" tabindex="-1">{drawn}</a>'
 
 
 def draw_need(room: DomainRoom) -> Markup:

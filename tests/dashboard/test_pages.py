@@ -11,12 +11,13 @@ import pytest
 
 from dashboard.app import app
 from dashboard.cluster import Cluster
+from dashboard.pages import drawing
 from dashboard.pages.colours import LOOKS, looks
 from dashboard.pages.meanings import REASONS
 from dashboard.pages.queues import grow
 from dashboard.pages.rendering import clauses, part_of, span
-from extender.api.feed import NodeView, NodeWorkload
-from extender.api.models import DeviceStock, QueueView
+from extender.api.feed import NodeView, NodeWorkload, Update
+from extender.api.models import DeviceStock, LevelView, QueueView, TopologyView
 from extender.core.explain.reasons import CODES
 from extender.observe.explain.explanation import explain
 from policies.model import Topology
@@ -294,6 +295,26 @@ def test_the_map_of_5000_nodes_is_below_a_megabyte(large: Cluster) -> None:
     page = text_of(large, "/map")
     assert len(page.encode()) < 1_000_000
     assert page.count('class="block"') == 278
+
+
+def test_only_changed_blocks_of_the_map_are_drawn_again() -> None:
+    nodes = {node.name: node for node in map(_node, range(180))}
+    cluster = Cluster()
+    levels = [LevelView(name="clique", key="c", domains=[], outside=0, contradictions=[])]
+    update = Update(number=0, as_of=1, views_as_of=1, whole=True, nodes=[*nodes.values()])
+    asyncio.run(cluster.take(update.model_copy(update={"topology": TopologyView(configured=True, levels=levels)})))
+
+    def drawn(person: str = "admin") -> int:
+        before = drawing._block.cache_info().misses
+        assert text_of(cluster, "/map", person).count('class="block"') == 10
+        return drawing._block.cache_info().misses - before
+
+    assert drawn() == 10
+    assert drawn() == 0
+    changed = nodes["rack3-5"].model_copy(update={"open": False})
+    asyncio.run(cluster.take(Update(number=1, as_of=2, views_as_of=1, nodes=[changed])))
+    assert drawn() == 1
+    assert drawn("nobody") == 10, "what others may not see is drawn otherwise"
 
 
 def test_a_list_of_2000_gangs_comes_in_parts(large: Cluster) -> None:
