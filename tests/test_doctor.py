@@ -464,11 +464,12 @@ def test_allocations_that_no_pod_uses() -> None:
     claim = DeviceClaim("team", "train-gpu", "u", allocation=held)
 
     def leaked(claim: DeviceClaim) -> list[str]:
-        facts = Facts(load(None), members=members, claims=[claim])
+        facts = Facts(load(None), members=members, claims=[claim], claim_versions={claim.uid: "7"})
         return [one.fix for one in examine(facts).findings if one.code == "LeakedAllocation"]
 
     (fix,) = leaked(claim)
     assert fix.startswith("kubectl patch resourceclaim train-gpu -n team --subresource=status --type=merge -p ")
+    assert '"resourceVersion": "7"' in fix, "a pod may have reserved it since"
     assert leaked(replace(claim, reserved_for=("uid-of-the-past",)))
     assert not leaked(replace(claim, reserved_for=(pod.uid,)))
     assert not leaked(replace(claim, allocation=None))

@@ -1,4 +1,4 @@
-"""`muster doctor` where Kueue was removed and has left its webhooks, CRDs and finalizers behind."""
+"""`muster doctor` and what others have left behind: webhooks, CRDs and finalizers of Kueue, labels and devices."""
 
 from __future__ import annotations
 
@@ -11,17 +11,29 @@ from typer.testing import CliRunner
 
 from devcluster import Cluster
 from devcluster.crds import CRDS
+from devcluster.errors import ClusterError
 from devcluster.muster import install_crds_of
+from devcluster.nvidia import NvidiaDriver
+from devcluster.nvidia.objects import DOMAIN, GPU, LABEL
 from extender.cli.main import main
 
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+LEFT = "DriverWithoutSlices", "StaleDomainLabel", "LeakedAllocation"
 pytestmark = pytest.mark.xdist_group("doctor-leftovers")
 
 
-def doctor(cluster: Cluster) -> list[dict[str, str]]:
-    """The findings of doctor about Kueue."""
+def doctor(cluster: Cluster, *codes: str) -> list[dict[str, str]]:
+    """The findings of doctor whose codes begin with one of these."""
     argv = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--url", "http://127.0.0.1:1", "-o", "json"]
     findings = json.loads(CliRunner().invoke(main, argv).stdout)["findings"]
-    return [one for one in findings if one["code"].startswith("Kueue")]
+    return [one for one in findings if one["code"].startswith(codes)]
+
+
+def run(cluster: Cluster, finding: dict[str, str]) -> None:
+    """Run the command that the finding has."""
+    program, *argv = shlex.split(finding["fix"])
+    assert program == "kubectl"
+    cluster.kubectl(*argv)
 
 
 def test_what_kueue_has_left_behind_is_found_and_mended_by_the_commands_that_are_told(
@@ -45,7 +57,7 @@ def test_what_kueue_has_left_behind_is_found_and_mended_by_the_commands_that_are
     for kind in ("validating", "mutating"):
         configurations = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
         cluster.api.create(configurations, {"metadata": {"name": f"kueue-{kind}"}, "webhooks": [hook]})
-    said = doctor(cluster)
+    said = doctor(cluster, "Kueue")
     assert [(one["code"], one["subject"]) for one in said] == [
         ("KueueOrphan", "kueue-validating"),
         ("KueueOrphan", "kueue-mutating"),
@@ -53,8 +65,30 @@ def test_what_kueue_has_left_behind_is_found_and_mended_by_the_commands_that_are
         ("KueueFinalizer", "workloads.kueue.x-k8s.io/default/job-a"),
     ]
     for one in said:
-        program, *argv = shlex.split(one["fix"])
-        assert program == "kubectl"
-        cluster.kubectl(*argv)
-    assert doctor(cluster) == []
+        run(cluster, one)
+    assert doctor(cluster, "Kueue") == []
     assert cluster.api.get(f"{workloads}/job-a")["metadata"]["finalizers"] == ["example.com/kept"]
+
+
+def test_devices_and_labels_that_are_left_behind_are_found_and_mended_by_the_commands_that_are_told(
+    cluster: Cluster,
+) -> None:
+    """A driver publishes nothing, a node has the label of a domain that is gone, and no pod uses a claim's device."""
+    driver = NvidiaDriver(cluster)
+    cluster.add_nodes(1, prefix="rack", gpus=0, labels={LABEL: "b1d5f1d0-0000-4000-8000-000000000000"})
+    request = {"name": "gpu", "exactly": {"deviceClassName": GPU}}
+    claim = f"{CLAIMS}/left"
+    cluster.api.create(CLAIMS, {"metadata": {"name": "left"}, "spec": {"devices": {"requests": [request]}}})
+    results = [{"request": "gpu", "driver": GPU, "pool": "rack-0", "device": "gpu-0"}]
+    cluster.api.patch(f"{claim}/status", {"status": {"allocation": {"devices": {"results": results}}}})
+    silent, other, label, leaked = doctor(cluster, *LEFT)
+    assert {silent["subject"], other["subject"]} == {GPU, DOMAIN}
+    assert (label["subject"], leaked["subject"]) == ("rack-0", "ResourceClaim default/left")
+    cluster.api.patch(claim, {"metadata": {"labels": {"changed": "since"}}})
+    with pytest.raises(ClusterError, match="the object has been modified"):
+        run(cluster, leaked)
+    driver.publish(["rack-0"], gpus=1)
+    for finding in doctor(cluster, *LEFT):
+        run(cluster, finding)
+    assert doctor(cluster, *LEFT) == []
+    assert "allocation" not in cluster.api.get(claim).get("status", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from json import dumps
 
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import Finding, warning
@@ -58,7 +59,11 @@ def _leaked(facts: Facts) -> Iterator[Finding]:
         held = many(len(claim.allocation.devices), "device")
         why = "that pods have reserved which are gone" if claim.reserved_for else "that no pod has reserved"
         what = f"it has {held} {why}: no other pod gets them, and its next pod may go nowhere else"
-        patch = '{"status":{"allocation":null,"reservedFor":null,"devices":null}}'
+        patch = {
+            # A pod may have reserved the claim since it was read.
+            "metadata": {"resourceVersion": facts.claim_versions.get(claim.uid)},
+            "status": {"allocation": None, "reservedFor": None, "devices": None},
+        }
         named = f"{claim.name} -n {claim.namespace}"
-        fix = f"kubectl patch resourceclaim {named} --subresource=status --type=merge -p '{patch}'"
+        fix = f"kubectl patch resourceclaim {named} --subresource=status --type=merge -p '{dumps(patch)}'"
         yield warning("LeakedAllocation", f"ResourceClaim {claim.namespace}/{claim.name}", what, fix)

@@ -68,6 +68,7 @@ class Facts:
     ``members``: all pods.
     ``drivers``: drivers that have published devices.
     ``claims``, ``domains``: claims of devices and ComputeDomains, if these kinds exist.
+    ``claim_versions``: the resourceVersion of each claim, by its UID.
     ``groups``: None if there is no PodGroup kind.
     ``policies``, ``policy_bindings``: mutating admission policies by name.
     ``kueue_runs``: Kueue's controller renews its Lease.
@@ -96,6 +97,7 @@ class Facts:
     devices: DeviceClasses = field(default_factory=DeviceClasses)
     drivers: frozenset[str] | None = None
     claims: list[DeviceClaim] | None = None
+    claim_versions: dict[str, str] = field(default_factory=dict)
     domains: list[ComputeDomain] | None = None
     groups: dict[str, GroupObject] | None = None
     groups_exist: bool = True

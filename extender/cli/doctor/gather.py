@@ -176,6 +176,8 @@ class _Reading:
         if slices is not None:
             facts.drivers = frozenset(slice_.pool.driver for slice_ in readable(slice_from, slices))
         facts.claims = readable(claim_from, claims or ())
+        metas = [claim.metadata for claim in claims or ()]
+        facts.claim_versions = {meta.uid: meta.resource_version or "" for meta in metas if meta and meta.uid}
         facts.domains = readable(domain_from, domains) if isinstance(domains, list) else None
 
     async def owners(self) -> None:
