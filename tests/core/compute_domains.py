@@ -87,8 +87,8 @@ def racks_of(
     script = script_type(*nodes, plane, **how)
     for event in CLASSES[: 1 if host_managed else 2]:
         script.feed(event)
-    for one in nodes:
-        script.feed(fabric(one.name))
+    for machine in nodes:
+        script.feed(fabric(machine.name))
     for name in domains:
         script.feed(domain(name))
         script.feed(template(name))

@@ -30,8 +30,8 @@ LARGE = "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('40Gi')
 
 def devices(node: str, *kinds: str, reach: Reach | None = None) -> SliceSeen:
     """The slice of a node, with devices of these kinds: ``h100-0``, ``h100-1``, ..."""
-    found = tuple(Device(f"{kind}-{number}", DEVICES[kind].facts()) for number, kind in enumerate(kinds))
-    return SliceSeen(Slice(node, PoolKey(NVIDIA, node), 1, 1, reach or Reach(node), found))
+    made = tuple(Device(f"{kind}-{number}", DEVICES[kind].facts()) for number, kind in enumerate(kinds))
+    return SliceSeen(Slice(node, PoolKey(NVIDIA, node), 1, 1, reach or Reach(node), made))
 
 
 def gpus(*nodes: str, count: int = 8) -> list[SliceSeen]:

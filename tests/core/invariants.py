@@ -206,9 +206,9 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
         if pod is None:
             yield f"{claim} is claimed for {owner}, which nobody knows"
             return
-        found = state.store.member(owner)
+        owner_of = state.store.member(owner)
         alone = owner in state.binds.writing or owner in state.binds.unknown
-        promised = alone or (found is not None and found[1].placed)
+        promised = alone or (owner_of is not None and owner_of[1].placed)
         if not claim.promised and (pod.terminal or pod.node != claim.node):
             yield f"{claim} is claimed as bound, but {owner} is on {pod.node}"
         if claim.promised and not promised:
@@ -224,7 +224,7 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
 def _wrong_with_indexes(state: State) -> Iterator[str]:
     if state.store.dirty:
         yield f"{[*state.store.dirty]} have not been settled"
-    held = {hold.call: uid for one in state.workloads.values() for uid, hold in one.members.holds.items()}
+    held = {hold.call: uid for workload in state.workloads.values() for uid, hold in workload.members.holds.items()}
     if state.binds.held != held:
         yield f"the calls on file are {state.binds.held}, those held are {held}"
     for key in state.pending.keys:
@@ -258,9 +258,9 @@ def _wrong_with_pods(state: State) -> Iterator[str]:
         ),
         "stand in line alone": ({*singles._roles}, {*alone}),
     }
-    for what, (kept, found) in indexes.items():
-        if kept != found:
-            yield f"{kept} are taken to {what}, but a fresh look finds {found}"
+    for what, (kept, fresh) in indexes.items():
+        if kept != fresh:
+            yield f"{kept} are taken to {what}, but a fresh look finds {fresh}"
     subsets: dict[str, tuple[Collection[str], Collection[str]]] = {
         "room is kept for": (singles.reserved, alone),
         "nominations are known of": (singles.nominated, alone),
@@ -278,10 +278,10 @@ def _stands_in_line(state: State, pod: Pod) -> bool:
 
 
 def _sets(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, set[Hashable]]:
-    found: dict[Hashable, set[Hashable]] = {}
+    sets: dict[Hashable, set[Hashable]] = {}
     for key, value in pairs:
-        found.setdefault(key, set()).add(value)
-    return found
+        sets.setdefault(key, set()).add(value)
+    return sets
 
 
 def _wrong_with_quotas(state: State) -> Iterator[str]:
@@ -325,7 +325,7 @@ def _validate_table(table: Table) -> None:
     validate_tenants(table.tenants)
     view, nodes = table.snapshot(), [table.nodes[name] for name in table._facts.names]
     for name, line in table.resources.items():
-        beside = [dict(chain.from_iterable(table._offered.get(one.name, {}).values())).get(name, 0) for one in nodes]
+        beside = [dict(chain.from_iterable(table._offered.get(node.name, {}).values())).get(name, 0) for node in nodes]
         listed = [dict(node.allocatable).get(name, 0) for node in nodes]
         # Negative amounts are kept back.
         offered = [(here or max(0, more)) + min(0, more) for here, more in zip(listed, beside, strict=True)]

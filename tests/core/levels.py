@@ -17,7 +17,7 @@ def blocks(*texts: str) -> list[Node]:
     nodes = []
     for text in texts:
         block, _, clique = text.partition(" ")
-        nodes += [replace(one, labels={**one.labels, BLOCK: block}) for one in cluster(clique)]
+        nodes += [replace(node, labels={**node.labels, BLOCK: block}) for node in cluster(clique)]
     return nodes
 
 
@@ -28,5 +28,5 @@ def asking(pods: list[Pod], topology: Topology) -> list[Pod]:
 def homes(script: Script, pods: list[Pod], label: str = CLIQUE) -> str:
     """``"a a b"``: the clique of each member's planned or own node, in order; ``-`` where it has none."""
     nodes = script.core.state.claims.nodes
-    found = [script.planned(pod) or next(iter(script.bound([pod])), "") for pod in pods]
-    return " ".join(nodes[name].labels.get(label, "-") if name else "none" for name in found)
+    names = [script.planned(pod) or next(iter(script.bound([pod])), "") for pod in pods]
+    return " ".join(nodes[name].labels.get(label, "-") if name else "none" for name in names)

@@ -21,11 +21,11 @@ VAIN = "nodes of spot were requested and did not come: not enough joined within 
 
 def wanting(size: int = 2, name: str = "first", **facts: Any) -> Job:
     """A job whose pods ask for nodes of the flavor that is made on demand."""
-    asked = job(size, name=name)
-    (podset,) = asked.podsets.podsets
+    wanted = job(size, name=name)
+    (podset,) = wanted.podsets.podsets
     made_of = replace(podset.template, selection=Selection(((FLAVOR, "spot"),)))
     return replace(
-        asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)), queue="team", **facts
+        wanted, podsets=replace(wanted.podsets, podsets=(replace(podset, template=made_of),)), queue="team", **facts
     )
 
 
@@ -42,13 +42,13 @@ def come(script: Script, wanted: Job | None = None, *, obeys: bool = True) -> Co
 
 def ungate(script: Script) -> list[str]:
     """Remove the gates whose removal was requested since the last time; returns the pods' UIDs."""
-    asked = [one.uid for one in script.effects if isinstance(one, Ungate)]
-    found = [uid for uid in asked if uid in script.pods and GANG_GATE in script.pods[uid].gates]
-    assert len(found) == len(set(found)), "once for each pod"
-    for uid in found:
+    ungated = [effect.uid for effect in script.effects if isinstance(effect, Ungate)]
+    gated = [uid for uid in ungated if uid in script.pods and GANG_GATE in script.pods[uid].gates]
+    assert len(gated) == len(set(gated)), "once for each pod"
+    for uid in gated:
         script.feed(Ungated(uid))
         script.change(script.pods[uid], gates=())
-    return found
+    return gated
 
 
 def stop(first: Controlled) -> None:

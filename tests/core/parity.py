@@ -46,11 +46,11 @@ class Outcome:
 
 def by_core(case: Case) -> Outcome:
     """The outcome of the core. All waiting workloads exist when the first pass begins."""
-    script, found = begun(case), Outcome()
-    gangs = {one.name: one for one in case.waiting}
+    script, outcome = begun(case), Outcome()
+    gangs = {waiting.name: waiting for waiting in case.waiting}
     for effect in script.effects:
-        _note(found, effect, gangs, script)
-    return found
+        _note(outcome, effect, gangs, script)
+    return outcome
 
 
 def begun(case: Case) -> Cluster:
@@ -69,14 +69,14 @@ def begun(case: Case) -> Cluster:
         if isinstance(thing, ClusterQueue):
             script.feed(QueueSeen(LocalQueue("default", thing.name, thing.name)))
     script.feed(NamespaceSeen("default", (("kubernetes.io/metadata.name", "default"),)))
-    for one in (*case.running, *case.waiting):
-        _come(script, one)
+    for gang in (*case.running, *case.waiting):
+        _come(script, gang)
     script.feed_synced()
     return script
 
 
-def _come(script: Cluster, one: Gang) -> None:
-    for pod in one.pods():
+def _come(script: Cluster, gang: Gang) -> None:
+    for pod in gang.pods():
         script.pods[pod.uid] = pod
         script.feed(PodSeen(pod))
 
@@ -92,47 +92,47 @@ class _Pass(Cluster):
             super().feed_synced()
 
 
-def _note(found: Outcome, effect: Effect, gangs: Mapping[str, Gang], script: Cluster) -> None:
+def _note(outcome: Outcome, effect: Effect, gangs: Mapping[str, Gang], script: Cluster) -> None:
     match effect:
         case Reached(key, Milestone.PLANNED):
-            one = gangs[key.name]
-            found.admitted[one.name] = tuple({pod.requests: script.planned(pod) for pod in one.pods()}.values())
+            gang = gangs[key.name]
+            outcome.admitted[gang.name] = tuple({pod.requests: script.planned(pod) for pod in gang.pods()}.values())
         case Reserve(key, reservation=kept) if kept is not None:
-            found.evicts[key.name] = frozenset(str(one) for one in kept.victims)
+            outcome.evicts[key.name] = frozenset(str(victim) for victim in kept.victims)
 
 
 def by_entry(case: Case) -> Outcome:
     fair = _FAIR if case.fair else ()
     running = [
         Candidate(
-            f"default/{one.name}",
+            f"default/{gang.name}",
             Unit.WORKLOAD,
-            one.priority,
-            one.created,
-            tuple(Held(one.flavor, requests(gpus, 0)) for gpus in one.sizes),
-            one.at or one.created,
-            queue=one.queue,
-            usage=one.usage,
+            gang.priority,
+            gang.created,
+            tuple(Held(gang.flavor, requests(gpus, 0)) for gpus in gang.sizes),
+            gang.at or gang.created,
+            queue=gang.queue,
+            usage=gang.usage,
         )
-        for one in case.running
+        for gang in case.running
     ]
     there = eviction.World(running, case.queues, case.cohorts, fair, limits=Protection(NOW))
-    world = _world(case, [Admitted(one.queue, one.usage) for one in case.running])
+    world = _world(case, [Admitted(gang.queue, gang.usage) for gang in case.running])
     world = replace(world, evictions=offers(there) if case.preempts else no_evictions)
-    found = Outcome()
-    for one in decide(world, map(_incoming, case.waiting)):
-        name = one.workload.uid.removeprefix("default/")
-        if one.assignment.fit is Fit.FITS:
-            found.admitted[name] = tuple(some[GPU] for some in one.assignment.flavors.values())
-        elif one.victims:
-            found.evicts[name] = frozenset(one.victims)
-        counts = one.assignment.fit in (Fit.PREEMPT, Fit.RECLAIM) and not one.victims
-        found.apart |= counts or (one.assignment.fit is Fit.NO_CANDIDATES and len(one.workload.podsets) > 1)
-    return found
+    outcome = Outcome()
+    for decision in decide(world, map(_incoming, case.waiting)):
+        name = decision.workload.uid.removeprefix("default/")
+        if decision.assignment.fit is Fit.FITS:
+            outcome.admitted[name] = tuple(by_resource[GPU] for by_resource in decision.assignment.flavors.values())
+        elif decision.victims:
+            outcome.evicts[name] = frozenset(decision.victims)
+        counts = decision.assignment.fit in (Fit.PREEMPT, Fit.RECLAIM) and not decision.victims
+        outcome.apart |= counts or (decision.assignment.fit is Fit.NO_CANDIDATES and len(decision.workload.podsets) > 1)
+    return outcome
 
 
 def _world(case: Case, admitted: Iterable[Admitted]) -> World:
-    flavors = {one.name: one for one in case.flavors}
+    flavors = {flavor.name: flavor for flavor in case.flavors}
     return World(
         case.queues,
         case.cohorts,
@@ -143,34 +143,34 @@ def _world(case: Case, admitted: Iterable[Admitted]) -> World:
     )
 
 
-def _incoming(one: Gang) -> Incoming:
-    return Incoming(f"default/{one.name}", one.queue, one.podsets(), one.priority, one.created)
+def _incoming(gang: Gang) -> Incoming:
+    return Incoming(f"default/{gang.name}", gang.queue, gang.podsets(), gang.priority, gang.created)
 
 
 def in_passes(seed: int, count: int) -> Iterator[tuple[Outcome, Outcome]]:
     """The outcomes of both for one world, pass by pass, without evictions: in between some end, others come."""
-    some, chance = replace(case(seed), preempts=False), Random(seed)  # noqa: S311 - it is a test
-    gangs = {one.name: one for one in (*some.running, *some.waiting)}
-    used = {one.name: Admitted(one.queue, one.usage) for one in some.running}
-    waiting, script, seen = list(some.waiting), begun(some), 0
+    world_case, chance = replace(case(seed), preempts=False), Random(seed)  # noqa: S311 - it is a test
+    gangs = {gang.name: gang for gang in (*world_case.running, *world_case.waiting)}
+    used = {gang.name: Admitted(gang.queue, gang.usage) for gang in world_case.running}
+    waiting, script, seen = list(world_case.waiting), begun(world_case), 0
     for number in range(count):
-        found, wanted = Outcome(), Outcome()
+        by_core_outcome, wanted = Outcome(), Outcome()
         for effect in script.effects[seen:]:
-            _note(found, effect, gangs, script)
+            _note(by_core_outcome, effect, gangs, script)
         seen = len(script.effects)
-        for one in decide(_world(some, used.values()), [_incoming(one) for one in waiting]):
-            if one.assignment.fit is Fit.FITS:
-                name = one.workload.uid.removeprefix("default/")
-                wanted.admitted[name] = tuple(flavors[GPU] for flavors in one.assignment.flavors.values())
-                used[name] = Admitted(one.workload.queue, one.assignment.usage)
-        yield found, wanted
-        waiting = [one for one in waiting if one.name not in used]
+        for decision in decide(_world(world_case, used.values()), [_incoming(gang) for gang in waiting]):
+            if decision.assignment.fit is Fit.FITS:
+                name = decision.workload.uid.removeprefix("default/")
+                wanted.admitted[name] = tuple(flavors[GPU] for flavors in decision.assignment.flavors.values())
+                used[name] = Admitted(decision.workload.queue, decision.assignment.usage)
+        yield by_core_outcome, wanted
+        waiting = [gang for gang in waiting if gang.name not in used]
         for name in [name for name in used if chance.random() < 0.3]:
             del used[name]
             for pod in gangs[name].pods():
                 script.feed(PodGone(pod.uid))
         for at in range(chance.randrange(3)):
-            waiting.append(waiting_gang(chance, f"n{number}-{at}", some.queues))
+            waiting.append(waiting_gang(chance, f"n{number}-{at}", world_case.queues))
             gangs[waiting[-1].name] = waiting[-1]
             _come(script, waiting[-1])
         script.advance(0.1)

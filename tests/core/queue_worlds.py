@@ -45,16 +45,16 @@ class Gang:
     at: float = 0.0
 
     def pods(self) -> list[Pod]:
-        some = gang(self.name, len(self.sizes), priority=self.priority, created=self.created, queue=self.queue)
-        some = [
+        members = gang(self.name, len(self.sizes), priority=self.priority, created=self.created, queue=self.queue)
+        members = [
             replace(pod, requests=requests(gpus, 0), selection=self.selection)
-            for pod, gpus in zip(some, self.sizes, strict=True)
+            for pod, gpus in zip(members, self.sizes, strict=True)
         ]
         if not self.flavor:
-            return some
-        count = len(some)
+            return members
+        count = len(members)
         stamp = Stamp(self.name, "first", complete=True, quorum=count, size=count, at=self.at, name=self.name)
-        return [replace(pod, node=self.flavor, stamp=stamp) for pod in some]
+        return [replace(pod, node=self.flavor, stamp=stamp) for pod in members]
 
     @property
     def usage(self) -> Usage:
@@ -105,30 +105,30 @@ def case(seed: int) -> Case:
     running: list[Gang] = []
     tree = QuotaTree(queues, cohorts)
     for at in range(chance.choice((3, 10, 20, 30))):
-        one = replace(
+        gang = replace(
             waiting_gang(chance, f"r{at}", queues), flavor=chance.choice(names), at=float(chance.randrange(int(NOW)))
         )
-        one = replace(one, selection=Selection(tolerations=(_TOLERATES,)))
-        if has(tree, one) and not tree.lacks(one.queue, one.usage):
-            tree.use(one.queue, one.usage)
-            running.append(one)
+        gang = replace(gang, selection=Selection(tolerations=(_TOLERATES,)))
+        if has(tree, gang) and not tree.lacks(gang.queue, gang.usage):
+            tree.use(gang.queue, gang.usage)
+            running.append(gang)
     waiting = [waiting_gang(chance, f"w{at}", queues) for at in range(chance.randint(1, 6))]
-    used = {one.flavor for one in running}
+    used = {gang.flavor for gang in running}
     without = frozenset(name for name in names if chance.random() < 0.2 and name not in used)
     return Case(flavors, queues, cohorts, running, waiting, chance.random() < 0.4, chance.random() < 0.8, without)
 
 
-def has(tree: QuotaTree, one: Gang) -> bool:
-    return all(what in tree.queues[one.queue].quotas for what in one.usage)
+def has(tree: QuotaTree, gang: Gang) -> bool:
+    return all(what in tree.queues[gang.queue].quotas for what in gang.usage)
 
 
 def _queue(chance: Random, name: str, names: list[str], above: list[str]) -> ClusterQueue:
-    some = chance.sample(names, chance.randint(1, len(names)))
+    chosen = chance.sample(names, chance.randint(1, len(names)))
     low = chance.choice
     fungibility = Fungibility(low([*Search]))
     return ClusterQueue(
         name,
-        _groups(chance, some),
+        _groups(chance, chosen),
         low(["", *above * 3]),
         low((Strategy.BEST_EFFORT, Strategy.STRICT)),
         fungibility,
@@ -153,7 +153,7 @@ def waiting_gang(chance: Random, name: str, queues: list[ClusterQueue]) -> Gang:
     sizes = (chance.randint(1, 4),) * chance.randint(1, 3)
     if chance.random() < 0.2:
         sizes += (chance.randint(1, 4),)
-    asks = tuple((FLAVOR, one) for one in [chance.choice(("fast", "slow"))] if chance.random() < 0.15)
+    asks = tuple((FLAVOR, flavor) for flavor in [chance.choice(("fast", "slow"))] if chance.random() < 0.15)
     tolerates = (_TOLERATES,) if chance.random() < 0.6 else ()
     return Gang(
         name,
@@ -168,7 +168,7 @@ def waiting_gang(chance: Random, name: str, queues: list[ClusterQueue]) -> Gang:
 def nodes(case: Case) -> list[Node]:
     """A node for each flavor, large enough for all workloads."""
     return [
-        node(one.name, 10_000, labels={FLAVOR: one.name}, taints=one.taints)
-        for one in case.flavors
-        if one.name not in case.without
+        node(flavor.name, 10_000, labels={FLAVOR: flavor.name}, taints=flavor.taints)
+        for flavor in case.flavors
+        if flavor.name not in case.without
     ]

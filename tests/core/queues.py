@@ -39,8 +39,8 @@ def sort(name: str) -> ResourceFlavor:
 
 def cluster_queue(name: str, quotas: dict[str, int | Quota], **facts: object) -> ClusterQueue:
     """``quotas``: of GPUs, by flavor, in order of preference. Cpu is covered and has no limit."""
-    some = {one: quota if isinstance(quota, Quota) else Quota(quota) for one, quota in quotas.items()}
-    group = ResourceGroup((GPU, "cpu"), tuple((one, {GPU: quota}) for one, quota in some.items()))
+    by_flavor = {name: quota if isinstance(quota, Quota) else Quota(quota) for name, quota in quotas.items()}
+    group = ResourceGroup((GPU, "cpu"), tuple((name, {GPU: quota}) for name, quota in by_flavor.items()))
     return replace(ClusterQueue(name, (group,), namespaces=()), **facts)  # type: ignore[arg-type]
 
 
@@ -73,8 +73,8 @@ def come(script: Script, pods: list[Pod]) -> None:
 
 def reason(script: Script, name: str) -> Reason:
     """Why it is where it is, as an operator reads it."""
-    found = reason_of(script.core.state.workloads[key(name)].reason_state.cause)
-    return found._replace(message=full(found.message))
+    cause_told = reason_of(script.core.state.workloads[key(name)].reason_state.cause)
+    return cause_told._replace(message=full(cause_told.message))
 
 
 def planned(script: Script, name: str) -> int:
@@ -128,9 +128,11 @@ def lent(research: int = 8, production: int = 16, rules: Preemption = RECLAIMS) 
     )
 
 
-def made_at(one: Job, created: float) -> Job:
-    podsets = tuple(replace(some, template=replace(some.template, created=created)) for some in one.podsets.podsets)
-    return replace(one, queue="team", podsets=replace(one.podsets, podsets=podsets))
+def made_at(seen: Job, created: float) -> Job:
+    podsets = tuple(
+        replace(podset, template=replace(podset.template, created=created)) for podset in seen.podsets.podsets
+    )
+    return replace(seen, queue="team", podsets=replace(seen.podsets, podsets=podsets))
 
 
 FAIR = replace(ON, fair_sharing=True)

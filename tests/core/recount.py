@@ -25,7 +25,7 @@ def differences(workload: Workload) -> Iterator[str]:
     held = [member for member in members if member.hold is not None]
     slots, waves = members.slots, sorted({pod.wave for pod in members.slots.templates.values()})
     planned = [slots.templates[slot].wave for slot in slots.planned]
-    said = _said(pods)
+    declared = _said(pods)
     indexes: dict[str, tuple[object, object]] = {
         "live": (set(members.live), {pod.uid for pod in pods}),
         "bound": (set(members.bound), {pod.uid for pod in pods if pod.node}),
@@ -34,10 +34,10 @@ def differences(workload: Workload) -> Iterator[str]:
             {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
         "odd": (set(members.needs_attention), {pod.uid for pod in pods if _odd(pod)}),
-        "declared": (_told(members.declared), said),
+        "declared": (_told(members.declared), declared),
         "declared_by_waiting": (
             _told(members.declared_by_waiting),
-            said if len(waiting) == len(pods) else _said(waiting),
+            declared if len(waiting) == len(pods) else _said(waiting),
         ),
         "used": (
             dict(members.used),
@@ -53,21 +53,24 @@ def differences(workload: Workload) -> Iterator[str]:
         ),
         "uncreated": (
             [slots.uncreated(wave) for wave in waves],
-            [sum(one <= wave for one in planned) for wave in waves],
+            [sum(wave_planned <= wave for wave_planned in planned) for wave in waves],
         ),
         "done": (slots.done, _done(workload)),
         "holds": (dict(members.holds), {member.uid: member.hold for member in held}),
     }
     for state, index in ((MemberState.BINDING, members.binding), (MemberState.UNKNOWN, members.unknown)):
         indexes[state.value] = set(index), {member.uid for member in members if member.state is state}
-    for name, (kept, found) in indexes.items():
-        if kept != found:
-            yield f"{name} is kept as {kept}, but a fresh look finds {found}"
+    for name, (kept, fresh) in indexes.items():
+        if kept != fresh:
+            yield f"{name} is kept as {kept}, but a fresh look finds {fresh}"
     for member in members:
         if (shown := _shown(member)) is not None and shown is not member.state:
             yield f"{member.uid} is taken for {member.state.value}, and the API server shows {shown.value}"
     if held:
-        first = min(hold.expires for hold in members.holds.values()), min(one.arrived for one in members.holds.values())
+        first = (
+            min(hold.expires for hold in members.holds.values()),
+            min(hold.arrived for hold in members.holds.values()),
+        )
         if (members.holds.first_to_expire(), members.holds.first_arrived()) != first:
             yield f"the first hold is not the one that ends at {first[0]} or came at {first[1]}"
 

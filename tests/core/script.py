@@ -147,8 +147,8 @@ class Script:
 
     def filtered(self, pod: Pod, candidates: Iterable[str] = ()) -> AnswerFilter:
         self._calls += 1
-        asked = tuple(candidates) or tuple(self.core.state.claims.nodes)
-        effects = self.feed(FilterCalled(self._calls, self.pods.get(pod.uid, pod), asked))
+        names = tuple(candidates) or tuple(self.core.state.claims.nodes)
+        effects = self.feed(FilterCalled(self._calls, self.pods.get(pod.uid, pod), names))
         return next(effect for effect in effects if isinstance(effect, AnswerFilter))
 
     def preempt(self, pod: Pod, victims: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -12,18 +12,18 @@ from tests.core.script import Script
 from tests.effort import calls
 
 ONE = Limits(slice_units=1)
-NODES = [one for number in range(60) for one in cluster(f"c{number:02}: 5x8")]
+NODES = [node for number in range(60) for node in cluster(f"c{number:02}: 5x8")]
 
 
 def choosy(name: str, count: int, *, terms: int = 1, namespace: str = "default", gpus: int = 9) -> list[Pod]:
     """A gang whose members have distinct affinity each, within the limits of a pod."""
     pods = []
     for number, pod in enumerate(gang(name, count, gpus=gpus)):
-        asked = tuple(
+        affinity = tuple(
             (Requirement("kubernetes.io/hostname", "NotIn", (f"{name}-{number}", str(term))),) for term in range(terms)
         )
         uid = f"{namespace}-{pod.uid}"
-        pods.append(replace(pod, uid=uid, namespace=namespace, selection=Selection(affinity=asked)))
+        pods.append(replace(pod, uid=uid, namespace=namespace, selection=Selection(affinity=affinity)))
     return pods
 
 
@@ -55,8 +55,8 @@ def until_walking(script: Script) -> None:
 
 def ticks(script: Script) -> list[int]:
     """How many functions each slice calls until nothing is due."""
-    found = []
+    costs = []
     while (wake := script.core.next_wake()) is not None and wake <= script.now + 1:
         script.now = max(script.now, wake)
-        found.append(calls(lambda: script.core.handle(Tick(), script.now)))
-    return found
+        costs.append(calls(lambda: script.core.handle(Tick(), script.now)))
+    return costs

@@ -55,10 +55,10 @@ def scripted(*facts: PodGroup, nodes: str = "a: 2x8", job: GroupJob | None = Non
 
 def asked(script: Script) -> int:
     """How often, since this was asked last."""
-    found = [effect for effect in script.effects if isinstance(effect, Enqueue)]
-    assert set(found) <= {ASKED}
+    enqueues = [effect for effect in script.effects if isinstance(effect, Enqueue)]
+    assert set(enqueues) <= {ASKED}
     script.effects.clear()
-    return len(found)
+    return len(enqueues)
 
 
 def free(script: Script) -> int:

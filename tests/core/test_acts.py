@@ -22,11 +22,11 @@ NAMESAKES = {"Evict": {"preemption/preempt.py"}}
 
 def functions(body: list[ast.stmt], before: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
     """The functions of a file, with the names of their classes."""
-    for found in body:
-        if isinstance(found, ast.ClassDef):
-            yield from functions(found.body, f"{found.name}.")
-        elif isinstance(found, ast.FunctionDef):
-            yield f"{before}{found.name}", found
+    for item in body:
+        if isinstance(item, ast.ClassDef):
+            yield from functions(item.body, f"{item.name}.")
+        elif isinstance(item, ast.FunctionDef):
+            yield f"{before}{item.name}", item
 
 
 @cache
@@ -34,11 +34,11 @@ def calls() -> list[tuple[str, str, tuple[str, ...]]]:
     """The calls in the core: the file, the function that calls, and the names in the expression, the last first."""
     files = {str(path.relative_to(CORE)): ast.parse(path.read_text()).body for path in sorted(CORE.rglob("*.py"))}
     return [
-        (file, name, attributes(found.func))
+        (file, name, attributes(call.func))
         for file, body in files.items()
         for name, function in functions(body)
-        for found in ast.walk(function)
-        if isinstance(found, ast.Call)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
     ]
 
 
@@ -53,15 +53,15 @@ def test_an_act_is_taken_by_these_and_no_others(owner: str, method: str, file: s
     assert f"    def {method}(" in (CORE / file).read_text()
     known = (owner, *ALSO_CALLED.get(owner, ()))
     forms = {(method, name) for name in (*known, *(f"_{name}" for name in known))}
-    found = {
+    callers_found = {
         name
         for where, name, called in calls()
         if called[:2] in forms or (called[:2] == (method, "self") and where == file)
     }
-    assert found == set(re.findall(r"`([\w.]+)`", callers))
+    assert callers_found == set(re.findall(r"`([\w.]+)`", callers))
 
 
 @pytest.mark.parametrize("effect", sorted({row[4] for row in ROWS if row[4]}))
 def test_an_effect_is_asked_for_where_its_act_is(effect: str) -> None:
     made = {where for where, _, called in calls() if called == (effect,)}
-    assert made - NAMESAKES.get(effect, set()) == {file for _, _, file, _, asked in ROWS if asked == effect}
+    assert made - NAMESAKES.get(effect, set()) == {file for _, _, file, _, of in ROWS if of == effect}

@@ -178,7 +178,7 @@ def test_the_scores_alone_lead_a_gang_to_where_it_was_planned() -> None:
     script = advising(*here, *busy("a-0 b-0 b-1", 8), *pods)
     names = [node.name for node in here]
     for pod in pods:
-        taken = {one.node for one in script.pods.values() if one.node}
+        taken = {pod.node for pod in script.pods.values() if pod.node}
         free = [name for name in reversed(names) if name not in taken]
         marks = script.core.prioritize(pod, free)
         script.bind(pod, free[marks.index(max(marks))])

@@ -32,9 +32,9 @@ def first(ageing: int, *gangs: list[Pod], strategy: Strategy = Strategy.BEST_EFF
     show(script, flavor("gpus"), team)
     script.feed(PodsSeen(tuple(pod for pods in gangs for pod in pods)))
     script.advance(1)
-    started = [one.key.name for one in script.core.state.workloads.values() if one.placement]
+    started = [workload.key.name for workload in script.core.state.workloads.values() if workload.placement]
     report = script.core.queue_reports(script.now)["ClusterQueue", "", "team"]
-    return " ".join([*started, *(one.name for one in report.pending)])
+    return " ".join([*started, *(entry.name for entry in report.pending)])
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -49,10 +49,10 @@ def test_what_has_waited_for_long_passes_a_higher_priority(strategy: Strategy) -
 def test_the_order_is_that_of_priority_and_age_together_at_any_time(seed: int) -> None:
     dice = Chance(seed).stream("ages")
     drawn = {f"g{at}": (dice.randrange(30), dice.choice((0, 50, 100, 900))) for at in range(12)}
-    said = first(50, *(waiting(name, *of) for name, of in drawn.items())).split()
+    order = first(50, *(waiting(name, *of) for name, of in drawn.items())).split()
     for later in (0, 1, 1000):
         points = {name: priority + 50 * (days + later) for name, (days, priority) in drawn.items()}
-        assert said == sorted(drawn, key=lambda name: (-points[name], -drawn[name][0], name))
+        assert order == sorted(drawn, key=lambda name: (-points[name], -drawn[name][0], name))
 
 
 def test_among_equals_the_older_one_is_first_as_ever() -> None:
@@ -85,7 +85,7 @@ def test_another_queue_sees_its_priority_alone() -> None:
     )
     script.feed(PodsSeen((*waiting("old", 30, 0), *waiting("high", 0, 1, "other"))))
     script.advance(1)
-    assert [one.key.name for one in script.core.state.workloads.values() if one.placement] == ["high"]
+    assert [workload.key.name for workload in script.core.state.workloads.values() if workload.placement] == ["high"]
 
 
 def test_nobody_is_evicted_for_its_age() -> None:

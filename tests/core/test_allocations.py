@@ -172,11 +172,11 @@ def test_what_may_not_be_taken_back_is_asked_for_again_and_the_history_says_so()
     train = with_template("train", 2)
     failed(script, train)
     count = len(asked(script))
-    for effect in [one for one in script.effects if isinstance(one, Deallocate)]:
+    for effect in [deallocation for deallocation in script.effects if isinstance(deallocation, Deallocate)]:
         script.feed(Deallocated(effect, "403 Forbidden"))
     script.advance(40.0)
-    told = "ResourceClaim train-0-gpu keeps the devices of a start that failed: 403 Forbidden"
-    assert told in [entry for _, entry in script.gang("train").reason_state.story]
+    text = "ResourceClaim train-0-gpu keeps the devices of a start that failed: 403 Forbidden"
+    assert text in [entry for _, entry in script.gang("train").reason_state.story]
     assert len(asked(script)) >= count + 2
     script.gone(*train)
     count = len(asked(script))

@@ -43,7 +43,7 @@ def restarted(seen: Job, pods: list[Pod], nodes: list[Node]) -> Script:
 
 
 def stops(script: Script) -> list[object]:
-    return [one for one in script.effects if isinstance(one, SuspendJob | CleanJob | StartJob | Evict)]
+    return [effect for effect in script.effects if isinstance(effect, SuspendJob | CleanJob | StartJob | Evict)]
 
 
 def test_its_quota_and_its_room_stay_counted() -> None:
@@ -87,7 +87,7 @@ def test_it_is_taken_in_again_with_all_that_it_says() -> None:
     assert stops(script) == []
     script.drop(pods[0].node or "")
     script.advance(5)
-    assert [type(one) for one in stops(script)] == [SuspendJob]
+    assert [type(stop) for stop in stops(script)] == [SuspendJob]
 
 
 def test_nothing_is_due_for_it() -> None:

@@ -377,8 +377,8 @@ def test_the_room_of_a_refused_member_is_kept_whichever_binding_ends_first(order
 def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> None:
     """A node that gets room back is tried again, which looks at the gang again while its room is being given back."""
     state, pods = State(), gang("train", 2)
-    for one in cluster("a: 2x8"):
-        state.claims.set_node(one)
+    for machine in cluster("a: 2x8"):
+        state.claims.set_node(machine)
     for pod in pods:
         state.store.put_pod(pod)
     (broken_off,) = state.workloads.values()
@@ -435,10 +435,8 @@ def test_no_room_is_kept_for_the_pods_of_a_job_that_is_suspended(*, planned: boo
     """
     script = Script(*cluster("a: 2x8"))
     (podset,) = job(2).podsets.podsets
-    said = replace(podset, template=template(group=GroupRef("job", Dialect.ANNOTATION, 2)))
-    seen = replace(
-        job(2), podsets=PodSets(key("job"), (said,)), suspended=planned, stopped=planned, running=not planned
-    )
+    own = replace(podset, template=template(group=GroupRef("job", Dialect.ANNOTATION, 2)))
+    seen = replace(job(2), podsets=PodSets(key("job"), (own,)), suspended=planned, stopped=planned, running=not planned)
     train = Controlled(script, seen)
     script.bind_all(train.create())
     first = next(iter(script.bindings))
@@ -555,9 +553,9 @@ def test_two_members_on_two_nodes_say_that_their_release_is_whole() -> None:
     pods = gang("train", 4, gpus=4)
     script = Script(*cluster("a: 2x8"), *pods)
     script.run(pods)
-    said = [script.pods[pod.uid] for pod in pods if (stamp := script.pods[pod.uid].stamp) and stamp.complete]
-    assert len(said) == 2
-    assert len({pod.node for pod in said}) == 2
+    complete = [script.pods[pod.uid] for pod in pods if (stamp := script.pods[pod.uid].stamp) and stamp.complete]
+    assert len(complete) == 2
+    assert len({pod.node for pod in complete}) == 2
     assert len([effect for effect in script.effects if isinstance(effect, Confirm)]) == 1
 
 
@@ -690,15 +688,15 @@ def test_a_start_of_which_nothing_is_bound_any_more_is_over(killed: bool) -> Non
 
 
 def test_a_start_whose_bound_members_end_before_the_rest_of_it_is_bound_is_over() -> None:
-    one, two, three = pods = gang("train", 3)
+    first, two, three = pods = gang("train", 3)
     script = Script(*cluster("a: 4x8"), *pods)
     script.bind_all(pods)
-    script.post(one)
+    script.post(first)
     script.post(two, Outcome.REFUSED)
     script.post(three, Outcome.REFUSED)
     script.advance(1)
     script.bind_all([two, three])
-    script.change(one, deleting=True)
+    script.change(first, deleting=True)
     script.gone(script.pods[two.uid])
     script.feed_outcome(two.uid, Outcome.REFUSED)
     assert (script.reason("train"), script.gang("train").release.partial_since) == ("MembersMissing", None)

@@ -28,8 +28,8 @@ class Limited(Script):
                 member = self.gang("train").members.get(pod.uid)
                 if not node or member is None or member.hold is not None or member.step is Step.LATER:
                     continue
-                there = [one for one in self.gang("train").members.placed.values() if one.node == node]
-                if sum(one.hold is not None for one in there) < self.most:
+                there = [pod for pod in self.gang("train").members.placed.values() if pod.node == node]
+                if sum(pod.hold is not None for pod in there) < self.most:
                     self.bind(pod)
                 else:
                     self.change(pod, refusal=WORDS, nominated_node=None)
@@ -66,8 +66,8 @@ def test_while_others_are_nominated_there_a_refusal_says_nothing_about_how_many_
     script.bind(pods[0])
     script.change(pods[1], refusal=WORDS, nominated_node=None)
     assert not script.gang("train").retries.caps
-    told = [script.gang("train").members[pod.uid].step is not Step.LATER for pod in pods]
-    assert told == [True, False, False]
+    later = [script.gang("train").members[pod.uid].step is not Step.LATER for pod in pods]
+    assert later == [True, False, False]
     for pod in pods:
         assert script.filter(pod) == ("a-0",)
         script.bind(pod)
@@ -137,10 +137,10 @@ def test_what_plugins_say_of_some_nodes_is_told_beside_what_is_lacking() -> None
         script.filter(pods[0], [name for name in ("a-0", "a-1") if name != node])
         script.advance(0.1)
     assert script.reason("train") == "NoRoom"
-    said = "1 node(s) exceed max volume count"
-    script.change(pods[0], refusal=f"0/2 nodes are available: 1 {GANG_WAITS}, {said}. no new claims to deallocate")
+    detail = "1 node(s) exceed max volume count"
+    script.change(pods[0], refusal=f"0/2 nodes are available: 1 {GANG_WAITS}, {detail}. no new claims to deallocate")
     assert script.reason("train") == "Refused"
-    assert f"says: 0/2 nodes are available: {said}. no new claims to deallocate; without those nodes, " in (
+    assert f"says: 0/2 nodes are available: {detail}. no new claims to deallocate; without those nodes, " in (
         script.message("train")
     )
 

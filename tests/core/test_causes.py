@@ -27,19 +27,19 @@ def offences(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.ImportFrom(module="extender.core.explain.reasons", names=names):
-                if made := [one.name for one in names if one.name in MADE_FOR_PEOPLE]:
+                if made := [name.name for name in names if name.name in MADE_FOR_PEOPLE]:
                     yield f"{node.lineno}: imports {', '.join(made)}"
             case ast.Call(func=ast.Name(id="Reason")):
                 yield f"{node.lineno}: makes a reason"
             case ast.Compare(left=left, ops=ops, comparators=others):
-                for one, other, operator in zip([left, *others], others, ops, strict=False):
-                    yield from (f"{node.lineno}: {said}" for said in _compared(one, other, operator))
+                for left_side, other, operator in zip([left, *others], others, ops, strict=False):
+                    yield from (f"{node.lineno}: {offence}" for offence in _compared(left_side, other, operator))
             case ast.MatchValue(value=ast.Constant(value=str() as text)) if text in CODES:
                 yield f"{node.lineno}: matches the code {text}"
 
 
-def _compared(one: ast.expr, other: ast.expr, operator: ast.cmpop) -> Iterator[str]:
-    names = [inner for side in (one, other) for inner in _inside(side)]
+def _compared(first: ast.expr, other: ast.expr, operator: ast.cmpop) -> Iterator[str]:
+    names = [inner for side in (first, other) for inner in _inside(side)]
     if any(isinstance(inner, ast.Constant) and inner.value in CODES for inner in names):
         yield "compares a code"
     if any(isinstance(side, ast.Attribute) and side.attr in TEXTS and _is_of_cause(side.value) for side in names):
@@ -50,7 +50,7 @@ def _compared(one: ast.expr, other: ast.expr, operator: ast.cmpop) -> Iterator[s
     ):
         yield "compares the text of a cause"
     if isinstance(operator, ast.Is | ast.IsNot) and not isinstance(other, ast.Constant):  # but for None
-        yield from ["compares the identity of a cause"] if _is_of_cause(one) or _is_of_cause(other) else []
+        yield from ["compares the identity of a cause"] if _is_of_cause(first) or _is_of_cause(other) else []
 
 
 def _inside(side: ast.expr) -> Iterator[ast.expr]:
@@ -67,10 +67,10 @@ def _is_of_cause(expression: ast.expr) -> bool:
 def test_reasons_are_made_in_one_place_and_the_core_hangs_on_none() -> None:
     core = [file for file in sorted((EXTENDER / "core").rglob("*.py")) if file.parent.name != "explain"]
     assert len(core) > 50
-    found = {str(file.relative_to(EXTENDER)): [*offences(file.read_text())] for file in core}
-    assert {name: lines for name, lines in found.items() if lines} == {}
+    by_file = {str(file.relative_to(EXTENDER)): [*offences(file.read_text())] for file in core}
+    assert {name: lines for name, lines in by_file.items() if lines} == {}
     elsewhere = [file for file in sorted(EXTENDER.rglob("*.py")) if file != MAKER and "Reason(" in file.read_text()]
-    makes = [file.name for file in elsewhere if any("makes" in said for said in offences(file.read_text()))]
+    makes = [file.name for file in elsewhere if any("makes" in offence for offence in offences(file.read_text()))]
     assert makes == []
 
 

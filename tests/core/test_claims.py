@@ -62,7 +62,7 @@ class AnyHistory(RuleBasedStateMachine):
     def registers(self, name: str, offers: dict[str, int]) -> None:
         """Let device plugins come and go on an existing node, which then has these names beside the usual ones."""
         if (known := self.claims.nodes.get(name)) is not None:
-            usual = {one: amount for one, amount in known.allocatable if one not in MANY}
+            usual = {name: amount for name, amount in known.allocatable if name not in MANY}
             self.claims.set_node(replace(known, allocatable=tuple(sorted((usual | offers).items()))))
 
     @rule()
@@ -72,13 +72,13 @@ class AnyHistory(RuleBasedStateMachine):
         self.lent.append((view, view.free.tolist()))
         self.claims.lend()
 
-    @rule(uids=st.lists(st.sampled_from("pqrst")), name=NAMES, asked=REQUESTS)
-    def try_out(self, uids: list[str], name: str, asked: tuple[tuple[str, int], ...]) -> None:
+    @rule(uids=st.lists(st.sampled_from("pqrst")), name=NAMES, amounts=REQUESTS)
+    def try_out(self, uids: list[str], name: str, amounts: tuple[tuple[str, int], ...]) -> None:
         """Open a statement that stays open while other statements go on."""
         stack = ExitStack()
         statement = stack.enter_context(self.claims.statement())
         self.claims.leave_out(statement, uids)
-        statement.claim(name, asked)
+        statement.claim(name, amounts)
         self.open.append((stack, statement, statement.snapshot.free.tolist()))
 
     @precondition(lambda self: self.open)
@@ -99,9 +99,9 @@ class AnyHistory(RuleBasedStateMachine):
     def drop_node(self, name: str) -> None:
         self.claims.drop_node(name)
 
-    @rule(uid=st.sampled_from("pqrst"), name=NAMES, asked=REQUESTS, assumed=st.booleans())
-    def charge(self, uid: str, name: str, asked: tuple[tuple[str, int], ...], assumed: bool) -> None:
-        pod = Pod(uid, "ns", uid, asked, node=None if assumed else name)
+    @rule(uid=st.sampled_from("pqrst"), name=NAMES, amounts=REQUESTS, assumed=st.booleans())
+    def charge(self, uid: str, name: str, amounts: tuple[tuple[str, int], ...], assumed: bool) -> None:
+        pod = Pod(uid, "ns", uid, amounts, node=None if assumed else name)
         if assumed:
             self.claims.assume(pod, name)
         else:
@@ -175,7 +175,9 @@ def test_two_statements_at_a_time_do_not_see_each_other() -> None:
     with claims.statement() as first, claims.statement() as second:
         first.claim("a", requests(3))
         second.claim("a", requests(1))
-        assert [int(one.snapshot.free[one.snapshot.resources[GPU], 0]) for one in (first, second)] == [5, 7]
+        assert [
+            int(statement.snapshot.free[statement.snapshot.resources[GPU], 0]) for statement in (first, second)
+        ] == [5, 7]
         assert claims.room("a")[GPU] == 8
     validate_claims(claims)
 
@@ -190,15 +192,15 @@ def domains_of(claims: Claims) -> dict[str, str | None]:
 def test_a_node_is_in_the_domain_its_whole_label_names_and_without_the_label_in_none() -> None:
     claims = Claims()
     same_id = [node("x", clique="c0ffee.1"), node("y", clique="decaf.1"), node("z")]
-    for one in same_id:
-        claims.set_node(one)
+    for machine in same_id:
+        claims.set_node(machine)
     assert domains_of(claims) == {"x": "c0ffee.1", "y": "decaf.1", "z": None}
 
 
 def test_a_label_that_changes_moves_the_node() -> None:
     claims = Claims()
-    for one in cluster("a: 2x8", "b: 1x8"):
-        claims.set_node(one)
+    for machine in cluster("a: 2x8", "b: 1x8"):
+        claims.set_node(machine)
     claims.set_node(replace(claims.nodes["a-0"], labels={CLIQUE: "b"}))
     claims.set_node(replace(claims.nodes["a-1"], labels={}))
     assert domains_of(claims) == {"a-0": "b", "a-1": None, "b-0": "b"}
@@ -224,8 +226,8 @@ def test_levels_are_label_keys_nearest_first() -> None:
 
 def test_a_snapshot_that_is_lent_stays_as_it_is_whatever_changes() -> None:
     claims = Claims()
-    for one in cluster("a: 3x8", "b: 2x8"):
-        claims.set_node(one)
+    for machine in cluster("a: 3x8", "b: 2x8"):
+        claims.set_node(machine)
     asks = Selection((("kubernetes.io/hostname", "a-1"),))
     view, fresh = claims.snapshot(), claims.snapshot()
     claims.lend()

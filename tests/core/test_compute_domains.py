@@ -66,9 +66,9 @@ def test_its_members_go_to_one_clique_and_have_a_channel_each() -> None:
 
 def test_sixteen_of_eighteen_nodes_leave_two_spare_nodes_to_others() -> None:
     script = racks("a: 18x4", "b: 18x4", domains=("one", "two"))
-    one, two = in_domain("one", 16), in_domain("two", 16)
-    script.see(one, two)
-    assert {*cliques(script, one)} == {"a"}
+    first, two = in_domain("one", 16), in_domain("two", 16)
+    script.see(first, two)
+    assert {*cliques(script, first)} == {"a"}
     assert {*cliques(script, two)} == {"b"}
     spare = [*gang("spare-1", 2, gpus=4), *gang("spare-2", 2, gpus=4)]
     script.see(spare)
@@ -259,9 +259,9 @@ def test_jobs_that_share_a_domain_go_to_one_clique_before_their_pods_exist() -> 
         podset = replace(podset, template=replace(podset.template, device_claims=uses))
         started.append(Controlled(script, replace(made, podsets=replace(made.podsets, podsets=(podset,)))))
     nodes = []
-    for one in started:
-        one.wait(1)
-        nodes += [node for planned in one.starts[0].plan.values() for node in planned]
+    for controlled in started:
+        controlled.wait(1)
+        nodes += [node for planned in controlled.starts[0].plan.values() for node in planned]
     assert sorted(nodes) == ["b-0", "b-1", "b-2", "b-3", "b-4"]
 
 
@@ -346,7 +346,7 @@ def test_what_is_shown_of_devices_and_domains() -> None:
     script = racks("a: 3x4", "b: 1x4", domains=("train", "split"))
     train = in_domain("train", 2)
     script.see(train)
-    rack, other = [one for one in domains(script.core.state) if one.name in ("a", "b")]
+    rack, other = [domain for domain in domains(script.core.state) if domain.name in ("a", "b")]
     channels = DeviceStock(name=CHANNEL, devices=3, free=1, promised=2, used=0)
     assert channels in rack.devices
     assert DeviceStock(name=CHANNEL, devices=1, free=1, promised=0, used=0) in other.devices
@@ -355,7 +355,7 @@ def test_what_is_shown_of_devices_and_domains() -> None:
     for pod, node in zip(train, ("a-0", "a-1"), strict=True):
         script.feed(allocated(pod, "train", node))
         relabel(script, node, domain="uid-train")
-    (rack, _) = [one for one in domains(script.core.state) if one.name in ("a", "b")]
+    (rack, _) = [domain for domain in domains(script.core.state) if domain.name in ("a", "b")]
     assert DeviceStock(name=CHANNEL, devices=3, free=1, promised=0, used=2) in rack.devices
     alone = replace(in_domain("alone", 1, of="split")[0], group=None)
     script.feed(domain("split", nodes=4))

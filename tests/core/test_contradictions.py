@@ -71,7 +71,7 @@ def test_a_gang_that_cannot_be_planned_says_why_and_starts_when_it_is_mended(
     assert (script.reason("train"), words in script.message("train")) == (code, True), script.message("train")
     assert script.filter(good) == ()
     script.advance(3)
-    assert [told for told, _ in script.reports] == [code]
+    assert [code_told for code_told, _ in script.reports] == [code]
     script.gone(spoil(bad))
     script.see(replace(bad, uid="uid-mended"))
     assert script.planned(good)
@@ -109,8 +109,8 @@ def test_a_member_that_others_gate_keeps_no_other_back_once_the_gang_runs() -> N
 
 
 def test_a_member_that_has_a_node_already_keeps_no_other_back_by_its_claims() -> None:
-    one, other = gang("train", 2)
-    script = Script(*cluster("a: 2x8"), replace(one, node="a-0", device_claims=(ClaimUse("gpu", "", "gpus"),)), other)
+    bound, other = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), replace(bound, node="a-0", device_claims=(ClaimUse("gpu", "", "gpus"),)), other)
     assert script.planned(other)
 
 

@@ -43,26 +43,26 @@ class Cluster(Script):
         return self.core.moves_for(self.gang(name), self.now)
 
 
-def moved(found: Moves | NoMoves) -> list[tuple[str, str, str]]:
+def moved(result: Moves | NoMoves) -> list[tuple[str, str, str]]:
     """The name of each workload of one pod that moves, its node and the node that it gets."""
-    assert isinstance(found, Moves), found
-    return [(one.workload.key.name, before, after) for one in found.moves for _, before, after in one.pods]
+    assert isinstance(result, Moves), result
+    return [(move.workload.key.name, before, after) for move in result.moves for _, before, after in move.pods]
 
 
-def why(found: Moves | NoMoves) -> str:
-    assert isinstance(found, NoMoves), found
-    return found.why
+def why(result: Moves | NoMoves) -> str:
+    assert isinstance(result, NoMoves), result
+    return result.why
 
 
 def test_the_smallest_moves_that_open_a_node() -> None:
     script = Cluster(*cluster("-: 2x8"))
     script.put("large", 6, "n-0")
     script.put("small", 2, "n-1")
-    found = script.wait("big", 1, 8)
-    assert moved(found) == [("small", "n-1", "n-0")]
-    assert isinstance(found, Moves)
-    assert found.pods == (("big-0", "n-1"),)
-    assert [one.devices for one in found.moves] == [2]
+    result = script.wait("big", 1, 8)
+    assert moved(result) == [("small", "n-1", "n-0")]
+    assert isinstance(result, Moves)
+    assert result.pods == (("big-0", "n-1"),)
+    assert [move.devices for move in result.moves] == [2]
     assert not script.planned(script.pods["uid-big-0"]), "nothing is moved"
 
 
@@ -72,9 +72,9 @@ def test_work_counts_since_the_last_checkpoint() -> None:
     script.put("plain", 1, "n-1")
     script.put("saved", 1, "n-1", MAY._replace(checkpointed=script.now + 500))
     script.advance(1000)
-    found = script.wait("big", 1, 8)
-    assert isinstance(found, Moves)
-    lost = {one.workload.key.name: one for one in found.moves}
+    result = script.wait("big", 1, 8)
+    assert isinstance(result, Moves)
+    lost = {move.workload.key.name: move for move in result.moves}
     assert lost["plain"].lost_s == pytest.approx(1000, abs=10)
     assert not lost["plain"].checkpointed
     assert lost["saved"].lost_s == pytest.approx(500, abs=10)
@@ -172,18 +172,18 @@ def test_moves_are_found_whenever_there_are_some(
             script.put(f"run-{number}", used, node)
             free[node] -= used
             there.append((used, node))
-    found = script.wait("big", size, gpus, CLIQUE if in_clique else SILENT)
+    result = script.wait("big", size, gpus, CLIQUE if in_clique else SILENT)
     choices = list(_choices(list(free), size, in_clique=in_clique))
     least = min((cost for wants in choices for cost in _every_order(free, there, wants, gpus)), default=None)
     if least is None or least == 0:
-        assert isinstance(found, NoMoves)
+        assert isinstance(result, NoMoves)
         return
-    assert isinstance(found, Moves), (found, least)
-    for one in found.moves:
-        ((_, before, after),) = one.pods
-        free[after] -= one.devices
+    assert isinstance(result, Moves), (result, least)
+    for move in result.moves:
+        ((_, before, after),) = move.pods
+        free[after] -= move.devices
         assert free[after] >= 0, "it goes to free room"
-        free[before] += one.devices
-    for _, node in found.pods:
+        free[before] += move.devices
+    for _, node in result.pods:
         free[node] -= gpus
     assert min(free.values()) >= 0, "the gang has room after that"

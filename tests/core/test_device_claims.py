@@ -466,8 +466,8 @@ def test_a_job_goes_on_while_the_claim_of_a_lost_pod_has_its_devices(how: str, b
         claim(f"claim-{number}", request(), pod=pod, node="a-0", devices=(f"h100-{number}",))
         for number, pod in enumerate(pods)
     ]
-    for one in claims:
-        script.feed(one)
+    for seen_claim in claims:
+        script.feed(seen_claim)
     if bound:
         script.run(pods)
     if how == "gone":
@@ -515,10 +515,10 @@ def test_an_extended_resource_that_a_class_offers_is_counted_by_its_devices() ->
 
 def claiming(name: str) -> Job:
     """A suspended job of two pods with a claim each."""
-    asked = job(2, name=name, gpus=0)
-    (podset,) = asked.podsets.podsets
+    seen = job(2, name=name, gpus=0)
+    (podset,) = seen.podsets.podsets
     made_of = replace(podset.template, device_claims=(ClaimUse("gpu", "", "gpus"),))
-    return replace(asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)))
+    return replace(seen, podsets=replace(seen.podsets, podsets=(replace(podset, template=made_of),)))
 
 
 def arrive(script: Script, what: str, seen: DeviceClassSeen) -> None:
@@ -727,11 +727,11 @@ def test_two_gangs_may_share_a_claim() -> None:
 def test_the_pods_of_a_suspended_job_share_a_claim_before_they_exist() -> None:
     script = started(*gpus("a-0", "a-1", count=2), template(request()))
     script.feed(claim("mine", request(2)))
-    asked = job(2, name="job", gpus=0)
-    (podset,) = asked.podsets.podsets
+    seen = job(2, name="job", gpus=0)
+    (podset,) = seen.podsets.podsets
     made_of = replace(podset.template, device_claims=(ClaimUse("gpu", "mine"),))
     train = Controlled(
-        script, replace(asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)))
+        script, replace(seen, podsets=replace(seen.podsets, podsets=(replace(podset, template=made_of),)))
     )
     train.wait(1)
     (start,) = train.starts
@@ -759,8 +759,8 @@ def test_mig_profiles_are_counted_by_the_class_of_such_devices() -> None:
     profile = "device.attributes['gpu.nvidia.com'].profile == '{}'"
     script = started(devices("a-0", "h100", "mig", "mig"), DeviceClassSeen("mig.nvidia.com", "", (mig,)))
     for name in ("1g.5gb", "7g.80gb"):
-        asked = DeviceRequest("mig.nvidia.com", (profile.format(name),))
-        script.feed(template(ClaimRequest("mig", (asked,)), name=name))
+        request = DeviceRequest("mig.nvidia.com", (profile.format(name),))
+        script.feed(template(ClaimRequest("mig", (request,)), name=name))
     script.see(train := with_template("train", 2, "1g.5gb"))
     assert nodes_of(script, train) == ["a-0"] * 2
     script.see(with_template("late", 1, "1g.5gb"), with_template("other", 1, "7g.80gb"))

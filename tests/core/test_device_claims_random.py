@@ -38,8 +38,8 @@ class Courses(RuleBasedStateMachine):
     def begin(self) -> None:
         self.script = Script(*cluster("a: 2x0", "b: 1x0"))
         self.script.feed(CLASS)
-        for name, (asked, _, _) in TEMPLATES.items():
-            self.script.feed(template(asked, name=name))
+        for name, (requested, _, _) in TEMPLATES.items():
+            self.script.feed(template(requested, name=name))
         self.slices: dict[str, list[str]] = {}
         self.gangs: dict[str, tuple[str, list[Pod]]] = {}
         self.held: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -83,7 +83,7 @@ class Courses(RuleBasedStateMachine):
         pod, node = self.script.core.state.pods[uid], self.script.core.state.claims.get(uid)
         assert node is not None
         _, matches, count = TEMPLATES[pod.device_claims[0].template]
-        free = [one for one in self.free(node.node) if matches(one.partition("-")[0])]
+        free = [device for device in self.free(node.node) if matches(device.partition("-")[0])]
         if len(free) < count:
             return
         chosen = tuple(data.draw(st.permutations(free))[:count])
@@ -109,13 +109,15 @@ class Courses(RuleBasedStateMachine):
         self.check()
 
     def promised(self, *, allocated: bool = False) -> list[str]:
-        found = [
-            (owner, one) for owner, one in self.script.core.state.claims if isinstance(owner, str) and one.promised
+        promises = [
+            (owner, claim)
+            for owner, claim in self.script.core.state.claims
+            if isinstance(owner, str) and claim.promised
         ]
-        return [owner for owner, _ in found if (owner in self.held) is allocated]
+        return [owner for owner, _ in promises if (owner in self.held) is allocated]
 
     def free(self, node: str) -> list[str]:
-        taken = {device for where, some in self.held.values() for device in some if where == node}
+        taken = {device for where, taken_there in self.held.values() for device in taken_there if where == node}
         return [device for device in self.slices.get(node, ()) if device not in taken]
 
     def check(self) -> None:
@@ -128,8 +130,8 @@ class Courses(RuleBasedStateMachine):
         for node in NODES:
             waiting = [
                 self.script.core.state.pods[owner].device_claims[0].template
-                for owner, one in self.script.core.state.claims.on(node)
-                if isinstance(owner, str) and one.promised and owner not in self.held
+                for owner, claim in self.script.core.state.claims.on(node)
+                if isinstance(owner, str) and claim.promised and owner not in self.held
             ]
             assert self.given(waiting, self.free(node)), f"{waiting} on {node}, which has {self.free(node)}"
             if devices.settled and ANY in devices.lines:
@@ -146,13 +148,13 @@ class Courses(RuleBasedStateMachine):
             return False
         kinds = {device.partition("-")[0]: device for device in [first, *rest]}
         for device in kinds.values():
-            left = [one for one in free if one != device]
+            left = [other for other in free if other != device]
             if count == 1:
                 if self.given(waiting[1:], left):
                     return True
                 continue
-            again = {one.partition("-")[0]: one for one in left}
-            if any(self.given(waiting[1:], [one for one in left if one != other]) for other in again.values()):
+            again = {device.partition("-")[0]: device for device in left}
+            if any(self.given(waiting[1:], [device for device in left if device != other]) for other in again.values()):
                 return True
         return False
 

@@ -183,7 +183,7 @@ def test_room_in_doubt_that_somebody_else_takes_or_closes_is_given_up_when_the_d
         if taken:
             script.see(single("foreign", gpus=8, node=there, scheduler="another"))
         else:
-            script.see(replace(next(one for one in nodes if one.name == there), unschedulable=True))
+            script.see(replace(next(node for node in nodes if node.name == there), unschedulable=True))
         assert script.planned(script.pods[doubtful]) == there, "it may have been bound there"
         script.advance(50)
         assert script.planned(script.pods[doubtful]) != there

@@ -35,12 +35,12 @@ def test_a_gang_ends_with_its_last_member_counted_from_its_release() -> None:
     script = Cluster(*cluster("a: 2x8"))
     began = script.now
     started(script, RunTerms(100), RunTerms(300))
-    found = end(script)
-    assert found is not None
-    assert found.duration == Duration(300, Basis.SAID)
-    assert found.at == pytest.approx(began + 300, abs=5)
+    ending = end(script)
+    assert ending is not None
+    assert ending.duration == Duration(300, Basis.SAID)
+    assert ending.at == pytest.approx(began + 300, abs=5)
     script.advance(200)
-    assert end(script) == found
+    assert end(script) == ending
 
 
 def test_what_says_nothing_has_no_end_and_what_waits_has_none_either() -> None:
@@ -61,9 +61,9 @@ def test_a_job_speaks_for_its_pods_and_begins_when_its_controller_does() -> None
     assert first is not None
     assert first.duration == Duration(600, Basis.SAID)
     low.show(began=script.now - script.core.state.process.wall_offset - 60)
-    found = end(script, "low")
-    assert found is not None
-    assert found.at == pytest.approx(script.now + 540, abs=1)
+    ending = end(script, "low")
+    assert ending is not None
+    assert ending.at == pytest.approx(script.now + 540, abs=1)
 
 
 def test_the_shorter_limit_of_its_queues_counts() -> None:
@@ -71,9 +71,9 @@ def test_the_shorter_limit_of_its_queues_counts() -> None:
     local = replace(LocalQueue("default", "mine", "team"), max_run_s=50.0)
     show(script, flavor("gpus"), replace(cluster_queue("team", {"gpus": 8}), max_run_s=80.0), local)
     started(script, RunTerms(), queue="mine")
-    found = end(script)
-    assert found is not None
-    assert found.duration == Duration(50, Basis.QUEUE_LIMIT)
+    ending = end(script)
+    assert ending is not None
+    assert ending.duration == Duration(50, Basis.QUEUE_LIMIT)
 
 
 @pytest.mark.parametrize(("run", "planned"), [(RunTerms(90), False), (RunTerms(None, 90), False), (RunTerms(70), True)])
@@ -96,9 +96,9 @@ def test_what_runs_goes_on_when_its_queue_allows_less() -> None:
     started(script, RunTerms(60), queue="team")
     show(script, replace(cluster_queue("team", {"gpus": 8}), max_run_s=30.0))
     script.advance(1)
-    found = end(script)
-    assert found is not None
-    assert found.duration == Duration(30, Basis.QUEUE_LIMIT)
+    ending = end(script)
+    assert ending is not None
+    assert ending.duration == Duration(30, Basis.QUEUE_LIMIT)
     assert not script.evicted
 
 
@@ -110,10 +110,10 @@ def test_an_end_that_does_not_come_is_expected_later_and_later_and_no_later_than
     expected = []
     for late in (50, 150, 310, 500):
         script.advance(first.at + late - script.now)
-        found = end(script)
-        assert found is not None
-        assert found.overruns
-        expected.append(round(found.at - first.at))
+        ending = end(script)
+        assert ending is not None
+        assert ending.overruns
+        expected.append(round(ending.at - first.at))
     assert expected == [100, 200, 400, 800]
 
 
@@ -127,9 +127,9 @@ def test_a_pod_in_no_gang_ends_too() -> None:
     pod = single(
         "dev", gpus=8, node="a-0", created=script.now - script.core.state.process.wall_offset, run=RunTerms(60)
     )
-    found = durations(script).end_of_pod(pod, script.now)
-    assert found is not None
-    assert found.at == pytest.approx(script.now + 60)
+    ending = durations(script).end_of_pod(pod, script.now)
+    assert ending is not None
+    assert ending.at == pytest.approx(script.now + 60)
     assert durations(script).end_of_pod(replace(pod, node=None), script.now) is None
     began = replace(pod, began=pod.created - 20, created=pod.created - 500)
     assert durations(script).end_of_pod(began, script.now) == End(script.now + 40, Duration(60, Basis.SAID))

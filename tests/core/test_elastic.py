@@ -51,7 +51,7 @@ def come(script: Script, name: str, size: int = 2) -> Controlled:
 
 
 def asks(script: Script) -> dict[str, CapacityAsk]:
-    return {one.key.name: one for one in script.core.capacity_asks()}
+    return {ask.key.name: ask for ask in script.core.capacity_asks()}
 
 
 def test_nodes_are_asked_for_with_what_the_api_server_adds_to_the_pods() -> None:
@@ -72,8 +72,8 @@ def test_nodes_are_asked_for_with_what_the_api_server_adds_to_the_pods() -> None
 
 
 def reason(script: Script, name: str) -> tuple[str, str]:
-    found = reason_of(script.core.state.workloads[key(name)].reason_state.cause)
-    return found.code, full(found.message)
+    cause_told = reason_of(script.core.state.workloads[key(name)].reason_state.cause)
+    return cause_told.code, full(cause_told.message)
 
 
 def test_a_job_with_quota_and_no_nodes_asks_for_them_and_is_started_on_them() -> None:
@@ -83,9 +83,9 @@ def test_a_job_with_quota_and_no_nodes_asks_for_them_and_is_started_on_them() ->
     (pods,) = ask.pods
     assert (ask.job.name, ask.attempt, pods.count) == ("first", 1, 2)
     assert (pods.labels, pods.tolerations) == (((FLAVOR, "spot"),), (SPOT,))
-    code, said = reason(script, "first")
+    code, message = reason(script, "first")
     assert (code, first.starts) == ("AwaitingNodes", [])
-    assert "it has quota of spot in ClusterQueue team, but no nodes: a ProvisioningRequest asks" in said
+    assert "it has quota of spot in ClusterQueue team, but no nodes: a ProvisioningRequest asks" in message
     assert used(script, "team", "spot") == 16
     script.see(*of("spot", 1))
     first.wait(1.0)
@@ -103,9 +103,9 @@ def test_nobody_else_gets_its_quota_meanwhile_and_those_behind_it_say_why_they_w
     script = scene()
     first, second = come(script, "first"), come(script, "second")
     assert list(asks(script)) == ["first"]
-    code, said = reason(script, "second")
+    code, message = reason(script, "second")
     assert code == "NoQuota"
-    assert "it is used by default/first (16)" in said
+    assert "it is used by default/first (16)" in message
     small = come(script, "small", 1)
     assert len(small.starts) == 1, "there is quota and a node of the other flavor"
     script.see(*of("spot", 2))
@@ -138,9 +138,9 @@ def test_nodes_that_do_not_come_in_time_give_the_quota_back_for_a_pause_that_gro
         script.advance(901)
         assert not asks(script)
         assert used(script, "team", "spot") == 0
-        code, said = reason(script, "first")
+        code, message = reason(script, "first")
         assert code == "NoRoom"
-        assert "nodes of spot were requested and did not come: not enough joined within 900 s; it asks again" in said
+        assert "nodes of spot were requested and did not come: not enough joined within 900 s; it asks again" in message
         began = script.now
         while not asks(script):
             assert script.now < began + 300
@@ -160,8 +160,8 @@ def test_what_is_denied_gives_the_quota_to_the_next() -> None:
     second.wait(1.0)
     assert list(asks(script)) == ["second"]
     assert reason(script, "second")[0] == "AwaitingNodes"
-    code, said = reason(script, "first")
-    assert code == "NoQuota", said
+    code, message = reason(script, "first")
+    assert code == "NoQuota", message
     script.feed(CapacityAnswered(key("second"), 1, granted=False, detail="Failed: out of stock"))
     second.wait(1.0)
     assert "out of stock" in reason(script, "second")[1]
@@ -208,9 +208,9 @@ def test_where_nodes_cannot_be_asked_for_the_reason_says_why_and_no_quota_is_kep
     late = PodSet(template("first", series="1-late"), 1, 1, wave=1)
     first = Controlled(script, replace(job(1, late, name="first"), queue="team"))
     first.wait(0.5)
-    code, said = reason(script, "first")
+    code, message = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
-    assert "no nodes are asked for: those of its pods that need such nodes are made one after the other" in said
+    assert "no nodes are asked for: those of its pods that need such nodes are made one after the other" in message
     script.feed(CapacityServed(served=True))
     first.wait(0.5)
     assert list(asks(script)) == ["first"]

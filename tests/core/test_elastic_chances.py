@@ -61,9 +61,9 @@ class Chances:
 
     def settle(self) -> None:
         """Show the writes, and start gangs with a plan."""
-        for one in self.jobs.values():
-            one.settle()
-            self.control(one)
+        for controlled in self.jobs.values():
+            controlled.settle()
+            self.control(controlled)
         while self._read < len(self.script.effects):
             effect = self.script.effects[self._read]
             self._read += 1
@@ -75,17 +75,21 @@ class Chances:
             if not self.script.bound(pods) and all(map(self.script.planned, pods)):
                 self.script.run(pods)
 
-    def control(self, one: Controlled) -> None:
+    def control(self, controlled: Controlled) -> None:
         """Let the controller create the pods of a job without a plan, sooner or later, and delete suspended ones."""
-        if one.seen.suspended and not one.seen.stopped:
-            one.delete()
-            one.show(stopped=True)
-        elif one.seen.node_wait is not None and not one.seen.finished and self.dice.random() < 0.7:
-            one.create(gates=(GANG_GATE,))
+        if controlled.seen.suspended and not controlled.seen.stopped:
+            controlled.delete()
+            controlled.show(stopped=True)
+        elif controlled.seen.node_wait is not None and not controlled.seen.finished and self.dice.random() < 0.7:
+            controlled.create(gates=(GANG_GATE,))
 
     def withdraw(self) -> None:
         """Suspend a job that was started without a plan, as a user does."""
-        if waiting := [one for one in self.jobs.values() if one.seen.node_wait is not None and not one.seen.finished]:
+        if waiting := [
+            controlled
+            for controlled in self.jobs.values()
+            if controlled.seen.node_wait is not None and not controlled.seen.finished
+        ]:
             self.dice.choice(waiting).show(suspended=True, node_wait=None, stopped=False)
 
     def submit_gang(self) -> None:
@@ -120,29 +124,33 @@ class Chances:
             self.script.feed(CapacityAnswered(ask.key, attempt, granted=granted, detail="" if granted else "no stock"))
 
     def end(self) -> None:
-        running = [one for one in self.jobs.values() if self.runs(one)]
+        running = [controlled for controlled in self.jobs.values() if self.runs(controlled)]
         if running:
             self.finish(self.dice.choice(running))
 
     @staticmethod
-    def runs(one: Controlled) -> bool:
+    def runs(controlled: Controlled) -> bool:
         """Whether the job has its nodes."""
-        return one.seen.plan is not None and not (one.seen.suspended or one.seen.finished)
+        return controlled.seen.plan is not None and not (controlled.seen.suspended or controlled.seen.finished)
 
-    def finish(self, one: Controlled) -> None:
-        one.create()
-        pods = [self.script.pods[uid] for uid in one.pods]
+    def finish(self, controlled: Controlled) -> None:
+        controlled.create()
+        pods = [self.script.pods[uid] for uid in controlled.pods]
         assert all(map(self.script.planned, pods)), "all or none"
         self.script.run(pods)
-        one.settle()
-        one.delete()
-        one.show(finished=True)
+        controlled.settle()
+        controlled.delete()
+        controlled.show(finished=True)
 
     def hold(self) -> None:
-        waiting = [one for one in self.jobs.values() if one.seen.suspended and not one.seen.finished]
+        waiting = [
+            controlled
+            for controlled in self.jobs.values()
+            if controlled.seen.suspended and not controlled.seen.finished
+        ]
         if waiting:
-            one = self.dice.choice(waiting)
-            one.show(held=not one.seen.held)
+            controlled = self.dice.choice(waiting)
+            controlled.show(held=not controlled.seen.held)
 
     def stop_queue(self, stop: Stop | None = None) -> None:
         stop = stop or self.dice.choice((Stop.HOLD, Stop.NONE, Stop.NONE))
@@ -165,13 +173,17 @@ class Chances:
         self.asked += len(asks.keys() - self._seen)
         self._seen |= asks.keys()
         kept = state.quotas.fully_reserved.keys()
-        for one in self.jobs.values():
-            known = state.workloads.get(one.seen.key)
+        for controlled in self.jobs.values():
+            known = state.workloads.get(controlled.seen.key)
             if known is not None and known.job is not None and known.job.awaits_nodes and not known.has_promised_quorum:
                 self.jobs_awaiting += 1
-                size = one.seen.podsets.minimum
-                assert state.quotas.uses.total(one.seen.key)["spot", GPU] == 8 * size, "its quota is kept, and once"
-        self.late = sum("requested and did not come" in why for one in self.jobs.values() for why in one.stops)
+                size = controlled.seen.podsets.minimum
+                assert state.quotas.uses.total(controlled.seen.key)["spot", GPU] == 8 * size, (
+                    "its quota is kept, and once"
+                )
+        self.late = sum(
+            "requested and did not come" in why for controlled in self.jobs.values() for why in controlled.stops
+        )
         assert kept == {each for each in state.workloads if RESERVED_QUOTA in state.quotas.uses.of(each)}
         going = {each for each in kept if (record := state.workloads[each].job) is not None and record.awaits_nodes}
         assert asks.keys() == {each for each in kept - going if each.name in self.jobs}
@@ -183,43 +195,43 @@ class Chances:
         for name, most in QUOTA.items():
             assert isinstance(most, int)
             assert used(self.script, "team", name) <= most
-        for asked in asks:
-            record = state.workloads[asked].job
+        for key_asked in asks:
+            record = state.workloads[key_asked].job
             assert record is not None
             assert record.seen.suspended
-            assert not state.workloads[asked].has_promised_quorum
+            assert not state.workloads[key_asked].has_promised_quorum
 
     def come_to_rest(self) -> None:
         """Let all workloads run: all quota has nodes."""
         self.stop_queue(Stop.NONE)
         self.script.feed(CapacityServed(served=True))
-        for one in self.jobs.values():
-            one.show(held=False)
+        for controlled in self.jobs.values():
+            controlled.show(held=False)
         for number in range(4):
             self.script.see(node(f"last-{number}", labels={FLAVOR: "spot"}))
         for _ in range(2 * (len(self.jobs) + len(self.gangs) + 1)):
             self.script.advance(5.0)
             self.settle()
-            for one in self.jobs.values():
-                if self.runs(one):
-                    self.finish(one)
+            for controlled in self.jobs.values():
+                if self.runs(controlled):
+                    self.finish(controlled)
             for name in [name for name, pods in self.gangs.items() if self.script.bound(pods)]:
                 self.script.gone(*self.gangs.pop(name))
             self.judge()
         assert not self.gangs, [self.script.message(name) for name in self.gangs]
-        late = [name for name, one in self.jobs.items() if not one.seen.finished]
+        late = [name for name, controlled in self.jobs.items() if not controlled.seen.finished]
         assert not late, [reason_of(self.script.core.state.workloads[key(name)].reason_state.cause) for name in late]
 
 
 @pytest.mark.parametrize("served", [True, False])
 @pytest.mark.parametrize("first", range(0, 12, 6))
 def test_what_is_reserved_is_asked_for_and_everybody_has_a_turn(first: int, served: bool) -> None:
-    asked = node_wait = jobs_awaiting = late = 0
+    asking = node_wait = jobs_awaiting = late = 0
     for seed in range(first, first + 6):
-        one = Chances(seed, served=served)
+        chances = Chances(seed, served=served)
         for _ in range(30):
-            one.step()
-        one.come_to_rest()
-        asked, node_wait = asked + one.asked, node_wait + one.node_wait
-        jobs_awaiting, late = jobs_awaiting + one.jobs_awaiting, late + one.late
-    assert min((asked, node_wait) if served else (jobs_awaiting, late)) > 1
+            chances.step()
+        chances.come_to_rest()
+        asking, node_wait = asking + chances.asked, node_wait + chances.node_wait
+        jobs_awaiting, late = jobs_awaiting + chances.jobs_awaiting, late + chances.late
+    assert min((asking, node_wait) if served else (jobs_awaiting, late)) > 1

@@ -66,9 +66,9 @@ def test_its_pods_take_the_nodes_of_their_slots_and_start_together() -> None:
 
 def reported(script: Script) -> list[tuple[str, str | None]]:
     """The reports that are written on a PodGroup, since this was asked last."""
-    found = [one for one in script.effects if isinstance(one, Report) and not one.pending]
+    reports = [effect for effect in script.effects if isinstance(effect, Report) and not effect.pending]
     script.effects.clear()
-    return [(one.code, one.group_uid) for one in found]
+    return [(report.code, report.group_uid) for report in reports]
 
 
 def test_what_is_said_before_it_is_seen_to_be_taken_up_is_written_on_it_then() -> None:
@@ -97,8 +97,8 @@ def test_after_a_restart_it_is_written_on_one_that_does_not_say_so_that_it_runs(
 def test_without_room_its_pods_do_not_come_and_its_job_says_why() -> None:
     script = scripted(WAITS, nodes="a: 1x8")
     script.advance(60)
-    (told,) = [effect for effect in script.effects if isinstance(effect, Report)]
-    assert (told.code, told.group_uid, told.owner, told.pending) == ("NoRoom", "group-uid", JOB, True)
+    (report,) = [effect for effect in script.effects if isinstance(effect, Report)]
+    assert (report.code, report.group_uid, report.owner, report.pending) == ("NoRoom", "group-uid", JOB, True)
     assert asked(script) == 0
     script.see(*cluster("b: 2x8"))
     script.advance(1)
@@ -371,8 +371,8 @@ def test_its_reports_are_for_a_podgroup_of_volcano_only_where_a_job_of_volcano_m
         script = Script(*cluster("a: 2x8"), group, *pods)
         script.run(pods)
         script.advance(60)
-        (told,) = [effect for effect in script.effects if isinstance(effect, Report)]
-        assert (told.code, told.group_uid, told.dialect) == ("Running", uid, dialect)
+        (report,) = [effect for effect in script.effects if isinstance(effect, Report)]
+        assert (report.code, report.group_uid, report.dialect) == ("Running", uid, dialect)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -18,7 +18,7 @@ from tests.core.test_preview import outlook
 
 def started(script: Cluster, name: str, *terms: EvictionTerms) -> list[Pod]:
     """A gang that runs, whose members say that of their eviction."""
-    pods = [replace(pod, eviction=said) for pod, said in zip(gang(name, len(terms)), terms, strict=True)]
+    pods = [replace(pod, eviction=own_terms) for pod, own_terms in zip(gang(name, len(terms)), terms, strict=True)]
     script.see(pods)
     script.run(pods)
     assert len(script.bound(pods)) == len(pods)

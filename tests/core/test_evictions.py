@@ -83,7 +83,7 @@ def test_when_a_job_was_evicted_is_written_on_it_and_read_after_a_restart() -> N
     low.run()
     script.see(gang("high", 1, priority=10))
     low.settle()
-    (stop,) = (one for one in script.effects if isinstance(one, SuspendJob))
+    (stop,) = (effect for effect in script.effects if isinstance(effect, SuspendJob))
     (at,) = stop.evicted
     assert script.now - 1 < at <= script.now
     again = Cluster(*cluster("a: 1x8"), limits=ONCE)
@@ -112,7 +112,7 @@ def test_a_new_job_of_the_same_name_has_never_been_evicted() -> None:
     script.see(gang("next", 1, priority=10))
     second.settle()
     assert len(second.stops) == 1
-    assert len([one for one in script.effects if isinstance(one, SuspendJob)][-1].evicted) == 1
+    assert len([effect for effect in script.effects if isinstance(effect, SuspendJob)][-1].evicted) == 1
 
 
 def test_what_a_job_says_of_the_future_or_of_long_ago_does_not_count() -> None:

@@ -36,8 +36,8 @@ def wait(script: Script, seconds: float, *jobs: Controlled) -> None:
     until = script.now + seconds
     while script.now < until:
         script.advance(0.3)
-        for one in jobs:
-            one.settle()
+        for controlled in jobs:
+            controlled.settle()
 
 
 def started_within(script: Script, honest: Controlled, *squatters: Controlled) -> float:
@@ -55,7 +55,7 @@ def test_a_younger_job_of_another_namespace_goes_first_after_one_start_in_vain(p
     squatters = [Controlled(script, of_tenant(f"squat{at}", priority=priority)) for at in range(3)]
     honest = Controlled(script, job(2, name="honest"))
     assert started_within(script, honest, *squatters) < 32
-    assert sum(len(one.starts) for one in squatters) == 1
+    assert sum(len(job.starts) for job in squatters) == 1
 
 
 def test_a_job_whose_controller_has_tried_to_make_its_pods_gives_its_first_room_back_sooner() -> None:
@@ -84,7 +84,7 @@ def test_later_ones_keep_nobody_waiting_for_ten_seconds() -> None:
     script = Script(*cluster("a: 2x8"))
     squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(3)]
     wait(script, 100, *squatters)
-    assert sum(len(one.starts) for one in squatters) > 3, "while nobody else waits they are tried again"
+    assert sum(len(job.starts) for job in squatters) > 3, "while nobody else waits they are tried again"
     honest = Controlled(script, job(2, name="honest"))
     assert started_within(script, honest, *squatters) < 10
     squatters.append(Controlled(script, of_tenant("urgent", priority=10_000)))
@@ -181,7 +181,7 @@ def test_they_start_together_while_nobody_else_waits() -> None:
     script = Script(*cluster("a: 6x8"))
     squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(6)]
     wait(script, 100, *squatters)
-    assert sum(not one.seen.suspended for one in squatters) == 3
+    assert sum(not job.seen.suspended for job in squatters) == 3
 
 
 class Evicted:
@@ -218,8 +218,8 @@ def test_no_other_job_of_the_namespace_evicts_for_pods_that_may_not_come_either(
     again = [Controlled(evicted.script, of_tenant(f"again{at}", count=1, priority=100 + at)) for at in range(3)]
     evicted.wait(100, first, *again)
     assert evicted.times == 1
-    told = reason_of(evicted.script.core.state.workloads[GroupKey("tenant", "again0")].reason_state.cause).message
-    assert "pods of another job of its namespace" in told
+    message = reason_of(evicted.script.core.state.workloads[GroupKey("tenant", "again0")].reason_state.cause).message
+    assert "pods of another job of its namespace" in message
 
 
 @pytest.mark.parametrize(("priority", "evicts"), [(50, False), (100, True)])
@@ -263,7 +263,7 @@ def test_those_that_wait_for_its_quota_go_after_others_as_well() -> None:
     squatters = [Controlled(script, of_tenant(f"squat{at}", queue="shared", created=-1.0)) for at in range(3)]
     honest = Controlled(script, replace(job(2, name="honest"), queue="shared"))
     assert started_within(script, honest, *squatters) < 32
-    assert [len(one.starts) for one in squatters] == [1, 0, 0]
+    assert [len(job.starts) for job in squatters] == [1, 0, 0]
 
 
 @pytest.mark.parametrize("fair", [False, True])
@@ -348,13 +348,13 @@ def test_a_namespace_that_may_run_one_pod_is_no_better() -> None:
     def let(seconds: float) -> None:
         until = script.now + seconds
         while script.now < until:
-            for one in squatters:
-                one.settle()
-                if one.seen.suspended and one.pods:
-                    one.delete()
-                    one.show(stopped=True)
-                elif not one.seen.suspended and not one.pods:
-                    script.bind_all(one.create(only=1), expires_s=30)
+            for controlled in squatters:
+                controlled.settle()
+                if controlled.seen.suspended and controlled.pods:
+                    controlled.delete()
+                    controlled.show(stopped=True)
+                elif not controlled.seen.suspended and not controlled.pods:
+                    script.bind_all(controlled.create(only=1), expires_s=30)
             script.advance(0.3)
 
     let(60)
@@ -386,9 +386,9 @@ def test_a_small_job_that_runs_now_and_then_is_no_way_around_it() -> None:
         squatter = Controlled(script, of_tenant(f"again{at}", priority=1000))
         honest = Controlled(script, job(2, name=f"honest{at}"))
         assert started_within(script, honest, squatter, first) < 10
-        for one in (honest, squatter, small):
-            one.delete()
-            one.gone()
+        for controlled in (honest, squatter, small):
+            controlled.delete()
+            controlled.gone()
 
 
 def test_a_namespace_that_is_made_anew_begins_anew() -> None:

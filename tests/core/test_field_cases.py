@@ -17,9 +17,9 @@ from tests.core.queues import RECLAIMS, Queued, cluster_queue, flavor, in_queue
 from tests.core.script import Script
 
 
-def with_slots(one: Node, pods: int) -> Node:
+def with_slots(node_given: Node, pods: int) -> Node:
     """Return the node with room for ``pods`` pods."""
-    return replace(one, allocatable=tuple(sorted((dict(one.allocatable) | {"pods": pods}).items())))
+    return replace(node_given, allocatable=tuple(sorted((dict(node_given.allocatable) | {"pods": pods}).items())))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -145,8 +145,8 @@ def test_nobody_is_evicted_where_the_last_slot_cannot_come_free() -> None:
 @pytest.mark.parametrize("second", [1, 2], ids=["one shape", "two shapes"])
 def test_what_requires_one_machine_waits_for_its_slots_and_starts_when_it_has_them(second: int) -> None:
     """A node with plenty of cpu takes one pod, and two podsets of one pod require that node. kueue#11287, kueue#4270"""
-    one = with_slots(node("n", 0), 1)
-    script = Script(one, with_slots(node("other", 0), 1))
+    narrow = with_slots(node("n", 0), 1)
+    script = Script(narrow, with_slots(node("other", 0), 1))
     pods = asking(gang("both", 2, gpus=0), Topology(required="kubernetes.io/hostname"))
     pods[1] = replace(pods[1], requests=requests(0, cpu=second))
     script.see(pods)
@@ -155,7 +155,7 @@ def test_what_requires_one_machine_waits_for_its_slots_and_starts_when_it_has_th
     where = "best has 1 free slot (n); 1 slot short" if second == 1 else "which ask for 2 pods and find 1 free"
     assert where in script.message("both")
     assert "2 of 2 nodes have room for 1 pod" in script.message("both")
-    script.see(with_slots(one, 2))
+    script.see(with_slots(narrow, 2))
     script.advance(1)
     assert [script.planned(pod) for pod in pods] == ["n", "n"]
 
@@ -168,7 +168,7 @@ def test_slices_of_one_machine_each_fill_machines(levels: tuple[str, ...]) -> No
     pods = gang("sliced", 4, gpus=2)
     sliced = Topology(required="none", slice_size=2, slice_level="kubernetes.io/hostname")
     script.see(asking(pods, sliced))
-    first, second = (sorted(map(script.planned, some)) for some in (pods[:2], pods[2:]))
+    first, second = (sorted(map(script.planned, half)) for half in (pods[:2], pods[2:]))
     assert sorted([first, second]) == [["n1", "n1"], ["n2", "n2"]]
     assert all(level.key != "kubernetes.io/hostname" for level in script.core.state.claims.snapshot().levels)
 
@@ -178,15 +178,15 @@ def test_a_gang_waits_where_gpus_have_vanished_under_a_pod(had: int, left: int, 
     """The node lists fewer GPUs than are in use there, and the node is touched. volcano#1818, volcano#1782"""
     script = Script(*cluster(f"a: 1x{had}", "b: 1x2"), single("old", gpus=had, node="a-0"))
     script.see(single("other", gpus=2, node="b-0"))
-    (one,) = cluster(f"a: 1x{left}")
-    script.see(one)
-    script.see(replace(one, labels={**one.labels, "touched": "yes"}))
+    (shown,) = cluster(f"a: 1x{left}")
+    script.see(shown)
+    script.see(replace(shown, labels={**shown.labels, "touched": "yes"}))
     new = gang("new", 1, gpus=asks)
     script.see(new)
     script.advance(1)
     assert not script.planned(new[0])
     assert f"nvidia.com/gpu: {had} of {left} in use on a-0" in script.message("new")
-    stock = {one.name: one.free_gpus for one in domains(script.core.state)}
+    stock = {domain.name: domain.free_gpus for domain in domains(script.core.state)}
     assert stock == {"a": 0, "b": 0}
     script.gone(script.pods["uid-old"])
     script.advance(1)

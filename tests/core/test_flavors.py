@@ -16,8 +16,8 @@ from tests.core.script import Script
 
 
 def test_the_next_flavor_is_tried_where_there_is_quota_and_no_room() -> None:
-    h100 = [replace(one, labels={**one.labels, FLAVOR: "h100"}) for one in cluster("a: 4x4")]
-    a100 = [replace(one, labels={**one.labels, FLAVOR: "a100"}) for one in cluster("b: 4x8")]
+    h100 = [replace(node, labels={**node.labels, FLAVOR: "h100"}) for node in cluster("a: 4x4")]
+    a100 = [replace(node, labels={**node.labels, FLAVOR: "a100"}) for node in cluster("b: 4x8")]
     script = Script(*h100, *a100)
     show(script, sort("h100"), sort("a100"), cluster_queue("team", {"h100": 64, "a100": 64}))
     come(script, in_queue("big", 2, gpus=8))
@@ -64,7 +64,7 @@ def test_a_pod_that_a_job_can_do_without_has_the_flavor_of_its_start_when_the_ot
 
 
 def test_a_flavor_holds_a_gang_to_its_nodes() -> None:
-    labelled = [replace(one, labels={**one.labels, FLAVOR: "h100"}) for one in cluster("a: 2x8")]
+    labelled = [replace(node, labels={**node.labels, FLAVOR: "h100"}) for node in cluster("a: 2x8")]
     script = Script(*labelled, *cluster("b: 8x8"))
     show(script, sort("h100"), cluster_queue("team", {"h100": 64}))
     come(script, in_queue("first", 2))
@@ -76,9 +76,9 @@ def test_a_flavor_holds_a_gang_to_its_nodes() -> None:
 def sorted_nodes(slow: str, fast: str) -> list[Node]:
     """Nodes of the flavors slow and fast."""
     return [
-        replace(one, labels={**one.labels, FLAVOR: name})
+        replace(node, labels={**node.labels, FLAVOR: name})
         for name, outline in (("slow", slow), ("fast", fast))
-        for one in cluster(outline)
+        for node in cluster(outline)
     ]
 
 
@@ -92,7 +92,7 @@ def test_a_gang_whose_start_broke_off_is_completed_on_nodes_of_its_flavor(*, res
     script.bind_all(pods)
     script.post(bound := script.pods[next(iter(script.bindings))])
     lost = next(pod for pod in pods if pod.uid != bound.uid)
-    nodes = [replace(one, unschedulable=one.name == script.planned(lost)) for one in nodes]
+    nodes = [replace(node, unschedulable=node.name == script.planned(lost)) for node in nodes]
     script.see(*nodes)
     script.post(lost, Outcome.REFUSED)
     if restarts:
@@ -116,7 +116,7 @@ def broken_off(script: Script, pods: list[Pod], nodes: list[Node]) -> tuple[Pod,
     bound, first = (script.pods[uid] for uid in script.bindings)
     last = next(pod for pod in pods if pod.uid not in (bound.uid, first.uid))
     script.post(bound)
-    script.see(*(replace(one, unschedulable=one.name == script.planned(first)) for one in nodes))
+    script.see(*(replace(node, unschedulable=node.name == script.planned(first)) for node in nodes))
     script.post(first, Outcome.REFUSED)
     script.post(last, Outcome.REFUSED)
     script.advance(5)
@@ -149,7 +149,7 @@ def test_a_member_more_that_was_promised_another_flavor_does_not_complete_a_gang
     script.bind_all(two)
     script.post(bound := script.pods[next(iter(script.bindings))])
     lost = next(pod for pod in two if pod.uid != bound.uid)
-    script.see(*(replace(one, unschedulable=one.name == script.planned(lost)) for one in nodes))
+    script.see(*(replace(node, unschedulable=node.name == script.planned(lost)) for node in nodes))
     script.post(lost, Outcome.REFUSED)
     script.advance(5)
     assert script.gang("train").status.value is Status.PARTIAL
@@ -172,7 +172,7 @@ def test_a_member_that_uses_no_quota_completes_a_gang_whose_start_broke_off_on_n
     assert script.planned(there) == "b-0"
     script.bind_all(pods[:2])
     script.post(here)
-    script.see(*(replace(one, unschedulable=one.name == script.planned(large)) for one in nodes))
+    script.see(*(replace(node, unschedulable=node.name == script.planned(large)) for node in nodes))
     script.post(large, Outcome.REFUSED)
     assert script.gang("train").status.value is Status.PARTIAL
     assert script.planned(there) == "b-0"
@@ -189,7 +189,7 @@ def test_a_gang_whose_start_broke_off_is_completed_by_the_members_that_find_room
     script.bind_all(pods)
     assert small.uid in script.bindings
     script.post(bound)
-    script.see(*(replace(one, unschedulable=one.name == script.planned(large)) for one in nodes))
+    script.see(*(replace(node, unschedulable=node.name == script.planned(large)) for node in nodes))
     script.post(small, Outcome.REFUSED)
     script.post(large, Outcome.REFUSED)
     script.advance(5)
@@ -233,7 +233,7 @@ def test_a_member_more_takes_room_of_another_flavor_that_comes_free() -> None:
     script.run([script.pods[other[0].uid]])
     pods = in_queue("train", 2, min_member=1)
     come(script, pods)
-    script.run([one for one in pods if script.planned(one)])
+    script.run([pod for pod in pods if script.planned(pod)])
     script.advance(30)
     assert len(script.bound(pods)) == 1
     leave(script, other)

@@ -26,13 +26,13 @@ QUEUE = "team"
 
 def expected(script: Script, name: str) -> float | None:
     """Seconds from now to the expected start."""
-    found = script.core.state.expectations.of.get(key(name))
-    return None if found is None else found.start - script.now
+    expectation = script.core.state.expectations.of.get(key(name))
+    return None if expectation is None else expectation.start - script.now
 
 
 def reported(script: Script, name: str) -> list[str]:
     """The messages that were reported for the workload."""
-    return [one.message for one in script.effects if isinstance(one, Report) and one.key == key(name)]
+    return [effect.message for effect in script.effects if isinstance(effect, Report) and effect.key == key(name)]
 
 
 def test_a_start_follows_the_ends_that_make_room() -> None:
@@ -60,9 +60,9 @@ def test_what_rests_on_an_unknown_end_is_said_to_be_unknown() -> None:
     script.wait("next", 1, 100)
     script.advance(61)
     assert expected(script, "next") is None
-    said = explain(script.core.state, script.gang("next"), script.now).expected_start
-    assert said.startswith("expected start unknown: how long workloads before it take is not known")
-    assert "muster.dev/expected-duration" in said
+    text = explain(script.core.state, script.gang("next"), script.now).expected_start
+    assert text.startswith("expected start unknown: how long workloads before it take is not known")
+    assert "muster.dev/expected-duration" in text
 
 
 def test_what_is_larger_than_the_cluster_is_said_to_start_never() -> None:
@@ -211,12 +211,12 @@ def test_with_exact_durations_starts_come_when_they_are_expected(
         assert end is not None
         ends.append((end.at, 1))
     left = {f"wait-{number}": (min(size, nodes), 100.0 * hundreds) for number, (size, hundreds) in enumerate(waiting)}
-    found = {name: script.core.state.expectations.of[key(name)].start for name in left}
+    starts = {name: script.core.state.expectations.of[key(name)].start for name in left}
     while left:
         now = min(end for end, _ in ends)
         ends = [(end, size) for end, size in ends if end > now]
         for name, (size, runs_s) in list(left.items()):
             if sum(used for _, used in ends) + size <= nodes:
-                assert found[name] == now, name
+                assert starts[name] == now, name
                 ends.append((now + runs_s, size))
                 del left[name]

@@ -132,30 +132,30 @@ def test_what_a_policy_is_shown_it_cannot_change(change: Callable[[Any], object]
         change(snapshot)
         yield (Domain("all", np.arange(len(snapshot.names))),)
 
-    found = script(replace(OURS, topology=Odd(changing)), *gang("odd", 2), *gang("fine", 2))
-    assert found.reason("odd") == "PolicyFailed"
-    assert found.core.state.counts.policy_errors.keys() == {"Odd"}
-    assert found.reason("fine") == "Placed"
+    begun = script(replace(OURS, topology=Odd(changing)), *gang("odd", 2), *gang("fine", 2))
+    assert begun.reason("odd") == "PolicyFailed"
+    assert begun.core.state.counts.policy_errors.keys() == {"Odd"}
+    assert begun.reason("fine") == "Placed"
 
 
 @pytest.mark.parametrize("policies", BAD)
 def test_a_bad_policy_costs_the_attempt_and_nobody_else(policies: Policies) -> None:
     odd, fine = gang("odd", 2), gang("fine", 2)
-    found = script(policies, *odd, *fine)
-    assert found.reason("odd") == "PolicyFailed"
-    assert "the policy Odd has failed" in found.message("odd")
-    assert found.message("odd").isprintable()
-    assert found.reason("fine") == "Placed"
-    assert not any(map(found.planned, odd))
-    found.run(fine)
-    assert found.reason("fine") == "Running"
+    begun = script(policies, *odd, *fine)
+    assert begun.reason("odd") == "PolicyFailed"
+    assert "the policy Odd has failed" in begun.message("odd")
+    assert begun.message("odd").isprintable()
+    assert begun.reason("fine") == "Placed"
+    assert not any(map(begun.planned, odd))
+    begun.run(fine)
+    assert begun.reason("fine") == "Running"
 
 
 @pytest.mark.parametrize("answer", [(Odd(0),), Odd(0), KeyError(Odd(0)), (Odd(0).order,)])
 def test_the_reason_shows_no_address_of_an_object(answer: Any) -> None:
-    found = script(replace(OURS, queue=Odd(answer)), *gang("odd", 2))
-    assert "Odd" in found.message("odd").split("has failed: ")[1]
-    assert " at 0x" not in found.message("odd")
+    begun = script(replace(OURS, queue=Odd(answer)), *gang("odd", 2))
+    assert "Odd" in begun.message("odd").split("has failed: ")[1]
+    assert " at 0x" not in begun.message("odd")
 
 
 class SmallFirst:
@@ -170,17 +170,17 @@ def test_a_policy_sees_members_and_gpus(small: list[Pod]) -> None:
     """Room for either, and the larger one is older."""
     large = [replace(pod, created=-60.0) for pod in gang("large", 6)]
     policies = replace(OURS, queue=SmallFirst())
-    found = Script(*cluster("a: 6x8"), *large, *small, policies=policies)
-    assert (found.reason("small"), found.reason("large")) == ("Placed", "NoRoom")
+    begun = Script(*cluster("a: 6x8"), *large, *small, policies=policies)
+    assert (begun.reason("small"), begun.reason("large")) == ("Placed", "NoRoom")
     assert Script(*cluster("a: 6x8"), *large, *small).reason("large") == "Placed"
 
 
 def test_members_that_are_yet_to_come_count() -> None:
     launcher = PodSet(template("job", 0, series="launcher"), 1, 1, indexed=False)
     suspended = job(3, launcher)
-    found = Script(*cluster("a: 1x8"), *gang("half", 4)[:2])
-    found.feed(JobSeen(suspended))
-    half, whole = (QueueView(found.core.state.workloads[name]) for name in (key("half"), suspended.key))
+    begun = Script(*cluster("a: 1x8"), *gang("half", 4)[:2])
+    begun.feed(JobSeen(suspended))
+    half, whole = (QueueView(begun.core.state.workloads[name]) for name in (key("half"), suspended.key))
     assert (half.members, half.gpus) == (4, 32)
     assert (whole.members, whole.gpus) == (4, 24)
     alone = WaitingSingle(single("alone", gpus=8))
@@ -189,18 +189,18 @@ def test_members_that_are_yet_to_come_count() -> None:
 
 def test_room_that_a_policy_counts_twice_is_given_once() -> None:
     pods = gang("odd", 3)
-    found = script(replace(OURS, topology=Odd(overfull)), *pods)
-    assert len({found.planned(pod) for pod in pods} - {""}) in (0, 3)
+    begun = script(replace(OURS, topology=Odd(overfull)), *pods)
+    assert len({begun.planned(pod) for pod in pods} - {""}) in (0, 3)
 
 
 def test_it_is_tried_ever_less_often_and_counted() -> None:
     policy = Odd(RuntimeError("no idea"))
-    found = script(replace(OURS, topology=policy), *gang("odd", 2))
-    found.advance(600)
-    tries = found.core.state.counts.policy_errors["Odd"]
+    begun = script(replace(OURS, topology=policy), *gang("odd", 2))
+    begun.advance(600)
+    tries = begun.core.state.counts.policy_errors["Odd"]
     assert 10 < tries < 40
     delays = [
-        effect for effect in found.effects if isinstance(effect, Reached) and effect.milestone is Milestone.DELAYED
+        effect for effect in begun.effects if isinstance(effect, Reached) and effect.milestone is Milestone.DELAYED
     ]
     assert len(delays) == tries
     assert "no idea" in delays[0].detail
@@ -208,35 +208,35 @@ def test_it_is_tried_ever_less_often_and_counted() -> None:
 
 def test_a_policy_that_works_again_places_its_gang() -> None:
     policy, pods = Odd(RuntimeError("no idea")), gang("odd", 2)
-    found = script(replace(OURS, topology=policy), *pods)
-    assert found.reason("odd") == "PolicyFailed"
+    begun = script(replace(OURS, topology=policy), *pods)
+    assert begun.reason("odd") == "PolicyFailed"
     policy.answer = lambda snapshot: iter([(Domain("all", np.arange(len(snapshot.names))),)])
-    found.advance(60)
-    assert found.reason("odd") == "Placed"
-    assert all(map(found.planned, pods))
+    begun.advance(60)
+    assert begun.reason("odd") == "Placed"
+    assert all(map(begun.planned, pods))
 
 
 def test_a_restart_does_not_bring_the_core_down_either() -> None:
     policies = replace(OURS, queue=Odd(RuntimeError("no idea")), topology=Odd(RuntimeError("no idea")))
     pods = [replace(pod, nominated_node="a-0") for pod in gang("odd", 2)]
-    found = script(policies, *pods)
-    assert found.core.state.process.recovered
-    assert found.reason("odd") == "PolicyFailed"
+    begun = script(policies, *pods)
+    assert begun.core.state.process.recovered
+    assert begun.reason("odd") == "PolicyFailed"
 
 
 def test_prioritize_is_answered_whatever_a_score_raises() -> None:
-    found = script(replace(OURS, scoring=WeightedSum([(cast("Any", Odd(RuntimeError("no idea"))), 1)])))
+    begun = script(replace(OURS, scoring=WeightedSum([(cast("Any", Odd(RuntimeError("no idea"))), 1)])))
     (pod,) = gang("odd", 1)
-    assert found.core.prioritize(pod, ["a-0", "b-1"]) == [0, 0]
-    assert found.core.state.counts.policy_errors["Odd"] == 1
+    assert begun.core.prioritize(pod, ["a-0", "b-1"]) == [0, 0]
+    assert begun.core.state.counts.policy_errors["Odd"] == 1
 
 
 def test_orders_that_cannot_be_compared_are_compared_all_the_same() -> None:
-    found = script(replace(OURS, queue=Odd(("text", 1))), *gang("odd", 1), *gang("fine", 1))
-    assert found.reason("odd") == found.reason("fine") == "Placed"
+    begun = script(replace(OURS, queue=Odd(("text", 1))), *gang("odd", 1), *gang("fine", 1))
+    assert begun.reason("odd") == begun.reason("fine") == "Placed"
 
 
 def test_a_required_level_is_kept_whatever_the_policy_proposes() -> None:
     pods = [replace(pod, topology=Topology("clique")) for pod in gang("odd", 3)]
-    found = script(replace(OURS, topology=Odd(across)), *pods)
-    assert not any(map(found.planned, pods))
+    begun = script(replace(OURS, topology=Odd(across)), *pods)
+    assert not any(map(begun.planned, pods))

@@ -27,13 +27,13 @@ def gated(name: str, size: int = 2, **facts: Any) -> list[Pod]:
 
 def ungated(script: Script) -> list[str]:
     """The gates that were to come off without a plan, and do."""
-    found = [one.uid for one in script.effects if isinstance(one, Ungate)]
+    ungated_uids = [effect.uid for effect in script.effects if isinstance(effect, Ungate)]
     script.effects.clear()
-    for uid in found:
+    for uid in ungated_uids:
         script.feed(Ungated(uid))
         script.pods[uid] = replace(script.pods[uid], gates=())
         script.feed(PodSeen(script.pods[uid]))
-    return found
+    return ungated_uids
 
 
 def test_a_gang_with_quota_and_no_nodes_is_started_without_nodes_as_a_whole_and_starts_on_the_nodes_that_come() -> None:
@@ -51,7 +51,7 @@ def test_a_gang_with_quota_and_no_nodes_is_started_without_nodes_as_a_whole_and_
     assert [script.filter(pod) for pod in pods] == [(), ()], "all or none"
     script.see(*of("spot", 1, first=1))
     script.advance(0.5)
-    nominated = {one.node for one in script.effects if isinstance(one, Nominate)}
+    nominated = {effect.node for effect in script.effects if isinstance(effect, Nominate)}
     assert nominated == {"spot-0", "spot-1"}, "which wakes them, as they were refused"
     script.bind_all(pods)
     script.post_all()
@@ -80,7 +80,7 @@ def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     assert "it is used by default/gang (16)" in script.message("job")
     script.advance(901)
     other.wait(0.5)
-    assert [one.key.name for one in script.core.capacity_asks()] == ["job"]
+    assert [ask.key.name for ask in script.core.capacity_asks()] == ["job"]
     other.gone()
     script.advance(0.5)
     assert script.reason("gang") == "NoRoom"

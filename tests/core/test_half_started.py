@@ -26,18 +26,18 @@ def queues(quota: int = 16, **facts: Any) -> list[QueueObject]:
 
 
 def queued(name: str, count: int, queue: str = "team", created: float = 0.0, **facts: Any) -> Job:
-    found = job(count, name=name)
-    template = replace(found.podsets.podsets[0].template, created=created)
-    (podset,) = found.podsets.podsets
-    podsets = replace(found.podsets, podsets=(replace(podset, template=template),))
-    return replace(found, podsets=podsets, queue=queue, **facts)
+    seen = job(count, name=name)
+    template = replace(seen.podsets.podsets[0].template, created=created)
+    (podset,) = seen.podsets.podsets
+    podsets = replace(seen.podsets, podsets=(replace(podset, template=template),))
+    return replace(seen, podsets=podsets, queue=queue, **facts)
 
 
-def started(things: Sequence[QueueObject], one: Job) -> Job:
+def started(things: Sequence[QueueObject], seen: Job) -> Job:
     """The job as it stands when Muster has started it and is killed."""
     script = Script(*NODES)
     show(script, *things)
-    train = Controlled(script, one)
+    train = Controlled(script, seen)
     assert len(train.starts) == 1
     return train.seen
 
@@ -104,8 +104,8 @@ def test_on_nodes_that_the_quarantine_shows_as_bare(form: int) -> None:
     """The nodes may be mere suspects, and are shown in full a moment later."""
     seen = started(queues(), queued("train", 2))
     later = again(queues(), ())
-    for one in NODES:
-        later.feed(bare(NodeSeen(one))[form])
+    for node in NODES:
+        later.feed(bare(NodeSeen(node))[form])
     train = Controlled(later, seen)
     later.feed_synced()
     train.settle()
@@ -129,16 +129,16 @@ FLAVORS = {"": {GPU: "gpus"}}
 Order = Callable[[list[Job]], list[Job]]
 
 
-@pytest.mark.parametrize("order", [list, lambda some: some[::-1]], ids=["first", "last"])
+@pytest.mark.parametrize("order", [list, lambda jobs: jobs[::-1]], ids=["first", "last"])
 @pytest.mark.parametrize("queue", ["team", "other"])
 def test_nobody_pays_for_a_plan_that_a_neighbour_has_forged_meanwhile(queue: str, order: Order) -> None:
     """Together they use more than there is: of a cohort, or of their one queue, in which the forged one came last."""
     cohort = [*queues(cohort="c"), cluster_queue("other", {"gpus": 8}, cohort="c")]
     seen = started(cohort, queued("train", 2))
-    plan = {"": tuple(one.name for one in NODES[3:])}
+    plan = {"": tuple(node.name for node in NODES[3:])}
     forged = queued("forged", 5, queue, 9.0, suspended=False, stopped=False, plan=plan, marked=True, flavors=FLAVORS)
     later = again(cohort)
-    made = {one.key.name: Controlled(later, one) for one in order([seen, forged])}
+    made = {seen_job.key.name: Controlled(later, seen_job) for seen_job in order([seen, forged])}
     later.feed_synced()
     made["forged"].settle()
     assert made["forged"].stops

@@ -29,8 +29,8 @@ def typo(name: str, owner: str = "", **facts: object) -> Pod:
 def test_a_template_is_told_of_once_on_a_pod_and_on_its_owner() -> None:
     script = Script(*cluster("a: 2x8"))
     script.see(*(typo(f"train-{at}", "train") for at in range(3)))
-    (told,) = [effect for effect in script.effects if isinstance(effect, Hint)]
-    assert (told.name, told.message, told.owner) == (
+    (hint,) = [effect for effect in script.effects if isinstance(effect, Hint)]
+    assert (hint.name, hint.message, hint.owner) == (
         "train-0",
         TEXT,
         Controller("batch/v1", "Job", "train", "uid-train"),
@@ -54,8 +54,8 @@ def test_a_job_that_waits_is_told_before_it_has_pods(synced: bool) -> None:
     if not synced:
         assert not hinted(script)
         script.feed_synced()
-    (told,) = [effect for effect in script.effects if isinstance(effect, Hint)]
-    assert (told.uid, told.namespace, told.name, told.owner) == ("", train.key.namespace, train.owner.name, train.owner)
+    (hint,) = [effect for effect in script.effects if isinstance(effect, Hint)]
+    assert (hint.uid, hint.namespace, hint.name, hint.owner) == ("", train.key.namespace, train.owner.name, train.owner)
 
 
 def test_nothing_is_said_about_pods_of_others_or_pods_that_run() -> None:

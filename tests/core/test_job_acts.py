@@ -10,9 +10,9 @@ from tests.core.script import Script
 
 
 def record(script: Script) -> JobRecord:
-    found = script.gang("job").job
-    assert found is not None
-    return found
+    record_found = script.gang("job").job
+    assert record_found is not None
+    return record_found
 
 
 def test_a_suspension_waits_until_the_start_is_shown() -> None:

@@ -148,7 +148,7 @@ def test_a_toleration_that_pods_get_opens_tainted_nodes_to_jobs_of_the_shape() -
     first.create(selection=TOLERATED)
     script.see(node("z-0", taints=(Taint("nvidia.com/gpu", "present", "NoSchedule"),)))
     second = Controlled(script, shaped("second", count=1))
-    assert [one.plan for one in second.starts] == [{"": ("z-0",)}]
+    assert [start.plan for start in second.starts] == [{"": ("z-0",)}]
 
 
 def test_what_every_pod_gets_is_no_difference() -> None:
@@ -156,7 +156,8 @@ def test_what_every_pod_gets_is_no_difference() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, shaped(count=1, requests=template().requests))
     every = tuple(
-        Toleration(f"node.kubernetes.io/{one}", "Exists", "", "NoExecute") for one in ("not-ready", "unreachable")
+        Toleration(f"node.kubernetes.io/{condition}", "Exists", "", "NoExecute")
+        for condition in ("not-ready", "unreachable")
     )
     train.create(selection=Selection(tolerations=every))
     assert not script.core.state.additions.difference(train.seen.podsets)

@@ -96,8 +96,8 @@ def test_a_pod_that_waits_and_is_moved_leaves_its_room_and_the_job_is_started_ov
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_restart_tells_that_a_job_was_whole_by_the_pod_that_was_moved(indexed: bool) -> None:
     before, train, pods = with_one_moved(indexed=indexed)
-    told = [pod.uid for pod in before.pods.values() if pod.stamp is not None and pod.stamp.complete]
-    assert told == [pods[1].uid]
+    complete = [pod.uid for pod in before.pods.values() if pod.stamp is not None and pod.stamp.complete]
+    assert complete == [pods[1].uid]
     (waiting,) = gang("waiting", 1, gpus=4)
     before.see(waiting)
     before.run([waiting])

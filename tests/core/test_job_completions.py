@@ -76,7 +76,7 @@ def test_one_that_is_started_again_waits_for_all_of_its_pods_whatever_has_ended_
         train.finish(pods[: len(indexes)])
         script.run(more := train.come(*indexes))
         train.suspend()
-        pods = train.come(*(int(one.name.split("-")[1]) for one in (*pods[len(indexes) :], *more)))
+        pods = train.come(*(int(pod.name.split("-")[1]) for pod in (*pods[len(indexes) :], *more)))
         assert all(script.planned(pod) for pod in pods)
         script.bind_all(pods[:2])
         train.wait(1)

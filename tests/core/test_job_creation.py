@@ -27,14 +27,18 @@ class Controller:
         self._read = 0
 
     def add(self, *jobs: Job) -> None:
-        self.jobs += [Controlled(self._script, one) for one in jobs]
+        self.jobs += [Controlled(self._script, seen) for seen in jobs]
 
     def make(self, pods: int) -> None:
         """Create ``pods`` pods of started jobs. The time that passes is the same if there are fewer to create."""
         for _ in range(pods):
-            lacking = [one for one in self.jobs if not one.seen.suspended and len(one.pods) < size(one)]
+            lacking = [
+                controlled
+                for controlled in self.jobs
+                if not controlled.seen.suspended and len(controlled.pods) < size(controlled)
+            ]
             if lacking:
-                train = min(lacking, key=lambda one: len(one.pods))
+                train = min(lacking, key=lambda controlled: len(controlled.pods))
                 self._script.bind_all(train.create(only=1), expires_s=600)
                 self.pods += 1
             self._script.advance(1 / RATE - 0.1 * bool(lacking))
@@ -42,15 +46,19 @@ class Controller:
             self._obey()
 
     def _obey(self) -> None:
-        asked = [one for one in self._script.effects[self._read :] if isinstance(one, StartJob | SuspendJob | CleanJob)]
+        acts = [
+            effect
+            for effect in self._script.effects[self._read :]
+            if isinstance(effect, StartJob | SuspendJob | CleanJob)
+        ]
         self._read = len(self._script.effects)
         for train in self.jobs:
-            if any(one.job.uid == train.seen.uid for one in asked):
+            if any(act.job.uid == train.seen.uid for act in acts):
                 train.settle()
 
 
 def size(train: Controlled) -> int:
-    return sum(one.count for one in train.seen.podsets.podsets)
+    return sum(podset.count for podset in train.seen.podsets.podsets)
 
 
 def test_many_large_jobs_at_a_low_rate_all_start_and_nothing_spins() -> None:
@@ -64,8 +72,10 @@ def test_many_large_jobs_at_a_low_rate_all_start_and_nothing_spins() -> None:
         assert script.reason(train.seen.key.name) == "Running", script.message(train.seen.key.name)
         assert (len(train.starts), train.stops) == (1, [])
     assert controller.pods == 4 * 96 + 200 + 3 * 8
-    assert not [one for one in script.effects if isinstance(one, SuspendJob | CleanJob | Nominate | Ungate | Wake)]
-    assert len([one for one in script.effects if isinstance(one, StartJob)]) == len(controller.jobs)
+    assert not [
+        effect for effect in script.effects if isinstance(effect, SuspendJob | CleanJob | Nominate | Ungate | Wake)
+    ]
+    assert len([effect for effect in script.effects if isinstance(effect, StartJob)]) == len(controller.jobs)
     assert len(script.reports) <= 5 * len(controller.jobs)
 
 
@@ -88,19 +98,19 @@ def test_a_job_whose_pods_never_come_holds_others_up_no_longer_than_a_few_second
     script = Script(*cluster("a: 300x8"), checked=1000)
     stuck = Controlled(script, job(700, name="stuck", gpus=1))
     others: list[Controlled] = []
-    asked: dict[str, float] = {}
+    shown_at: dict[str, float] = {}
     waited: list[float] = []
     for number in range(40):
         others.append(Controlled(script, job(4, name=f"small-{number}", gpus=1)))
-        asked[others[-1].seen.uid] = script.now
+        shown_at[others[-1].seen.uid] = script.now
         for _ in range(5):
             stuck.wait(1)
-            for one in others:
-                one.settle()
-            for one in [one for one in others if one.starts]:
-                waited.append(script.now - asked[one.seen.uid])
-                one.run()
-                others.remove(one)
+            for controlled in others:
+                controlled.settle()
+            for controlled in [controlled for controlled in others if controlled.starts]:
+                waited.append(script.now - shown_at[controlled.seen.uid])
+                controlled.run()
+                others.remove(controlled)
     assert len(stuck.starts) > 2
     assert len(waited) > 38
     assert max(waited) < 25
@@ -122,12 +132,12 @@ def test_jobs_that_wait_for_the_pods_of_others_are_looked_at_together_and_not_wo
     large = Controlled(script, job(600, name="large", gpus=1))
     waiting = [Controlled(script, job(8, name=f"small-{at}", gpus=1)) for at in range(20)]
     workloads = [script.core.state.workloads[train.seen.key] for train in waiting]
-    asked = [workload.current_demand for workload in workloads]
+    demands = [workload.current_demand for workload in workloads]
     began, _ = script.core.passes
     for _ in range(2):
         script.advance(5)
         large.create(only=1)
-    assert all(workload.current_demand is demand for workload, demand in zip(workloads, asked, strict=True))
+    assert all(workload.current_demand is demand for workload, demand in zip(workloads, demands, strict=True))
     assert script.core.passes[0] - began <= 13
     large.create(only=588)
     for train in waiting:

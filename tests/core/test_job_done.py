@@ -79,12 +79,12 @@ def test_a_job_goes_on_when_the_node_of_a_pod_that_has_ended_well_is_removed_and
     """An autoscaler removes an idle node in this way."""
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, seen)
-    one, *others = train.run()
-    finish(train, one)
-    script.drop(str(script.pods[one.uid].node))
+    done, *others = train.run()
+    finish(train, done)
+    script.drop(str(script.pods[done.uid].node))
     train.wait(3)
     assert not train.stops
-    script.gone(script.pods[one.uid])
+    script.gone(script.pods[done.uid])
     goes_on(restarted(train) if restarts else train, others)
 
 
@@ -92,10 +92,10 @@ def test_a_job_goes_on_when_the_node_of_a_pod_that_has_ended_well_is_removed_and
 def test_the_room_of_a_slot_that_is_done_is_free_when_its_pod_is_gone(restarts: bool) -> None:
     script = Script(*cluster("a: 2x8"), limits=LIMITS)
     train = Controlled(script, job(2))
-    one, _ = train.run()
-    home = script.pods[one.uid].node
-    finish(train, one)
-    script.gone(script.pods[one.uid])
+    done, _ = train.run()
+    home = script.pods[done.uid].node
+    finish(train, done)
+    script.gone(script.pods[done.uid])
     if restarts:
         train = restarted(train)
     train.wait(3)
@@ -111,13 +111,13 @@ def test_the_room_that_is_kept_for_a_slot_is_free_when_the_status_says_that_it_i
     """The watch may show before that its pod is gone."""
     script = Script(*cluster("a: 2x8"), limits=LIMITS)
     train = Controlled(script, job(2))
-    one, _ = train.run()
-    script.change(script.pods[one.uid], phase="Succeeded")
-    script.gone(script.pods[one.uid])
+    done, _ = train.run()
+    script.change(script.pods[done.uid], phase="Succeeded")
+    script.gone(script.pods[done.uid])
     (rival,) = gang("rival", 1)
     script.see(rival)
     assert not script.planned(rival)
-    train.show(done=frozenset({one.identity}))
+    train.show(done=frozenset({done.identity}))
     train.wait(1)
     assert script.planned(rival)
     assert not train.stops
@@ -128,11 +128,11 @@ def test_a_pod_that_is_made_again_needs_no_other_to_start_when_all_others_are_do
     """No other pod of its start is bound any more: it starts by itself, as the last that the job lacks."""
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, job(3))
-    one, other, failed = train.run()
+    done, other, failed = train.run()
     home = script.pods[failed.uid].node
-    finish(train, one, other)
-    script.drop(str(script.pods[one.uid].node))
-    script.gone(script.pods[one.uid], script.pods[other.uid])
+    finish(train, done, other)
+    script.drop(str(script.pods[done.uid].node))
+    script.gone(script.pods[done.uid], script.pods[other.uid])
     script.change(script.pods[failed.uid], phase="Failed")
     script.gone(script.pods[failed.uid])
     if restarts:
@@ -161,8 +161,8 @@ def test_two_pods_that_are_made_again_start_together_beside_one_that_is_done_and
 def test_a_running_pod_whose_node_is_lost_stops_its_job_although_another_one_is_done() -> None:
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, job(3))
-    one, other, _ = train.run()
-    finish(train, one)
+    done, other, _ = train.run()
+    finish(train, done)
     script.drop(lost := str(script.pods[other.uid].node))
     train.wait(3)
     assert len(train.stops) == 1
@@ -172,8 +172,8 @@ def test_a_running_pod_whose_node_is_lost_stops_its_job_although_another_one_is_
 def test_what_was_done_is_planned_as_its_status_says_when_the_job_starts_again() -> None:
     script = Script(*cluster("a: 2x8"), limits=LIMITS)
     train = Controlled(script, job(2))
-    one, other = train.run()
-    finish(train, one)
+    done, other = train.run()
+    finish(train, done)
     train.delete()
     (podset,) = train.seen.podsets.podsets
     left = replace(podset, minimum=1, left_out=frozenset({0}))
@@ -192,10 +192,10 @@ def test_what_was_done_is_planned_as_its_status_says_when_the_job_starts_again()
 def test_a_job_without_indexes_goes_on_when_a_pod_that_has_ended_well_goes_with_its_node(restarts: bool) -> None:
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, job(3, indexed=False))
-    one, *others = train.run()
-    finish(train, one)
-    script.drop(str(script.pods[one.uid].node))
-    script.gone(script.pods[one.uid])
+    done, *others = train.run()
+    finish(train, done)
+    script.drop(str(script.pods[done.uid].node))
+    script.gone(script.pods[done.uid])
     goes_on(restarted(train) if restarts else train, others)
 
 
@@ -234,10 +234,10 @@ def test_a_job_without_indexes_keeps_the_room_of_those_that_are_made_again_and_o
 def test_pods_without_an_index_that_are_made_again_start_together_beside_those_that_have_ended_well() -> None:
     script = Script(*cluster("a: 4x8"), limits=LIMITS)
     train = Controlled(script, job(4, indexed=False))
-    one, other, *failed = train.run()
-    finish(train, one)
+    done, other, *failed = train.run()
+    finish(train, done)
     finish(train, other)
-    script.gone(script.pods[one.uid])
+    script.gone(script.pods[done.uid])
     start_together(train, *failed)
 
 
@@ -324,8 +324,8 @@ def test_room_is_kept_for_pods_without_an_index_that_have_gone_until_the_status_
     script.gone(script.pods[second.uid])
     script.see(rivals := gang("rival", 2, min_member=1))
     train.wait(3)
-    assert sum(bool(script.planned(one)) for one in rivals) == 1, "that of the pod that has ended"
+    assert sum(bool(script.planned(rival)) for rival in rivals) == 1, "that of the pod that has ended"
     train.show(closed=2 if closed else 0)
     train.wait(3)
-    assert sum(bool(script.planned(one)) for one in rivals) == (2 if closed else 1)
+    assert sum(bool(script.planned(rival)) for rival in rivals) == (2 if closed else 1)
     assert not train.stops

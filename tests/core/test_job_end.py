@@ -27,9 +27,9 @@ def test_what_was_written_on_it_is_taken_off_when_it_has_ended() -> None:
 def test_its_slots_are_nobodys_when_its_pods_have_ended_well() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
-    one, other = train.run()
-    script.change(one, phase="Succeeded")
-    script.see(replace(single("other", gpus=8), node=script.core.state.pods[one.uid].node, phase="Running"))
+    done, other = train.run()
+    script.change(done, phase="Succeeded")
+    script.see(replace(single("other", gpus=8), node=script.core.state.pods[done.uid].node, phase="Running"))
     script.change(other, phase="Succeeded")
     train.settle()
     assert not train.stops, "the job is about to be complete"
@@ -235,12 +235,12 @@ def test_slots_stay_done_while_a_pod_runs_that_came_after_a_restart_which_was_sh
     train = Controlled(script, train.seen)
     script.feed_synced()
     script.see(*(before.pods[pod.uid] for pod in unbound))
-    one, other, failed = unbound
+    done, other, failed = unbound
     script.change(failed, phase="Failed")
     script.see(again := reborn(failed))
     script.run([again])
-    script.change(one, phase="Succeeded")
-    script.see(single("other", gpus=8, node=before.pods[one.uid].node))
+    script.change(done, phase="Succeeded")
+    script.see(single("other", gpus=8, node=before.pods[done.uid].node))
     script.change(other, phase="Succeeded")
     train.wait(3)
     assert not train.stops

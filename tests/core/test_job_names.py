@@ -35,8 +35,8 @@ def test_the_second_one_waits_beside_the_first_one_and_says_so() -> None:
     assert script.reason("shared") == "Running"
     assert script.reason(TAKEN_B) == "NameTaken"
     assert script.message(TAKEN_B).startswith("Job a has the gang name shared")
-    told = [one for one in script.effects if isinstance(one, Report) and one.code == "NameTaken"]
-    assert [one.owner for one in told] == [Controller("batch/v1", "Job", "b", "uid-b")]
+    reports = [effect for effect in script.effects if isinstance(effect, Report) and effect.code == "NameTaken"]
+    assert [report.owner for report in reports] == [Controller("batch/v1", "Job", "b", "uid-b")]
 
 
 def test_the_older_one_has_the_name_whoever_is_shown_first() -> None:
@@ -205,8 +205,8 @@ def test_pods_that_come_to_a_job_that_has_ended_while_it_was_suspended_start_wit
     script.run(pods)
     assert len(script.bound(pods)) == 2
     script.advance(5)
-    told = [one for one in script.effects if isinstance(one, Report)]
-    assert [(one.code, one.owner) for one in told] == [("Running", None)]
+    reports = [effect for effect in script.effects if isinstance(effect, Report)]
+    assert [(report.code, report.owner) for report in reports] == [("Running", None)]
 
 
 def test_pods_that_come_before_what_is_on_a_job_that_has_ended_is_off_start_afterwards() -> None:

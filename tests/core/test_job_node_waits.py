@@ -127,9 +127,9 @@ def test_each_time_it_rests_longer_and_meanwhile_it_starts_where_there_is_room()
     first = come(script)
     pauses = []
     for attempt in (1, 2, 3):
-        asked = first.starts[-1].node_wait
-        assert asked is not None
-        assert asked.attempt == attempt
+        wait = first.starts[-1].node_wait
+        assert wait is not None
+        assert wait.attempt == attempt
         first.create()
         script.advance(901)
         first.settle()
@@ -169,10 +169,10 @@ def test_nodes_that_are_there_are_enough() -> None:
 def _in_waves(**facts: Any) -> Job:
     """``facts``: of the pod that is made when the two others run."""
     made_of: Pod = replace(template("first", series="1-late"), **facts)
-    asked = wanting(2)
+    seen = wanting(2)
     return replace(
-        asked,
-        podsets=replace(asked.podsets, podsets=(*asked.podsets.podsets, PodSet(made_of, 1, 1, wave=1))),
+        seen,
+        podsets=replace(seen.podsets, podsets=(*seen.podsets.podsets, PodSet(made_of, 1, 1, wave=1))),
     )
 
 
@@ -238,7 +238,7 @@ def test_no_workload_awaits_nodes_before_it_is_known_whether_nodes_can_be_asked_
     first.wait(0.5)
     assert (len(first.starts), len(script.core.capacity_asks())) == (1, 0)
     assert used(script, "team", "spot") == 16
-    written = [one for one in script.effects if isinstance(one, StartJob | SuspendJob | CleanJob)]
+    written = [effect for effect in script.effects if isinstance(effect, StartJob | SuspendJob | CleanJob)]
     assert len(written) == 1
 
 
@@ -277,7 +277,7 @@ def test_one_that_is_edited_is_suspended_and_asks_anew(change: dict[str, Any], w
     first = come(script)
     first.create()
     first.show(**change)
-    assert [why in one for one in first.stops] == [True]
+    assert [why in stop for stop in first.stops] == [True]
     stop(first)
     first.wait(3.0)
     assert first.starts[-1].node_wait is not None
@@ -339,7 +339,7 @@ def test_nobody_else_gets_its_quota_while_its_start_has_no_answer_however_late_t
         assert used(script, "team", "spot") == 16
         first.obeys = True
         first.wait(6.0)
-        assert [VAIN in one for one in first.stops] == [True]
+        assert [VAIN in stop for stop in first.stops] == [True]
         stop(first)
     second.wait(2.0)
     assert (len(second.starts), used(script, "team", "spot")) == (1, 16)
@@ -476,27 +476,27 @@ def test_pods_that_cannot_be_in_one_clique_with_the_nodes_that_come_are_part_of_
     """Pods without quota get no flavor."""
     script = scene(served=False)
     show(script, replace(sort("spot"), taints=(Taint("spot", "", "NoSchedule"),), tolerations=(SPOT,)))
-    asked = naming_only_its_queue()
-    (workers,) = asked.podsets.podsets
+    seen = naming_only_its_queue()
+    (workers,) = seen.podsets.podsets
     clique = Topology("clique")
     launcher = replace(template("first", 0, "launcher"), topology=clique, selection=Selection(tolerations=tolerations))
     workers = replace(workers, template=replace(workers.template, topology=clique))
-    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=(workers, PodSet(launcher, 1, 1)))))
+    first = come(script, replace(seen, podsets=replace(seen.podsets, podsets=(workers, PodSet(launcher, 1, 1)))))
     first.create()
     script.advance(901)
     first.settle()
     (why,) = first.stops
     assert "not enough joined within 900 s" in why
-    said = "the pods of launcher have to share one clique with those on nodes of spot, and need tolerations"
-    assert (said in why) is not bool(tolerations)
+    text = "the pods of launcher have to share one clique with those on nodes of spot, and need tolerations"
+    assert (text in why) is not bool(tolerations)
 
 
 def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:
     script = scene(served=False)
-    asked = naming_only_its_queue()
+    seen = naming_only_its_queue()
     other = replace(template("first", series="1-small"), selection=Selection(((FLAVOR, "owned"),)))
-    podsets = (*asked.podsets.podsets, PodSet(other, 1, 1))
-    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=podsets)))
+    podsets = (*seen.podsets.podsets, PodSet(other, 1, 1))
+    first = come(script, replace(seen, podsets=replace(seen.podsets, podsets=podsets)))
     (start,) = first.starts
     assert start.labels == {"": ((FLAVOR, "spot"),), "1-small": ((FLAVOR, "owned"),)}
 

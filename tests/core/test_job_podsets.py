@@ -24,7 +24,7 @@ def role(name: str, count: int, least: int = 0, *, indexed: bool = True, wave: i
 
 def elastic(*more: PodSet) -> Job:
     """Four workers, of which one is enough, and other podsets."""
-    podsets = sorted((*more, role("1-worker", 4, 1)), key=lambda one: one.name)
+    podsets = sorted((*more, role("1-worker", 4, 1)), key=lambda podset: podset.name)
     return Job(PodSets(key("job"), tuple(podsets)), Controller("kubeflow.org/v1", "PyTorchJob", "job", "uid-job"))
 
 
@@ -59,12 +59,12 @@ def restarted(script: Script, train: Controlled) -> tuple[Script, Controlled]:
 @pytest.mark.parametrize("name", ["0-master", "3-launcher"])
 def test_nobody_is_bound_before_each_podset_has_its_minimum_at_bind(name: str, indexed: bool) -> None:
     script = Script(*cluster(NODES))
-    _, workers, (one,) = created(script, elastic(role(name, 1, indexed=indexed)))
+    _, workers, (only,) = created(script, elastic(role(name, 1, indexed=indexed)))
     script.bind_all(workers)
     assert not script.bindings
     assert script.message("job") == f"0 of 1 members of podset {name[2:]} reached bind"
-    script.run([one])
-    assert len(script.bound([*workers, one])) == 5
+    script.run([only])
+    assert len(script.bound([*workers, only])) == 5
     assert script.reason("job") == "Running"
 
 
@@ -88,23 +88,23 @@ def test_why_a_start_without_one_podset_is_given_up_names_it() -> None:
     _, workers, (master,) = created(script, elastic(MASTER))
     call = script.bind_all(workers, expires_s=10)[0]
     script.advance(11)
-    said = f"only 0 of 1 members of podset master reached bind before the deadline; missing: {master.name}"
-    assert said in script.answers[call]
+    text = f"only 0 of 1 members of podset master reached bind before the deadline; missing: {master.name}"
+    assert text in script.answers[call]
 
 
 @pytest.mark.parametrize("podset", [MASTER, LAUNCHER])
 def test_a_release_that_lacks_one_podset_has_broken_off_and_is_completed(podset: PodSet) -> None:
     """The last Binding is that of the highest rank, which a launcher has."""
     script = Script(*cluster(NODES))
-    train, workers, (one,) = created(script, elastic(podset))
-    without_bindings_of(script, [one], [*workers, one])
+    train, workers, (only,) = created(script, elastic(podset))
+    without_bindings_of(script, [only], [*workers, only])
     name = podset.name[2:]
     broken = f"its start broke off with 0 of 1 members of podset {name} bound; replacements are placed first"
     assert script.message("job") == broken
     later, again = restarted(script, train)
     assert later.message("job") == broken, "after a restart as well"
     for one_life, its_job in ((script, train), (later, again)):
-        one_life.run([one])
+        one_life.run([only])
         assert one_life.reason("job") == "Running"
         assert one_life.gang("job").release.complete
         assert not its_job.stops
@@ -112,7 +112,9 @@ def test_a_release_that_lacks_one_podset_has_broken_off_and_is_completed(podset:
 
 def test_a_release_that_lacks_one_podset_does_not_become_whole_by_being_suspended() -> None:
     says = GroupRef("job", Dialect.ANNOTATION, 2)
-    podsets = [replace(one, template=replace(one.template, group=says)) for one in (MASTER, role("1-worker", 4, 1))]
+    podsets = [
+        replace(podset, template=replace(podset.template, group=says)) for podset in (MASTER, role("1-worker", 4, 1))
+    ]
     script = Script(*cluster(NODES))
     job = replace(elastic(), podsets=PodSets(key("job"), tuple(podsets)))
     train, workers, (master,) = created(script, job)
@@ -138,13 +140,13 @@ def test_after_a_restart_a_job_that_has_started_goes_on_without_its_master() -> 
 def test_after_a_restart_a_start_with_too_many_of_one_podset_lost_is_no_broken_one(indexed: bool) -> None:
     """No stamp says that the release was complete: the slots that were bound in it are counted, by podset."""
     script = Script(*cluster(NODES))
-    train, workers, (one,) = created(script, elastic(role("0-master", 1, indexed=indexed)))
-    script.run([*workers, one])
-    for pod in (one, *workers):
+    train, workers, (only,) = created(script, elastic(role("0-master", 1, indexed=indexed)))
+    script.run([*workers, only])
+    for pod in (only, *workers):
         stamp = script.pods[pod.uid].stamp
         assert stamp is not None
         script.pods[pod.uid] = replace(script.pods[pod.uid], stamp=replace(stamp, complete=False))
-    script.pods[one.uid] = replace(script.pods[one.uid], phase="Failed")
+    script.pods[only.uid] = replace(script.pods[only.uid], phase="Failed")
     later, _ = restarted(script, train)
     assert later.gang("job").release.complete
 

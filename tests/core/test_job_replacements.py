@@ -59,14 +59,14 @@ def test_a_pod_may_take_the_slot_of_a_deleted_one_whose_binding_is_under_way(sho
     """``shown``: the watch shows that the deleted one is gone before its Binding ends."""
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
-    one, other = train.create()
-    script.bind_all([one, other], expires_s=600)
-    script.change(one, deleting=True)
+    first, other = train.create()
+    script.bind_all([first, other], expires_s=600)
+    script.change(first, deleting=True)
     if shown:
-        script.gone(script.pods[one.uid])
-    del train.pods[one.uid]
+        script.gone(script.pods[first.uid])
+    del train.pods[first.uid]
     again = train.create()
-    script.feed_outcome(one.uid, Outcome.REFUSED)
+    script.feed_outcome(first.uid, Outcome.REFUSED)
     train.settle()
     assert not train.stops
     script.run(again)

@@ -106,15 +106,15 @@ def test_a_pod_that_a_job_can_do_without_does_not_go_where_it_keeps_one_of_the_n
     last = replace(last, template=replace(podset.template, series="last"))
     script = Script(*cluster("a: 3x8"), holder)
     train = Controlled(script, replace(made, podsets=replace(made.podsets, podsets=(first, last))))
-    one, surplus = replace(podset.template, uid="one", index=0), replace(podset.template, uid="surplus", index=1)
-    script.see(one, surplus)
-    script.run([one])
+    needed, surplus = replace(podset.template, uid="one", index=0), replace(podset.template, uid="surplus", index=1)
+    script.see(needed, surplus)
+    script.run([needed])
     train.settle()
     assert not script.planned(surplus)
     assert script.reason("job") == "Running"
     script.see(coming := replace(last.template, uid="last", index=0))
     script.run([coming])
-    assert len(script.bound([one, coming])) == 2
+    assert len(script.bound([needed, coming])) == 2
     script.gone(holder)
     assert script.planned(surplus) == "a-2"
 

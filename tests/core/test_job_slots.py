@@ -36,9 +36,9 @@ def test_a_node_that_has_no_pod_of_it_is_not_waited_for() -> None:
 def test_after_a_restart_pods_without_an_index_fill_the_slots_of_their_nodes() -> None:
     script = Script(*cluster("a: 3x8"))
     train = Controlled(script, job(3, indexed=False))
-    one, other, last = train.create()
+    first, other, last = train.create()
     nodes = train.starts[0].plan[""]
-    there = [replace(pod, node=node, phase="Running") for pod, node in ((one, nodes[2]), (other, nodes[0]))]
+    there = [replace(pod, node=node, phase="Running") for pod, node in ((first, nodes[2]), (other, nodes[0]))]
     later = Script(*cluster("a: 3x8"), synced=False, now=script.now)
     again = Controlled(later, train.seen)
     later.see(*there, last)
@@ -56,8 +56,8 @@ def test_after_a_restart_no_pod_that_waits_takes_the_slot_of_one_that_runs() -> 
     train.run()
     nodes = train.starts[0].plan[""]
     # The replacement of a failed pod is seen behind the waiting pods.
-    one, *others, replacement = train.pods.values()
-    there = [replace(pod, node=node, phase="Running") for pod, node in ((one, nodes[0]), (replacement, nodes[1]))]
+    first, *others, replacement = train.pods.values()
+    there = [replace(pod, node=node, phase="Running") for pod, node in ((first, nodes[0]), (replacement, nodes[1]))]
     later = Script(*cluster("a: 2x8"), synced=False)
     again = Controlled(later, train.seen)
     later.see(*[replace(pod, index=None, node=pod.node) for pod in (there[0], *others, there[1])])
@@ -72,16 +72,16 @@ def test_why_it_waits_is_told_again_after_a_restart() -> None:
     Controlled(script, replace(job(2), held=True))
     script.feed_synced()
     script.advance(5)
-    assert [one.code for one in script.effects if isinstance(one, Report)] == ["Held"]
+    assert [effect.code for effect in script.effects if isinstance(effect, Report)] == ["Held"]
 
 
 def test_after_a_restart_no_replacement_takes_the_room_of_another_job_beside_its_predecessor() -> None:
     before = Script(*cluster("a: 1x8"))
     old = Controlled(before, job(1, name="old", gpus=4))
-    [one] = old.run()
+    [only] = old.run()
     new = Controlled(before, job(1, name="new", gpus=4))
-    before.change(one, deleting=True)
-    del old.pods[one.uid]
+    before.change(only, deleting=True)
+    del old.pods[only.uid]
     [again] = old.create()
     script = Script(*cluster("a: 1x8"), synced=False, now=before.now)
     Controlled(script, old.seen)
@@ -92,16 +92,16 @@ def test_after_a_restart_no_replacement_takes_the_room_of_another_job_beside_its
     assert not other.stops
     [pod] = other.create()
     assert (script.planned(pod), script.planned(again)) == ("a-0", "")
-    script.gone(script.pods[one.uid])
+    script.gone(script.pods[only.uid])
     assert script.planned(again) == "a-0"
 
 
 def test_after_a_restart_a_replacement_has_the_room_that_is_left_beside_its_predecessor() -> None:
     before = Script(*cluster("a: 1x8"))
     train = Controlled(before, job(1, gpus=4))
-    [one] = train.run()
-    before.change(one, deleting=True)
-    del train.pods[one.uid]
+    [only] = train.run()
+    before.change(only, deleting=True)
+    del train.pods[only.uid]
     [again] = train.create()
     assert before.planned(again) == "a-0"
     before.see(*gang("late", 1, gpus=4))
@@ -115,15 +115,15 @@ def test_after_a_restart_a_replacement_has_the_room_that_is_left_beside_its_pred
 def test_a_pod_that_is_lost_before_the_start_is_awaited_anew() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
-    one, other = train.create()
-    script.bind_all([one], expires_s=600)
+    first, other = train.create()
+    script.bind_all([first], expires_s=600)
     script.change(other, deleting=True)
     script.gone(script.pods[other.uid])
     del train.pods[other.uid]
     again = train.create()
     assert not train.stops, "its slot keeps its node"
     script.run(again)
-    assert len(script.bound([one, *again])) == 2
+    assert len(script.bound([first, *again])) == 2
 
 
 def test_pods_that_have_finished_in_an_earlier_start_are_not_waited_for() -> None:

@@ -273,8 +273,8 @@ def test_only_what_pods_of_a_job_need_is_explained_while_one_that_others_bring_k
     script.advance(1)
     state, gang = script.core.state, script.gang("job")
     with state.make(Statements).of(gang) as statement:
-        (asked,) = finish(inquiries(state, gang, statement))
-    assert [pod.uid for pod in asked.members] == [third.uid]
+        (inquiry,) = finish(inquiries(state, gang, statement))
+    assert [pod.uid for pod in inquiry.members] == [third.uid]
 
 
 @pytest.mark.parametrize("ends", [True, False])

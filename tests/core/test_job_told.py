@@ -39,7 +39,7 @@ def test_a_job_that_nobody_lets_us_suspend_says_why_it_is_to_be_and_what_the_api
     assert script.message("job").endswith("; that was refused: 422 not in this house")
     train.obeys = True
     train.wait(2)
-    assert [type(one) for one in script.effects if isinstance(one, SuspendJob)] == [SuspendJob] * 2
+    assert [type(effect) for effect in script.effects if isinstance(effect, SuspendJob)] == [SuspendJob] * 2
     train.delete()
     train.show(stopped=True)
     train.wait(2)
@@ -101,8 +101,8 @@ def test_what_a_start_waits_for_is_told() -> None:
 def test_a_job_that_gets_the_name_of_another_is_told_why_it_waits_although_the_other_was() -> None:
     script = Script(*cluster("a: 1x8"))
     first, second = job(2), replace(job(2), owner=Controller("jobset.x-k8s.io/v1alpha2", "JobSet", "job", "uid-second"))
-    for one in (first, second):
-        script.feed(JobSeen(one))
+    for seen in (first, second):
+        script.feed(JobSeen(seen))
         script.advance(20)
     assert reports(script) == [("NoRoom", "uid-job"), ("NameTaken", "uid-second")]
     script.feed(JobGone(first.key, first.uid))
@@ -112,4 +112,8 @@ def test_a_job_that_gets_the_name_of_another_is_told_why_it_waits_although_the_o
 
 def reports(script: Script) -> list[tuple[str, str]]:
     """The codes that were reported, and the owner on which each was."""
-    return [(one.code, one.owner.uid) for one in script.effects if isinstance(one, Report) and one.owner is not None]
+    return [
+        (effect.code, effect.owner.uid)
+        for effect in script.effects
+        if isinstance(effect, Report) and effect.owner is not None
+    ]

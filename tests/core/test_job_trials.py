@@ -33,7 +33,7 @@ class Server:
         self.asked: list[TryPod] = []
 
     def pending(self) -> list[TryPod]:
-        fresh = [one for one in self.script.effects[self._read :] if isinstance(one, TryPod)]
+        fresh = [effect for effect in self.script.effects[self._read :] if isinstance(effect, TryPod)]
         self._read = len(self.script.effects)
         self.asked += fresh
         return fresh
@@ -41,14 +41,14 @@ class Server:
     def answer(self, verdict: Verdict = Verdict.PASSED, detail: str = "", **facts: Any) -> int:
         """Answer all pending dry runs. Returns how many there were."""
         answered = self.pending()
-        for one in answered:
-            made = _pod(one, **facts) if verdict is Verdict.PASSED else None
-            self.script.feed(PodTried(one.job.key, one.shape, verdict, made, detail))
+        for trial in answered:
+            made = _pod(trial, **facts) if verdict is Verdict.PASSED else None
+            self.script.feed(PodTried(trial.job.key, trial.shape, verdict, made, detail))
         return len(answered)
 
 
-def _pod(asked: TryPod, **facts: Any) -> Pod:
-    podset = next(one for one in asked.job.podsets.podsets if one.name == asked.podset)
+def _pod(trial: TryPod, **facts: Any) -> Pod:
+    podset = next(podset for podset in trial.job.podsets.podsets if podset.name == trial.podset)
     return replace(podset.template, uid="tried", name="tried", **facts)
 
 
@@ -102,7 +102,7 @@ def test_no_more_than_five_are_asked_a_second_and_each_namespace_has_its_turn() 
         counts.append(server.answer())
     assert sum(counts) <= 16
     assert min(counts) >= 4
-    assert "T" in [one.shape for one in server.asked[:4]]
+    assert "T" in [trial.shape for trial in server.asked[:4]]
 
 
 def test_a_refusal_is_the_reason_and_is_asked_for_again_after_a_minute() -> None:
@@ -270,7 +270,7 @@ def test_a_job_that_has_gone_is_not_asked_about() -> None:
     server.answer()
     first.settle()
     assert first.starts
-    assert "T" not in [one.shape for one in server.asked]
+    assert "T" not in [trial.shape for trial in server.asked]
 
 
 def low_and_high(script: Cluster, server: Server) -> tuple[Controlled, Controlled]:

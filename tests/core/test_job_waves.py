@@ -17,10 +17,10 @@ EVENLY: dict[str, Any] = {
 }
 
 
-def with_launcher(workers: int, **asked: Any) -> Job:
+def with_launcher(workers: int, **facts: Any) -> Job:
     """A job whose controller makes one more pod when all workers run."""
     made = job(workers, PodSet(template(series="launcher", gpus=1), 1, 1, wave=1), gpus=1)
-    podsets = tuple(replace(one, template=replace(one.template, **asked)) for one in made.podsets.podsets)
+    podsets = tuple(replace(podset, template=replace(podset.template, **facts)) for podset in made.podsets.podsets)
     return replace(made, podsets=replace(made.podsets, podsets=podsets))
 
 

@@ -31,7 +31,7 @@ def test_one_that_ends_without_a_pod_is_started_where_there_is_no_room() -> None
     script = Script(*cluster("a: 1x8"))
     script.run([single("other", gpus=8)])
     nothing = Controlled(script, replace(job(1), podsets=PodSets(key("job"), ())))
-    assert [one.plan for one in nothing.starts] == [{}]
+    assert [start.plan for start in nothing.starts] == [{}]
     nothing.wait(300)
     assert not nothing.stops
     nothing.show(finished=True)
@@ -47,7 +47,7 @@ def test_each_pod_fills_its_slot_and_nothing_is_written_on_it() -> None:
     script.run(pods)
     assert len(script.bound(pods)) == 4
     assert script.reason("job") == "Running"
-    assert not [one for one in script.effects if isinstance(one, Nominate | Ungate)]
+    assert not [effect for effect in script.effects if isinstance(effect, Nominate | Ungate)]
 
 
 def test_pods_without_an_index_take_a_slot_each() -> None:
@@ -258,8 +258,8 @@ def test_a_job_that_others_start_is_suspended_unless_it_runs() -> None:
 
 
 def test_what_a_pod_of_a_running_job_without_a_plan_waits_for_is_told_after_a_restart() -> None:
-    one, other = gang("job", 2, gpus=8)
-    bound, foreign = replace(one, node="a-0"), replace(single("foreign", gpus=8), node="a-1", phase="Running")
+    first, other = gang("job", 2, gpus=8)
+    bound, foreign = replace(first, node="a-0"), replace(single("foreign", gpus=8), node="a-1", phase="Running")
     script = Script(*cluster("a: 2x8"), bound, other, foreign, synced=False)
     script.feed(JobSeen(replace(job(2), suspended=False, stopped=False, running=True)))
     script.feed_synced()
@@ -389,11 +389,11 @@ def test_one_that_turns_out_to_have_pods_while_it_rests_is_not_planned() -> None
 def test_effects_name_the_job_as_it_was_seen() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
-    [start] = [one for one in script.effects if isinstance(one, StartJob)]
+    [start] = [effect for effect in script.effects if isinstance(effect, StartJob)]
     assert start.job.suspended
     script.drop("a-0")
     train.settle()
-    [stop] = [one for one in script.effects if isinstance(one, SuspendJob)]
+    [stop] = [effect for effect in script.effects if isinstance(effect, SuspendJob)]
     assert stop.job.uid == start.job.uid
 
 

@@ -23,16 +23,16 @@ from tests.core.script import Script
 
 
 def test_the_whole_gang_gives_way_and_the_room_is_kept_for_the_pod() -> None:
-    asked = Asked()
-    script, pod, node = asked.script, asked.pod, asked.node
-    assert asked.ask() == {}, "kube-scheduler would delete one of them"
+    case = Asked()
+    script, pod, node = case.script, case.pod, case.node
+    assert case.ask() == {}, "kube-scheduler would delete one of them"
     assert sorted(script.evicted) == ["low-0", "low-1"]
     assert script.kept is not None
     assert script.kept.victims[0].key == key("low")
     assert [name for name, _ in script.kept.rooms] == [node]
     other = single("other", gpus=8, priority=5)
-    script.leave(*asked.low)
-    assert set(script.filter(other)) == {asked.other}
+    script.leave(*case.low)
+    assert set(script.filter(other)) == {case.other}
     script.see(gang("next", 2, priority=5))
     assert not script.planned(script.pods["uid-next-0"]), "one node is left"
     assert node in script.filter(pod)
@@ -50,7 +50,7 @@ def test_the_surplus_of_a_gang_goes_by_rank_where_that_is_enough(cpus: int, go: 
     low = running(script, "low", 11, gpus=0, least=1)
     pod = single("urgent", gpus=0, cpu=cpus, priority=100)
     script.see(pod)
-    assert script.preempt(pod, {"n": tuple(one.uid for one in low[:cpus])}) == {}
+    assert script.preempt(pod, {"n": tuple(pod_of_low.uid for pod_of_low in low[:cpus])}) == {}
     assert sorted(script.evicted) == go
     script.leave(*(script.pods[f"uid-{name}"] for name in go))
     script.bind(pod, "n")
@@ -64,7 +64,7 @@ def test_a_gang_goes_as_a_whole_where_its_surplus_is_not_enough() -> None:
     low = running(script, "low", 4, gpus=0, least=2)
     pod = single("urgent", gpus=0, cpu=3, priority=100)
     script.see(pod)
-    assert script.preempt(pod, {"n": tuple(one.uid for one in low[:3])}) == {}
+    assert script.preempt(pod, {"n": tuple(pod_of_low.uid for pod_of_low in low[:3])}) == {}
     assert len(script.evicted) == 4
 
 
@@ -84,15 +84,18 @@ def test_the_eviction_of_a_surplus_goes_on_after_a_restart() -> None:
 
 
 def test_its_turning_points_are_those_of_a_pod_of_no_gang() -> None:
-    asked = Asked()
-    asked.ask()
-    asked.script.advance(OFF.preemption_s + 1)
-    told = [
-        one
-        for one in asked.script.effects
-        if isinstance(one, Reached) and one.milestone in (Milestone.PREEMPTING, Milestone.UNRESERVED)
+    case = Asked()
+    case.ask()
+    case.script.advance(OFF.preemption_s + 1)
+    reached = [
+        effect
+        for effect in case.script.effects
+        if isinstance(effect, Reached) and effect.milestone in (Milestone.PREEMPTING, Milestone.UNRESERVED)
     ]
-    assert [(one.milestone, one.alone) for one in told] == [(Milestone.PREEMPTING, True), (Milestone.UNRESERVED, True)]
+    assert [(event.milestone, event.alone) for event in reached] == [
+        (Milestone.PREEMPTING, True),
+        (Milestone.UNRESERVED, True),
+    ]
 
 
 def test_no_gang_goes_where_pods_of_no_gang_would_do() -> None:
@@ -100,7 +103,9 @@ def test_no_gang_goes_where_pods_of_no_gang_would_do() -> None:
     low = running(script, "low", 2)
     pod = urgent()
     script.see(pod)
-    victims: dict[str, tuple[str, ...]] = {script.pods[one.uid].node or "": (one.uid,) for one in low}
+    victims: dict[str, tuple[str, ...]] = {
+        script.pods[pod_of_low.uid].node or "": (pod_of_low.uid,) for pod_of_low in low
+    }
     assert script.preempt(pod, victims | {"a-2": ("uid-dev",)}) == {"a-2": ("uid-dev",)}
     assert not script.evicted
     assert not script.written
@@ -110,31 +115,31 @@ def test_no_gang_goes_where_pods_of_no_gang_would_do() -> None:
     "limits", [OFF, replace(OFF, preemption=Preempts.ON), replace(OFF, preemption=Preempts.DRY_RUN)]
 )
 def test_it_does_not_depend_on_whether_workloads_preempt(limits: Limits) -> None:
-    asked = Asked(limits=limits)
-    asked.ask()
-    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+    case = Asked(limits=limits)
+    case.ask()
+    assert sorted(case.script.evicted) == ["low-0", "low-1"]
 
 
 def test_nobody_goes_when_it_is_switched_off() -> None:
-    asked = Asked(limits=replace(OFF, pods_preempt_gangs=False))
-    assert asked.ask() == {}
-    assert not asked.script.written
-    assert not asked.script.evicted
+    case = Asked(limits=replace(OFF, pods_preempt_gangs=False))
+    assert case.ask() == {}
+    assert not case.script.written
+    assert not case.script.evicted
 
 
 def test_a_gang_with_a_member_of_the_same_priority_stays() -> None:
-    asked = Asked()
-    asked.script.change(asked.low[1], priority=10)
-    assert asked.ask() == {}
-    assert not asked.script.written
+    case = Asked()
+    case.script.change(case.low[1], priority=10)
+    assert case.ask() == {}
+    assert not case.script.written
 
 
 @pytest.mark.parametrize("facts", [{"preempts": False}, {"scheduler": "other"}, {"node": "a-9"}, {"deleting": True}])
 def test_nobody_goes_for_a_pod_that_may_not_preempt_or_does_not_wait(facts: dict[str, object]) -> None:
-    asked = Asked()
-    asked.script.change(asked.pod, **facts)
-    assert asked.ask() == {}
-    assert not asked.script.written
+    case = Asked()
+    case.script.change(case.pod, **facts)
+    assert case.ask() == {}
+    assert not case.script.written
 
 
 def test_a_job_is_suspended_and_none_of_its_pods_deleted() -> None:
@@ -160,39 +165,39 @@ def test_a_job_is_suspended_and_none_of_its_pods_deleted() -> None:
 
 
 def test_nobody_is_told_before_it_is_written_down() -> None:
-    asked = Asked(writes=False)
-    asked.ask()
-    assert not asked.script.evicted
-    asked.script.write(asked.script.written[-1])
-    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+    case = Asked(writes=False)
+    case.ask()
+    assert not case.script.evicted
+    case.script.write(case.script.written[-1])
+    assert sorted(case.script.evicted) == ["low-0", "low-1"]
 
 
 def test_nobody_goes_for_a_pod_on_which_it_cannot_be_written() -> None:
-    asked = Asked(writes=False)
-    asked.ask()
-    asked.script.write(asked.script.written[-1], "the API server said no")
-    assert not asked.script.evicted
-    assert not asked.script.core.state.preemptions.under_way
-    assert asked.ask() == {}
-    assert asked.script.milestones(Milestone.PREEMPTING) == 1, "not again until something has changed"
+    case = Asked(writes=False)
+    case.ask()
+    case.script.write(case.script.written[-1], "the API server said no")
+    assert not case.script.evicted
+    assert not case.script.core.state.preemptions.under_way
+    assert case.ask() == {}
+    assert case.script.milestones(Milestone.PREEMPTING) == 1, "not again until something has changed"
 
 
 def test_nobody_goes_for_a_pod_that_has_been_deleted_meanwhile() -> None:
-    asked = Asked(writes=False)
-    asked.ask()
-    asked.script.gone(asked.script.pods[asked.pod.uid])
-    asked.script.write(asked.script.written[0])
-    assert not asked.script.evicted
-    assert not asked.script.core.state.preemptions.under_way
+    case = Asked(writes=False)
+    case.ask()
+    case.script.gone(case.script.pods[case.pod.uid])
+    case.script.write(case.script.written[0])
+    assert not case.script.evicted
+    assert not case.script.core.state.preemptions.under_way
 
 
 def test_the_same_question_gets_the_same_answer_and_evicts_nobody_else() -> None:
-    asked = Asked()
-    script = asked.script
-    asked.ask()
+    case = Asked()
+    script = case.script
+    case.ask()
     script.see(*cluster("b: 1x8"), single("dev", gpus=8, node="b-0"))
-    assert asked.ask() == {}
-    assert script.preempt(asked.pod, {"b-0": ("uid-dev",)}) == {}, "room is on its way elsewhere"
+    assert case.ask() == {}
+    assert script.preempt(case.pod, {"b-0": ("uid-dev",)}) == {}, "room is on its way elsewhere"
     assert len(script.evicted) == 2
 
 
@@ -206,7 +211,7 @@ def test_the_gang_that_matters_least_goes() -> None:
     )
     pod = urgent()
     script.see(pod)
-    on = {one.uid: script.pods[one.uid].node or "" for one in (*higher, *large, *small)}
+    on = {low_pod.uid: script.pods[low_pod.uid].node or "" for low_pod in (*higher, *large, *small)}
     assert script.preempt(pod, {node: (uid,) for uid, node in on.items()}) == {}
     assert script.evicted == ["small-0"]
 
@@ -257,82 +262,82 @@ def test_a_gang_gives_way_with_the_room_that_is_kept_for_its_lost_member() -> No
 
 
 def test_room_elsewhere_ends_it() -> None:
-    asked = Asked()
-    script = asked.script
-    asked.ask()
-    script.leave(*asked.low)
+    case = Asked()
+    script = case.script
+    case.ask()
+    script.leave(*case.low)
     script.see(*cluster("b: 1x8"))
-    script.bind(asked.pod, "b-0")
+    script.bind(case.pod, "b-0")
     assert script.kept is None
-    assert asked.node in script.filter(single("other", gpus=8))
+    assert case.node in script.filter(single("other", gpus=8))
 
 
 def test_a_gang_that_does_not_go_in_time_ends_it_until_room_comes_free() -> None:
-    asked = Asked()
-    script = asked.script
-    asked.ask()
+    case = Asked()
+    script = case.script
+    case.ask()
     script.advance(61)
     assert script.kept is None
     assert script.milestones(Milestone.UNRESERVED) == 1
-    told = len(script.evicted)
-    assert asked.ask() == {}
+    evictions = len(script.evicted)
+    assert case.ask() == {}
     script.advance(60)
-    assert len(script.evicted) == told
+    assert len(script.evicted) == evictions
 
 
 def test_a_restart_goes_on_with_it() -> None:
-    asked = Asked()
-    asked.ask()
-    asked.script.leave(asked.low[0])
-    again = asked.restart()
+    case = Asked()
+    case.ask()
+    case.script.leave(case.low[0])
+    again = case.restart()
     again.advance(1)
     assert again.evicted == ["low-1"]
-    again.leave(asked.low[1])
-    assert again.filter(single("other", gpus=8), [asked.node]) == ()
-    assert again.filter(asked.pod, [asked.node]) == (asked.node,)
+    again.leave(case.low[1])
+    assert again.filter(single("other", gpus=8), [case.node]) == ()
+    assert again.filter(case.pod, [case.node]) == (case.node,)
 
 
 def test_what_somebody_else_has_written_on_a_pod_evicts_nobody_it_may_not() -> None:
-    asked = Asked()
-    script = asked.script
-    asked.ask()
+    case = Asked()
+    script = case.script
+    case.ask()
     kept = script.kept
     assert kept is not None
     (room,) = kept.rooms
     forged = (
-        replace(kept, rooms=((asked.node, ((GPU, 9),)),)),
-        replace(kept, rooms=(room, (asked.other, room[1]))),
+        replace(kept, rooms=((case.node, ((GPU, 9),)),)),
+        replace(kept, rooms=(room, (case.other, room[1]))),
         replace(kept, rooms=()),
         replace(kept, victims=(Victim(key("low"), "", ("another",)),)),
         replace(kept, until=0.0),
     )
-    for one in forged:
-        script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], reservation=one)
-        again = asked.restart()
+    for reservation in forged:
+        script.pods[case.pod.uid] = replace(script.pods[case.pod.uid], reservation=reservation)
+        again = case.restart()
         assert not again.evicted
         assert again.kept is None
         assert len(again.written) == 1
-    script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], reservation=kept, priority=0)
-    assert not asked.restart().evicted
+    script.pods[case.pod.uid] = replace(script.pods[case.pod.uid], reservation=kept, priority=0)
+    assert not case.restart().evicted
 
 
 def test_what_is_left_on_a_pod_that_runs_is_taken_off_after_a_restart() -> None:
-    asked = Asked()
-    asked.ask()
-    script = asked.script
-    script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], node="a-9")
-    again = asked.restart()
+    case = Asked()
+    case.ask()
+    script = case.script
+    script.pods[case.pod.uid] = replace(script.pods[case.pod.uid], node="a-9")
+    again = case.restart()
     assert [effect.reservation for effect in again.written] == [None]
     assert not again.evicted
 
 
 def test_nobody_goes_who_has_run_for_less_than_the_minimum() -> None:
-    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
-    assert asked.ask() == {}
-    assert not asked.script.evicted
-    asked.script.advance(101)
-    asked.ask()
-    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+    case = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    assert case.ask() == {}
+    assert not case.script.evicted
+    case.script.advance(101)
+    case.ask()
+    assert sorted(case.script.evicted) == ["low-0", "low-1"]
 
 
 def test_a_gang_goes_for_nobody_whom_promised_room_would_keep_out() -> None:
@@ -352,9 +357,9 @@ def test_a_gang_goes_for_nobody_whom_the_anti_affinity_to_one_that_starts_would_
     """kube-scheduler does not know of members whose Bindings are yet to come."""
     script = Cluster(*cluster("a: 2x8"), limits=OFF)
     low = running(script, "low", 1, gpus=4)
-    starting = [replace(one, labels=(("app", "train"),)) for one in gang("starting", 3, gpus=4, priority=20)]
+    starting = [replace(member, labels=(("app", "train"),)) for member in gang("starting", 3, gpus=4, priority=20)]
     script.see(starting)
-    assert {script.planned(one) for one in starting} == {"a-0", "a-1"}
+    assert {script.planned(member) for member in starting} == {"a-0", "a-1"}
     terms = (Term(away, TRAIN, ("default",)),)
     pod = replace(urgent(gpus=4), constraints=Constraints(anti_affinity=terms))
     script.see(pod)
@@ -371,7 +376,7 @@ def test_while_victims_go_no_gang_comes_that_would_keep_the_preemptor_away(prior
     script.see(pod)
     assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
     script.leave(low[0])
-    rival = [replace(one, labels=(("app", "train"),)) for one in gang("rival", 1, gpus=3, priority=priority)]
+    rival = [replace(member, labels=(("app", "train"),)) for member in gang("rival", 1, gpus=3, priority=priority)]
     script.see(rival)
     assert bool(script.planned(rival[0])) is (priority > 10)
     script.leave(low[1])
@@ -382,10 +387,10 @@ def test_while_victims_go_no_gang_comes_that_would_keep_the_preemptor_away(prior
 
 
 def test_a_nomination_that_leads_nowhere_is_cleared() -> None:
-    asked = Asked()
-    asked.script.change(asked.pod, nominated_node=asked.node)
-    asked.ask()
-    assert any(isinstance(effect, Nominate) and effect.node is None for effect in asked.script.effects)
+    case = Asked()
+    case.script.change(case.pod, nominated_node=case.node)
+    case.ask()
+    assert any(isinstance(effect, Nominate) and effect.node is None for effect in case.script.effects)
 
 
 def test_a_pod_that_was_refused_while_its_victims_went_is_woken_when_they_have_gone() -> None:
@@ -402,10 +407,10 @@ def test_a_pod_that_was_refused_while_its_victims_went_is_woken_when_they_have_g
 
 
 def test_muster_evicts_nobody_where_it_only_advises() -> None:
-    asked = Asked()
-    there = [pod for pod in asked.script.pods.values() if pod.uid != asked.pod.uid]
-    script = Script(*cluster("a: 2x8"), *there, asked.pod, mode=Mode.ADVISE)
-    assert script.preempt(asked.pod, {asked.node: (asked.low[0].uid,)}) == {}
+    case = Asked()
+    there = [pod for pod in case.script.pods.values() if pod.uid != case.pod.uid]
+    script = Script(*cluster("a: 2x8"), *there, case.pod, mode=Mode.ADVISE)
+    assert script.preempt(case.pod, {case.node: (case.low[0].uid,)}) == {}
     assert not script.evicted
 
 
@@ -426,34 +431,34 @@ def test_a_gang_that_is_still_starting_goes_once_it_runs() -> None:
 
 
 def test_nobody_goes_later_for_a_pod_that_there_is_room_for_by_then() -> None:
-    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
-    asked.ask()
-    asked.script.see(*cluster("b: 1x8"))
-    asked.script.advance(200)
-    assert not asked.script.written
-    asked.script.drop("b-0")
-    asked.script.advance(2)
-    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+    case = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    case.ask()
+    case.script.see(*cluster("b: 1x8"))
+    case.script.advance(200)
+    assert not case.script.written
+    case.script.drop("b-0")
+    case.script.advance(2)
+    assert sorted(case.script.evicted) == ["low-0", "low-1"]
 
 
 def test_nobody_goes_later_for_a_pod_that_waits_no_more() -> None:
-    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
-    asked.ask()
-    asked.script.gone(asked.script.pods[asked.pod.uid])
-    asked.script.advance(200)
-    assert not asked.script.written
-    assert asked.script.core.next_wake() is None
+    case = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    case.ask()
+    case.script.gone(case.script.pods[case.pod.uid])
+    case.script.advance(200)
+    assert not case.script.written
+    assert case.script.core.next_wake() is None
 
 
 def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
     """A single pod is about to end, or the watch has yet to show it: its end may be enough."""
-    asked = Asked()
-    victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "b-0": ("uid-unknown",)}
-    assert asked.script.preempt(asked.pod, victims) == {}
-    assert not asked.script.written
-    asked.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))
-    asked.script.advance(2)
-    assert not asked.script.written, "it would do"
+    case = Asked()
+    victims: dict[str, tuple[str, ...]] = {case.node: (case.low[0].uid,), "b-0": ("uid-unknown",)}
+    assert case.script.preempt(case.pod, victims) == {}
+    assert not case.script.written
+    case.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))
+    case.script.advance(2)
+    assert not case.script.written, "it would do"
 
 
 def test_no_gang_goes_later_from_a_node_that_others_have_filled_by_then() -> None:
@@ -501,15 +506,15 @@ def test_a_pod_that_the_watch_never_shows_is_forgotten() -> None:
 
 
 def test_nothing_is_remembered_of_pods_that_gangs_were_to_give_way_to_in_vain_and_are_gone() -> None:
-    asked = Asked()
-    script = asked.script
-    asked.ask()
+    case = Asked()
+    script = case.script
+    case.ask()
     script.advance(61)
     assert script.milestones(Milestone.UNRESERVED) == 1
-    script.gone(script.pods[asked.pod.uid])
-    script.leave(*asked.low)
+    script.gone(script.pods[case.pod.uid])
+    script.leave(*case.low)
     low, other = running(script, "low", 2), urgent(name="other")
     script.see(other)
     script.preempt(other, {script.bound(low)[0]: (low[0].uid,)})
     script.advance(61)
-    assert [str(one) for one in script.core.state.preemptions.failed] == ["default/pod other"]
+    assert [str(failed_key) for failed_key in script.core.state.preemptions.failed] == ["default/pod other"]

@@ -132,9 +132,9 @@ def test_members_are_held_for_those_yet_to_be_tried_while_a_bind_is_late_but_not
 def test_members_that_reach_bind_one_by_one_are_held_until_the_last_has() -> None:
     train = gang("train", 8, gpus=1)
     script = Script(*cluster("a: 1x8"), *train)
-    for one in train[:-1]:
-        script.filter(one)
-        script.bind(one, expires_s=600)
+    for member in train[:-1]:
+        script.filter(member)
+        script.bind(member, expires_s=600)
         script.advance(15)
     script.bind(train[-1], expires_s=600)
     script.post_all()

@@ -280,7 +280,9 @@ def test_a_claim_for_one_pod_keeps_others_waiting() -> None:
 
 
 def test_the_claim_of_an_ephemeral_volume_belongs_to_its_pod() -> None:
-    [pod] = (replace(one, claims=("train-0-scratch",), own_claims=("train-0-scratch",)) for one in gang("train", 1))
+    [pod] = (
+        replace(member, claims=("train-0-scratch",), own_claims=("train-0-scratch",)) for member in gang("train", 1)
+    )
     script = scene(LOCAL, free("v0", "a-1"), late("train-0-scratch", owner="another"), pod)
     assert "train-0-scratch of pod train-0 was not made for that pod" in script.message("train")
     script.feed(late("train-0-scratch", owner=pod.uid))

@@ -17,27 +17,27 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def claims(nodes: list[Node], *entries: str) -> Claims:
-    found = Claims(levels_from(entries))
-    for one in nodes:
-        found.set_node(one)
-    return found
+    claims_made = Claims(levels_from(entries))
+    for machine in nodes:
+        claims_made.set_node(machine)
+    return claims_made
 
 
 def labelled(name: str, **labels: str) -> Node:
     return node(name, labels=labels)
 
 
-def domains(found: Claims, name: str) -> dict[str, str]:
-    return dict(found.domains(name))
+def domains(claims_given: Claims, name: str) -> dict[str, str]:
+    return dict(claims_given.domains(name))
 
 
 def test_levels_follow_the_labels_that_nodes_have() -> None:
-    found = claims(cluster("a: 2x8"))
-    assert [level.key for level in found.snapshot().levels] == [CLIQUE]
-    found.set_node(node("z", labels={ZONE: "z1", BLOCK: "b1"}))
-    assert [level.key for level in found.snapshot().levels] == [CLIQUE, BLOCK, ZONE]
-    found.drop_node("z")
-    assert [level.key for level in found.snapshot().levels] == [CLIQUE]
+    claims_made = claims(cluster("a: 2x8"))
+    assert [level.key for level in claims_made.snapshot().levels] == [CLIQUE]
+    claims_made.set_node(node("z", labels={ZONE: "z1", BLOCK: "b1"}))
+    assert [level.key for level in claims_made.snapshot().levels] == [CLIQUE, BLOCK, ZONE]
+    claims_made.drop_node("z")
+    assert [level.key for level in claims_made.snapshot().levels] == [CLIQUE]
 
 
 def test_domains_nest_by_the_labels_of_their_nodes() -> None:
@@ -55,28 +55,28 @@ def test_a_value_in_two_farther_domains_is_two_domains_and_said_to_be_a_contradi
         labelled("r", rack="r1", hall="h"),
         labelled("s", rack="r2", row="w2", hall="h"),
     ]
-    found = claims(here, *entries)
-    assert [domains(found, name)["rack"] for name in "pqrs"] == ["r1 in w1", "r1 in w2", "r1", "r2"]
-    view = topology(found.snapshot(), configured=True)
+    claims_made = claims(here, *entries)
+    assert [domains(claims_made, name)["rack"] for name in "pqrs"] == ["r1 in w1", "r1 in w2", "r1", "r2"]
+    view = topology(claims_made.snapshot(), configured=True)
     assert view.levels[0].contradictions == ["r1"]
     assert "CONTRADICTION: r1" in levels_line(view)
-    found.set_node(replace(found.nodes["p"], labels={"rack": "r1", "row": "w2"}))
-    assert [domains(found, name)["rack"] for name in "pqrs"] == ["r1", "r1", "r1", "r2"]
+    claims_made.set_node(replace(claims_made.nodes["p"], labels={"rack": "r1", "row": "w2"}))
+    assert [domains(claims_made, name)["rack"] for name in "pqrs"] == ["r1", "r1", "r1", "r2"]
 
 
 def test_an_empty_value_names_no_domain() -> None:
-    found = claims([labelled("x", rack=""), labelled("y", rack=""), labelled("z", rack="r1")], "rack")
-    assert [domains(found, name) for name in "xyz"] == [{}, {}, {"rack": "r1"}]
-    assert topology(found.snapshot(), configured=True).levels[0].outside == 2
+    claims_made = claims([labelled("x", rack=""), labelled("y", rack=""), labelled("z", rack="r1")], "rack")
+    assert [domains(claims_made, name) for name in "xyz"] == [{}, {}, {"rack": "r1"}]
+    assert topology(claims_made.snapshot(), configured=True).levels[0].outside == 2
 
 
 def test_the_page_shows_levels_domains_and_nodes() -> None:
     here = [labelled("x", rack="r1", row="w1"), labelled("y", rack="r1", row="w1"), labelled("z", row="w2")]
     view = topology(claims(here, "rack", "row").snapshot(), configured=True)
     rack, row = view.levels
-    assert [(one.name, one.nodes, one.inside) for one in rack.domains] == [("r1", 2, "w1")]
+    assert [(domain.name, domain.nodes, domain.inside) for domain in rack.domains] == [("r1", 2, "w1")]
     assert rack.outside == 1
-    assert [(one.name, one.nodes, one.inside) for one in row.domains] == [("w1", 2, None), ("w2", 1, None)]
+    assert [(domain.name, domain.nodes, domain.inside) for domain in row.domains] == [("w1", 2, None), ("w2", 1, None)]
     assert levels_line(view) == (
         "topology levels, configured, nearest first: rack (rack): 1 domains of 2 nodes, 1 nodes in none; "
         "row (row): 2 domains of 1 to 2 nodes"

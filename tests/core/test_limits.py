@@ -91,16 +91,16 @@ def test_a_reason_names_a_few_of_many() -> None:
 def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
     """Any user can write thousands of them into pods, and each would be an array over all nodes."""
     claims = Claims()
-    for one in cluster("a: 4x8"):
-        claims.set_node(one)
+    for machine in cluster("a: 4x8"):
+        claims.set_node(machine)
     view = claims.snapshot()
     terms = tuple((Requirement(f"example.com/{n}", "DoesNotExist", ()),) for n in range(100))
     before = len(claims._table._facts._columns)
     assert view.eligible(Selection(affinity=terms)).all()
     assert len(claims._table._facts._columns) <= before + 1
     for n in range(100):
-        asked = ((f"example.com/{n}", 1 << 55), ("pods", 1))
-        claims.confirm(Pod(f"uid-{n}", "ns", f"pod-{n}", asked, node="a-0"))
+        amounts = ((f"example.com/{n}", 1 << 55), ("pods", 1))
+        claims.confirm(Pod(f"uid-{n}", "ns", f"pod-{n}", amounts, node="a-0"))
     assert len(claims.snapshot().resources) == len(view.resources)
     validate_claims(claims)
 
@@ -108,9 +108,9 @@ def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
 def test_a_resource_that_a_node_offers_later_was_used_all_along() -> None:
     claims = Claims()
     claims.set_node(node("a"))
-    asked = (("example.com/odd", 3), ("pods", 1))
-    claims.confirm(Pod("on-a", "ns", "on-a", asked, node="a"))
-    claims.confirm(Pod("on-b", "ns", "on-b", asked, node="b"))
+    amounts = (("example.com/odd", 3), ("pods", 1))
+    claims.confirm(Pod("on-a", "ns", "on-a", amounts, node="a"))
+    claims.confirm(Pod("on-b", "ns", "on-b", amounts, node="b"))
     claims.set_node(Node("b", (("example.com/odd", 8), ("pods", 10))))
     validate_claims(claims)
     assert claims.room("b")["example.com/odd"] == 5

@@ -124,7 +124,7 @@ def test_a_drained_node_is_kept_until_it_is_open_again() -> None:
     """Drained and uncordoned; the replacement comes ten seconds after that."""
     script = running()
     lost = member(script)
-    node = next(one for one in cluster("a: 3x8") if one.name == lost.node)
+    node = next(node for node in cluster("a: 3x8") if node.name == lost.node)
     script.see(replace(node, unschedulable=True))
     lose(script, lost, "is deleted")
     script.see(node)
@@ -445,24 +445,24 @@ def test_a_running_gang_that_has_lost_a_member_evicts_others_for_its_replacement
 
 
 def test_a_gang_evicts_no_more_than_its_missing_members_need() -> None:
-    one, two = gang("one", 1), gang("two", 1)
-    script, new = preempting(ON, [*one, *two], 1, 2)
+    first, two = gang("one", 1), gang("two", 1)
+    script, new = preempting(ON, [*first, *two], 1, 2)
     assert sorted(script.evicted) == ["one-0", "two-0"], "both are missing"
-    for pod in (*one, *two):
+    for pod in (*first, *two):
         script.leave(pod)
     assert all(map(script.planned, new))
 
 
 def test_nobody_is_evicted_before_all_replacements_are_there() -> None:
-    one, two = gang("one", 1), gang("two", 1)
+    first, two = gang("one", 1), gang("two", 1)
     pods = gang("train", 3, priority=10)
     script = Cluster(*cluster("a: 3x8"), *pods, limits=ON)
     script.run(pods)
-    script.see([*one, *two])
+    script.see([*first, *two])
     for number in (1, 2):
         lose(script, member(script, number), "fails")
     script.advance(GRACE_S)
-    script.run([*one, *two])
+    script.run([*first, *two])
     script.see(reborn(pods[1]))
     script.advance(10)
     assert not script.evicted, "it would not be whole"
@@ -562,7 +562,7 @@ def test_incomplete_gangs_give_their_room_back_where_that_is_wanted(
     assert bool(script.evicted) is evicted
     if evicted:
         assert sorted(script.evicted) == ["train-0", "train-2"]
-        assert next(one.reason for one in script.effects if isinstance(one, Evict)) == (
+        assert next(effect.reason for effect in script.effects if isinstance(effect, Evict)) == (
             "its gang has run with 2 of 3 members for 900 s"
         )
         lose(script, member(script, 0), "is deleted")
@@ -612,14 +612,14 @@ def test_a_job_whose_pod_is_made_again_in_time_is_not_suspended() -> None:
 
 def test_two_gangs_that_have_lost_members_do_not_block_each_other() -> None:
     """Each waits for room that is kept for the other one, until the other's replacement is late."""
-    one, two = gang("train", 2), gang("other", 2)
-    script = Script(*cluster("a: 4x8"), *one, *two)
-    script.run(one)
+    first, two = gang("train", 2), gang("other", 2)
+    script = Script(*cluster("a: 4x8"), *first, *two)
+    script.run(first)
     script.run(two)
-    lose(script, script.pods[one[0].uid], "fails")
+    lose(script, script.pods[first[0].uid], "fails")
     lose(script, script.pods[two[0].uid], "fails")
-    script.drop(str(script.pods[one[0].uid].node))
-    again = reborn(one[0])
+    script.drop(str(script.pods[first[0].uid].node))
+    again = reborn(first[0])
     script.see(again)
     assert not script.planned(again)
     script.advance(GRACE_S)
@@ -743,7 +743,7 @@ def test_nobody_is_evicted_while_the_pod_that_is_replaced_terminates_on_an_open_
     script.run([*pods, *low])
     lost = member(script)
     if cordoned:
-        node = next(one for one in cluster("a: 3x8") if one.name == lost.node)
+        node = next(node_there for node_there in cluster("a: 3x8") if node_there.name == lost.node)
         script.see(replace(node, unschedulable=True))
     script.change(lost, deleting=True)
     again = reborn(pods[1])
@@ -781,7 +781,7 @@ def test_a_replacement_is_not_bound_on_a_node_that_has_left_the_required_clique(
     script.see(new)
     script.advance(2)
     assert script.planned(new) == node
-    (there,) = [one for one in nodes if one.name == node]
+    (there,) = [node_there for node_there in nodes if node_there.name == node]
     script.see(replace(there, labels={**there.labels, CLIQUE: "b"}))
     if held:
         script.bind(new, node)

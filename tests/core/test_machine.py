@@ -42,8 +42,8 @@ class Cluster(RuleBasedStateMachine):
     )
     def begin(self, nodes: int, sizes: list[int], gpus: int, slice_units: int, steering: SteeringMode) -> None:
         self.world.limits, self.world.steering = Limits(slice_units=slice_units), steering
-        for one in cluster(f"n: {nodes}x8"):
-            self.world.nodes[one.name] = one
+        for node_made in cluster(f"n: {nodes}x8"):
+            self.world.nodes[node_made.name] = node_made
         for size in sizes:
             self.submit_gang(size, gpus, 0, 0, has_object=False, gated=False, quota=False)
         for pod in self.unborn:
@@ -150,13 +150,13 @@ class Cluster(RuleBasedStateMachine):
                 self.names += 1
                 self.world.set_node(node(f"m-{self.names}"))
             return
-        one = list(self.world.nodes.values())[which % len(self.world.nodes)]
+        node_shown = list(self.world.nodes.values())[which % len(self.world.nodes)]
         if how == "remove":
-            self.world.remove_node(one.name)
+            self.world.remove_node(node_shown.name)
         elif how == "shrink":
-            self.world.set_node(node(one.name, gpus=7))
+            self.world.set_node(node(node_shown.name, gpus=7))
         else:
-            self.world.set_node(replace(one, unschedulable=how == "cordon"))
+            self.world.set_node(replace(node_shown, unschedulable=how == "cordon"))
 
     @rule(count=st.integers(1, 12))
     def watch_delivers(self, count: int) -> None:
@@ -228,10 +228,10 @@ class Cluster(RuleBasedStateMachine):
     def teardown(self) -> None:
         world = self.world
         world.come_to_rest()
-        for found in world.core.state.workloads.values():
-            whole = found.reached(Stage.BOUND) >= (found.min_member or 0)
-            assert not found.members.started or whole or found.release.complete, world.stories()
-            assert not found.live or reason_of(found.reason_state.cause).code not in (
+        for workload in world.core.state.workloads.values():
+            whole = workload.reached(Stage.BOUND) >= (workload.min_member or 0)
+            assert not workload.members.started or whole or workload.release.complete, world.stories()
+            assert not workload.live or reason_of(workload.reason_state.cause).code not in (
                 "Holding",
                 "Releasing",
                 "Placed",

@@ -57,11 +57,13 @@ def asking(kind: str, at: int) -> tuple[list[Event], Pod, Event]:
             shared = replace(pod, device_claims=(ClaimUse("gpu", name, ""),))
             return [claim(name, request(20))], shared, DeviceClaimGone("default", name)
         case "count":
-            asked = request(at + 9)
+            claim_request = request(at + 9)
         case _:
-            asked = request(1, f"device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('{at + 100}Gi'))")
+            claim_request = request(
+                1, f"device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('{at + 100}Gi'))"
+            )
     owned = replace(pod, device_claims=(ClaimUse("gpu", "", name),))
-    return [template(asked, name=name)], owned, ClaimTemplateGone("default", name)
+    return [template(claim_request, name=name)], owned, ClaimTemplateGone("default", name)
 
 
 def asked_in(script: Script) -> int:

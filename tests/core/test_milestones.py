@@ -9,11 +9,11 @@ from tests.core.script import Script
 
 
 def milestones(script: Script) -> list[tuple[str, str | None]]:
-    return [(one.milestone.value, one.cause) for one in script.effects if isinstance(one, Reached)]
+    return [(effect.milestone.value, effect.cause) for effect in script.effects if isinstance(effect, Reached)]
 
 
 def last(script: Script, milestone: Milestone) -> Reached:
-    return [one for one in script.effects if isinstance(one, Reached) and one.milestone is milestone][-1]
+    return [effect for effect in script.effects if isinstance(effect, Reached) and effect.milestone is milestone][-1]
 
 
 def test_a_gang_is_planned_released_and_started_once_each() -> None:
@@ -71,7 +71,7 @@ def test_reports_count_members() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.run(pods)
     script.advance(3)
-    (report,) = [one for one in script.effects if isinstance(one, Report)]
+    (report,) = [effect for effect in script.effects if isinstance(effect, Report)]
     assert (report.code, report.members, report.bound) == ("Running", 2, 2)
 
 
@@ -91,7 +91,7 @@ def test_a_gang_that_ends_has_started_once() -> None:
     script.run(pods)
     for pod in pods:
         script.change(pod, phase="Succeeded")
-    assert [one for one, _ in milestones(script)].count("started") == 1
+    assert [name for name, _ in milestones(script)].count("started") == 1
 
 
 def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
@@ -99,12 +99,12 @@ def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
     train = Controlled(script, job(2))
     train.wait(35)
     assert len(train.stops) == 1
-    told = [("planned", None), ("forgotten", Cause.JOB_SUSPENDED), ("planned", None)]
-    assert milestones(script) == told
+    milestones_told = [("planned", None), ("forgotten", Cause.JOB_SUSPENDED), ("planned", None)]
+    assert milestones(script) == milestones_told
     train.run()
     train.show(suspended=True)
     train.delete()
-    assert milestones(script)[len(told) :] == [("released", None), ("started", None)], (
+    assert milestones(script)[len(milestones_told) :] == [("released", None), ("started", None)], (
         "it ran: no placement was in vain"
     )
 

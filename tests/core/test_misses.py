@@ -39,7 +39,7 @@ def test_the_reason_names_the_best_domain_what_it_lacks_and_who_is_there() -> No
 def test_a_holder_whose_end_is_known_is_named_with_it_and_one_of_another_namespace_with_that() -> None:
     known = [replace(pod, node=f"a-{pod.index}", ends=3600.0 * (pod.index or 1)) for pod in gang("known", 3)]
     other = [replace(pod, node="a-3", namespace="team") for pod in gang("other", 1)]
-    system = [replace(one, uid=f"agent-{one.node}") for one in busy("a-0 a-1 a-2 a-3 a-4 a-5", 0)]
+    system = [replace(pod, uid=f"agent-{pod.node}") for pod in busy("a-0 a-1 a-2 a-3 a-4 a-5", 0)]
     pods = asking(gang("big", 4), IN_CLIQUE)
     script = Script(*cluster("a: 6x8"), *known, *other, *system, *pods)
     assert (

@@ -16,19 +16,19 @@ from tests.core.script import Script, stamp_of
 
 
 def between_two() -> tuple[Script, list[Pod], list[Pod], Pod]:
-    """Gang ``one`` is being released; a member whose Binding is under way is moved to ``two``, which waits for room."""
-    one, two = gang("one", 3), gang("two", 2, min_member=3)
-    script = Script(*cluster("a: 4x8"), *one, *two)
-    script.bind_all(one)
-    mover = next(pod for pod in one if pod.uid in script.bindings)
+    """Gang ``first`` is being released. A member whose Binding is under way is moved to ``two``, which lacks room."""
+    first, two = gang("one", 3), gang("two", 2, min_member=3)
+    script = Script(*cluster("a: 4x8"), *first, *two)
+    script.bind_all(first)
+    mover = next(pod for pod in first if pod.uid in script.bindings)
     moved = replace(script.pods[mover.uid], group=two[0].group)
     script.see(moved)
-    return script, one, two, moved
+    return script, first, two, moved
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_a_pod_that_is_moved_while_it_is_being_bound_is_looked_after(outcome: Outcome) -> None:
-    script, one, _, moved = between_two()
+    script, first, _, moved = between_two()
     room = script.core.state.claims.get(moved.uid)
     assert room is not None
     assert room.node == script.bindings[moved.uid].node, "the room is not given to anybody else"
@@ -39,7 +39,7 @@ def test_a_pod_that_is_moved_while_it_is_being_bound_is_looked_after(outcome: Ou
     assert script.reason("one") == ("Running" if outcome is Outcome.DONE else "Partial")
     assert not script.gang("two").release.name, "nothing of it was bound"
     script.advance(100)
-    evicted = () if outcome is Outcome.DONE else {pod.name for pod in one if script.pods[pod.uid].node}
+    evicted = () if outcome is Outcome.DONE else {pod.name for pod in first if script.pods[pod.uid].node}
     assert set(script.evicted) == set(evicted)
 
 
@@ -52,17 +52,17 @@ def test_a_pod_that_is_moved_while_it_is_being_bound_is_bound_in_the_gang_of_its
 
     Seed 524 of the campaign: the pod's stamp decided in which queue the other gang was planned.
     """
-    one, two = gang("one", 1), gang("two", 5, min_member=6)
-    script = Script(*cluster("a: 3x8"), *one, *two)
-    script.bind_all(one)
-    edited, binding = replace(script.pods[one[0].uid], group=two[0].group), script.bindings[one[0].uid]
+    first, two = gang("one", 1), gang("two", 5, min_member=6)
+    script = Script(*cluster("a: 3x8"), *first, *two)
+    script.bind_all(first)
+    edited, binding = replace(script.pods[first[0].uid], group=two[0].group), script.bindings[first[0].uid]
     if not late:
         script.see(edited)
-    script.post(one[0], seen=False)
+    script.post(first[0], seen=False)
     if late:
         script.feed(PodSeen(edited))
-    assert one[0].uid in script.gang("one").members
-    assert one[0].uid not in script.gang("two").members
+    assert first[0].uid in script.gang("one").members
+    assert first[0].uid not in script.gang("two").members
     script.see(edited.bound(binding.node, stamp_of(binding)))
     if restarts:
         script = Script(*cluster("a: 3x8"), *script.pods.values(), now=script.now)
@@ -72,35 +72,35 @@ def test_a_pod_that_is_moved_while_it_is_being_bound_is_bound_in_the_gang_of_its
 
 
 def test_a_gang_that_has_ended_is_planned_by_a_pod_that_is_moved_to_it_while_it_is_being_bound() -> None:
-    one, two = gang("one", 2), gang("two", 1)
-    script = Script(*cluster("a: 4x8"), *one, *two)
+    first, two = gang("one", 2), gang("two", 1)
+    script = Script(*cluster("a: 4x8"), *first, *two)
     script.run(two)
     script.change(two[0], phase="Succeeded")
-    script.bind_all(one)
-    mover = next(pod for pod in one if pod.uid in script.bindings)
+    script.bind_all(first)
+    mover = next(pod for pod in first if pod.uid in script.bindings)
     script.see(replace(script.pods[mover.uid], group=two[0].group))
     assert [status for _, status in script.gang("two").status.steps][-2:] == [Status.ENDED, Status.PLANNED]
 
 
 def test_an_old_gang_does_not_count_whom_it_has_lost() -> None:
     """The last Binding waits for all that are under way in the gang, and not for one that has left it."""
-    script, one, _, moved = between_two()
+    script, first, _, moved = between_two()
     while others := [uid for uid in script.bindings if uid != moved.uid]:
         script.post(script.pods[others[0]])
-    said = [script.pods[pod.uid].stamp for pod in one if pod.uid != moved.uid]
-    assert all(stamp and not stamp.complete for stamp in said)
+    stamps = [script.pods[pod.uid].stamp for pod in first if pod.uid != moved.uid]
+    assert all(stamp and not stamp.complete for stamp in stamps)
     script.post(moved)
     script.advance(0.5)
     assert script.reason("one") == "Running"
 
 
 def test_a_bound_pod_that_is_moved_before_the_watch_shows_it_bound_stays_bound() -> None:
-    one, two = gang("one", 1), gang("two", 2)
-    script = Script(*cluster("a: 4x8"), *one, two[0])
-    script.bind_all(one)
-    script.post(one[0], seen=False)
-    script.feed(PodSeen(replace(one[0], group=two[0].group)))
-    assert script.bound(one)
+    first, two = gang("one", 1), gang("two", 2)
+    script = Script(*cluster("a: 4x8"), *first, two[0])
+    script.bind_all(first)
+    script.post(first[0], seen=False)
+    script.feed(PodSeen(replace(first[0], group=two[0].group)))
+    assert script.bound(first)
 
 
 def test_a_pod_that_leaves_its_gang_while_it_is_being_bound_keeps_its_room() -> None:
@@ -134,8 +134,8 @@ def test_a_pod_that_is_moved_while_its_binding_is_in_doubt_keeps_its_room(leaves
 
 
 def test_a_pod_that_is_moved_there_and_back_is_bound_as_ever() -> None:
-    script, one, _, moved = between_two()
-    script.see(replace(moved, group=one[0].group))
+    script, first, _, moved = between_two()
+    script.see(replace(moved, group=first[0].group))
     script.post_all()
     assert script.reason("one") == "Running"
 
@@ -185,9 +185,11 @@ def test_the_last_bind_is_answered_before_its_end_although_another_binding_hangs
 
 @pytest.mark.parametrize("to", ["two", ""])
 def test_the_nomination_of_a_pod_that_leaves_its_gang_is_taken_back_even_if_it_is_yet_to_be_written(to: str) -> None:
-    one, two = gang("one", 2), gang("two", 2, min_member=4)
-    script = Script(*cluster("a: 4x8"), *one, *two, nominates=False)
-    script.see(replace(script.pods[one[1].uid], group=two[0].group if to else None))
-    told = [effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.uid == one[1].uid]
-    assert len(told) == 2
-    assert told[-1] is None
+    first, two = gang("one", 2), gang("two", 2, min_member=4)
+    script = Script(*cluster("a: 4x8"), *first, *two, nominates=False)
+    script.see(replace(script.pods[first[1].uid], group=two[0].group if to else None))
+    nominations = [
+        effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.uid == first[1].uid
+    ]
+    assert len(nominations) == 2
+    assert nominations[-1] is None

@@ -119,7 +119,7 @@ def unsuspended(script: Cluster) -> str:
     script.feed(NamespaceSeen(OTHER, ()))
     podsets = PodSets(
         GroupKey(OTHER, "theirs"),
-        tuple(replace(one, template=replace(one.template, namespace=OTHER)) for one in seen.podsets.podsets),
+        tuple(replace(podset, template=replace(podset.template, namespace=OTHER)) for podset in seen.podsets.podsets),
     )
     theirs = Controlled(script, replace(seen, podsets=podsets))
     theirs.run()
@@ -218,8 +218,8 @@ def test_a_job_that_may_start_with_fewer_is_told_the_same() -> None:
 
 
 def test_a_text_is_rendered_for_its_readers() -> None:
-    some = [Mention("a", "a/x (8)", "x (8)"), Mention("b", "b/y (4)"), Mention("c", "pod c/z")]
-    text = f"used by {mentioned(some, 2)}; before {mentioned(some[2:])}"
+    mentions = [Mention("a", "a/x (8)", "x (8)"), Mention("b", "b/y (4)"), Mention("c", "pod c/z")]
+    text = f"used by {mentioned(mentions, 2)}; before {mentioned(mentions[2:])}"
     assert full(text) == "used by a/x (8), b/y (4) and 1 more; before pod c/z"
     assert full(text, "a") == "used by x (8), b/y (4) and 1 more; before pod c/z"
     assert discreet(text, "a") == (
@@ -256,4 +256,4 @@ def test_a_text_of_a_tenant_with_marks_in_it_is_a_text(said: str) -> None:
     assert any(f'unknown topology level "{plain}"' in text for text in written(script)), written(script)
     assert all(text.isprintable() for text in written(script))
     assert full(f"{said}; {mentioned([Mention('a', 'a/x')])}") == f"{plain}; a/x"
-    assert [one.text for one in mentions_of(f"{said}; {mentioned([Mention('a', 'a/x')])}")] == ["a/x"]
+    assert [mention.text for mention in mentions_of(f"{said}; {mentioned([Mention('a', 'a/x')])}")] == ["a/x"]

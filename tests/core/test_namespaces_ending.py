@@ -45,7 +45,7 @@ def test_waiting_jobs_of_a_namespace_that_is_being_deleted_are_not_started() -> 
     other.settle()
     first.settle()
     assert len(other.starts) == 1
-    assert not any(one.starts for one in waiting)
+    assert not any(controlled.starts for controlled in waiting)
 
 
 def test_a_job_that_is_started_and_has_no_pods_gives_its_room_back_at_once() -> None:
@@ -194,9 +194,9 @@ def started_by_others() -> Job:
     """A job that runs by no plan, whose two pods say that they are a gang."""
     seen = doomed("gang")
     (podset,) = seen.podsets.podsets
-    said = replace(podset, template=replace(podset.template, group=GroupRef("gang", Dialect.ANNOTATION, 2)))
+    named = replace(podset, template=replace(podset.template, group=GroupRef("gang", Dialect.ANNOTATION, 2)))
     return replace(
-        seen, podsets=PodSets(seen.podsets.key, (said,)), suspended=False, stopped=False, marked=False, running=True
+        seen, podsets=PodSets(seen.podsets.key, (named,)), suspended=False, stopped=False, marked=False, running=True
     )
 
 

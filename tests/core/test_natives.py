@@ -46,7 +46,7 @@ def test_a_member_that_ends_or_goes_is_counted_no_more() -> None:
 
 
 def test_groups_of_one_name_in_two_namespaces_are_two() -> None:
-    here, there = group("train", 2), [replace(one, namespace="b", uid=f"b-{one.uid}") for one in group("train", 5)]
+    here, there = group("train", 2), [replace(pod, namespace="b", uid=f"b-{pod.uid}") for pod in group("train", 5)]
     script = Script(*cluster("a: 2x8", "b: 6x8"), *here, *there)
     assert script.core.prioritize(here[0], ["a-0", "b-0"]) == [10, 6]
 

@@ -20,13 +20,13 @@ def of(name: str, priority: int, of_class: int | None = None, count: int = 1) ->
 def settle(script: Cluster, *jobs: Controlled, seconds: float = 20) -> None:
     """Let every controller obey, suspended pods end, and started jobs run."""
     for _ in range(round(seconds)):
-        for one in jobs:
-            one.settle()
-            if one.seen.suspended and one.pods:
-                one.delete()
-                one.show(stopped=True)
-            elif not one.seen.suspended and not one.pods:
-                one.run()
+        for controlled in jobs:
+            controlled.settle()
+            if controlled.seen.suspended and controlled.pods:
+                controlled.delete()
+                controlled.show(stopped=True)
+            elif not controlled.seen.suspended and not controlled.pods:
+                controlled.run()
         script.advance(1.0)
 
 

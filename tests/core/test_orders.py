@@ -45,7 +45,10 @@ class _Names(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        is_field = any(getattr(one, "id", getattr(one, "attr", "")).endswith("property") for one in node.decorator_list)
+        is_field = any(
+            getattr(decorator, "id", getattr(decorator, "attr", "")).endswith("property")
+            for decorator in node.decorator_list
+        )
         self._note(self.fields if is_field else self.functions, node.name, node.returns)
         self.generic_visit(node)
 
@@ -71,26 +74,28 @@ class _Function:
         arguments = getattr(node, "args", None)
         if isinstance(arguments, ast.arguments):
             every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-            self.sets |= {one.arg for one in every if _root(one.annotation) in _TYPES}
-        for one in self._here:
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-                self.sets |= {one.target.id} if _root(one.annotation) in _TYPES else set()
-            if isinstance(one, ast.Assign) and self._is_set(one.value):
-                self.sets |= {target.id for target in one.targets if isinstance(target, ast.Name)}
+            self.sets |= {argument.arg for argument in every if _root(argument.annotation) in _TYPES}
+        for statement in self._here:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                self.sets |= {statement.target.id} if _root(statement.annotation) in _TYPES else set()
+            if isinstance(statement, ast.Assign) and self._is_set(statement.value):
+                self.sets |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
 
     def places(self) -> Iterator[int]:
         """The lines at which the order of a set comes out."""
-        free = {id(arg) for one in self._here if _called(one) in _ORDERLESS and not _has_key(one) for arg in _args(one)}
-        for one in self._here:
-            match one:
+        free = {
+            id(arg) for node in self._here if _called(node) in _ORDERLESS and not _has_key(node) for arg in _args(node)
+        }
+        for node in self._here:
+            match node:
                 case ast.For(iter=source) if self._is_set(source):
-                    yield one.lineno
-                case ast.ListComp() | ast.GeneratorExp() | ast.DictComp() if id(one) not in free:
-                    yield from (one.lineno for part in one.generators if self._is_set(part.iter))
+                    yield node.lineno
+                case ast.ListComp() | ast.GeneratorExp() | ast.DictComp() if id(node) not in free:
+                    yield from (node.lineno for generator in node.generators if self._is_set(generator.iter))
                 case ast.List(elts=parts) | ast.Tuple(elts=parts):
                     yield from self._starred(parts)
                 case ast.Call():
-                    yield from self._call(one)
+                    yield from self._call(node)
 
     def _call(self, call: ast.Call) -> Iterator[int]:
         name = _called(call)
@@ -102,7 +107,9 @@ class _Function:
             yield call.lineno
 
     def _starred(self, parts: list[ast.expr]) -> Iterator[int]:
-        yield from (one.lineno for one in parts if isinstance(one, ast.Starred) and self._is_set(one.value))
+        yield from (
+            argument.lineno for argument in parts if isinstance(argument, ast.Starred) and self._is_set(argument.value)
+        )
 
     def _is_set(self, node: ast.expr) -> bool:
         match node:
@@ -140,12 +147,12 @@ def _args(node: ast.AST) -> list[ast.expr]:
 
 def _has_key(node: ast.AST) -> bool:
     """Whether the call has a key: ``min``, ``max`` and ``sorted`` keep the order of items with equal keys."""
-    return isinstance(node, ast.Call) and any(one.arg == "key" for one in node.keywords)
+    return isinstance(node, ast.Call) and any(keyword.arg == "key" for keyword in node.keywords)
 
 
 def _places(tree: ast.Module, names: _Names) -> list[int]:
     functions = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]
-    return sorted({line for one in functions for line in _Function(one, names).places()})
+    return sorted({line for function in functions for line in _Function(function, names).places()})
 
 
 def test_no_order_of_a_set_comes_out_in_the_core_or_the_policies() -> None:

@@ -264,8 +264,8 @@ ADDED = Selection(node_selector=(("pool", "mine"),), tolerations=(Toleration("gp
 
 def test_pods_that_are_yet_to_come_get_what_the_api_server_has_added_to_the_first() -> None:
     """A sidecar, the node selector of the namespace, a toleration: the template says nothing of it."""
-    closed = [replace(one, taints=(Taint("gpu", "yes", "NoSchedule"),)) for one in cluster("b: 3x8")]
-    mine = [replace(one, labels={**one.labels, "pool": "mine"}) for one in closed]
+    closed = [replace(node, taints=(Taint("gpu", "yes", "NoSchedule"),)) for node in cluster("b: 3x8")]
+    mine = [replace(node, labels={**node.labels, "pool": "mine"}) for node in closed]
     script = Script(*cluster("a: 3x8"), *mine)
     told(script, owner(3, order=Order.ONE_BY_ONE))
     pods = [owned(number, selection=ADDED) for number in range(3)]

@@ -24,11 +24,11 @@ def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: 
     monkeypatch.setattr(preemption, "_SEARCHES", 100)
     admitted = evicts = 0
     for seed in [*range(SEEDS), *FOUND][part::PARTS]:
-        some = case(seed)
-        if (wanted := by_entry(some)).apart:
+        drawn = case(seed)
+        if (wanted := by_entry(drawn)).apart:
             continue
-        found = by_core(some)
-        assert (list(found.admitted.items()), found.evicts) == (list(wanted.admitted.items()), wanted.evicts), seed
+        outcome = by_core(drawn)
+        assert (list(outcome.admitted.items()), outcome.evicts) == (list(wanted.admitted.items()), wanted.evicts), seed
         admitted += len(wanted.admitted)
         evicts += len(wanted.evicts)
     assert min(admitted, 2 * evicts) > SEEDS // PARTS // 10, "they have something to decide"
@@ -39,7 +39,7 @@ def test_so_it_does_in_the_passes_after_it(part: int) -> None:
     """Waiting workloads are looked at again where it matters."""
     later = 0
     for seed in [*range(SEEDS), *FOUND_LATER][part::PARTS]:
-        for number, (found, wanted) in enumerate(in_passes(seed, PASSES)):
-            assert list(found.admitted.items()) == list(wanted.admitted.items()), (seed, number)
+        for number, (outcome, wanted) in enumerate(in_passes(seed, PASSES)):
+            assert list(outcome.admitted.items()) == list(wanted.admitted.items()), (seed, number)
             later += len(wanted.admitted) * bool(number)
     assert later > SEEDS // PARTS // 10, "they have something to decide"

@@ -104,10 +104,10 @@ def test_pods_that_come_and_go_where_no_member_fits_cause_no_try(tries: list[str
 
 
 def test_room_that_is_taken_again_at_once_causes_no_try(tries: list[str]) -> None:
-    one, two = single("one", gpus=8, node="a-0"), single("two", gpus=8, node="a-0")
-    script = Script(*cluster("a: 1x8"), one, *gang("train", 1))
+    first, two = single("one", gpus=8, node="a-0"), single("two", gpus=8, node="a-0")
+    script = Script(*cluster("a: 1x8"), first, *gang("train", 1))
     tries.clear()
-    script.feed(PodGone(one.uid))
+    script.feed(PodGone(first.uid))
     script.see(two)
     assert not tries
     script.gone(two)

@@ -49,9 +49,9 @@ def planned(script: Script, names: str) -> str:
 
 
 def past(script: Script, name: str) -> PastUse:
-    found = script.core.queue_reports(script.now)["LocalQueue", "default", name].past
-    assert found is not None
-    return found
+    past_use = script.core.queue_reports(script.now)["LocalQueue", "default", name].past
+    assert past_use is not None
+    return past_use
 
 
 def test_the_local_queue_that_has_used_less_comes_first_and_each_start_counts_at_once() -> None:
@@ -115,9 +115,9 @@ def test_a_restart_goes_on_with_what_was_stored_and_counts_no_start_twice() -> N
     assert past(again, "one") == before
     again.advance(600.0)
     after = past(again, "one")
-    part = HOUR.faded(after.at - before.at)
-    assert 0 < part < 1
-    assert after.consumed[GPU] == pytest.approx((1 - part) * before.consumed[GPU] + part * 8)
+    faded = HOUR.faded(after.at - before.at)
+    assert 0 < faded < 1
+    assert after.consumed[GPU] == pytest.approx((1 - faded) * before.consumed[GPU] + faded * 8)
 
 
 def test_what_runs_when_a_queue_is_told_to_order_by_past_usage_is_nothing_that_starts() -> None:
@@ -203,11 +203,11 @@ def test_in_a_strict_queue_who_is_first_by_usage_holds_up_the_others() -> None:
 
 
 def test_weights_divide_what_was_used_and_weight_0_comes_last() -> None:
-    some = {
+    by_weight = {
         name: local(name, weight=Fraction(weight), past=PastUse({GPU: used}, at=1000.0))
         for name, weight, used in (("one", 1, 3.0), ("two", 4, 8.0), ("none", 0, 0.0))
     }
-    script = script_of(cluster("a: 1x8"), team(8), *some.values(), synced=False)
+    script = script_of(cluster("a: 1x8"), team(8), *by_weight.values(), synced=False)
     script.see(*wants("a", "one"), *wants("b", "two"), *wants("c", "none", created=-5.0))
     script.feed_synced()
     script.advance(0.5)

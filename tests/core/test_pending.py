@@ -72,7 +72,7 @@ class Board:
 
     def woken(self, cause: WakeCause) -> list[str]:
         self.pending.wake(cause)
-        return [one.name for one in self.pending.take_due()]
+        return [workload.name for workload in self.pending.take_due()]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def raised(tree: ast.AST) -> Iterator[str]:
     for call in ast.walk(tree):
         match call:
             case ast.Call(func=ast.Attribute(value=of, attr="wake" | "_wake"), args=[cause]):
-                names = {one.id for one in ast.walk(cause) if isinstance(one, ast.Name)}
+                names = {node.id for node in ast.walk(cause) if isinstance(node, ast.Name)}
                 yield from names & {*KINDS}
                 if names & {"ANY_ROOM", "EVERY_ROOM"}:
                     yield "RoomFor"
@@ -246,14 +246,14 @@ def raised(tree: ast.AST) -> Iterator[str]:
 
 def test_the_table_says_what_raises_which_cause() -> None:
     files = {str(path.relative_to(CORE)): ast.parse(path.read_text()) for path in CORE.rglob("*.py")}
-    found = {(kind, file) for file, tree in files.items() for kind in raised(tree)}
+    raises = {(kind, file) for file, tree in files.items() for kind in raised(tree)}
     rows = ROW.findall(TABLE)
     assert len(rows) == TABLE.count("\n| `")
-    told = {
+    stated = {
         (kind, file)
         for kinds, places in rows
         for kind in re.findall(r"\w+", kinds)
         for file in re.findall(r"[\w./]+", places)
     }
-    assert told == found
-    assert {kind for kind, _ in told} == {*KINDS}
+    assert stated == raises
+    assert {kind for kind, _ in stated} == {*KINDS}

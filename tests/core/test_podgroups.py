@@ -79,7 +79,9 @@ def test_why_a_gang_waits_is_said_anew_on_a_podgroup_that_is_made_anew_at_once()
     script.feed(GroupGone(group.key, group.uid))
     script.see(replace(group, uid="another"))
     script.advance(60)
-    assert {(one.code, one.group_uid) for one in script.effects if isinstance(one, Report)} == {("NoRoom", "another")}
+    assert {(effect.code, effect.group_uid) for effect in script.effects if isinstance(effect, Report)} == {
+        ("NoRoom", "another")
+    }
 
 
 def test_why_a_gang_waits_is_said_again_after_a_while_when_it_did_not_get_through() -> None:
@@ -313,10 +315,10 @@ def test_doubtful_bindings_of_an_earlier_podgroup_go_on_as_those_of_that() -> No
     script.bind_all(pods)
     doubtful = list(script.bindings.values())[:3]
     script.see(podgroup("train", 4, uid="second"))
-    for one in doubtful:
-        script.feed_outcome(one.uid, Outcome.UNKNOWN)
-    for one in doubtful:
-        script.bind(script.pods[one.uid], one.node)
+    for effect in doubtful:
+        script.feed_outcome(effect.uid, Outcome.UNKNOWN)
+    for effect in doubtful:
+        script.bind(script.pods[effect.uid], effect.node)
     script.post_all()
-    assert {one.stamp.gang for one in script.core.state.pods.values() if one.stamp} == {group.uid}
+    assert {pod.stamp.gang for pod in script.core.state.pods.values() if pod.stamp} == {group.uid}
     assert script.message("train") == "0 of 4 members exist; 5 pods belong to an earlier PodGroup of this name"

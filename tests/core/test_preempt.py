@@ -21,8 +21,8 @@ def test_a_single_may_preempt_singles_and_never_members() -> None:
     member, victim = gang("train", 1, node="a-0")[0], single("victim", node="a-1")
     preemptor = single("urgent", priority=9)
     script = Script(*cluster("a: 3x8"), member, victim, preemptor)
-    asked = {"a-0": (member.uid,), "a-1": (victim.uid,), "a-2": (victim.uid, member.uid)}
-    assert script.preempt(preemptor, asked) == {"a-1": (victim.uid,)}
+    victims = {"a-0": (member.uid,), "a-1": (victim.uid,), "a-2": (victim.uid, member.uid)}
+    assert script.preempt(preemptor, victims) == {"a-1": (victim.uid,)}
 
 
 def test_nobody_is_evicted_for_a_single_that_promised_room_would_keep_out() -> None:
@@ -64,8 +64,8 @@ def test_each_candidate_is_answered_with_the_victims_that_are_on_it() -> None:
     preemptor = single("urgent", gpus=8, priority=9)
     script = Script(*cluster("a: 4x8"), *group, other, waits, preemptor)
     all_of_it = tuple(pod.uid for pod in group)
-    asked = {"a-0": all_of_it, "a-1": (*all_of_it, other.uid), "a-2": (other.uid,), "a-3": (waits.uid,)}
-    assert script.preempt(preemptor, asked) == {
+    victims = {"a-0": all_of_it, "a-1": (*all_of_it, other.uid), "a-2": (other.uid,), "a-3": (waits.uid,)}
+    assert script.preempt(preemptor, victims) == {
         "a-0": (group[0].uid,),
         "a-1": (group[1].uid, other.uid),
         "a-3": (waits.uid,),
@@ -87,11 +87,11 @@ def test_a_nomination_without_a_victim_left_is_cleared() -> None:
 def test_a_nomination_stays_where_a_victim_is_allowed_and_where_muster_only_advises() -> None:
     member, victim = gang("train", 1, gpus=6, node="a-0")[0], single("victim", node="a-1")
     preemptor = single("urgent", gpus=8, priority=9, nominated_node="a-0")
-    asked: dict[Mode, Victims] = {
+    answers: dict[Mode, Victims] = {
         Mode.ENFORCE: {"a-1": (victim.uid,)},
         Mode.ADVISE: {"a-0": (member.uid,)},
     }
-    for mode, victims in asked.items():
+    for mode, victims in answers.items():
         script = Script(*cluster("a: 2x8"), member, victim, preemptor, mode=mode)
         script.preempt(preemptor, victims)
         assert script.pods[preemptor.uid].nominated_node == "a-0"

@@ -100,9 +100,9 @@ def test_a_job_that_preempts_says_so_on_itself() -> None:
     podset = seen.podsets.podsets[0]
     urgent = replace(podset, template=replace(podset.template, priority=10))
     high = Controlled(script, replace(seen, podsets=replace(seen.podsets, podsets=(urgent,))))
-    asked = script.written[0]
-    assert asked.job is not None
-    assert asked.pod is None
+    write = script.written[0]
+    assert write.job is not None
+    assert write.pod is None
     assert script.evicted == ["dev"]
     script.leave(script.pods["uid-dev"])
     high.settle()

@@ -52,9 +52,9 @@ def test_all_who_give_way_are_named() -> None:
     for name in ("one", "two"):
         running(script, name, 1)
     script.see(gang("high", 2, priority=10))
-    said = script.message("high")
-    assert sorted(said.split(" are being ")[0].split(", ")) == ["default/one", "default/two"]
-    assert said.endswith(" are being evicted for it; it starts when they are gone")
+    message = script.message("high")
+    assert sorted(message.split(" are being ")[0].split(", ")) == ["default/one", "default/two"]
+    assert message.endswith(" are being evicted for it; it starts when they are gone")
 
 
 def test_nothing_is_told_before_it_is_written_down() -> None:
@@ -152,9 +152,9 @@ def test_a_preemptor_that_is_deleted_before_anybody_is_told_evicts_nobody() -> N
     running(script, "low", 1)
     high = gang("high", 1, priority=10)
     script.see(high)
-    asked = script.written[-1]
+    write = script.written[-1]
     script.gone(*high)
-    script.write(asked)
+    script.write(write)
     assert not script.evicted
     assert not script.core.state.preemptions.under_way
 
@@ -179,10 +179,10 @@ def test_victims_that_do_not_go_end_it_and_are_not_told_again_until_room_comes_f
     script.advance(61)
     assert script.reason("high") == "NoRoom"
     assert "still had pods" in script.message("high")
-    told = len(script.evicted)
+    evictions = len(script.evicted)
     assert script.kept is None
     script.advance(300)
-    assert len(script.evicted) == told
+    assert len(script.evicted) == evictions
     script.leave(script.pods["uid-other"])
     assert script.planned(script.pods["uid-high-0"]) == "a-1"
 

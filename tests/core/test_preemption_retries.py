@@ -23,7 +23,7 @@ FORBIDDEN = "403 Forbidden"
 
 def asked(script: Cluster) -> list[Reserve]:
     """The reservations that were to be written down."""
-    return [one for one in script.written if one.reservation is not None]
+    return [write for write in script.written if write.reservation is not None]
 
 
 def test_a_reservation_that_was_refused_once_is_written_again() -> None:
@@ -165,7 +165,7 @@ def test_those_who_were_to_give_way_to_one_that_is_gone_give_way_to_another(deta
     script.advance(3)
     assert script.reason("second") == "Preempting"
     assert not script.evicted
-    script.write(next(one for one in script.written if one.key == key("second")))
+    script.write(next(write for write in script.written if write.key == key("second")))
     assert sorted(script.evicted) == ["low-0", "low-1"]
 
 

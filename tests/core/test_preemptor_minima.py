@@ -15,12 +15,12 @@ SMALL = cluster("a: 1x2")
 
 def roles(*gpus: int) -> list[Pod]:
     """A gang of 4 in two roles of two pods each, of which one has to start; ``gpus``: for a pod of each role."""
-    said = GroupRef("new", Dialect.ANNOTATION, 2, minima=(("ps", 1), ("worker", 1)))
+    ref = GroupRef("new", Dialect.ANNOTATION, 2, minima=(("ps", 1), ("worker", 1)))
     pods = []
     for role, much in zip(("worker", "ps"), gpus, strict=True):
         for pod in gang("new", 2, priority=10):
             named = replace(pod, uid=f"uid-{role}-{pod.index}", name=f"{role}-{pod.index}", series=role)
-            pods.append(replace(named, requests=requests(much), group=said._replace(role=role)))
+            pods.append(replace(named, requests=requests(much), group=ref._replace(role=role)))
     return pods
 
 

@@ -51,8 +51,8 @@ def test_one_whose_turn_is_yet_to_come_holds_nobody_up_and_is_told_once() -> Non
     assert len(script.evicted) == 4
     assert script.milestones(Milestone.PREEMPTING) == 1
     assert (script.reason("high"), script.reason("small")) == ("Preempting", "QueueOrder")
-    done = [one for one in script.effects if isinstance(one, (Nominate, Reserve))]
-    assert [isinstance(one, Reserve) for one in done[-3:]] == [False, False, True]
+    done = [effect for effect in script.effects if isinstance(effect, (Nominate, Reserve))]
+    assert [isinstance(effect, Reserve) for effect in done[-3:]] == [False, False, True]
 
 
 def test_in_a_strict_queue_nobody_is_evicted_for_those_behind_one_whom_others_give_way_to() -> None:

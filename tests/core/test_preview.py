@@ -24,9 +24,9 @@ OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
 
 def outlook(script: Script, name: str) -> Preview:
     """The preview for that waiting gang."""
-    found = finish(script.core.outlook(script.gang(name), script.now))
-    assert found is not None
-    return Preview(full(found.text), tuple((full(name), full(told)) for name, told in found.victims))
+    preview = finish(script.core.outlook(script.gang(name), script.now))
+    assert preview is not None
+    return Preview(full(preview.text), tuple((full(name), full(text)) for name, text in preview.victims))
 
 
 def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:
@@ -43,9 +43,9 @@ def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:
 )
 def test_it_names_who_would_give_way_and_what_that_would_lose(limits: Limits, said: str) -> None:
     script = crowded(limits)
-    found = outlook(script, "high")
-    assert found.text == f"{said}, default/low would be evicted for it; 16.0 device-hours would be lost"
-    assert found.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
+    preview = outlook(script, "high")
+    assert preview.text == f"{said}, default/low would be evicted for it; 16.0 device-hours would be lost"
+    assert preview.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
     assert not script.evicted
 
 
@@ -54,9 +54,15 @@ def test_asking_changes_nothing() -> None:
     state, effects = script.core.state, len(script.effects)
 
     def seen() -> tuple[object, ...]:
-        one, high = state.preemptions, state.workloads[script.gang("high").key]
+        preemptions, high = state.preemptions, state.workloads[script.gang("high").key]
         return (
-            (one.search_version, one.freed, one.lowest, dict(one.under_way), dict(one.failed)),
+            (
+                preemptions.search_version,
+                preemptions.freed,
+                preemptions.lowest,
+                dict(preemptions.under_way),
+                dict(preemptions.failed),
+            ),
             (state.claims.changes, script.core.next_wake(), dict(state.store.dirty), state.outbox.drain()),
             (high.current_demand, high.flavoring, reason_of(high.reason_state.cause)),
         )
@@ -70,9 +76,9 @@ def test_asking_changes_nothing() -> None:
 def test_with_preemption_on_it_names_those_who_give_way() -> None:
     script = crowded(ON)
     assert script.reason("high") == "Preempting"
-    found = outlook(script, "high")
-    assert found.text == "workloads are being evicted for it already; it starts when they are gone"
-    assert found.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
+    preview = outlook(script, "high")
+    assert preview.text == "workloads are being evicted for it already; it starts when they are gone"
+    assert preview.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
 
 
 def test_what_came_to_nothing_is_told_as_such() -> None:
@@ -89,17 +95,17 @@ def test_it_says_why_nobody_may() -> None:
     polite = Cluster(*cluster("a: 1x8"), limits=OFF)
     running(polite, "low", 1)
     polite.see(gang("polite", 1, priority=20, preempts=False))
-    said = "nothing would be evicted for it: the preemptionPolicy of its PriorityClass is Never"
-    assert outlook(polite, "polite") == Preview(said)
+    text = "nothing would be evicted for it: the preemptionPolicy of its PriorityClass is Never"
+    assert outlook(polite, "polite") == Preview(text)
 
 
 def test_those_that_others_have_started_are_counted_among_those_that_stay() -> None:
     foreign = [replace(pod, node="a-0") for pod in gang("foreign", 1)]
     script = Script(*cluster("a: 1x8"), *foreign, *gang("high", 1, priority=10))
-    found = outlook(script, "high")
-    assert found.text.startswith("nothing would be evicted for it: 0 of 1 members fit at once")
-    assert found.text.endswith("1 candidate may not: was not started by Muster")
-    assert not found.victims
+    preview = outlook(script, "high")
+    assert preview.text.startswith("nothing would be evicted for it: 0 of 1 members fit at once")
+    assert preview.text.endswith("1 candidate may not: was not started by Muster")
+    assert not preview.victims
 
 
 def test_pods_of_no_gang_are_named_as_such() -> None:
@@ -119,9 +125,9 @@ def test_in_a_queue_it_is_told_by_which_rule_or_that_there_is_none() -> None:
     script.start("borrower", 1, "research")
     script.advance(5)
     script.come("wants", 2, "production")
-    ((name, told),) = outlook(script, "wants").victims
+    ((name, text),) = outlook(script, "wants").victims
     assert name == "default/borrower"
-    assert "(reclaimWithinCohort: Any)" in told
+    assert "(reclaimWithinCohort: Any)" in text
     assert script.gang("wants").flavoring == {}
     script = Queued(*cluster("a: 3x8"), things=lent(rules=Preemption()), limits=OFF)
     script.start("own", 1, "research", priority=5)

@@ -22,9 +22,9 @@ def test_two_gangs_that_cannot_run_together_start_one_after_the_other_whatever_t
 def test_every_member_is_nominated_when_the_gang_is_planned() -> None:
     pods = gang("train", 4)
     script = Script(*cluster("a: 4x8"), *pods)
-    told = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate)}
-    assert told == {pod.uid: script.planned(pod) for pod in pods}
-    assert len(set(told.values())) == 4
+    nominated = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate)}
+    assert nominated == {pod.uid: script.planned(pod) for pod in pods}
+    assert len(set(nominated.values())) == 4
 
 
 def test_nobody_is_nominated_before_min_member_pods_exist() -> None:

@@ -31,12 +31,12 @@ def test_other_quota_is_as_if_it_had_been_so_from_the_beginning_and_nobody_is_co
         show(changed, *objects(16, lending))
         changed.advance(0.5)
     trees = [script.core.state.quotas.queues.snapshot.tree for script in (changed, fresh)]
-    found = [
-        {one.name: (+one.used, one.left(("gpus", GPU))) for one in (*tree.queues.values(), *tree.cohorts.values())}
+    totals = [
+        {node.name: (+node.used, node.left(("gpus", GPU))) for node in (*tree.queues.values(), *tree.cohorts.values())}
         for tree in trees
     ]
-    assert found[0] == found[1]
-    assert found[0]["team"][0] == {("gpus", GPU): 16}
+    assert totals[0] == totals[1]
+    assert totals[0]["team"][0] == {("gpus", GPU): 16}
 
 
 def test_what_a_queue_has_no_flavor_for_any_more_uses_nothing_whatever_amounts_change_at_once() -> None:

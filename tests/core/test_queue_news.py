@@ -60,12 +60,12 @@ def decided(script: Script, *, why: bool) -> dict[str, object]:
     """
     codes = {"QueueOrder": "NoQuota"}
     return {
-        str(one.key): (
-            one.placement,
-            {pod.uid: pod.node for pod in one.bound},
-            codes.get(code := reason_of(one.reason_state.cause).code, code) if why else "",
+        str(workload.key): (
+            workload.placement,
+            {pod.uid: pod.node for pod in workload.bound},
+            codes.get(code := reason_of(workload.reason_state.cause).code, code) if why else "",
         )
-        for one in script.core.state.workloads.values()
+        for workload in script.core.state.workloads.values()
     }
 
 
@@ -78,13 +78,13 @@ def play(seed: int) -> None:
         step = course.step()
         for script in scripts:
             carry_out(script, step)
-        one, other = (decided(script, why=False) for script in scripts)
-        assert one == other, f"seed {seed}, step {number}: {step}"
+        first, other = (decided(script, why=False) for script in scripts)
+        assert first == other, f"seed {seed}, step {number}: {step}"
     for script in scripts:
         script.run([pod for pod in script.pods.values() if script.planned(pod)])
         script.advance(limits.refresh_s * 2)
-    one, other = (decided(script, why=True) for script in scripts)
-    assert one == other, f"seed {seed}, at rest"
+    first, other = (decided(script, why=True) for script in scripts)
+    assert first == other, f"seed {seed}, at rest"
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -131,11 +131,11 @@ def cost(script: Script, ended: Pod) -> int:
     """How many functions are called when one workload ends and the next one is admitted."""
     pod = script.pods.pop(ended.uid)
     script.now += 0.1
-    found = calls(lambda: script.core.handle(PodGone(pod.uid), script.now))
+    steps = calls(lambda: script.core.handle(PodGone(pod.uid), script.now))
     script.now = max(script.now, script.core.next_wake() or 0.0)
-    found += calls(lambda: script.core.handle(Tick(), script.now))
+    steps += calls(lambda: script.core.handle(Tick(), script.now))
     assert script.planned(script.pods["uid-wait-0-q-0-0-0"])
-    return found
+    return steps
 
 
 def test_those_who_are_passed_by_cost_little_and_other_trees_nothing() -> None:
@@ -146,14 +146,14 @@ def test_those_who_are_passed_by_cost_little_and_other_trees_nothing() -> None:
 
 def test_only_the_tree_of_a_queue_that_changed_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     script, _ = crowded(4, trees=4)
-    asked: list[str] = []
+    names: list[str] = []
     ask = Demands.ask
 
     def noted(self: Demands, workload: Workload) -> Steps[None]:
-        asked.append(workload.key.name)
+        names.append(workload.key.name)
         return ask(self, workload)
 
     monkeypatch.setattr(Demands, "ask", noted)
     script.feed(QueueSeen(cluster_queue("q-1-0", {"gpus": 7}, cohort="tree-1")))
     script.advance(1)
-    assert sorted(asked) == sorted(f"wait-{number}-q-1-{of}" for number in range(4) for of in range(2))
+    assert sorted(names) == sorted(f"wait-{number}-q-1-{of}" for number in range(4) for of in range(2))

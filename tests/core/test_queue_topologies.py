@@ -39,7 +39,7 @@ def test_the_levels_of_a_topology_that_a_flavor_names_are_levels_of_muster(asked
     script.advance(0.5)
     assert [level.key for level in script.core.state.claims.snapshot().levels] == [RACK, ROW]
     assert planned(script, "before") == 2
-    racks = {"01".count(one[1]) for one in script.core.state.workloads[key("before")].placement.values()}
+    racks = {"01".count(name[1]) for name in script.core.state.workloads[key("before")].placement.values()}
     assert len(racks) == 1
     come(script, asking(in_queue("four", 3), Topology(required=asked)))
     assert "best has 2 free nodes" in reason(script, "four").message
@@ -56,7 +56,7 @@ def _in_two_flavors(script: Script, first: int = 64) -> None:
 @pytest.mark.parametrize("first", [64, 0], ids=["both have quota", "one has none"])
 @pytest.mark.parametrize("topology", [Topology(required="galaxy"), Topology(preferred="galaxy")])
 def test_an_unknown_level_is_what_is_wrong_with_every_flavor(topology: Topology, first: int) -> None:
-    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for one, name in zip(rows(), "aabb", strict=True)]
+    nodes = [replace(node, labels={**node.labels, FLAVOR: name}) for node, name in zip(rows(), "aabb", strict=True)]
     script = Script(*nodes)
     _in_two_flavors(script, first)
     come(script, asking(in_queue("lost", 2), topology))
@@ -72,15 +72,15 @@ def test_an_unknown_level_is_what_is_wrong_with_a_gang_that_may_start_with_fewer
 
 
 def test_where_one_flavor_lacks_room_that_is_the_reason() -> None:
-    script = Script(*(replace(one, labels={**one.labels, FLAVOR: "a"}) for one in rows()))
+    script = Script(*(replace(node, labels={**node.labels, FLAVOR: "a"}) for node in rows()))
     _in_two_flavors(script)
     come(script, in_queue("large", 5))
     assert reason(script, "large").code == "NoRoom"
 
 
 def warnings_of(script: Script) -> tuple[str, ...]:
-    found = script.core.state.make(QueueReports, policy=OURS.queue).all()
-    return found["ClusterQueue", "", "team"].warnings
+    reports = script.core.state.make(QueueReports, policy=OURS.queue).all()
+    return reports["ClusterQueue", "", "team"].warnings
 
 
 def test_levels_of_a_topology_that_a_setting_does_not_have_are_a_warning() -> None:
@@ -88,8 +88,8 @@ def test_levels_of_a_topology_that_a_setting_does_not_have_are_a_warning() -> No
     racked(script, ROW, RACK, "kubernetes.io/hostname")
     come(script, asking(in_queue("first", 2), Topology(required=ROW)))
     assert "unknown topology level" in reason(script, "first").message
-    (said,) = warnings_of(script)
-    assert f"Topology racks: {ROW}: not in the setting topology_levels" in said
+    (warning,) = warnings_of(script)
+    assert f"Topology racks: {ROW}: not in the setting topology_levels" in warning
 
 
 @pytest.mark.parametrize("settings", [(RACK, ROW), ()])
@@ -100,8 +100,8 @@ def test_a_topology_that_has_levels_the_other_way_round_is_a_warning(settings: t
         show(script, replace(flavor("others"), topology="others"))
         script.feed(QueueSeen(TopologyObject("others", (ROW, RACK))))
     come(script, in_queue("first", 2))
-    (said,) = warnings_of(script)
-    assert said.startswith(f"Topology racks: {RACK} is farther than {ROW}, and ")
+    (warning,) = warnings_of(script)
+    assert warning.startswith(f"Topology racks: {RACK} is farther than {ROW}, and ")
     racked(script, ROW, RACK)
     script.advance(0.5)
     assert warnings_of(script) == ()

@@ -21,8 +21,8 @@ def started_by_others(minimum: int = 1, **facts: object) -> tuple[Job, list[Pod]
     """A job of two pods in queue ``team`` that runs, as seen after a restart, and its pods, without a node."""
     whole = replace(job(2), queue="team", suspended=False, stopped=False, running=True)
     podset = replace(whole.podsets.podsets[0], minimum=minimum)
-    said = GroupRef("job", Dialect.ANNOTATION, minimum)
-    pods = [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}", group=said) for pod in podset.pods()]
+    ref = GroupRef("job", Dialect.ANNOTATION, minimum)
+    pods = [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}", group=ref) for pod in podset.pods()]
     return replace(whole, podsets=replace(whole.podsets, podsets=(podset,)), **facts), pods  # type: ignore[arg-type]
 
 
@@ -76,7 +76,7 @@ def test_the_pods_to_come_of_a_job_that_somebody_else_started_keep_their_quota_w
 
 def test_a_job_starts_with_its_flavors_and_what_its_pods_tolerate() -> None:
     taint, tolerates = Taint("gpu", "", "NoSchedule"), Toleration("gpu", "Exists", "", "")
-    nodes = [replace(one, labels={**one.labels, FLAVOR: "h100"}, taints=(taint,)) for one in cluster("a: 2x8")]
+    nodes = [replace(node, labels={**node.labels, FLAVOR: "h100"}, taints=(taint,)) for node in cluster("a: 2x8")]
     script = Script(*nodes)
     tainted = ResourceFlavor("h100", {FLAVOR: "h100"}, (taint,), (tolerates,))
     show(script, tainted, cluster_queue("team", {"h100": 16}))
@@ -96,7 +96,7 @@ def test_a_job_starts_with_its_flavors_and_what_its_pods_tolerate() -> None:
 )
 def test_podsets_of_a_group_start_with_the_same_flavor(group: str, flavors: tuple[str, str]) -> None:
     rows = {"first": "a: 2x8", "second": "b: 3x8"}
-    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for name, row in rows.items() for one in cluster(row)]
+    nodes = [replace(node, labels={**node.labels, FLAVOR: name}) for name, row in rows.items() for node in cluster(row)]
     script = Script(*nodes)
     show(script, sort("first"), sort("second"), cluster_queue("team", {"first": 16, "second": 24}))
     podsets = [PodSet(template(series=name, podset_group=group), size, size) for name, size in (("a", 2), ("b", 1))]
@@ -108,7 +108,7 @@ def test_podsets_of_a_group_start_with_the_same_flavor(group: str, flavors: tupl
 
 def test_a_gang_whose_pods_name_a_group_is_on_nodes_of_one_flavor() -> None:
     rows = {"first": "a: 2x8", "second": "b: 3x8"}
-    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for name, row in rows.items() for one in cluster(row)]
+    nodes = [replace(node, labels={**node.labels, FLAVOR: name}) for name, row in rows.items() for node in cluster(row)]
     script = Script(*nodes)
     show(script, sort("first"), sort("second"), cluster_queue("team", {"first": 16, "second": 24}))
     for name, group in (("alone", ""), ("grouped", "one")):
@@ -145,7 +145,7 @@ def test_a_restart_takes_the_flavors_of_a_job_from_its_object() -> None:
 
 def test_a_job_whose_plan_was_removed_keeps_the_flavor_of_its_start_through_a_restart() -> None:
     rows = {"first": "a: 1x8", "second": "b: 2x8"}
-    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for name, row in rows.items() for one in cluster(row)]
+    nodes = [replace(node, labels={**node.labels, FLAVOR: name}) for name, row in rows.items() for node in cluster(row)]
     script = Script(*nodes, synced=False)
     started, (runs, waits) = started_by_others(marked=True, flavors={"": {"nvidia.com/gpu": "first"}})
     script.feed(JobSeen(started))

@@ -181,8 +181,8 @@ def test_the_labels_of_a_namespace_decide_who_may_use_a_queue() -> None:
 def test_members_that_name_different_queues_contradict_each_other() -> None:
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
-    one, other = gang("first", 2)
-    come(script, [replace(one, queue="team"), replace(other, queue="others")])
+    first, other = gang("first", 2)
+    come(script, [replace(first, queue="team"), replace(other, queue="others")])
     assert reason(script, "first") == Reason("Contradiction", "its members have different queues: others, team")
 
 
@@ -259,13 +259,13 @@ def test_reports_say_who_waits_in_order_and_what_is_used() -> None:
     before = script.core.queue_version
     come(script, in_queue("older", 2, created=1.0))
     assert script.core.queue_version != before
-    found = script.core.queue_reports(script.now)
-    team = found["ClusterQueue", "", "team"]
+    reports = script.core.queue_reports(script.now)
+    team = reports["ClusterQueue", "", "team"]
     assert (team.pending, team.reserving, team.admitted) == ((key("older"), key("younger")), 1, 0)
     assert (team.used, team.borrowed) == ({("gpus", GPU): 32}, {("gpus", GPU): 8})
-    assert found["LocalQueue", "default", "team"].pending == team.pending
-    assert found["Cohort", "", "all"].used == team.used
-    assert found["ClusterQueue", "", "lender"].used == {}
+    assert reports["LocalQueue", "default", "team"].pending == team.pending
+    assert reports["Cohort", "", "all"].used == team.used
+    assert reports["ClusterQueue", "", "lender"].used == {}
 
 
 def test_a_queue_that_is_deleted_and_made_anew_at_once_is_reported_again() -> None:
@@ -283,10 +283,10 @@ def test_reports_say_what_is_wrong() -> None:
     script = Script(*cluster("a: 2x8"))
     show(script, cluster_queue("team", {"none": 8}, stop=Stop.HOLD), LocalQueue("default", "lost", "x"))
     script.advance(0.5)
-    found = script.core.queue_reports(script.now)
-    team = found["ClusterQueue", "", "team"].problems
+    reports = script.core.queue_reports(script.now)
+    team = reports["ClusterQueue", "", "team"].problems
     assert team == ("there is no ResourceFlavor none", "it is stopped (stopPolicy Hold)")
-    assert found["LocalQueue", "default", "lost"].problems == (
+    assert reports["LocalQueue", "default", "lost"].problems == (
         "LocalQueue lost points to ClusterQueue x, which does not exist",
     )
 

@@ -38,13 +38,13 @@ def test_members_beyond_the_quorum_that_wait_have_a_reason() -> None:
         "0 of 2 nodes have room for 8 nvidia.com/gpu"
     )
     assert view(script.core.state, script.gang("train"), script.now).waiting == 2
-    told = explain(script.core.state, script.gang("train"), script.now)
-    assert told.remedies[0] == "2 more nodes with 8 GPUs free in the cluster"
+    explanation = explain(script.core.state, script.gang("train"), script.now)
+    assert explanation.remedies[0] == "2 more nodes with 8 GPUs free in the cluster"
     script.advance(100)
     last = reported(script)[-1]
     assert (last.code, last.message) == ("Running", script.message("train"))
     assert last.member is not None
-    assert not script.bound([one for one in pods if one.uid == last.member[0]]), "it is told on a pod that waits"
+    assert not script.bound([pod for pod in pods if pod.uid == last.member[0]]), "it is told on a pod that waits"
 
 
 def test_the_reason_of_surplus_members_ends_with_them() -> None:
@@ -107,9 +107,9 @@ def test_pods_of_a_stateful_set_come_one_after_the_other_and_the_reason_says_so(
         "1 of 4 members exist; StatefulSet web creates its pods one after the other "
         "unless its podManagementPolicy is Parallel"
     )
-    told = explain(script.core.state, script.gang("web"), script.now)
-    assert any("podManagementPolicy: Parallel" in one for one in told.remedies)
-    assert any('muster.dev/gang: "true"' in one for one in told.remedies)
+    explanation = explain(script.core.state, script.gang("web"), script.now)
+    assert any("podManagementPolicy: Parallel" in remedy for remedy in explanation.remedies)
+    assert any('muster.dev/gang: "true"' in remedy for remedy in explanation.remedies)
 
 
 def test_a_gang_of_high_priority_is_told_that_nobody_is_preempted() -> None:
@@ -122,8 +122,8 @@ def test_a_gang_of_high_priority_is_told_that_nobody_is_preempted() -> None:
 def test_the_owner_is_told_too() -> None:
     script = Script(*cluster("a: 1x8"), *[replace(pod, controller=JOB) for pod in gang("train", 2)])
     script.advance(5)
-    (told,) = reported(script)
-    assert told.owner == JOB
+    (report,) = reported(script)
+    assert report.owner == JOB
     again = Script(*cluster("a: 1x8"), *[replace(pod, controller=None) for pod in gang("train", 2)])
     again.advance(5)
     assert reported(again)[0].owner is None

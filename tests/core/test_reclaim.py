@@ -48,8 +48,8 @@ def test_lent_quota_is_taken_back_from_exactly_the_borrower() -> None:
     wants = script.come("wants", 2, "production")
     assert script.evicted == ["borrower-0"]
     assert script.reason("wants") == "Preempting"
-    (told,) = (effect.reason for effect in script.effects if isinstance(effect, Evict))
-    assert told == (
+    (reason_told,) = (effect.reason for effect in script.effects if isinstance(effect, Evict))
+    assert reason_told == (
         "preempted by default/wants, whose ClusterQueue production needs what research has borrowed in cohort all "
         "(reclaimWithinCohort: Any)"
     )
@@ -224,8 +224,8 @@ def test_no_search_is_made_for_one_that_would_borrow_while_nobody_in_its_queue_m
         context.delattr(victim_search, "search")
         script.come("more", 1, "production", priority=10)
         script.advance(60)
-    said = script.message("more")
-    assert said.endswith(
+    message = script.message("more")
+    assert message.endswith(
         "nothing may be evicted: queue production would use more than its own, and nothing in it may go"
     )
     script.come("urgent", 1, "production", priority=20)

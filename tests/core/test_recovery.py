@@ -44,19 +44,19 @@ def test_nominations_that_are_left_over_are_cleared() -> None:
 
 def test_a_nomination_of_an_earlier_life_that_is_written_late_is_cleared() -> None:
     _, pods = coscheduled("train", 2)
-    one = pods[0]
+    member = pods[0]
     script = Script(*cluster("a: 2x8"), *pods)
     assert script.reason("train") == "PodGroupMissing"
-    script.change(one, nominated_node="a-0")
+    script.change(member, nominated_node="a-0")
     script.advance(60)
-    assert script.pods[one.uid].nominated_node is None
+    assert script.pods[member.uid].nominated_node is None
 
 
 def test_two_gangs_with_nominations_for_the_same_room_do_not_both_get_it() -> None:
-    one = [replace(pod, nominated_node=f"a-{index}") for index, pod in enumerate(gang("one", 2))]
+    first = [replace(pod, nominated_node=f"a-{index}") for index, pod in enumerate(gang("one", 2))]
     two = [replace(pod, nominated_node=f"a-{index}") for index, pod in enumerate(gang("two", 2))]
-    script = Script(*cluster("a: 2x8"), *one, *two)
-    assert sum(bool(script.planned(pod)) for pod in one + two) == 2
+    script = Script(*cluster("a: 2x8"), *first, *two)
+    assert sum(bool(script.planned(pod)) for pod in first + two) == 2
 
 
 def test_a_restart_in_the_middle_of_a_release_completes_it() -> None:

@@ -98,8 +98,8 @@ def test_a_node_that_is_offered_and_refused_in_turn_is_tried_less_and_less_often
     for _ in range(120):
         script.filter(pods[0], ["elsewhere" if script.planned(pods[0]) else "a-0"])
         script.advance(1)
-    told = [effect for effect in script.effects if isinstance(effect, Nominate) and effect.node]
-    assert len(told) < 15
+    nominations = [effect for effect in script.effects if isinstance(effect, Nominate) and effect.node]
+    assert len(nominations) < 15
 
 
 def test_a_node_that_keeps_refusing_is_tried_less_and_less_often() -> None:
@@ -108,8 +108,8 @@ def test_a_node_that_keeps_refusing_is_tried_less_and_less_often() -> None:
     for _ in range(12):
         script.filter(pods[0], ["elsewhere"])
         script.advance(10)
-    told = [effect for effect in script.effects if isinstance(effect, Nominate) and effect.node]
-    assert len(told) < 12
+    nominations = [effect for effect in script.effects if isinstance(effect, Nominate) and effect.node]
+    assert len(nominations) < 12
 
 
 def test_members_beyond_the_quorum_that_are_refused_are_tried_less_and_less_often() -> None:
@@ -120,8 +120,12 @@ def test_members_beyond_the_quorum_that_are_refused_are_tried_less_and_less_ofte
         if script.planned(pods[1]):
             script.filter(pods[1], ["elsewhere"])
         script.advance(1)
-    told = [one for one in script.effects if isinstance(one, Nominate) and one.node and one.uid == pods[1].uid]
-    assert len(told) < 15
+    nominations = [
+        effect
+        for effect in script.effects
+        if isinstance(effect, Nominate) and effect.node and effect.uid == pods[1].uid
+    ]
+    assert len(nominations) < 15
 
 
 def test_a_refused_node_is_tried_again_when_room_becomes_free_on_it() -> None:

@@ -123,10 +123,10 @@ def test_room_that_comes_free_on_a_node_that_refused_ends_the_rest() -> None:
 
 
 def test_two_of_them_do_not_wake_each_other() -> None:
-    one, two = gang("one", 2), gang("two", 2)
-    script = Cycles(*cluster("a: 2x8"), *one, *two)
+    first, two = gang("one", 2), gang("two", 2)
+    script = Cycles(*cluster("a: 2x8"), *first, *two)
     for _ in range(300):
-        script.refuse(one)
+        script.refuse(first)
         script.refuse(two)
         script.advance(1)
     nominated = [effect for effect in script.effects if isinstance(effect, Nominate) and effect.node]
@@ -134,12 +134,12 @@ def test_two_of_them_do_not_wake_each_other() -> None:
 
 
 def test_a_node_that_refused_one_again_and_again_is_planned_around_whatever_another_was_promised_there() -> None:
-    one, two = gang("one", 1), gang("two", 1)
-    script = Cycles(*cluster("a: 1x8"), *one)
+    first, two = gang("one", 1), gang("two", 1)
+    script = Cycles(*cluster("a: 1x8"), *first)
     for _ in range(30):
-        script.refuse(one)
+        script.refuse(first)
         script.advance(1)
-    script.refuse(one)
+    script.refuse(first)
     script.see(two)
     assert script.planned(two[0]) == "a-0"
     script.refuse(two)

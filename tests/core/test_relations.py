@@ -141,9 +141,11 @@ EVENLY = Constraints(spread=(Spread(HOST, 1, TRAIN),))
 NOBODY = Constraints()
 
 
-def beside_a_nominated_single(keeps: Constraints, asked: Constraints, priority: int = 0) -> tuple[Script, Pod, Pod]:
+def beside_a_nominated_single(
+    keeps: Constraints, constraints: Constraints, priority: int = 0
+) -> tuple[Script, Pod, Pod]:
     """A gang of one with room on a node where a single pod waits for its victim, and that pod."""
-    victim, (pod,) = single("victim", gpus=6, node="a-0"), asking("train", 1, asked)
+    victim, (pod,) = single("victim", gpus=6, node="a-0"), asking("train", 1, constraints)
     urgent = single(
         "urgent", gpus=4, priority=1000, nominated_node="a-0", labels=(("app", "train"),), constraints=keeps
     )

@@ -18,7 +18,7 @@ def replicas(size: int, *, min_member: int = 1, life: str = "") -> list[Pod]:
 
 
 def costs(script: Script) -> dict[str, int]:
-    return {one.uid: int(one.annotations[COST]) for one in script.effects if isinstance(one, PostBinding)}
+    return {effect.uid: int(effect.annotations[COST]) for effect in script.effects if isinstance(effect, PostBinding)}
 
 
 def kept(script: Script, pods: list[Pod], count: int) -> list[Pod]:
@@ -64,4 +64,4 @@ def test_who_is_not_removed_by_cost_gets_none() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)
     script.run(pods)
-    assert not any(COST in one.annotations for one in script.effects if isinstance(one, PostBinding))
+    assert not any(COST in effect.annotations for effect in script.effects if isinstance(effect, PostBinding))

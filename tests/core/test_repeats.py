@@ -34,15 +34,15 @@ def asked(script: Script, kind: type[Effect]) -> int:
 
 def course(script: Script, event: Event, kind: type[Effect], seconds: int = 600) -> list[int]:
     """After how many seconds it is asked for again, if it is refused each time."""
-    found, known = list[int](), asked(script, kind)
+    tried_after, known = list[int](), asked(script, kind)
     script.feed(event)
     for second in range(seconds):
         script.advance(1)
         if asked(script, kind) > known:
             known = asked(script, kind)
-            found.append(second + 1)
+            tried_after.append(second + 1)
             script.feed(event)
-    return found
+    return tried_after
 
 
 def assert_backs_off(instants: list[int]) -> None:
@@ -172,4 +172,4 @@ def test_objects_of_one_name_are_each_told_of() -> None:
     for hint in (LEFT_OUT, *others):
         script.feed(Unwritten(hint))
     script.advance(10)
-    assert [one for one in script.effects if isinstance(one, Hint)] == [LEFT_OUT, *others]
+    assert [effect for effect in script.effects if isinstance(effect, Hint)] == [LEFT_OUT, *others]

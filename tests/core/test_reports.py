@@ -93,9 +93,9 @@ def test_it_waits_has_quota_is_started_and_ends() -> None:
 
 
 def told(script: Script, name: str) -> WorkloadReport:
-    found = script.core.workload_report(key(name))
-    assert found is not None
-    return found
+    report = script.core.workload_report(key(name))
+    assert report is not None
+    return report
 
 
 def test_a_gang_of_pods_and_a_job_of_others_have_no_report() -> None:

@@ -84,10 +84,10 @@ def test_a_release_that_left_a_role_short_is_completed_after_a_restart() -> None
 def test_a_pod_whose_role_is_edited_counts_for_the_other() -> None:
     script = Script(*cluster(NODES), podgroup(2, master=1, worker=1), *members("worker", 2))
     assert script.reason("train") == "MembersMissing"
-    one = members("worker", 2)[1]
-    script.change(one, group=GroupRef("train", Dialect.VOLCANO, role="master"))
+    member = members("worker", 2)[1]
+    script.change(member, group=GroupRef("train", Dialect.VOLCANO, role="master"))
     assert all(script.planned(pod) for pod in members("worker", 2))
-    script.gone(script.pods[one.uid])
+    script.gone(script.pods[member.uid])
     assert script.message("train") == "1 of 2 members exist"
     slots = script.gang("train").members.slots
     assert slots.roles == {"worker-0": "worker"}, "of what is gone nothing is kept"

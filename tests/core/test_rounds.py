@@ -97,10 +97,10 @@ def test_each_round_has_as_long_as_a_gang_without_rounds() -> None:
     led: list[Pod] = []
     for _ in range(6):
         script.advance(19)
-        told = [pod for pod in nominated(script, pods) if pod not in led]
-        assert len(told) == 4
-        script.bind_all(told, expires_s=600)
-        led += told
+        nominated_pods = [pod for pod in nominated(script, pods) if pod not in led]
+        assert len(nominated_pods) == 4
+        script.bind_all(nominated_pods, expires_s=600)
+        led += nominated_pods
     script.post_all()
     assert len(script.bound(pods)) == 24
 
@@ -159,8 +159,8 @@ def test_a_member_is_not_led_to_a_node_that_has_gone_during_the_release() -> Non
     script.drop(gone)
     script.bind(last)
     third = [pod for pod in pods if pod not in (*first, *second, last)]
-    told = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.node}
-    assert gone not in [told.get(pod.uid) for pod in third]
+    nodes = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.node}
+    assert gone not in [nodes.get(pod.uid) for pod in third]
     script.post_all()
     script.advance(1)
     assert gone not in [script.planned(pod) for pod in third]

@@ -62,10 +62,10 @@ def test_the_middle_one_of_those_that_have_ended_is_expected() -> None:
     script = queued()
     for at, seconds in enumerate((100, 500, 300, 200, 400)):
         has_run(script, f"g{at}", seconds, "Failed" if at == 1 else "Succeeded")
-    found = expected(script, 16)
-    assert found is not None
-    assert (found.basis, found.percent, found.runs, found.gpus) == (Basis.HISTORY, 50, 5, 16)
-    assert found.seconds == pytest.approx(300, abs=5)
+    expectation = expected(script, 16)
+    assert expectation is not None
+    assert (expectation.basis, expectation.percent, expectation.runs, expectation.gpus) == (Basis.HISTORY, 50, 5, 16)
+    assert expectation.seconds == pytest.approx(300, abs=5)
 
 
 def test_what_is_said_goes_before() -> None:
@@ -89,24 +89,24 @@ def test_pods_that_are_deleted_before_they_end_count_for_nothing() -> None:
 def test_a_job_counts_when_it_has_finished_and_not_when_it_is_suspended() -> None:
     script = queued()
     for finished in (False, True):
-        one = Controlled(script, replace(job(2, name=f"job-{finished}"), queue="mine"))
-        one.run()
+        controlled = Controlled(script, replace(job(2, name=f"job-{finished}"), queue="mine"))
+        controlled.run()
         script.advance(100)
-        one.show(finished=True) if finished else one.show(suspended=True, stopped=True, plan=None)
-        one.delete()
+        controlled.show(finished=True) if finished else controlled.show(suspended=True, stopped=True, plan=None)
+        controlled.delete()
     script.advance(100)
-    assert [[round(one, -2) for one in times] for times in runs(script).values()] == [[100]]
+    assert [[round(seconds, -2) for seconds in times] for times in runs(script).values()] == [[100]]
 
 
 def test_a_job_counts_when_its_pods_have_succeeded_before_it_says_so() -> None:
     script = queued()
-    one = Controlled(script, replace(job(2), queue="mine"))
-    one.run()
+    controlled = Controlled(script, replace(job(2), queue="mine"))
+    controlled.run()
     script.advance(100)
-    for pod in list(one.pods.values()):
+    for pod in list(controlled.pods.values()):
         script.change(pod, phase="Succeeded")
     script.advance(200)
-    one.show(finished=True)
+    controlled.show(finished=True)
     assert [[round(seconds, -2) for seconds in times] for times in runs(script).values()] == [[100]]
 
 
@@ -130,4 +130,4 @@ def test_another_life_goes_on_with_what_its_status_says() -> None:
     has_run(script, "h", 200)
     script.advance(60)
     assert runs(script)[16][:3] == (100,) * 3
-    assert [round(one, -2) for one in runs(script)[16][3:]] == [200, 200]
+    assert [round(seconds, -2) for seconds in runs(script)[16][3:]] == [200, 200]

@@ -26,52 +26,52 @@ def shape() -> Shape:
 
 
 def test_what_one_queue_lacks_says_nothing_about_another() -> None:
-    known, asked = fresh(), shape()
-    known.cache(Lack.ROOM, asked, NO_ROOM, scope="team-a")
-    assert known.get(asked, "team-a") is NO_ROOM
-    assert known.get(asked, "team-b") is None
-    assert known.get(asked) is None
+    known, wanted = fresh(), shape()
+    known.cache(Lack.ROOM, wanted, NO_ROOM, scope="team-a")
+    assert known.get(wanted, "team-a") is NO_ROOM
+    assert known.get(wanted, "team-b") is None
+    assert known.get(wanted) is None
 
 
 def test_what_everybody_lacks_every_queue_lacks() -> None:
-    known, asked = fresh(), shape()
-    known.cache(Lack.ROOM, asked, NO_ROOM)
-    assert known.get(asked, "team-a") is known.get(asked) is NO_ROOM
+    known, wanted = fresh(), shape()
+    known.cache(Lack.ROOM, wanted, NO_ROOM)
+    assert known.get(wanted, "team-a") is known.get(wanted) is NO_ROOM
 
 
 def test_a_scope_is_dropped_by_itself() -> None:
-    known, asked = fresh(), shape()
-    known.cache(Lack.ROOM, asked, NO_ROOM)
-    known.cache(Lack.ROOM, asked, OTHER, scope="team-a")
-    known.drop(Lack.ROOM, asked)
-    assert known.get(asked, "team-a") is OTHER
-    assert known.get(asked, "team-b") is None
-    known.drop(Lack.ROOM, asked, "team-a")
-    assert known.get(asked, "team-a") is None
+    known, wanted = fresh(), shape()
+    known.cache(Lack.ROOM, wanted, NO_ROOM)
+    known.cache(Lack.ROOM, wanted, OTHER, scope="team-a")
+    known.drop(Lack.ROOM, wanted)
+    assert known.get(wanted, "team-a") is OTHER
+    assert known.get(wanted, "team-b") is None
+    known.drop(Lack.ROOM, wanted, "team-a")
+    assert known.get(wanted, "team-a") is None
     assert not len(known)
 
 
 def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
-    known, asked, other = fresh(), shape(), shape()
-    for one in (asked, other):
-        known.cache(Lack.ROOM, one, NO_ROOM)
-    known.retain([asked])
-    assert known.get(asked) is NO_ROOM
+    known, wanted, other = fresh(), shape(), shape()
+    for cached in (wanted, other):
+        known.cache(Lack.ROOM, cached, NO_ROOM)
+    known.retain([wanted])
+    assert known.get(wanted) is NO_ROOM
     assert known.get(other) is None
     known.clear(Lack.ROOM)
     assert not len(known)
 
 
 def test_what_rests_on_a_shape_that_may_have_room_is_dropped_with_it() -> None:
-    known, asked, tried = fresh(), shape(), shape()
+    known, wanted, tried = fresh(), shape(), shape()
     known.cache(Lack.ROOM, tried, NO_ROOM)
-    known.cache(Lack.ROOM, asked, OTHER, "team-a", [tried])
-    known.retain([asked])
+    known.cache(Lack.ROOM, wanted, OTHER, "team-a", [tried])
+    known.retain([wanted])
     assert known.get(tried) is NO_ROOM, "what asked for rests on it"
     known.drop(Lack.ROOM, tried)
-    assert known.get(asked, "team-a") is None
+    assert known.get(wanted, "team-a") is None
     known.cache(Lack.ROOM, tried, NO_ROOM)
-    known.retain([asked])
+    known.retain([wanted])
     assert known.get(tried) is None
 
 
@@ -79,25 +79,27 @@ GPUS = (("gpus", "nvidia.com/gpu"), 8)
 
 
 def test_what_was_given_back_and_others_have_nobody_who_waits_for_it_has() -> None:
-    known, one, other, smaller = fresh(), shape(), shape(), shape()
-    for asked, amount in ((one, 8), (other, 8), (smaller, 4)):
-        known.cache(Lack.QUOTA, asked, NO_ROOM, "team-a", waits_for=((GPUS[0], amount),))
+    known, first, other, smaller = fresh(), shape(), shape(), shape()
+    for cached, amount in ((first, 8), (other, 8), (smaller, 4)):
+        known.cache(Lack.QUOTA, cached, NO_ROOM, "team-a", waits_for=((GPUS[0], amount),))
     assert known.reopen("team-a", lambda _, amount: amount <= 4) == {smaller: ((GPUS[0], 4),)}
-    assert known.reopen("team-a", lambda *_: True) == dict.fromkeys((one, other), (GPUS,)) | {smaller: ((GPUS[0], 4),)}
-    assert not any(known.get(asked, "team-a") for asked in (one, other, smaller))
-    assert known.confirm(one, "team-a", lambda *_: True) is None
-    assert known.confirm(one, "team-a", lambda *_: False) is NO_ROOM
+    assert known.reopen("team-a", lambda *_: True) == dict.fromkeys((first, other), (GPUS,)) | {
+        smaller: ((GPUS[0], 4),)
+    }
+    assert not any(known.get(cached, "team-a") for cached in (first, other, smaller))
+    assert known.confirm(first, "team-a", lambda *_: True) is None
+    assert known.confirm(first, "team-a", lambda *_: False) is NO_ROOM
     assert known.get(other, "team-a") is NO_ROOM, "it waits for the same"
     assert known.get(smaller, "team-a") is None
 
 
 def test_what_lacks_room_as_well_waits_for_more_than_quota() -> None:
-    known, asked, other = fresh(), shape(), shape()
-    known.cache(Lack.ROOM, asked, NO_ROOM, "team-a", waits_for=(GPUS,))
-    known.cache(Lack.QUOTA, asked, OTHER, "team-a", waits_for=(GPUS,))
+    known, wanted, other = fresh(), shape(), shape()
+    known.cache(Lack.ROOM, wanted, NO_ROOM, "team-a", waits_for=(GPUS,))
+    known.cache(Lack.QUOTA, wanted, OTHER, "team-a", waits_for=(GPUS,))
     known.cache(Lack.QUOTA, other, OTHER, "team-a")
-    assert known.reopen("team-a", lambda *_: True) == {asked: None, other: None}
-    assert known.get(asked, "team-a") is known.get(other, "team-a") is None
+    assert known.reopen("team-a", lambda *_: True) == {wanted: None, other: None}
+    assert known.get(wanted, "team-a") is known.get(other, "team-a") is None
 
 
 NO_QUEUES = QueueLines(State().quotas, lambda _: None)
@@ -118,7 +120,7 @@ def test_the_line_says_who_is_next_while_others_come() -> None:
     assert first is not None
     assert first.key.name == "1"
     line.add(Workload(key("2")), 4)
-    named = [one.key.name for one in iter(line.next, None) if isinstance(one, Workload)]
+    named = [workload.key.name for workload in iter(line.next, None) if isinstance(workload, Workload)]
     assert named == ["2", "3", "a", "b"]
 
 

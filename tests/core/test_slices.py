@@ -270,9 +270,9 @@ def test_room_that_comes_back_after_a_gang_was_looked_at_is_news_to_it() -> None
 
 SLICED = replace(ON, slice_units=1)
 FLAVORED = [
-    replace(one, labels={**one.labels, FLAVOR: name})
-    for name, some in (("slow", "a: 2x8"), ("fast", "b: 2x8"))
-    for one in cluster(some)
+    replace(node, labels={**node.labels, FLAVOR: name})
+    for name, outline in (("slow", "a: 2x8"), ("fast", "b: 2x8"))
+    for node in cluster(outline)
 ]
 SORTS = (sort("slow"), sort("fast"))
 

@@ -35,7 +35,9 @@ def nominations(script: Script) -> list[str]:
 def in_blocks(*texts: str) -> list[Node]:
     """``in_blocks("x a: 2x8")``: a clique as ``cluster`` makes it, in the block x."""
     return [
-        replace(one, labels={**one.labels, BLOCK: text[0]}) for text in texts for one in cluster(text.partition(" ")[2])
+        replace(node, labels={**node.labels, BLOCK: text[0]})
+        for text in texts
+        for node in cluster(text.partition(" ")[2])
     ]
 
 
@@ -241,7 +243,7 @@ def test_a_lost_member_of_a_release_keeps_no_room_by_a_nomination_that_could_not
     node = script.bindings[lost].node
     script.post(script.pods[other])
     script.post(script.pods[lost], Outcome.REFUSED)
-    script.see(*(replace(one, unschedulable=True) for one in cluster("a: 3x8")))
+    script.see(*(replace(node, unschedulable=True) for node in cluster("a: 3x8")))
     script.change(script.pods[lost], nominated_node=node)
     script.advance(45)
     assert script.pods[lost].nominated_node is None
@@ -270,8 +272,8 @@ def test_members_of_a_spread_that_needs_more_nodes_than_a_pin_leaves_are_nominat
 ) -> None:
     selector = (Requirement("app", "In", ("train",)),)
     spread = Spread(key, 1, selector, least, honors_affinity=honors)
-    asked = Constraints(spread=(spread,))
-    pods = gang("train", 2, labels=(("app", "train"),), constraints=asked, **GATED)
+    constraints = Constraints(spread=(spread,))
+    pods = gang("train", 2, labels=(("app", "train"),), constraints=constraints, **GATED)
     script = Script(*cluster("a: 2x8"), *pods, steering=mode)
     assert all(map(script.planned, pods))
     assert bool(nominations(script)) is not pinned
@@ -397,8 +399,8 @@ def test_a_gang_whose_pinned_nodes_are_gone_is_told_that_only_deleting_its_pods_
         script.change(script.pods[effect.uid], gates=(), selection=Selection(affinity=terms))
     node = script.planned(pods[0])
     script.drop(node)
-    told = reason_of(script.gang("train").reason_state.cause)
-    assert told.code == "NoRoom"
+    reason_told = reason_of(script.gang("train").reason_state.cause)
+    assert reason_told.code == "NoRoom"
     assert f"pods {pods[0].name}, {pods[1].name} are pinned to node {node}, which is gone: only deleting them" in str(
-        told
+        reason_told
     )

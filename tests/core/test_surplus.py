@@ -15,15 +15,15 @@ from tests.core.preempting import Cluster, running
 WEB = "statefulset-web"
 
 
-def set_of_four(script: Cluster, said: GangOwner) -> None:
+def set_of_four(script: Cluster, owner: GangOwner) -> None:
     """A StatefulSet that runs, two of which are enough; its pods come in order where that says so."""
-    podset = None if said.podset is None else replace(said.podset, minimum=2)
-    script.feed(OwnerSeen(replace(said, minimum=2, podset=podset)))
+    podset = None if owner.podset is None else replace(owner.podset, minimum=2)
+    script.feed(OwnerSeen(replace(owner, minimum=2, podset=podset)))
     pods = [owned(number) for number in range(4)]
-    for some in [pods] if podset is None else [[pod] for pod in pods]:
-        script.see(some)
+    for batch in [pods] if podset is None else [[pod] for pod in pods]:
+        script.see(batch)
         script.advance(0.5)
-        script.run(some)
+        script.run(batch)
     assert len(script.bound(pods)) == 4
 
 
@@ -35,7 +35,7 @@ def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on() -> None:
     script.advance(0.5)
     assert script.evicted == ["low-2", "low-3"]
     assert script.kept is not None
-    assert [str(one) for one in script.kept.victims] == ["pod default/low-2", "pod default/low-3"]
+    assert [str(victim) for victim in script.kept.victims] == ["pod default/low-2", "pod default/low-3"]
     script.leave(*pods[2:])
     script.advance(0.5)
     assert sorted(script.planned(pod) for pod in urgent) == ["a-2", "a-3"]
@@ -67,9 +67,9 @@ def test_no_surplus_goes_of_which_the_gang_needs_a_member_by_then() -> None:
 
 def test_the_surplus_of_a_gang_keeps_the_least_of_each_role() -> None:
     script = Cluster(*cluster("a: 4x8"))
-    said = GroupRef("low", Dialect.ANNOTATION, 3, role="worker", minima=(("ps", 1), ("worker", 2)))
-    pods = [replace(pod, group=said) for pod in gang("low", 4)]
-    pods[-1] = replace(pods[-1], group=said._replace(role="ps"))
+    ref = GroupRef("low", Dialect.ANNOTATION, 3, role="worker", minima=(("ps", 1), ("worker", 2)))
+    pods = [replace(pod, group=ref) for pod in gang("low", 4)]
+    pods[-1] = replace(pods[-1], group=ref._replace(role="ps"))
     script.see(pods)
     script.advance(0.5)
     script.run(pods)

@@ -88,7 +88,7 @@ def test_a_launcher_that_asks_for_no_level_goes_anywhere_and_its_workers_do_not(
     group, workers = coscheduled("job", 4, min_member=5)
     first = replace(workers[0], uid="launcher", name="launcher", index=None, requests=requests(0, 32))
     launcher = replace(first, topology=Topology(required="none"))
-    full = [replace(one, requests=requests(0, 40)) for one in busy("a-0 a-1 a-2 a-3", 0)]
+    full = [replace(pod, requests=requests(0, 40)) for pod in busy("a-0 a-1 a-2 a-3", 0)]
     here = cluster("a: 4x8", "-: 1x0")
     script = Script(*here, replace(group, topology=IN_CLIQUE), *full, *workers, launcher)
     assert homes(script, [*workers, launcher]) == "a a a a -"
@@ -131,12 +131,12 @@ def test_bindings_say_rank_and_domain() -> None:
     pods = gang("train", 3)
     script = Script(*cluster("a: 2x8", "-: 1x8"), *pods)
     script.run(pods)
-    marks = [one.annotations for one in script.effects if isinstance(one, PostBinding)]
+    marks = [effect.annotations for effect in script.effects if isinstance(effect, PostBinding)]
     assert sorted((mark[RANK], mark.get(DOMAIN, "-")) for mark in marks) == [("0", "a"), ("1", "a"), ("2", "-")]
     unnumbered = [replace(pod, index=None) for pod in gang("other", 2, gpus=0)]
     script.see(unnumbered)
     script.run(unnumbered)
-    ranks = {one.name: one.annotations[RANK] for one in script.effects if isinstance(one, PostBinding)}
+    ranks = {effect.name: effect.annotations[RANK] for effect in script.effects if isinstance(effect, PostBinding)}
     assert (ranks["other-0"], ranks["other-1"]) == ("0", "1")
 
 
@@ -167,7 +167,7 @@ def test_after_a_restart_nominations_that_break_a_required_level_are_not_taken_u
 
 def ranks(script: Script, pods: list[Pod]) -> list[str]:
     """The stamped ranks in the order of the pods."""
-    stamped = {one.uid: one.annotations[RANK] for one in script.effects if isinstance(one, PostBinding)}
+    stamped = {effect.uid: effect.annotations[RANK] for effect in script.effects if isinstance(effect, PostBinding)}
     return [stamped[pod.uid] for pod in pods]
 
 
@@ -251,7 +251,7 @@ def test_nobody_joins_a_gang_that_runs_in_two_required_domains_until_the_labels_
     script = Script(*here, *pods)
     script.run(pods)
     place = script.bound(pods[:1])[0]
-    right = next(one for one in here if one.name == place)
+    right = next(node for node in here if node.name == place)
     script.see(replace(right, labels={**right.labels, CLIQUE: "z"}))
     script.gone(pods[2])
     script.see(again := reborn(pods[2]))

@@ -22,7 +22,7 @@ def test_a_start_that_was_not_sent_is_asked_for_again_at_once_with_the_same_node
         script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
         assert not script.planned(rival[0]), "its nodes stay promised"
     train.settle()
-    assert [one.plan for one in train.starts] == [train.starts[0].plan] * 4
+    assert [start.plan for start in train.starts] == [train.starts[0].plan] * 4
     train.obeys = True
     script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
     train.settle()
@@ -30,15 +30,15 @@ def test_a_start_that_was_not_sent_is_asked_for_again_at_once_with_the_same_node
 
 
 def test_a_start_that_was_not_sent_is_planned_anew_when_somebody_has_come_in_the_way_of_its_pods() -> None:
-    script, asked = Script(*cluster("a: 3x8")), job(2)
-    (podset,) = asked.podsets.podsets
+    script, seen = Script(*cluster("a: 3x8")), job(2)
+    (podset,) = seen.podsets.podsets
     podset = replace(podset, template=replace(podset.template, constraints=PORT))
-    train = Controlled(script, replace(asked, podsets=replace(asked.podsets, podsets=(podset,))), obeys=False)
+    train = Controlled(script, replace(seen, podsets=replace(seen.podsets, podsets=(podset,))), obeys=False)
     script.see(single("other", gpus=0, constraints=PORT, node="a-0"))
     train.obeys = True
     script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
     train.settle()
-    assert [set(one.plan[""]) for one in train.starts] == [{"a-0", "a-1"}, {"a-1", "a-2"}]
+    assert [set(start.plan[""]) for start in train.starts] == [{"a-0", "a-1"}, {"a-1", "a-2"}]
 
 
 def test_a_suspension_that_was_not_sent_is_asked_for_again_at_once() -> None:
@@ -68,10 +68,10 @@ def test_a_start_that_was_not_sent_is_planned_anew_when_a_node_of_its_plan_has_g
 
 
 def test_nodes_that_have_come_before_its_start_was_shown_are_not_written_when_somebody_is_in_the_way_by_then() -> None:
-    script, asked = scene(served=False), wanting()
-    (podset,) = asked.podsets.podsets
+    script, seen = scene(served=False), wanting()
+    (podset,) = seen.podsets.podsets
     podset = replace(podset, template=replace(podset.template, constraints=PORT))
-    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=(podset,))), obeys=False)
+    first = come(script, replace(seen, podsets=replace(seen.podsets, podsets=(podset,))), obeys=False)
     script.see(*of("spot", 3))
     first.wait(0.5)
     (start,) = first.starts
@@ -79,5 +79,5 @@ def test_nodes_that_have_come_before_its_start_was_shown_are_not_written_when_so
     first.obeys = True
     first.show(suspended=False, stopped=False, marked=True, flavors=start.flavors, node_wait=start.node_wait)
     first.wait(0.5)
-    assert [set(one.plan.get("", ())) for one in first.starts] == [set(), {"spot-1", "spot-2"}]
+    assert [set(start.plan.get("", ())) for start in first.starts] == [set(), {"spot-1", "spot-2"}]
     assert first.stops == []

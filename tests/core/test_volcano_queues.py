@@ -64,10 +64,10 @@ def test_a_gang_waits_at_the_capability_and_starts_when_room_is_given_back() -> 
 
 def test_what_a_queue_says_nothing_of_is_neither_limited_nor_refused() -> None:
     disk = ("ephemeral-storage", 10)
-    nodes = [replace(one, allocatable=(*one.allocatable, disk)) for one in cluster("a: 2x8")]
+    nodes = [replace(node, allocatable=(*node.allocatable, disk)) for node in cluster("a: 2x8")]
     script = Script(*nodes)
     show(script, VolcanoQueue("team", capability={"cpu": 64_000}))
-    come(script, [replace(one, requests=(*one.requests, disk)) for one in in_volcanos("first", 2)])
+    come(script, [replace(pod, requests=(*pod.requests, disk)) for pod in in_volcanos("first", 2)])
     assert planned(script, "first") == 2
 
 
@@ -91,8 +91,8 @@ def test_why_nobody_is_admitted(things: tuple[VolcanoQueue, ...], why: Reason) -
     show(script, *things)
     come(script, in_volcanos("first", 2))
     assert (planned(script, "first"), reason(script, "first")) == (0, why)
-    for one in things:
-        script.feed(QueueGone(one))
+    for thing in things:
+        script.feed(QueueGone(thing))
     script.advance(0.5)
     assert planned(script, "first") == 2, "without any such object the name says nothing of quota"
 
@@ -189,9 +189,9 @@ def test_a_job_of_volcano_is_taken_up_when_its_queue_has_quota() -> None:
     come(script, others)
     script.feed(GroupJobSeen(made()))
     script.advance(0.5)
-    assert not any(isinstance(one, Enqueue) for one in script.effects)
+    assert not any(isinstance(effect, Enqueue) for effect in script.effects)
     leave(script, others)
-    assert any(isinstance(one, Enqueue) for one in script.effects)
+    assert any(isinstance(effect, Enqueue) for effect in script.effects)
 
 
 def test_what_nodes_have_is_shared_by_proportion_and_who_has_least_comes_first() -> None:

@@ -28,9 +28,9 @@ def volume(claim: str, *nodes: str, name: str = "") -> VolumeSeen:
 
 
 def bind_claims(script: Script, *volumes: VolumeSeen) -> None:
-    for one in volumes:
-        script.feed(one)
-        script.feed(ClaimSeen("default", one.claim, bound=True))
+    for volume in volumes:
+        script.feed(volume)
+        script.feed(ClaimSeen("default", volume.claim, bound=True))
     script.advance(0.1)
 
 
@@ -40,7 +40,7 @@ def with_claims(pods: Sequence[Pod], *claims: str) -> list[Pod]:
 
 def with_data(seen: Job) -> Job:
     """All its pods mount one claim."""
-    podsets = (replace(one, template=replace(one.template, claims=("data",))) for one in seen.podsets.podsets)
+    podsets = (replace(podset, template=replace(podset.template, claims=("data",))) for podset in seen.podsets.podsets)
     return replace(seen, podsets=PodSets(seen.key, tuple(podsets)))
 
 
@@ -109,8 +109,8 @@ def test_of_two_volumes_both_have_to_be_reached() -> None:
 def test_a_spread_counts_nodes_that_do_not_reach_the_volumes_too() -> None:
     """kube-scheduler does the same: of two pods on one node the second would make the skew 2."""
     even = Constraints(spread=(Spread(HOST, 1, (Requirement("app", "In", ("train",)),)),))
-    asked = gang("train", 2, gpus=1, labels=(("app", "train"),), constraints=even)
-    pods = with_claims(asked, "c0", "c1")
+    members = gang("train", 2, gpus=1, labels=(("app", "train"),), constraints=even)
+    pods = with_claims(members, "c0", "c1")
     script = Script(*cluster("a: 2x8"), *pods)
     bind_claims(script, volume("c0", "a-0"), volume("c1", "a-0"))
     assert script.reason("train") == "NoRoom"

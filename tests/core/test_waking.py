@@ -26,7 +26,11 @@ def in_rounds() -> tuple[Script, list[Pod], list[Pod], Pod]:
 
 def wakings(script: Script, pod: Pod) -> list[tuple[str | None, bool]]:
     """The last requested nominations of the pod: the node, and whether the nomination is to wake the pod."""
-    return [(one.node, one.parked) for one in script.effects if isinstance(one, Nominate) and one.uid == pod.uid]
+    return [
+        (effect.node, effect.parked)
+        for effect in script.effects
+        if isinstance(effect, Nominate) and effect.uid == pod.uid
+    ]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +40,8 @@ def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: s
     script, _, first, late = in_rounds()
     script.change(late, refusal=words)
     script.bind_all(first)
-    asked = next(one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid)
-    assert asked.parked is parked
+    nomination = next(effect for effect in script.effects if isinstance(effect, Nominate) and effect.uid == late.uid)
+    assert nomination.parked is parked
 
 
 @pytest.mark.parametrize("answered", [True, False])

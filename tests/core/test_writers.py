@@ -24,7 +24,7 @@ ROWS = {
     what: re.findall(r"`([\w./]+)`", files)
     for what, files in re.findall(r"^\| `([\w.]+)` \| .* \| ([\w./`, ]+) \|$", TABLE, re.MULTILINE)
 }
-PARTS = {name: part for name, part in vars(State()).items() if type(part).__module__.startswith("extender.core")}
+PARTS = {name: value for name, value in vars(State()).items() if type(value).__module__.startswith("extender.core")}
 CHANGING = ("add", "append", "clear", "pop", "popitem", "put", "setdefault", "update", "remove", "extend", "take")
 NAMED_TUPLES = ("_replace", "_asdict", "_fields")
 WIRING = ("engine.py", "ledger/state.py")

@@ -259,7 +259,7 @@ class World(ApiServer):
             return True
         asking = {bind.uid for bind in self.binds.values()}
         there = {pod.identity for pod in gang.live if pod.uid in asking}
-        there |= {pod.identity for pod in [one.pod for one in gang.members] if finished_here(gang, pod)}
+        there |= {pod.identity for pod in [member.pod for member in gang.members] if finished_here(gang, pod)}
         return gang.min_member is not None and len(there) >= gang.min_member
 
     def _carry_out(self, effect: Effect) -> None:
