@@ -51,6 +51,8 @@ made: an unsuccessful capacity request is not repeated for minutes.
 _LOOKS, _PATIENT_LOOKS = 20, 60
 """The second applies where nodes are made: some workloads request them again and again without success, and pause for
 up to half an hour."""
+_SHOWN_S = 2.0
+"""The watches show a write within this time."""
 _GLANCE_S = 1.0
 """How often the referee looks for gangs that wait although they could start."""
 _QUIET_S = PATIENCE_S + 0.5
@@ -203,9 +205,18 @@ class Run:
             # A gang that kube-scheduler refuses everywhere is planned again and again, and so is any pod without nodes.
             if not self.plan.barred and self.world.api.nodes:
                 raise BrokenPromiseError("something goes on for ever, although nothing is left to be done")
+            self._let_watches_show()
         judge_rest(self.world, self.referee, self.plan)
         self.referee.judge_kept(self.marks.kept)
         self.referee.judge_taken_in()
+
+    def _let_watches_show(self) -> None:
+        """Run until nothing has been written for so long that the extender knows all of it."""
+        for _ in range(_LOOKS):
+            before = self._activity()
+            self._run(self.world.clock.now + _SHOWN_S)
+            if self._activity() == before:
+                return
 
     def _awaits_trial(self) -> bool:
         """An object that has failed the core again and again, and has changed, is to be taken in later."""
