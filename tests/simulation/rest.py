@@ -410,6 +410,9 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     fresh = replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False)
     # The additions to pods of a shape are in no object, and are learnt again after a restart.
     vars(fresh.state.additions).update(vars(core.state.additions))
+    # Nor how often gangs and pods were evicted, which a restart begins to count again: they may be evicted sooner.
+    evicted = core.state.preemptions.evictions.of
+    fresh.state.preemptions.evictions.of |= {victim: times for victim, times in evicted.items() if not victim[1]}
     yield from complaints(world.api, core, fresh, world.clock.now, served=served)
 
 
