@@ -159,15 +159,16 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     said, says = _reasons(before), _reasons(after)
     different = [key for key in said if said[key] != says.get(key)]
     asking = [key for key in different if _asks_again(before, key, says)]
+    # No object says when a pod has ended: a new life begins to keep its room for a replacement, and not for long.
+    keeping = [key for key, workload in after.workloads.items() if workload.job is None and workload.reserved]
     for key in different:
-        if key in asking or _is_explained(before, key) or _lacks_their_quota(before, key, says, asking):
+        if key in asking or _is_explained(before, key) or _lacks_their_quota(before, key, says, [*asking, *keeping]):
             continue
         if "QueueOrder" in (said[key], says.get(key)) and _forgets_order(before, after, key):
             continue
         yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
-    # No object says when a pod has ended: a new life begins to keep its room for a replacement, and not for long.
-    again = {str(SlotOf(key, slot)) for key, one in after.workloads.items() if one.job is None for slot in one.reserved}
+    again = {str(SlotOf(key, slot)) for key in keeping for slot in after.workloads[key].reserved}
     keeps = {one: None for one in keeps if one in kept or one.rpartition(" on ")[0] not in again}
     if kept != keeps:
         lost, more = [one for one in kept if one not in keeps], [one for one in keeps if one not in kept]
@@ -190,9 +191,9 @@ def _asks_again(state: State, key: GroupKey, says: Mapping[GroupKey, str]) -> bo
     return state.workloads[key].job is None and says.get(key) == "AwaitingNodes"
 
 
-def _lacks_their_quota(state: State, key: GroupKey, says: Mapping[GroupKey, str], asking: list[GroupKey]) -> bool:
-    """Whether workloads that request nodes again keep the quota in its tree that it would have."""
-    return says.get(key) == "NoQuota" and any(_tree_of(state, other) == _tree_of(state, key) for other in asking)
+def _lacks_their_quota(state: State, key: GroupKey, says: Mapping[GroupKey, str], others: list[GroupKey]) -> bool:
+    """Whether ``others``, which request nodes or keep room again, have the quota in its tree that it would have."""
+    return says.get(key) == "NoQuota" and any(_tree_of(state, other) == _tree_of(state, key) for other in others)
 
 
 def _forgets_order(before: State, after: State, key: GroupKey) -> bool:
