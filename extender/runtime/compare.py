@@ -1,7 +1,8 @@
 """Compare the running core with one that was rebuilt from the same objects, object by object, in words.
 
 Both cores are read and not changed. Some differences are expected after a restart. ``UNDER_WAY``, ``FORGOTTEN`` and
-``UNSETTLED`` are the whole list of those, each entry with its reason.
+``UNSETTLED`` are the list of those, each entry with its reason. Beside them are pods whose Binding the watch has yet to
+show: the other core is built from older objects.
 """
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ class Comparison:
     def _claims(self) -> Iterator[None]:
         running, rebuilt = self._states
         for owner, before in self.at.claims.items():
-            if running.claims.get(owner) == before and not self._is_promise_in_flight(owner, before):
+            under_way = self._is_unseen(owner) or self._is_promise_in_flight(owner, before)
+            if running.claims.get(owner) == before and not under_way:
                 anew = rebuilt.claims.get(owner)
                 self._judge(Kind.CLAIMS, _name(running, owner), _listed(before), _listed(anew), _of_claim)
             yield
@@ -186,6 +188,14 @@ class Comparison:
             if owner not in self.at.claims and running.claims.get(owner) is None and not anew.promised:
                 self._judge(Kind.CLAIMS, _name(rebuilt, owner), None, _listed(anew), _of_claim)
             yield
+
+    def _is_unseen(self, owner: Owner) -> bool:
+        """Whether the owner is a pod whose Binding was written, and the watch has yet to show it.
+
+        A pod never loses its node, so the objects that the other core was built from are older.
+        """
+        running, rebuilt = (state.pods.get(owner) if isinstance(owner, str) else None for state in self._states)
+        return running is not None and rebuilt is not None and bool(running.node) and not rebuilt.node
 
     def _is_promise_in_flight(self, owner: Owner, claim: Claim) -> bool:
         """Whether the claim is a promise for a pod that is about to bind."""
@@ -269,6 +279,8 @@ class Comparison:
             elif mine is None or other is None:
                 if mine is None or self._is_comparable(mine):
                     self._judge(Kind.MEMBERS, key, _whether_known(mine), _whether_known(other))
+            elif any(self._is_unseen(member.uid) for member in mine.members):
+                self.left_out["the watch has yet to show that pods of it are bound"] += 1
             elif self._is_comparable(mine):
                 self._members(key, mine, other)
                 if why := next((why for why, holds in FORGOTTEN.items() if holds(mine)), ""):

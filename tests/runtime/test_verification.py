@@ -84,6 +84,12 @@ def test_what_is_under_way_is_left_out() -> None:
     assert check.comparison.left_out["its members are promised nodes"] == 1
 
 
+def test_a_binding_that_the_watch_has_yet_to_show_is_left_out() -> None:
+    check = checked(settled(*RUNS, ALONE), *gang("train", 2), replace(ALONE, node=None, phase="Pending"))
+    assert check.comparison.differences == []
+    assert check.comparison.left_out["the watch has yet to show that pods of it are bound"] == 1
+
+
 def test_pods_that_have_ended_and_are_gone_are_left_out_where_no_object_counts_them() -> None:
     script = Script(*NODES)
     train = Completions(script, numbered=False, completions=4)
