@@ -36,9 +36,9 @@ class Backlog(Script):
                 self.change(self.pods[effect.pod.uid], backfill=effect.reservation)
             self.feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, "", effect.backfill))
 
-    def wait(self, name: str, size: int, runs_s: float | None = None, **facts: Any) -> list[Pod]:
-        """A gang of pods with 8 GPUs each comes, and expects to run for so long."""
-        pods = [replace(pod, run=RunTerms(runs_s)) for pod in gang(name, size, gpus=8, created=self.now, **facts)]
+    def wait(self, name: str, size: int, runs_s: float | None = None, *, gpus: int = 8, **facts: Any) -> list[Pod]:
+        """A gang of pods comes, and expects to run for so long."""
+        pods = [replace(pod, run=RunTerms(runs_s)) for pod in gang(name, size, gpus=gpus, created=self.now, **facts)]
         self.see(pods)
         return pods
 

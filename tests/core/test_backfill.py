@@ -410,3 +410,19 @@ def test_what_ends_while_room_is_searched_is_not_given_back_twice(slices: int) -
     reservation = script.reservation("big")
     assert reservation is not None
     assert all(wanted["nvidia.com/gpu"] == 8 for wanted in reservation.rooms.values())
+
+
+def test_what_ends_before_two_reservations_leaves_room_for_one_of_them() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
+    runs = [single(f"runs-{number}", gpus=gpus, phase="Running") for number, gpus in enumerate((4, 8))]
+    runs = [replace(pod, node=f"a-{number}", began=script.now) for number, pod in enumerate(runs)]
+    script.see(replace(pod, run=RunTerms(1000)) for pod in runs)
+    first, second = script.wait("first", 2, 5000, gpus=4, cpu=40), script.wait("second", 2, 5000, gpus=4, cpu=20)
+    script.advance(AFTER_S + 61)
+    for name in ("first", "second"):
+        reservation = script.reservation(name)
+        assert reservation is not None
+        assert {node: wanted["nvidia.com/gpu"] for node, wanted in reservation.rooms.items()} == {"a-0": 4, "a-1": 4}
+    assert not script.planned(script.wait("other", 1, 90_000, gpus=4)[0])
+    script.end(runs)
+    assert all(map(script.planned, [*first, *second]))

@@ -178,7 +178,7 @@ class Backfills:
         That is its own room, room of a lower priority, and room whose owner starts no sooner than the workload would
         end.
         """
-        return self.rooms_outside(self._closed_to(workload)) if self.of else []
+        return self.rooms_outside(self._closed_to(workload), workload.key) if self.of else []
 
     def closed_to_pod(self, pod: Pod, now: float) -> AbstractSet[str]:
         """The nodes whose reserved room a pod in no gang may not use, whether any of it is free or not.
@@ -189,13 +189,13 @@ class Backfills:
             return frozenset()
         return self._closed(None, pod.priority, self._durations.of_pod(pod), now)
 
-    def rooms_outside(self, closed: AbstractSet[str]) -> list[SlotOf]:
-        """The owners of the claims that keep reserved room on nodes outside ``closed``."""
+    def rooms_outside(self, closed: AbstractSet[str], own: GroupKey | None = None) -> list[SlotOf]:
+        """The owners of the claims that keep reserved room on nodes outside ``closed``, or for the workload ``own``."""
         return [
             reserved_on(other, node)
             for other, reservation in self.of.items()
             for node in reservation.rooms
-            if node not in closed
+            if other == own or node not in closed
         ]
 
     def closed_to(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
@@ -212,21 +212,15 @@ class Backfills:
         """The nodes whose reserved room is closed to a workload or pod.
 
         Several workloads may reserve one node, each from another instant on. The node is closed if one of these
-        reservations closes it, whichever of them keeps the free room. On a node that the workload has reserved itself,
-        only reservations that begin earlier or have a higher priority close the room.
+        reservations closes it, whichever of them keeps the free room.
         """
         # kube-scheduler may take up to ``plan_s`` until it binds the pods of a plan.
         end = inf if duration is None else now + self._limits.plan_s + duration.seconds
-        own = None if key is None else self.of.get(key)
         return {
             node
             for other, reservation in self.of.items()
             if not (other == key or reservation.priority < priority or end <= reservation.start_by < inf)
             for node in reservation.rooms
-            if own is None
-            or node not in own.rooms
-            or reservation.start_by < own.start_by
-            or reservation.priority > priority
         }
 
     def start_of(self, reservation: Backfill) -> float | None:
@@ -257,7 +251,7 @@ class Backfills:
         self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
         while self._moved:
             moved, self._moved = self._moved, {}
-            in_order = sorted(self.of.items(), key=lambda item: (item[1].start_by, item[0]))
+            in_order = sorted(self.of.items(), key=lambda item: (-item[1].priority, item[1].start_by, item[0]))
             for node in moved:
                 self._relied_on.pop(node, None)
                 self._claim_freed_on(node, [item for item in in_order if node in item[1].rooms], now)
@@ -266,15 +260,19 @@ class Backfills:
                         self.improvable[key] = None
 
     def _claim_freed_on(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]], now: float) -> None:
-        """Divide the free room of a node, with what is kept there, among its reservations: the earliest start first."""
+        """Divide what has to be kept of a node among its reservations: the highest priority first, then the earliest
+        start.
+
+        So each of them may use its share at any time.
+        """
         before = {key: self._claimed_by(reserved_on(key, node)) for key, _ in in_order}
         left = Counter(self._claims.room(node))
         for share in before.values():
             left.update(dict(share))
+        left &= self._to_keep(node, in_order, now)
         changed = dict[GroupKey, Requests]()
         for key, reservation in in_order:
-            used = self.left_by(node, reservation.start_by, now)
-            amounts = {name: min(much - used[name], left[name]) for name, much in reservation.rooms[node].items()}
+            amounts = {name: min(much, left[name]) for name, much in reservation.rooms[node].items()}
             share = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
             left.subtract(dict(share))
             if share != before[key]:
@@ -288,6 +286,27 @@ class Backfills:
                 self._grown[key] = None
             if share:
                 self._claims.await_room(reserved_on(key, node), node, share)
+
+    def _to_keep(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]], now: float) -> Counter[str]:
+        """What has to stay free on the node, so that there is room for each reservation when it begins.
+
+        Claims that have ended by then give their room to one of the reservations, and not to each.
+        """
+        most = Counter[str]()
+        for number, (_, reservation) in enumerate(in_order):
+            needed = Counter(reservation.rooms[node])
+            for key, ahead in in_order[:number]:
+                if self.end_of(key, ahead) > reservation.start_by + _ROUNDING_S:
+                    needed.update(ahead.rooms[node])
+            needed.subtract(self.left_by(node, reservation.start_by, now))
+            most |= needed
+        return most
+
+    def end_of(self, key: GroupKey, reservation: Backfill) -> float:
+        """When a workload that starts at its instant is expected to end; infinite where it is not known."""
+        workload = self._workloads.get(key)
+        duration = None if workload is None else self._durations.of(workload)
+        return inf if duration is None else reservation.start_by + duration.seconds
 
     def _could_use(self, key: GroupKey, reservation: Backfill, node: str) -> bool:
         """Whether the node has room now that another node of the reservation still lacks."""
@@ -352,6 +371,8 @@ class Backfills:
         return inf if duration is None else now + duration.seconds
 
 
+_ROUNDING_S = 1e-3
+"""An instant that was written and read again may be later by less than this."""
 _STEPS = 4
 """Steps of a duration until it is twice as long."""
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from extender.core.ledger.backfill import Backfill, Backfills
 from extender.core.ledger.claims import Claims, ClaimState
-from extender.core.ledger.durations import Durations
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
 from extender.core.queue.demands import Demands, QuotaRequest
@@ -161,7 +160,6 @@ class Endings:
     _workloads: Mapping[GroupKey, Workload]
     _claims: Claims
     _quotas: Quotas
-    _durations: Durations
     _backfills: Backfills
     _statements: Statements
     _planner: Planner
@@ -214,9 +212,7 @@ class Endings:
     def _add_reserved(self, workload: Workload, ends: _Ends) -> None:
         """Add the ends of what starts in reserved room before the workload."""
         for key, reservation in self._before(workload):
-            other = self._workloads.get(key)
-            duration = None if other is None else self._durations.of(other)
-            number = ends.end(inf if duration is None else reservation.start_by + duration.seconds, -inf, key)
+            number = ends.end(self._backfills.end_of(key, reservation), -inf, key)
             for node, wanted in reservation.rooms.items():
                 ends.give_back(number, node, tuple(wanted.items()))
 
