@@ -43,7 +43,7 @@ class Answering:
 
 
 async def asked(answering: Answering, rounds: int = 1, **facts: Any) -> Prometheus:
-    """Ask it so many times."""
+    """Ask Prometheus ``rounds`` times."""
     transport = httpx.MockTransport(answering)
     prometheus = Prometheus(URL, below_percent=10.0, window_s=WINDOW_S, **facts)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as client:

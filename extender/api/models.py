@@ -77,7 +77,7 @@ class NodeLoad(BaseModel):
 
 
 class UtilisationReport(BaseModel):
-    """Where utilisation is known from, and that of each node."""
+    """The utilisation of each node, and the source that it is known from."""
 
     on: bool = Field(description="Whether `prometheus_url` is set.", examples=[True])
     problem: str = Field(

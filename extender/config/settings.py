@@ -209,8 +209,8 @@ class Settings(FromFile):
         0.0,
         ge=0,
         le=1000,
-        description="A queue that uses more than it has evicts for another one only if that, times this, is a smaller "
-        "share of its own than the other's. 0: no such rule; KAI's default is 1.",
+        description="A queue beyond its quota reclaims from another one only while its use divided by its quota, times "
+        "this, is below the other's. 0: no such rule; KAI's default is 1.",
     )
     pods_preempt_gangs: bool = Field(
         default=True, description="Gangs are evicted for pods without a gang (docs/preemption-steps.md)."

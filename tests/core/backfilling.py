@@ -37,20 +37,20 @@ class Backlog(Script):
             self.feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, "", effect.backfill))
 
     def wait(self, name: str, size: int, runs_s: float | None = None, *, gpus: int = 8, **facts: Any) -> list[Pod]:
-        """A gang of pods comes, and expects to run for so long."""
+        """Submit a gang, which expects to run for ``runs_s`` seconds."""
         pods = [replace(pod, run=RunTerms(runs_s)) for pod in gang(name, size, gpus=gpus, created=self.now, **facts)]
         self.see(pods)
         return pods
 
     def start(self, name: str, size: int, runs_s: float | None = None, **facts: Any) -> list[Pod]:
-        """The same; it has room, and runs."""
+        """Submit a gang as ``wait`` does; it has room, and runs."""
         pods = self.wait(name, size, runs_s, **facts)
         self.run(pods)
         assert len(self.bound(pods)) == size, f"{name} was to start"
         return pods
 
     def end(self, pods: Sequence[Pod]) -> None:
-        """They have come to their end, and are deleted."""
+        """End the pods, and delete them."""
         for pod in pods:
             self.change(self.pods[pod.uid], phase="Succeeded")
         self.gone(*(self.pods[pod.uid] for pod in pods))

@@ -1,4 +1,4 @@
-"""In a ClusterQueue that ages, a workload rises in the line as it waits, and evicts nobody more for that."""
+"""In a ClusterQueue with ageing a workload rises in the queue as it waits, and may evict no more than before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def waiting(name: str, days: float, priority: int, queue: str = "team") -> list[
 
 
 def first(ageing: int, *gangs: list[Pod], strategy: Strategy = Strategy.BEST_EFFORT) -> str:
-    """Which of the gangs gets the only node, and what the queue says of the order of the others."""
+    """The names of the gangs: first the one that gets the only node, then the others in the order of the queue."""
     script = Script(*cluster("a: 1x8"))
     team = cluster_queue("team", {"gpus": 8}, ageing=ageing, strategy=strategy)
     show(script, flavor("gpus"), team)

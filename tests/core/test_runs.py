@@ -1,4 +1,4 @@
-"""Where nobody says how long a workload runs, those of like size that its LocalQueue has run do."""
+"""A workload without a stated duration is expected to run as long as others of like size in its LocalQueue did."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class People:
     """Knows people by their tokens."""
 
     def __init__(self, **namespaces: str) -> None:
-        """``namespaces``: by the name of a person, those that the person sees, as in "team-a team-b"; "*" for all."""
+        """``namespaces``: by a person's name, the namespaces that the person sees: "team-a team-b", or "*" for all."""
         self._namespaces = namespaces
 
     async def person(self, token: str, namespaces: Iterable[str]) -> Person:

@@ -1,4 +1,4 @@
-"""The picture of the dashboard in README: `python -m tests.dashboard.screenshot` makes docs/dashboard.png anew."""
+"""The picture of the dashboard in README: `python -m tests.dashboard.screenshot` renews docs/dashboard.png."""
 
 from __future__ import annotations
 

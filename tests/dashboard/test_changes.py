@@ -56,7 +56,7 @@ class Follower:
 
 
 class Followed(Machine):
-    """Random histories of a small cluster, in which the core is made anew now and then."""
+    """Random histories of a small cluster, in which the core restarts now and then."""
 
     follower: Follower | None = None
 

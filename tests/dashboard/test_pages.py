@@ -54,7 +54,7 @@ def cluster(world: World) -> Cluster:
 
 
 def get(cluster: Cluster, path: str, person: str = "admin") -> httpx.Response:
-    """Ask as that person; as nobody in particular, without a token, if the name is empty."""
+    """Ask as that person; without a token if the name is empty."""
 
     async def asked() -> httpx.Response:
         transport = httpx.ASGITransport(app(cluster, People(admin="*", ann="team-a research", nobody="")))

@@ -1,4 +1,4 @@
-"""`muster ui`: only whoever has the key gets in, and what is asked is passed on with the user's token."""
+"""`muster ui` lets in only requests with its key, and passes them on with the user's token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tenant reads of the cluster: everything of its own namespaces, and of others no name, only counts."""
+"""A tenant reads everything of its own namespaces, and of others no name, only counts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class World(Backlog):
         return pods
 
     def seen(self, *spaces: str, everything: bool = False) -> Seen:
-        """What a person reads who may list the pods of these namespaces."""
+        """The view of a person who may list the pods of these namespaces."""
         changes, cluster, whole = Changes(self.core, self.now, WALL), Cluster(), None
         for text in changes.updates(self.now):
             if text:
@@ -111,7 +111,7 @@ def short_of_quota() -> World:
 
 
 def urgent() -> World:
-    """Gangs of theirs give way to one of ours."""
+    """Gangs of the other tenant are evicted for one of ours."""
     world = World()
     world.start(THEIRS, "low", 4, priority=-1)
     world.start(THEIRS, "lower", 4, priority=-2)
@@ -121,7 +121,7 @@ def urgent() -> World:
 
 
 def evicted() -> World:
-    """A gang of ours gives way to one of theirs."""
+    """A gang of ours is evicted for one of the other tenant."""
     world = World()
     world.start(OURS, "low", 4, priority=-1)
     world.start(OURS, "lower", 4, priority=-2)

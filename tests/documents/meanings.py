@@ -1,4 +1,4 @@
-"""What reasons and statuses mean, read from docs/waiting.md for the pages of the dashboard.
+"""The meanings of reasons and statuses, read from docs/waiting.md for the pages of the dashboard.
 
 `python -m tests.documents.meanings` rewrites them.
 """
@@ -21,7 +21,7 @@ _ON_THE_WAY = {
     "Running": "as many members as have to run together are on nodes",
     "Ended": "no pod runs or waits",
 }
-"""What the page says of the way to a start in one sentence."""
+"""The meanings that the page gives in one sentence, about the way to a start."""
 
 
 def made() -> str:

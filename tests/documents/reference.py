@@ -178,7 +178,7 @@ SAID_OF_QUEUES = {
     AGEING: "On a ClusterQueue: how much priority a waiting workload gains with its age, as `100 per day` or "
     "`5 per hour`.",
 }
-"""What is written on a ClusterQueue or LocalQueue, as an annotation."""
+"""Annotations of ClusterQueues and LocalQueues."""
 
 SAID_OF_OWNERS = {
     GANG: "`true`: its pods are a gang, those of a LeaderWorkerSet one for each group. `false`: they are none.",

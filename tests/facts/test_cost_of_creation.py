@@ -1,4 +1,4 @@
-"""What the creation of a pod costs the API server."""
+"""The cost of a pod's creation for the API server."""
 
 from __future__ import annotations
 

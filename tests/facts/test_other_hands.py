@@ -1,4 +1,4 @@
-"""What others do to a Job that is led."""
+"""Changes of other clients to a planned Job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler writes before it asks an extender to bind."""
+"""The writes of kube-scheduler before it asks an extender to bind."""
 
 from __future__ import annotations
 

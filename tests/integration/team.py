@@ -84,7 +84,7 @@ def scheduler_of(job: Object) -> str:
 
 
 def ours(job: Object) -> Object:
-    """The labels of the job, without those that the API server copies from its template if it has none."""
+    """The labels of the job, without labels that the API server copies from its template if it has none."""
     return {key: value for key, value in job["metadata"].get("labels", {}).items() if "/" in key and "batch" not in key}
 
 

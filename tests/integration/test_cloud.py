@@ -189,7 +189,7 @@ def test_a_job_follows_the_node_selector_of_its_namespace(stage: RealStage) -> N
 
 
 def test_muster_may_do_all_that_it_asks_for(cluster: Cluster, muster: RunningMuster) -> None:
-    """After all of the above the refused requests of its accounts are those that they try on purpose."""
+    """After all of the above its accounts were refused only requests that they try on purpose."""
     assert muster.extender.running
     refused = [
         one

@@ -132,7 +132,7 @@ def test_a_dashboard_that_is_killed_has_the_picture_again(stage: Stage) -> None:
 
 @contextmanager
 def window(cluster: Cluster, *options: str) -> Iterator[str]:
-    """What `muster ui` prints: the address to open."""
+    """The address that `muster ui` prints."""
     argv = [str(CURRENT.program), "ui", "--no-open", f"--kubeconfig={cluster.kubeconfig}", *options]
     process = cluster.start("muster-ui", argv)
     log = Path(cluster.directory) / "logs" / "muster-ui.log"

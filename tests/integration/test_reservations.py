@@ -115,7 +115,7 @@ def _names_the_reservation(seen: object) -> bool:
 
 
 def _create(stage: RealStage, name: str, size: int, duration: str) -> str:
-    """A Job of so many pods with 8 GPUs each, which expects to run for so long. Returns its path."""
+    """Create a Job of ``size`` pods with 8 GPUs each and that expected duration. Returns its path."""
     path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
     template: Object = {"spec": {**pod(name, gpus=8)["spec"], **stage.at_home, "restartPolicy": "Never"}}
     annotations = {"muster.dev/expected-duration": duration}

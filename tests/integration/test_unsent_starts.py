@@ -35,7 +35,7 @@ def test_a_job_that_cannot_be_read_for_long_starts_with_its_first_plan(stage: Re
     jobs = Jobs(stage)
     proxy.lost_reads = "/jobs/train"
     jobs.create("train", 2, gpus=4)
-    # A retry pauses for a second at most. A write that the API server answers would be abandoned before so many tries.
+    # A retry pauses for a second at most. A write that the API server answers would be abandoned after fewer tries.
     stage.wait(
         lambda: _told(stage, 'muster_api_write_retries_total{kind="job"}'), lambda tries: tries >= 2 * PATIENCE_S
     )

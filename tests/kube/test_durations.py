@@ -1,4 +1,4 @@
-"""Where a workload says how long it runs: on pods, PodGroups and jobs of every kind, and its queue how long it may."""
+"""Durations are read from pods, PodGroups and jobs of every kind, and the longest run from the queue."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class Admission:
     def refuses(
         self, pod: Pod, candidates: Sequence[str], pods: Iterable[Pod], on_their_way: Mapping[str, str]
     ) -> bool:
-        """Whether a node that the pod has to go to is not among those that kube-scheduler asks about.
+        """Whether kube-scheduler leaves out a node that the pod may go to.
 
         A pod with an index goes to its own node, another one to any unfilled slot of its podset.
         """

@@ -252,7 +252,7 @@ class GangsAwaitingNodes:
         return list(self._shown.members.get(key, {}).values())
 
     def _seen(self, key: GroupKey) -> object:
-        """The facts of the gang's pods, without those that kube-scheduler and the gate change."""
+        """The facts of the gang's pods, without the fields that kube-scheduler and the gate change."""
         return {
             pod.uid: (pod.queue, pod.requests, pod.selection, pod.priority, pod.group, pod.live, pod.node)
             for pod in self._members(key)

@@ -20,7 +20,7 @@ from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.world import BEGIN_S
 
 SLACK_S = 10.0
-"""What an exact duration has beyond the run itself: the way from the plan to the first running pods, and to the end."""
+"""The time of an exact duration beside the run itself: from the plan to the first running pods, and to the end."""
 RESTARTS = ("the extender is killed", "the extender is replaced at once", "the leader changes")
 _AMONG_OTHERS = (*RESTARTS, "a node is removed", "a node is cordoned", "a job is deleted", "a pod fails")
 
@@ -86,7 +86,7 @@ def _fault(dice: Random, what: tuple[str, ...]) -> tuple[str, float, str, int]:
 
 
 class _Drawing:
-    """The workloads, one after the other. Half of those that start as a whole are suspended jobs."""
+    """The workloads, one after the other. Half of the gangs are suspended jobs."""
 
     def __init__(self, dice: Random, *, steady: bool, ranks: tuple[int, ...]) -> None:
         self.jobs: list[tuple[float, JobSpec]] = []

@@ -200,7 +200,7 @@ class DeviceSight:
     def given_to_others(self, event: Event, claims: Claims, pods: Mapping[str, Pod]) -> str | None:
         """Return the node of devices that kube-scheduler has allocated to a pod which is not promised that node.
 
-        The promise was taken back before the extender was shown the allocation, and others were promised the devices.
+        The promise was revoked before the extender was shown the allocation, and others were promised the devices.
         """
         shown = event.claim if isinstance(event, DeviceClaimSeen) else None
         if shown is None or shown.allocation is None:

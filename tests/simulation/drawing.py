@@ -305,7 +305,7 @@ def _with_claims(plan: Plan, chance: Chance) -> Plan:
 
 
 def _with_backfill(plan: Plan, chance: Chance) -> Plan:
-    """Some of the faults of the seed; nodes, and workloads that wait for others to end, of its own."""
+    """Nodes, and workloads that wait for others to end, take the place of the seed's own; some of its faults stay."""
     steady = is_steady(plan.seed)
     drawn = draw_backfill(chance, calm=plan.calm, steady=steady)
     beside = () if steady else tuple(fault for fault in plan.faults if fault.what in FAULTS)

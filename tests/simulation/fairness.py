@@ -302,7 +302,7 @@ class Fairness:
         return wanted.broken or max(pod.priority for pod in sight.live) < wanted.priority
 
     def _all_wanted(self, now: float) -> list[tuple[GroupKey, Wanted]]:
-        """The waiting gangs, except in a namespace with so many that some are not looked at."""
+        """The waiting gangs, except in a namespace with more of them than are looked at."""
         awaited, pairs = self._shown.awaited, []
         crowd = Counter(key.namespace for key in awaited)
         for key in self._shown.members:

@@ -37,7 +37,7 @@ def seats(
     Members that require a clique share one, and are seated first. Others, moved here by an edited annotation, go
     anywhere.
 
-    ``bound``: those that have a node already.
+    ``bound``: the members that have a node already.
     ``there``: the pods on nodes, if they matter to the members or to others. Then each member is seated where
       kube-scheduler would accept it, in one of several ways. The result is possible, and more may be.
     """

@@ -89,7 +89,7 @@ class Sight:
 
     @property
     def least(self) -> tuple[Pod, ...]:
-        """The waiting members, and before the start those that come later.
+        """The waiting members, and before the start the members that come later.
 
         Where roles have minima, the fewest that can start, if there are enough of each. They have the first ranks,
         and the quota is requested for them.

@@ -20,7 +20,7 @@ REAL = 100_001
 CLAIMS, VOLUMES = 1_000_001, 2_000_001
 """From here on pods have claims of devices, or of volumes."""
 BACKFILL = 3_000_001
-"""From here on room is reserved for those that wait."""
+"""From here on room is reserved for waiting workloads."""
 
 
 @pytest.mark.parametrize(

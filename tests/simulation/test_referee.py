@@ -431,7 +431,7 @@ def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behin
 
 @pytest.mark.parametrize(("said", "crowded"), [("pending", True), ("starting", True), ("", False)])
 def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, said: str, crowded: bool) -> None:
-    """The namespace has so many waiting gangs that some are not looked at."""
+    """The namespace has more waiting gangs than are looked at."""
     life, first = Life(*cluster("a: 1x8"), gang("train", 1)), key("first")
     life.fairness = Fairness(life.shown, life.claims, life.company, Terms(calm=False, waiting=1))
     maker = Controller("batch.volcano.sh/v1alpha1", "Job", "first", "u")

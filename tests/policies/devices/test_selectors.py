@@ -1,4 +1,4 @@
-"""Selectors: those that vendors ship are answered as CEL answers them, and the rest is refused by name."""
+"""Selectors of vendors are evaluated as CEL evaluates them, and others are refused by name."""
 
 from __future__ import annotations
 

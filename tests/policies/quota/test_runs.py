@@ -1,4 +1,4 @@
-"""What the last runs of a LocalQueue tell of the next one."""
+"""The last runs of a LocalQueue give the expected duration of the next one."""
 
 from __future__ import annotations
 

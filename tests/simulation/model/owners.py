@@ -109,7 +109,7 @@ class OwnerController:
                 self._look_at(uid)
 
     def _surplus(self, owner: OwnerObject, there: dict[int, Pod]) -> list[Pod]:
-        """The surplus pods: of a ReplicaSet first those that do not run, of others the last.
+        """The surplus pods: of a ReplicaSet first the pods that do not run, of others the last.
 
         Ordered pods are deleted singly.
         """

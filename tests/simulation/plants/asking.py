@@ -176,7 +176,7 @@ def equal_nominations_not_renewed(effect: Effect, core: Core) -> Iterable[Effect
 
 @asks
 def stale_nominations_kept(effect: Effect, core: Core) -> Iterable[Effect]:
-    """The bug keeps nominations found after a restart, and those that kube-scheduler has failed to clear."""
+    """The bug keeps nominations found after a restart, and nominations that kube-scheduler has failed to clear."""
     if not (isinstance(effect, Nominate) and effect.node is None and isinstance(core.event, Tick | Synced)):
         yield effect
 
