@@ -102,16 +102,16 @@ def amended(
     ``priorities``: the values of WorkloadPriorityClasses, which jobs are read with (``read``).
     """
     queues = {key_of(queue.object): queue for queue in facts.queues if isinstance(queue, QueueSeen)}
-    told = []
+    lines = []
     for change in changes:
         kind, namespace, name = key = key_of(change.object)
-        told.append(
+        lines.append(
             f"{TITLES.get(kind, kind)} {namespace}{'/' if namespace else ''}{name}: {_how(queues, key, change)}"
         )
         queues[key] = change
-    told += [f"WorkloadPriorityClass {name}: {_how(facts.priorities, name, priorities[name])}" for name in priorities]
+    lines += [f"WorkloadPriorityClass {name}: {_how(facts.priorities, name, priorities[name])}" for name in priorities]
     others = [queue for queue in facts.queues if not isinstance(queue, QueueSeen)]
-    return replace(facts, queues=[*others, *queues.values()]), told
+    return replace(facts, queues=[*others, *queues.values()]), lines
 
 
 def _how(known: Mapping[Any, object], key: object, value: object) -> str:

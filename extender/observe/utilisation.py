@@ -106,8 +106,8 @@ def loads(answers: Iterable[tuple[Source, Iterable[Vector], Iterable[Vector]]]) 
         for counts_of_some in _batches(counts):
             gpus |= {_labels(count): count.value[1] for count in counts_of_some}
             yield _PER_BATCH
-        for some in _batches(means):
-            for vector in some:
+        for batch in _batches(means):
+            for vector in batch:
                 mean, gpu_count = _number(vector.value[1]), _number(gpus.get(labels := _labels(vector), ""))
                 if mean is not None and gpu_count:
                     load = Load(int(gpu_count), 100 * mean / source.full)
@@ -228,8 +228,8 @@ class Utilisation:
                     by_node[node][measured.profile].append(measured.load)
             yield _PER_BATCH
         nodes: list[NodeLoad] = []
-        for some in _batches(sorted(by_node.items(), key=itemgetter(0))):
-            for node, by in some:
+        for batch in _batches(sorted(by_node.items(), key=itemgetter(0))):
+            for node, by in batch:
                 usage = Usage(({profile: _mean(of_profile) for profile, of_profile in by.items()},))
                 if (view := self.view([usage])) is not None:
                     nodes.append(NodeLoad(node=node, utilisation=view))

@@ -146,7 +146,7 @@ def test_what_plugins_say_of_some_nodes_is_told_beside_what_is_lacking() -> None
 
 
 @pytest.mark.parametrize(
-    ("refusal", "said"),
+    ("refusal", "of_plugins"),
     [
         (f"0/2 nodes are available: 1 {GANG_WAITS}, 1 too old.", "0/2 nodes are available: 1 too old"),
         (f"0/3 nodes are available: 1 a, 1 {GANG_WAITS}, 1 b.", "0/3 nodes are available: 1 a, 1 b"),
@@ -156,8 +156,8 @@ def test_what_plugins_say_of_some_nodes_is_told_beside_what_is_lacking() -> None
         (None, ""),
     ],
 )
-def test_what_plugins_say_is_told_apart_from_what_muster_says(refusal: str | None, said: str) -> None:
-    assert part_of_plugins(replace(single("any"), refusal=refusal)) == said
+def test_what_plugins_say_is_told_apart_from_what_muster_says(refusal: str | None, of_plugins: str) -> None:
+    assert part_of_plugins(replace(single("any"), refusal=refusal)) == of_plugins
 
 
 def test_one_question_shows_all_nodes_that_plugins_refuse() -> None:

@@ -163,8 +163,8 @@ def test_slots_that_are_forged_beside_pods_that_run_get_no_room_beyond_the_quota
     assert honest.starts
 
 
-@pytest.mark.parametrize("said", ["other", "b", "nowhere"])
-def test_forged_flavors_are_counted_as_the_node_says(said: str) -> None:
+@pytest.mark.parametrize("forged", ["other", "b", "nowhere"])
+def test_forged_flavors_are_counted_as_the_node_says(forged: str) -> None:
     """D6: a flavor that the queue does not have, or that the node of the pod is none of."""
     nodes = [node(f"{name}-{at}", labels={FLAVOR: name}) for name, count in (("a", 2), ("b", 1)) for at in range(count)]
     queue = cluster_queue("team", {"a": 8, "b": 8})
@@ -174,7 +174,7 @@ def test_forged_flavors_are_counted_as_the_node_says(said: str) -> None:
     later = Script(*nodes, synced=False, now=before.now)
     show(later, sort("a"), sort("b"), sort("other"), queue)
     later.see(_again(before, pod))
-    again = Controlled(later, replace(train.seen, flavors={"": {GPU: said}}))
+    again = Controlled(later, replace(train.seen, flavors={"": {GPU: forged}}))
     later.feed_synced()
     again.settle()
     assert (used(later, "team", "a"), again.stops) == (8, [])

@@ -68,12 +68,12 @@ def test_nobody_is_bound_before_each_podset_has_its_minimum_at_bind(name: str, i
     assert script.reason("job") == "Running"
 
 
-@pytest.mark.parametrize(("name", "said"), [("000000000", "Job 0"), ("000000120", "Job 120"), ("2-ps", "ps")])
-def test_a_podset_is_named_without_what_it_is_sorted_by(name: str, said: str) -> None:
+@pytest.mark.parametrize(("name", "named"), [("000000000", "Job 0"), ("000000120", "Job 120"), ("2-ps", "ps")])
+def test_a_podset_is_named_without_what_it_is_sorted_by(name: str, named: str) -> None:
     script = Script(*cluster(NODES))
     _, workers, _ = created(script, elastic(role(name, 2)))
     script.bind_all(workers)
-    assert script.message("job") == f"0 of 2 members of podset {said} reached bind"
+    assert script.message("job") == f"0 of 2 members of podset {named} reached bind"
 
 
 def test_while_there_are_too_few_in_all_no_podset_is_named() -> None:

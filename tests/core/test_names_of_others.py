@@ -246,14 +246,14 @@ MARKED = [
 ]
 
 
-@pytest.mark.parametrize("said", MARKED, ids=ascii)
-def test_a_text_of_a_tenant_with_marks_in_it_is_a_text(said: str) -> None:
+@pytest.mark.parametrize("text", MARKED, ids=ascii)
+def test_a_text_of_a_tenant_with_marks_in_it_is_a_text(text: str) -> None:
     """The text is quoted in a reason, and the rendering happens at a moment for which no object is to blame."""
     script = Cluster(*cluster("a: 2x8"))
-    script.see(gang("mine", 2, topology=Topology(required=said)))
+    script.see(gang("mine", 2, topology=Topology(required=text)))
     script.advance(LONG_S)
-    plain = "".join(letter for letter in said if letter in "bcd")
+    plain = "".join(letter for letter in text if letter in "bcd")
     assert any(f'unknown topology level "{plain}"' in text for text in written(script)), written(script)
     assert all(text.isprintable() for text in written(script))
-    assert full(f"{said}; {mentioned([Mention('a', 'a/x')])}") == f"{plain}; a/x"
-    assert [mention.text for mention in mentions_of(f"{said}; {mentioned([Mention('a', 'a/x')])}")] == ["a/x"]
+    assert full(f"{text}; {mentioned([Mention('a', 'a/x')])}") == f"{plain}; a/x"
+    assert [mention.text for mention in mentions_of(f"{text}; {mentioned([Mention('a', 'a/x')])}")] == ["a/x"]

@@ -220,9 +220,9 @@ def test_a_single_that_is_left_aside_stands_in_line_again_when_only_a_gang_keeps
     assert not script.planned(later[0])
 
 
-@pytest.mark.parametrize(("asked", "stands"), [("a-0", True), ("b-0", False)])
+@pytest.mark.parametrize(("node", "stands"), [("a-0", True), ("b-0", False)])
 def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preempt_there(
-    asked: str, *, stands: bool
+    node: str, *, stands: bool
 ) -> None:
     """kube-scheduler would use that node: the pod missed its room only because no cycle had tried it yet."""
     slow, pods = single("slow", gpus=8, priority=1000), gang("train", 1, created=1)
@@ -231,7 +231,7 @@ def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preemp
     script.advance(21)
     script.run(pods)
     assert script.bound(pods) == ["a-0"]
-    script.preempt(slow, {asked: (pods[0].uid,)})
+    script.preempt(slow, {node: (pods[0].uid,)})
     later = gang("later", 1, created=2)
     script.see(*later)
     script.gone(pods[0])

@@ -19,11 +19,11 @@ FOUND_LATER = (900,)
 """The worlds in which the two have differed in some pass, without evictions."""
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("remainder", range(PARTS))
+def test_the_core_decides_as_the_decision_by_quota_does(remainder: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preemption, "_SEARCHES", 100)
     admitted = evicts = 0
-    for seed in [*range(SEEDS), *FOUND][part::PARTS]:
+    for seed in [*range(SEEDS), *FOUND][remainder::PARTS]:
         drawn = case(seed)
         if (wanted := by_entry(drawn)).apart:
             continue
@@ -34,11 +34,11 @@ def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: 
     assert min(admitted, 2 * evicts) > SEEDS // PARTS // 10, "they have something to decide"
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_so_it_does_in_the_passes_after_it(part: int) -> None:
+@pytest.mark.parametrize("remainder", range(PARTS))
+def test_so_it_does_in_the_passes_after_it(remainder: int) -> None:
     """Waiting workloads are looked at again where it matters."""
     later = 0
-    for seed in [*range(SEEDS), *FOUND_LATER][part::PARTS]:
+    for seed in [*range(SEEDS), *FOUND_LATER][remainder::PARTS]:
         for number, (outcome, wanted) in enumerate(in_passes(seed, PASSES)):
             assert list(outcome.admitted.items()) == list(wanted.admitted.items()), (seed, number)
             later += len(wanted.admitted) * bool(number)

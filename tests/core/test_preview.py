@@ -39,12 +39,12 @@ def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"), [(OFF, "preemption is off; if it were on"), (DRY, "preemption is a dry run; if it were on")]
+    ("limits", "begins"), [(OFF, "preemption is off; if it were on"), (DRY, "preemption is a dry run; if it were on")]
 )
-def test_it_names_who_would_give_way_and_what_that_would_lose(limits: Limits, said: str) -> None:
+def test_it_names_who_would_give_way_and_what_that_would_lose(limits: Limits, begins: str) -> None:
     script = crowded(limits)
     preview = outlook(script, "high")
-    assert preview.text == f"{said}, default/low would be evicted for it; 16.0 device-hours would be lost"
+    assert preview.text == f"{begins}, default/low would be evicted for it; 16.0 device-hours would be lost"
     assert preview.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
     assert not script.evicted
 

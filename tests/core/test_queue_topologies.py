@@ -30,10 +30,10 @@ def racked(script: Script, *levels: str) -> None:
     script.feed(QueueSeen(TopologyObject("racks", levels)))
 
 
-@pytest.mark.parametrize("asked", [RACK, "rack"])
-def test_the_levels_of_a_topology_that_a_flavor_names_are_levels_of_muster(asked: str) -> None:
+@pytest.mark.parametrize("level", [RACK, "rack"])
+def test_the_levels_of_a_topology_that_a_flavor_names_are_levels_of_muster(level: str) -> None:
     script = Script(*rows())
-    come(script, asking(in_queue("before", 2), Topology(required=asked)))
+    come(script, asking(in_queue("before", 2), Topology(required=level)))
     assert reason(script, "before").code == "UnknownTopology"
     racked(script, ROW, RACK, "kubernetes.io/hostname")
     script.advance(0.5)
@@ -41,7 +41,7 @@ def test_the_levels_of_a_topology_that_a_flavor_names_are_levels_of_muster(asked
     assert planned(script, "before") == 2
     racks = {"01".count(name[1]) for name in script.core.state.workloads[key("before")].placement.values()}
     assert len(racks) == 1
-    come(script, asking(in_queue("four", 3), Topology(required=asked)))
+    come(script, asking(in_queue("four", 3), Topology(required=level)))
     assert "best has 2 free nodes" in reason(script, "four").message
     script.feed(QueueGone(TopologyObject("racks", (ROW, RACK, "kubernetes.io/hostname"))))
     racked(script, ROW)

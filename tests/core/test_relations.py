@@ -155,7 +155,7 @@ def beside_a_nominated_single(
 
 
 @pytest.mark.parametrize(
-    ("keeps", "asked", "why"),
+    ("keeps", "wants", "why"),
     [
         (PORT, PORT, "port 29500 in use by default/urgent"),
         (APART, NOBODY, "anti-affinity of default/urgent"),
@@ -165,16 +165,16 @@ def beside_a_nominated_single(
     ids=["port", "its anti-affinity", "anti-affinity to it", "spread"],
 )
 def test_a_gang_is_not_planned_where_a_nominated_pod_before_it_is_in_its_way(
-    keeps: Constraints, asked: Constraints, why: str
+    keeps: Constraints, wants: Constraints, why: str
 ) -> None:
     """kube-scheduler evaluates the node as though that pod were there."""
-    script, pod, urgent = beside_a_nominated_single(keeps, asked)
+    script, pod, urgent = beside_a_nominated_single(keeps, wants)
     assert not script.planned(pod)
     assert f"1 node: {why}" in script.message("train")
     script.change(urgent, nominated_node=None)
     script.gone(urgent)
     assert script.planned(pod) == "a-0"
-    assert beside_a_nominated_single(keeps, asked, priority=2000)[0].planned(pod) == "a-0"
+    assert beside_a_nominated_single(keeps, wants, priority=2000)[0].planned(pod) == "a-0"
     assert beside_a_nominated_single(NOBODY, NOBODY)[0].planned(pod) == "a-0"
 
 

@@ -105,24 +105,24 @@ def test_only_the_engine_takes_the_whole_state() -> None:
     assert not takers
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_what_is_named_like_a_part_is_that_part(part: str) -> None:
+@pytest.mark.parametrize("name", PARTS)
+def test_what_is_named_like_a_part_is_that_part(name: str) -> None:
     """The engine hands out parts by the names of parameters, which mypy does not see."""
-    for file, hint in given()[part].items():
+    for file, hint in given()[name].items():
         kind = get_origin(hint) or hint
-        assert isinstance(PARTS[part], kind), f"{part} in {file} is a {hint}"
+        assert isinstance(PARTS[name], kind), f"{name} in {file} is a {hint}"
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part_is_written_by_its_own_file_or_by_the_table(part: str) -> None:
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_is_written_by_its_own_file_or_by_the_table(name: str) -> None:
     """A field of a part is written where its class is. Any other writer has a row, and has to be given the part."""
-    own, others = file_of(type(PARTS[part])), set[tuple[str, str]]()
+    own, others = file_of(type(PARTS[name])), set[tuple[str, str]]()
     for file, names in written_in_the_core():
-        if len(names) > 1 and names[1] in (part, f"_{part}") and file != own:
-            others.add((f"{part}.{names[0]}", file))
-    listed = {(what, file) for what, files in ROWS.items() for file in files if what.startswith(f"{part}.")}
+        if len(names) > 1 and names[1] in (name, f"_{name}") and file != own:
+            others.add((f"{name}.{names[0]}", file))
+    listed = {(what, file) for what, files in ROWS.items() for file in files if what.startswith(f"{name}.")}
     assert others == listed
-    assert all(file in WIRING or file in given()[part] for _, file in others)
+    assert all(file in WIRING or file in given()[name] for _, file in others)
 
 
 def test_what_is_private_is_read_and_written_in_its_own_file_alone() -> None:

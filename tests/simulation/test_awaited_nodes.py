@@ -115,7 +115,7 @@ def book(seen: Job = SHOWN) -> JobsAwaitingNodes:
 
 
 @pytest.mark.parametrize(
-    ("effect", "said"),
+    ("effect", "complaint"),
     [
         (replace(UNPLANNED, plan={"": ("a", "b")}), "and with a plan"),
         (replace(UNPLANNED, flavors={"": {GPU: "fast"}}), "none of its flavors is made on demand"),
@@ -123,8 +123,8 @@ def book(seen: Job = SHOWN) -> JobsAwaitingNodes:
         (replace(UNPLANNED, awaits_s=45.0), "is to be let go until 100.0 s, and is told to wait 45.0 s"),
     ],
 )
-def test_a_job_is_started_without_nodes_to_have_nodes_made(effect: StartJob, said: str) -> None:
-    assert said in (JobsAwaitingNodes().start(effect, 50.0) or "")
+def test_a_job_is_started_without_nodes_to_have_nodes_made(effect: StartJob, complaint: str) -> None:
+    assert complaint in (JobsAwaitingNodes().start(effect, 50.0) or "")
 
 
 @pytest.mark.parametrize("own", [(), (MADE_TOLERATION,)])

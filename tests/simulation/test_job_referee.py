@@ -463,19 +463,19 @@ def test_a_gang_whose_job_is_gone_is_late_only_when_its_nodes_are_forgotten(*, f
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("said", [False, True])
+@pytest.mark.parametrize("by_status", [False, True])
 def test_a_job_may_not_be_suspended_for_the_node_of_a_slot_that_is_done_by_its_status(
-    *, said: bool, restarts: bool
+    *, by_status: bool, restarts: bool
 ) -> None:
     life = Life(batch(2), "a-0", "a-1")
     life.pod(0, node="a-0", phase="Succeeded")
     life.pod(1, node="a-1", phase="Running")
-    life.show(done=frozenset({life.job.podsets[0].slot(0)} if said else ()))
+    life.show(done=frozenset({life.job.podsets[0].slot(0)} if by_status else ()))
     if restarts:
         life.restart()
     life.tell(NodeGone("a-0"))
     life.tell(PodGone("pod-0"))
-    assert ("without a cause" in (life.suspend() or "")) is said
+    assert ("without a cause" in (life.suspend() or "")) is by_status
 
 
 def test_a_job_may_be_suspended_for_a_node_that_has_another_slot_beside_one_that_is_done() -> None:

@@ -147,8 +147,8 @@ def test_room_is_kept_for_a_lost_member_as_soon_as_others_are_being_bound(outcom
     assert bool(life.claims.kept_for(key("train"))) is (outcome is Outcome.DONE)
 
 
-@pytest.mark.parametrize("told", [1, 2])
-def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken_back(told: int) -> None:
+@pytest.mark.parametrize("forgotten", [1, 2])
+def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken_back(forgotten: int) -> None:
     """The nodes of members that are steered later are unknown. Once all are steered it is known what was used."""
     pods = gang("train", 3)
     life = Life(*cluster("a: 5x8"), *pods)
@@ -160,10 +160,10 @@ def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken
         life.end(pod, Outcome.REFUSED)
     assert [life.gpus(f"a-{at}") for at in range(5)] == [0, 0, 0, 8, 8]
     anew = [nomination(pod, f"a-{at}") for at, pod in enumerate(pods[1:], 3)]
-    life.tell(Tick(), *anew[:told], reached(pods[0], Milestone.PLANNED))
+    life.tell(Tick(), *anew[:forgotten], reached(pods[0], Milestone.PLANNED))
     assert life.gpus("a-1") == life.gpus("a-2") == 0
     life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN))
-    assert [life.gpus(f"a-{at}") for at in range(5)] == ([0, 8, 8, 8, 8] if told == 1 else [0, 0, 0, 8, 8])
+    assert [life.gpus(f"a-{at}") for at in range(5)] == ([0, 8, 8, 8, 8] if forgotten == 1 else [0, 0, 0, 8, 8])
 
 
 @pytest.mark.parametrize(("gpus", "left"), [(2, 0), (3, 1), (4, 0), (5, 1)])
@@ -372,16 +372,16 @@ def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_co
     assert not Life(*cluster("a: 1x8"), replace(urgent, scheduler="other"), train).tell(Tick(), *planned)
 
 
-@pytest.mark.parametrize(("asked", "in_line"), [((), False), (("a-0",), False), (("a-0", "b-0"), True)])
+@pytest.mark.parametrize(("nodes", "in_line"), [((), False), (("a-0",), False), (("a-0", "b-0"), True)])
 def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preempt_wherever_it_had_room(
-    asked: tuple[str, ...], *, in_line: bool
+    nodes: tuple[str, ...], *, in_line: bool
 ) -> None:
     """The request does not tell on which of these nodes the pod has missed its room."""
     urgent, train = single("urgent", gpus=8, priority=10), gang("train", 2)
     life = Life(*cluster("a: 1x8", "b: 1x8"), urgent, train)
     for after in range(17):
         life.fairness.look(life.now + after)
-    life.tell(PreemptCalled(1, urgent, dict.fromkeys(asked, ("somebody",))))
+    life.tell(PreemptCalled(1, urgent, dict.fromkeys(nodes, ("somebody",))))
     complaints = life.tell(
         Tick(), nomination(train[0], "a-0"), nomination(train[1], "b-0"), reached(train[0], Milestone.PLANNED)
     )
@@ -429,14 +429,14 @@ def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behin
     assert "could have been planned" in str(life.fairness.look(life.now + 31))
 
 
-@pytest.mark.parametrize(("said", "crowded"), [("pending", True), ("starting", True), ("", False)])
-def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, said: str, crowded: bool) -> None:
+@pytest.mark.parametrize(("stage", "crowded"), [("pending", True), ("starting", True), ("", False)])
+def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, stage: str, crowded: bool) -> None:
     """The namespace has more waiting gangs than are looked at."""
     life, first = Life(*cluster("a: 1x8"), gang("train", 1)), key("first")
     life.fairness = Fairness(life.shown, life.claims, life.company, Terms(calm=False, waiting=1))
     maker = Controller("batch.volcano.sh/v1alpha1", "Job", "first", "u")
     group = PodGroup(first, "g", 1, dialect=Dialect.VOLCANO, job=maker)
-    life.tell(GroupSeen(replace(group, pending=said == "pending", starting=said == "starting")))
+    life.tell(GroupSeen(replace(group, pending=stage == "pending", starting=stage == "starting")))
     assert life.late() is not crowded
 
 

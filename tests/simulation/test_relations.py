@@ -204,11 +204,11 @@ def test_the_referee_seats_members_where_they_are_let_in_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "wrong"), [(("a-0", "a-1"), False), (("a-0", "a-0"), True)])
-@pytest.mark.parametrize("asked", [EVENLY, APART, Constraints(ports=(PORT,))])
+@pytest.mark.parametrize("constraints", [EVENLY, APART, Constraints(ports=(PORT,))])
 def test_a_plan_that_kube_scheduler_lets_in_in_no_order_is_wrong(
-    asked: Constraints, nodes: tuple[str, str], *, wrong: bool
+    constraints: Constraints, nodes: tuple[str, str], *, wrong: bool
 ) -> None:
-    pods = members(2, asked)
+    pods = members(2, constraints)
     life = Life(*cluster("a: 2x8"), pods)
     effects = [Nominate(pod.uid, "default", pod.name, at) for pod, at in zip(pods, nodes, strict=True)]
     complaints = life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
@@ -335,11 +335,11 @@ def test_a_gang_may_wait_while_another_is_started_whose_spread_counts_it(
 
 
 @pytest.mark.parametrize(("priority", "wrong"), [(0, True), (-1, False)])
-@pytest.mark.parametrize(("asked", "keeps"), [(APART, Constraints()), (Constraints(), APART)])
+@pytest.mark.parametrize(("constraints", "keeps"), [(APART, Constraints()), (Constraints(), APART)])
 def test_a_plan_in_the_way_of_a_pod_of_no_lower_priority_that_is_nominated_is_wrong(
-    asked: Constraints, keeps: Constraints, priority: int, *, wrong: bool
+    constraints: Constraints, keeps: Constraints, priority: int, *, wrong: bool
 ) -> None:
-    (pod,) = members(1, asked)
+    (pod,) = members(1, constraints)
     waits = single("waits", gpus=1, priority=priority, nominated_node="a-0", labels=pod.labels, constraints=keeps)
     plan = Reached(key("train"), Milestone.PLANNED, 1, 0.0)
     complaints = Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-0"), plan)
@@ -348,7 +348,7 @@ def test_a_plan_in_the_way_of_a_pod_of_no_lower_priority_that_is_nominated_is_wr
 
 
 @pytest.mark.parametrize(
-    ("asked", "keeps", "late"),
+    ("constraints", "keeps", "late"),
     [
         (Constraints(), Constraints(), True),
         (APART, Constraints(), False),
@@ -357,9 +357,9 @@ def test_a_plan_in_the_way_of_a_pod_of_no_lower_priority_that_is_nominated_is_wr
     ],
 )
 def test_a_gang_may_wait_for_a_nominated_pod_that_is_in_its_way(
-    asked: Constraints, keeps: Constraints, *, late: bool
+    constraints: Constraints, keeps: Constraints, *, late: bool
 ) -> None:
-    (pod,) = gang("train", 1, gpus=0, labels=(("app", "train"),), constraints=asked)
+    (pod,) = gang("train", 1, gpus=0, labels=(("app", "train"),), constraints=constraints)
     waits = single("waits", gpus=4, priority=1, nominated_node="a-0", labels=pod.labels, constraints=keeps)
     victim = single("victim", gpus=8, node="a-0")
     life = Life(*cluster("a: 1x8"), pod, victim, waits)
