@@ -13,7 +13,7 @@ from extender.core.events import NamespaceSeen, QueueSeen
 from extender.core.limits import Limits
 from policies.model import Job, Reservation, RunTerms
 from policies.model.queues import LocalQueue, Stop
-from tests.builders import cluster
+from tests.builders import cluster, key
 from tests.core.backfilling import AFTER_S, Backlog
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show
@@ -83,6 +83,22 @@ def test_members_beyond_the_minimum_of_a_gang_that_runs_have_none() -> None:
     script.advance(10 * AFTER_S)
     assert script.reservation("big") is None
     assert all(script.pods[pod.uid].backfill is None for pod in big)
+
+
+def test_a_gang_that_has_lost_a_member_and_its_room_has_none() -> None:
+    """Seed 103000935: a node was drained for the replacement, and the reservation stood on a member that ran."""
+    script = Backlog(*cluster("a: 3x8"))
+    script.start("other", 1)
+    first = script.start("first", 2)
+    lost = script.pods[first[0].uid]
+    assert lost.node is not None
+    script.gone(lost)
+    script.drop(lost.node)
+    script.see(replace(lost, uid="again", name="again", created=script.now, node=None, stamp=None, phase="Pending"))
+    script.advance(10 * AFTER_S)
+    assert key("first") in script.core.state.pending.keys
+    assert script.reservation("first") is None
+    assert not script.written
 
 
 def test_a_start_that_failed_leaves_nothing_on_a_job_that_is_held() -> None:

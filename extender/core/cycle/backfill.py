@@ -317,10 +317,12 @@ class Backfilling:
     def _waits(self, key: GroupKey) -> bool:
         """Whether the workload waits for its start, is not held, and has no problem of its own.
 
-        One that has started may wait for room for more members. It needs no reservation for those.
+        One that has started may wait for room for more members, or for lost ones. It needs no reservation for those.
         """
         workload = self._store.workloads.get(key)
-        if workload is None or key not in self._pending.keys or workload.has_promised_quorum or workload.resumes:
+        if workload is None or key not in self._pending.keys:
+            return False
+        if workload.has_promised_quorum or workload.resumes or workload.release.complete:
             return False
         return workload.demand is None or workload.demand.trouble is None
 
