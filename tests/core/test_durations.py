@@ -13,13 +13,14 @@ from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import Cluster
 from tests.core.queues import cluster_queue, flavor, show
+from tests.core.script import Script
 
 
-def durations(script: Cluster) -> Durations:
+def durations(script: Script) -> Durations:
     return script.core.state.durations
 
 
-def started(script: Cluster, *terms: RunTerms, queue: str = "") -> list[Pod]:
+def started(script: Script, *terms: RunTerms, queue: str = "") -> list[Pod]:
     pods = [replace(pod, run=run, queue=queue) for pod, run in zip(gang("g", len(terms)), terms, strict=True)]
     script.see(pods)
     script.run(pods)
@@ -27,7 +28,7 @@ def started(script: Cluster, *terms: RunTerms, queue: str = "") -> list[Pod]:
     return pods
 
 
-def end(script: Cluster, name: str = "g") -> End | None:
+def end(script: Script, name: str = "g") -> End | None:
     return durations(script).end(script.core.state.workloads[key(name)], script.now)
 
 
@@ -41,6 +42,29 @@ def test_a_gang_ends_with_its_last_member_counted_from_its_release() -> None:
     assert ending.at == pytest.approx(began + 300, abs=5)
     script.advance(200)
     assert end(script) == ending
+
+
+def test_a_restart_reads_the_same_begin_of_a_run() -> None:
+    """Stamps have milliseconds, and the process that wrote one had counted from more digits."""
+    script = Script(*cluster("a: 1x8"), now=1000.0 + 1 / 3)
+    started(script, RunTerms(100))
+    again = Script(*cluster("a: 1x8"), *script.pods.values(), now=script.now)
+    assert end(again) == end(script)
+
+
+def test_after_a_restart_the_run_of_live_members_counts() -> None:
+    """Seed 103000369: a pod of an earlier start was still there, on a node that was down."""
+    script = Cluster(*cluster("a: 2x8"))
+    (first,) = started(script, RunTerms(100))
+    script.change(script.pods[first.uid], deleting=True)
+    script.advance(20)
+    second, began = replace(first, uid="second", name="second", created=script.now), script.now
+    script.see(second)
+    script.run([second])
+    again = Script(*cluster("a: 2x8"), *script.pods.values(), now=script.now)
+    for found in end(script), end(again):
+        assert found is not None
+        assert found.at == pytest.approx(began + 100, abs=5)
 
 
 def test_what_says_nothing_has_no_end_and_what_waits_has_none_either() -> None:

@@ -327,7 +327,8 @@ class Bindings:
         if (hold := members.end_hold(member)) is None:
             return
         self._binds.end_call(hold.call)
-        at = 0.0 if release.began is None else release.began - self._process.wall_offset
+        # In milliseconds, as a restart reads it.
+        at = 0.0 if release.began is None else round(release.began - self._process.wall_offset, 3)
         queue = self._quotas.local_of(workload.key)
         stamp = Stamp(
             gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name, queue

@@ -144,8 +144,12 @@ def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
 def recover_release(
     process: Process, pods: Mapping[str, Pod], moved_pods: MovedPods, workload: Workload, now: float
 ) -> None:
-    """Read from the stamps which release the workload had, and whether it was complete."""
-    name = next((stamp.release for pod in workload.bound if (stamp := pod.stamp) is not None), "")
+    """Read from the stamps which release the workload had, and whether it was complete.
+
+    Pods of an earlier start may be there yet: the release is that of live members, else the last one.
+    """
+    bound = [(pod.live, stamp.at, stamp.release) for pod in workload.bound if (stamp := pod.stamp) is not None]
+    name = max(bound, default=(False, 0.0, ""))[2]
     stamps = [stamp for pod in _stamped(pods, moved_pods, workload, name) if (stamp := pod.stamp) is not None]
     began = min((stamp.at for stamp in stamps if stamp.at), default=None)
     at = None if began is None else min(began + process.wall_offset, now)

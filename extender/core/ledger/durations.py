@@ -84,8 +84,13 @@ class Durations:
     def follow(self, workload: Workload, now: float) -> None:
         """Follow a workload that was settled: begin its run, or count it when it has ended."""
         run, status = workload.run, workload.status.value
-        if status is Status.RUNNING and run is None and (began := workload.began) is not None:
-            workload.follow_run(Run(began, self._quotas.local_of(workload.key), workload.gpus))
+        release = workload.release.name
+        if (
+            status is Status.RUNNING
+            and (run is None or run.release != release)
+            and (began := workload.began) is not None
+        ):
+            workload.follow_run(Run(release, began, self._quotas.local_of(workload.key), workload.gpus))
         elif run is not None and status in (Status.PENDING, Status.PLANNED, Status.ENDED):
             workload.follow_run(None)
             if status is Status.ENDED and workload.has_finished:

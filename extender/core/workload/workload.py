@@ -155,10 +155,12 @@ class Retries:
 class Run(NamedTuple):
     """A run that is under way.
 
+    ``release``: the name of its release.
     ``began``: in seconds since the epoch.
     ``queue``: the LocalQueue, or empty.
     """
 
+    release: str
     began: float
     queue: str
     gpus: int
@@ -470,16 +472,16 @@ class Workload:
 
     @property
     def began(self) -> float | None:
-        """When its start began, in seconds since the epoch, by its job or by the stamps on its pods.
+        """When its start began, in seconds since the epoch, by its job or by the stamps of its release.
 
         None while no member is on a node.
         """
         if self.job is not None and not self.job.seen.suspended and self.job.seen.began is not None:
             return self.job.seen.began
-        if self.run is not None:
+        if self.run is not None and self.run.release == self.release.name:
             return self.run.began
-        stamps = (member.pod.stamp for member in self.members)
-        return min((stamp.at for stamp in stamps if stamp is not None and stamp.at), default=None)
+        stamps = (stamp for member in self.members if (stamp := member.pod.stamp) is not None)
+        return min((stamp.at for stamp in stamps if stamp.at and stamp.release == self.release.name), default=None)
 
     @property
     def gpus(self) -> int:
