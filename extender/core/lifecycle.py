@@ -108,6 +108,7 @@ class Lifecycle:
                 self._steering.ungate(workload)
         workload.status.follow(workload.status_by_facts, now)
         self._durations.follow(workload, now)
+        self._backfills.follow(workload, now)
         if not self._books.enter(workload):
             self._makers.forget(workload.key)
         elif self._process.counted:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 import pytest
 
+from extender.core.ledger.claims import ClaimState
 from extender.core.limits import Limits
-from policies.model import RunTerms
+from policies.model import Requests, RunTerms
 from policies.model.queues import Strategy
 from tests.builders import cluster, gang, key, single
 from tests.core.backfilling import AFTER_S, Backlog
@@ -154,6 +156,52 @@ def test_a_restart_keeps_it() -> None:
     assert after is not None
     assert after.rooms == before.rooms
     assert after.start_by == pytest.approx(before.start_by, abs=1)
+
+
+def a_gang_is_bound_later(script: Backlog) -> Iterator[None]:
+    late = script.wait("late", 1, 1000)
+    yield
+    script.run(late)
+
+
+def an_estimate_is_corrected(script: Backlog) -> Iterator[None]:
+    (pod,) = script.start("late", 1, 1000)
+    yield
+    script.change(script.pods[pod.uid], run=RunTerms(2000))
+
+
+def a_kubelet_takes_a_single_pod_up_later(script: Backlog) -> Iterator[None]:
+    pod = replace(single("alone", gpus=8, node="a-1", phase="Running"), run=RunTerms(1000))
+    script.see(pod)
+    yield
+    script.change(pod, began=script.now)
+
+
+MOVES = a_gang_is_bound_later, an_estimate_is_corrected, a_kubelet_takes_a_single_pod_up_later
+
+
+@pytest.mark.parametrize("move", MOVES, ids=lambda move: move.__name__)
+def test_a_restart_reserves_as_much_after_an_expected_end_has_moved(move: Callable[[Backlog], Iterator[None]]) -> None:
+    """Seed 103000423: claims stayed as before, so that only a restart divided the room by the ends of now."""
+    limits = Limits(reserve_after_s=1.0)
+    script = Backlog(*cluster("a: 2x8"), limits=limits)
+    script.start("first", 1, 1000)
+    steps = move(script)
+    next(steps)
+    script.wait("big", 2, 500)
+    script.advance(2)
+    assert script.reservation("big") is not None
+    before = awaited(script)
+    script.advance(10)
+    next(steps, None)
+    after = awaited(script)
+    assert after != before
+    assert awaited(Backlog(*cluster("a: 2x8"), *script.pods.values(), now=script.now, limits=limits)) == after
+
+
+def awaited(script: Backlog) -> dict[str, Requests]:
+    """The room that is kept, by node."""
+    return {claim.node: claim.requests for _, claim in script.core.state.claims if claim.state is ClaimState.AWAITED}
 
 
 def test_nothing_is_reserved_by_default() -> None:

@@ -99,6 +99,10 @@ class Backfills:
         self._durations = durations
         self._preemptions = preemptions
         self._moved: dict[str, None] = {}
+        self._ends: dict[str, dict[GroupKey | Owner, float]] = {}
+        """The expected ends by which the room of each reserved node is divided: of workloads, and of single pods."""
+        self._stored_runs = 0
+        """The version of the stored runs that these ends rest on."""
         self._relied_on: dict[str, float] = {}
         """The earliest expected end, by node, among the claims that are to give their room back before the reservation
         starts."""
@@ -132,8 +136,21 @@ class Backfills:
             self._claims.on_move = tuple(call for call in self._claims.on_move if call != self._moved_room)
             self._claims.on_node = tuple(call for call in self._claims.on_node if call != self._node_changed)
             self._moved.clear()
+            self._ends.clear()
             self._relied_on.clear()
         return reservation
+
+    def follow(self, workload: Workload, now: float) -> None:
+        """Follow a workload that was settled: the room on its nodes is divided again if its expected end has moved."""
+        if self._ends and workload.began is not None:
+            end = self._end_of(workload, now)
+            nodes = (node for node in workload.member_nodes if node in self._ends)
+            self._moved |= {node: None for node in nodes if self._ends[node].get(workload.key) != end}
+
+    def note_end(self, node: str) -> None:
+        """Record that the expected end of a single pod on the node has moved."""
+        if node in self._ends:
+            self._moved[node] = None
 
     def _moved_room(self, _: Owner, claim: Claim, __: bool) -> None:
         self._moved[claim.node] = None
@@ -249,10 +266,13 @@ class Backfills:
     def claim_freed(self, now: float) -> None:
         """Claim the reserved room that has come free, and give back room that is used by claims that end in time."""
         self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
+        if self._stored_runs != self._durations.version:
+            self._stored_runs, self._moved = self._durations.version, self._moved | dict.fromkeys(self._ends)
         while self._moved:
             moved, self._moved = self._moved, {}
             in_order = sorted(self.of.items(), key=lambda item: (-item[1].priority, item[1].start_by, item[0]))
             for node in moved:
+                self._ends.pop(node, None)
                 self._relied_on.pop(node, None)
                 self._claim_freed_on(node, [item for item in in_order if node in item[1].rooms], now)
                 for key, reservation in in_order:
@@ -266,10 +286,13 @@ class Backfills:
         So each of them may use its share at any time.
         """
         before = {key: self._claimed_by(reserved_on(key, node)) for key, _ in in_order}
+        if in_order:
+            claims = ((owner, claim) for owner, claim in self._claims.on(node) if claim.state is not ClaimState.AWAITED)
+            self._ends[node] = {claim.workload or owner: self.ends_at(owner, claim, now) for owner, claim in claims}
         left = Counter(self._claims.room(node))
         for share in before.values():
             left.update(dict(share))
-        left &= self._to_keep(node, in_order, now)
+        left &= self._to_keep(node, in_order)
         changed = dict[GroupKey, Requests]()
         for key, reservation in in_order:
             amounts = {name: min(much, left[name]) for name, much in reservation.rooms[node].items()}
@@ -287,7 +310,7 @@ class Backfills:
             if share:
                 self._claims.await_room(reserved_on(key, node), node, share)
 
-    def _to_keep(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]], now: float) -> Counter[str]:
+    def _to_keep(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]]) -> Counter[str]:
         """What has to stay free on the node, so that there is room for each reservation when it begins.
 
         Claims that have ended by then give their room to one of the reservations, and not to each.
@@ -298,7 +321,7 @@ class Backfills:
             for key, ahead in in_order[:number]:
                 if self.end_of(key, ahead) > reservation.start_by + _ROUNDING_S:
                     needed.update(ahead.rooms[node])
-            needed.subtract(self.left_by(node, reservation.start_by, now))
+            needed.subtract(self._left_by(node, reservation.start_by))
             most |= needed
         return most
 
@@ -321,12 +344,12 @@ class Backfills:
         claim = self._claims.get(owner)
         return () if claim is None else claim.requests
 
-    def left_by(self, node: str, instant: float, now: float) -> Counter[str]:
+    def _left_by(self, node: str, instant: float) -> Counter[str]:
         """Return the amounts that claims on the node are expected to give back by the instant; all of them if it is
         infinite."""
-        left = Counter[str]()
+        left, ends = Counter[str](), self._ends[node]
         for owner, claim in self._claims.on(node):
-            if claim.state is not ClaimState.AWAITED and (at := self.ends_at(owner, claim, now)) <= instant:
+            if claim.state is not ClaimState.AWAITED and (at := ends[claim.workload or owner]) <= instant:
                 left.update(dict(claim.requests))
                 self._relied_on[node] = min(at, self._relied_on.get(node, inf))
         return left
@@ -345,9 +368,7 @@ class Backfills:
         key = claim.workload
         if key is not None:
             workload = self._workloads.get(key)
-            if workload is None or key in self._preemptions.leaving:
-                return inf
-            return self._end_of(workload, now)
+            return inf if workload is None else self._end_of(workload, now)
         pod = self._pods.get(owner) if isinstance(owner, str) else None
         end = None if pod is None else self._durations.end_of_pod(pod, now)
         return inf if end is None else end.at
@@ -365,6 +386,8 @@ class Backfills:
 
     def _end_of(self, workload: Workload, now: float) -> float:
         """When the workload is expected to end; one whose pods have yet to be bound is taken to begin now."""
+        if workload.key in self._preemptions.leaving:
+            return inf
         if (end := self._durations.end(workload, now)) is not None:
             return end.at
         duration = self._durations.of(workload) if workload.began is None else None

@@ -48,6 +48,7 @@ class Consequences:
     _claims: Claims
     _quotas: Quotas
     _preemptions: Preemptions
+    _backfills: Backfills
     _volumes: Volumes
     _devices: Devices
     _cliques: Cliques
@@ -156,7 +157,10 @@ class Consequences:
         self._changes.note_pod(pod, old)
 
     def note_end(self, pod: Pod, old: Pod | None) -> None:
-        """Update the reasons that name when room comes free, if the expected end of the pod has changed."""
+        """Update reservations, and the reasons that name when room comes free, if the expected end of the pod has
+        changed."""
+        if pod.node and old is not None and (old.began, old.run) != (pod.began, pod.run):
+            self._backfills.note_end(pod.node)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self._changes.room_taken = True
             self._claims.note_change()
