@@ -48,19 +48,28 @@ def beside_reserved(room: Room, api: ApiServer, key: GroupKey | None) -> Room:
 
 @dataclass(slots=True)
 class _Said:
-    """``until``: when it was said first that its owner starts. ``excused``: a higher priority has come."""
+    """``until``: when it was said first that its owner starts. ``excused``: a higher priority has come.
+
+    ``made_by``: the UID of the job that has the reservation, or of the owner of the pod that has it.
+    """
 
     reservation: Reservation
     until: float
+    made_by: str
     excused: bool = False
 
 
-def _said_again(reservation: Reservation, before: _Said | None) -> _Said:
+def _said_again(reservation: Reservation, effect: Reserve, before: _Said | None) -> _Said:
     """Return what is promised from now on: the first instant counts, and an excuse stays."""
     until = reservation.until or inf
+    made_by = effect.job.uid if effect.job is not None else _made_by(effect.pod) if effect.pod is not None else ""
     if before is None:
-        return _Said(reservation, until)
-    return _Said(reservation, min(until, before.until), before.excused)
+        return _Said(reservation, until, made_by)
+    return _Said(reservation, min(until, before.until), made_by, before.excused)
+
+
+def _made_by(pod: Pod) -> str:
+    return pod.owner or pod.uid
 
 
 class Reservations:
@@ -99,7 +108,7 @@ class Reservations:
                 elif not self._is_as_good(effect.reservation, before):
                     yield f"{key} has {before.reservation}, and is to have {effect.reservation}"
             if effect.reservation is not None:
-                self._said[key] = _said_again(effect.reservation, before)
+                self._said[key] = _said_again(effect.reservation, effect, before)
 
     def look(self, api: ApiServer, now: float) -> Iterator[str]:
         """To be called every second or so."""
@@ -121,7 +130,12 @@ class Reservations:
                 yield f"{key} waits no more, and has {reservation}"
 
     def _excuse(self, api: ApiServer) -> None:
-        """A higher priority may take what is reserved."""
+        """A higher priority may take what is reserved, and nothing is owed to a workload that is gone.
+
+        Another workload may have its name since.
+        """
+        there = {job.uid for job in api.jobs.values()} | {*map(_made_by, api.pods.values())} if self._said else set()
+        self._said = {key: said for key, said in self._said.items() if said.made_by in there}
         waiting = _priorities(api) if self._said else {}
         highest = max(waiting.values(), default=0)
         for key, said in self._said.items():
