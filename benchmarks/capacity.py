@@ -29,15 +29,15 @@ def capacity(contents: Mapping[str, Content]) -> Table:
     rows = []
     for figure in _FIGURES:
         content = contents.get(figure.benchmark)
-        told = None if content is None else figure.of(runs_of(content))
-        rows.append((figure.what, told or "-", figure.grows_with))
+        value = None if content is None else figure.of(runs_of(content))
+        rows.append((figure.what, value or "-", figure.grows_with))
     return Table("Capacity", ("of one replica", "measured", "grows with"), rows)
 
 
-def _of_mode(mode: Mode, told: Callable[[Any], float], unit: str) -> Callable[[Sequence[Any]], str | None]:
+def _of_mode(mode: Mode, amount: Callable[[Any], float], unit: str) -> Callable[[Sequence[Any]], str | None]:
     def of(runs: Sequence[Any]) -> str | None:
-        found = [told(run) for run in runs if run.mode is mode]
-        return f"{middle(found):.3g}{unit}" if found else None
+        amounts = [amount(run) for run in runs if run.mode is mode]
+        return f"{middle(amounts):.3g}{unit}" if amounts else None
 
     return of
 

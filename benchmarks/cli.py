@@ -116,7 +116,7 @@ def jobs_command(
         shapes = [Shape.parse(text) for text in shape] if shape else jobs.SHAPES
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--shape") from None
-    arms = arm or [one for one in Arm if one not in (Arm.NATIVE, Arm.TRIALS)]
+    arms = arm or [known_arm for known_arm in Arm if known_arm not in (Arm.NATIVE, Arm.TRIALS)]
     name = f"jobs-{nodes}"
     run(jobs.benchmark(name, nodes, shapes, jobs_of, arms, repeat, patience, throttled=throttled), output)
 
@@ -300,14 +300,14 @@ def all_command(
     off, or in which a part failed, goes on where it was when it is started again.
     """
     known = official.benchmarks(repeat)
-    chosen = [one for one in known if not only or one.name in only]
-    if unknown := sorted(set(only or ()) - {one.name for one in chosen}):
-        there_are = f"there is no benchmark {', '.join(unknown)}; there are {', '.join(one.name for one in known)}"
+    chosen = [step for step in known if not only or step.name in only]
+    if unknown := sorted(set(only or ()) - {step.name for step in chosen}):
+        there_are = f"there is no benchmark {', '.join(unknown)}; there are {', '.join(step.name for step in known)}"
         raise typer.BadParameter(there_are, param_hint="--only")
     # The document quotes only the results in its own folder.
     finish = report.write if results.resolve() == official.RESULTS else None
     results.mkdir(parents=True, exist_ok=True)
-    steps = [(one, results / f"{one.name}.json") for one in chosen]
+    steps = [(step, results / f"{step.name}.json") for step in chosen]
     raise typer.Exit(carry_out_all(steps, go_on=not again, finish=finish))
 
 

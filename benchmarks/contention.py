@@ -58,8 +58,8 @@ def measure(nodes: int, count: int, size: int, wait_s: float, mode: Mode, progre
         time.sleep(wait_s)
         spent = used(stage.cpu_ms(), before)
         bound = sightings.bound()
-        instants = [sorted(one.at for one in members) for members in by_gang(bound).values()]
-        whole_at = [one[-1] for one in instants if len(one) == size]
+        instants = [sorted(member.at for member in members) for members in by_gang(bound).values()]
+        whole_at = [gang_instants[-1] for gang_instants in instants if len(gang_instants) == size]
         return Run(
             mode=mode,
             gangs=count,

@@ -243,10 +243,10 @@ def compare_names(nodes: int, gangs: int) -> tuple[dict[str, list[float]], dict[
     garbage.collect_rarely()
     taken: tuple[dict[str, list[float]], dict[str, list[float]]] = {}, {}
     for size in (SMALL, LARGE):
-        asked = Question(f"{size}", size, Topology())
+        question = Question(f"{size}", size, Topology())
         for number in range(ROUNDS[size]):
             for core, times in list(zip(cores, taken, strict=True))[:: 1 if number % 2 else -1]:
-                times.setdefault(f"gang of {size}", []).append(_plan(core, asked, number))
+                times.setdefault(f"gang of {size}", []).append(_plan(core, question, number))
     for passes in zip(*(_passes(core, gangs) for core in cores), strict=True):
         for steps, times in zip(passes, taken, strict=True):
             times.setdefault("pass over waiting gangs", []).append(round(sum(steps), 3))
@@ -264,8 +264,8 @@ def measure_here(nodes: int, gangs: int) -> Run:
     resident, _ = memory_mib(os.getpid())
     core.decide()
     planned = {size: _planned(core, Question(f"{size}", size, Topology())) for size in (SMALL, LARGE)}
-    asking = {one.words: _planned(core, one) for one in QUESTIONS[BestFit]} | _balanced(nodes)
-    asking |= {one.words: _planned(core, one) for one in RELATED}
+    asking = {question.words: _planned(core, question) for question in QUESTIONS[BestFit]} | _balanced(nodes)
+    asking |= {question.words: _planned(core, question) for question in RELATED}
     passes = list(_passes(core, gangs))
     return Run(
         nodes=nodes,
@@ -312,21 +312,21 @@ def _balanced(nodes: int) -> dict[str, list[float]]:
     core = Core(replace(OURS, topology=Balanced()))
     core.feed(_cluster(nodes))
     core.decide()
-    return {one.words: _planned(core, one) for one in QUESTIONS[Balanced]}
+    return {question.words: _planned(core, question) for question in QUESTIONS[Balanced]}
 
 
-def _planned(core: Core, asked: Question) -> list[float]:
-    return [_plan(core, asked, number) for number in range(ROUNDS[asked.size])]
+def _planned(core: Core, question: Question) -> list[float]:
+    return [_plan(core, question, number) for number in range(ROUNDS[question.size])]
 
 
-def _plan(core: Core, asked: Question, number: int) -> float:
+def _plan(core: Core, question: Question, number: int) -> float:
     """Create a gang, let it be placed, and delete it; how long the decision took, in ms."""
-    facts = {"topology": asked.topology, "constraints": asked.constraints, "labels": (("app", "train"),)}
-    members = [replace(pod, **facts) for pod in _gang(f"gang-{number}", asked.size, gpus=1)]  # type: ignore[arg-type]
+    facts = {"topology": question.topology, "constraints": question.constraints, "labels": (("app", "train"),)}
+    members = [replace(pod, **facts) for pod in _gang(f"gang-{number}", question.size, gpus=1)]  # type: ignore[arg-type]
     core.feed(map(PodSeen, members))
     took = sum(core.decide())
-    if core.placed() != asked.size:
-        raise AssertionError(f"a gang was not placed: {asked.words}")
+    if core.placed() != question.size:
+        raise AssertionError(f"a gang was not placed: {question.words}")
     core.feed(PodGone(pod.uid) for pod in members)
     core.decide()
     return round(took, 3)

@@ -88,11 +88,11 @@ class _Pods(Watching):
         if not self._await(lambda: len(self.seen) >= count, timeout_s):
             raise TimeoutError(f"{len(self.seen)} of {count} pods came to {self._selector} within {timeout_s:g} s")
 
-    def _see(self, one: Object) -> None:
-        meta = one["metadata"]
+    def _see(self, obj: Object) -> None:
+        meta = obj["metadata"]
         if meta["uid"] not in self.seen:
             with self._news:
-                self.seen[meta["uid"]] = Seen(job_of(one), time.perf_counter(), int(meta["resourceVersion"]))
+                self.seen[meta["uid"]] = Seen(job_of(obj), time.perf_counter(), int(meta["resourceVersion"]))
                 self._news.notify_all()
 
 
@@ -107,8 +107,8 @@ class _Stage(JobStage):
     def _prepare(self) -> None:
         install_crds_of(self._cluster, "queues")
         super()._prepare()
-        for one in {one.of: one for one in self._course.sets}.values():
-            self.api.create(PRIORITIES, {"metadata": {"name": one.of}, "value": one.priority})
+        for workload_set in {workload_set.of: workload_set for workload_set in self._course.sets}.values():
+            self.api.create(PRIORITIES, {"metadata": {"name": workload_set.of}, "value": workload_set.priority})
         self._create("ResourceFlavor", "resourceflavors", _FLAVOR, {})
         for number in range(self._course.queues):
             self._add_queue(number)
@@ -122,18 +122,18 @@ class _Stage(JobStage):
         self._create("LocalQueue", "namespaces/default/localqueues", name, {"clusterQueue": name})
 
     def _create(self, kind: str, path: str, name: str, spec: Object) -> None:
-        one = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        self.api.create(f"/apis/{GROUP}/{path}", one)
+        queue_object = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self.api.create(f"/apis/{GROUP}/{path}", queue_object)
 
 
 def measure(course: Course, part: int, patience_s: float, number: int, progress: Progress) -> Run:
     """Measure one run on a fresh control plane. Raises TimeoutError when not every pod has ended in time."""
-    workloads = {one.name: one for one in workloads_of(course, part)}
-    total = sum(one.of.pods for one in workloads.values())
+    workloads = {workload.name: workload for workload in workloads_of(course, part)}
+    total = sum(workload.of.pods for workload in workloads.values())
     with _Stage(course, progress) as stage:
         stage.pause("muster")
         progress(f"creating {len(workloads)} Jobs")
-        stage.api.create_all((JOBS, job(one)) for one in workloads.values())
+        stage.api.create_all((JOBS, job(workload)) for workload in workloads.values())
         stage.api.wait_for(JOBS, lambda jobs: sum(map(suspended, jobs)) == len(workloads), patience_s)
         stage.start_scheduler()
         with _Pods(stage.api, BOUND) as bound, _Pods(stage.api, ENDED) as ended:
@@ -146,7 +146,7 @@ def measure(course: Course, part: int, patience_s: float, number: int, progress:
         starts = _instants(bound, began)
         ends = _instants(ended, began)
         until, quota = max(starts.values()), NOMINAL * course.queues
-        spent = sum(one.of.units * (ends[name] - starts[name]) for name, one in workloads.items())
+        spent = sum(workload.of.units * (ends[name] - starts[name]) for name, workload in workloads.items())
         return Run(
             course=course.name,
             round=number,
@@ -165,61 +165,64 @@ def measure(course: Course, part: int, patience_s: float, number: int, progress:
 def workloads_of(course: Course, part: int) -> Iterator[Workload]:
     """Yield every ``part``-th workload of each set, at least one."""
     for queue in range(course.queues):
-        for kind, one in enumerate(course.sets):
-            for number in range(max(1, one.count // part)):
-                yield Workload(f"q{queue}-{kind}-{number}", queue, course.cohort_of(queue), one)
+        for kind, workload_set in enumerate(course.sets):
+            for number in range(max(1, workload_set.count // part)):
+                yield Workload(f"q{queue}-{kind}-{number}", queue, course.cohort_of(queue), workload_set)
 
 
-def job(one: Workload) -> Object:
-    amount = {_CPU: f"{one.of.units * CPU // one.of.pods}m"}
+def job(workload: Workload) -> Object:
+    amount = {_CPU: f"{workload.of.units * CPU // workload.of.pods}m"}
     containers = [{"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}]
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": containers}
-    annotations = {RUN_FOR: f"{one.of.runs_s * 1000:.0f}ms", **_asked(one.of.topology)}
+    annotations = {RUN_FOR: f"{workload.of.runs_s * 1000:.0f}ms", **_asked(workload.of.topology)}
     return {
-        "metadata": {"name": one.name, "labels": {"kueue.x-k8s.io/queue-name": f"queue-{one.queue}"}},
+        "metadata": {"name": workload.name, "labels": {"kueue.x-k8s.io/queue-name": f"queue-{workload.queue}"}},
         "spec": {
             "suspend": True,
             "completionMode": "Indexed",
-            "completions": one.of.pods,
-            "parallelism": one.of.pods,
-            "template": {"metadata": {"annotations": annotations}, "spec": {**pod, "priorityClassName": one.of.of}},
+            "completions": workload.of.pods,
+            "parallelism": workload.of.pods,
+            "template": {
+                "metadata": {"annotations": annotations},
+                "spec": {**pod, "priorityClassName": workload.of.of},
+            },
         },
     }
 
 
 def _asked(topology: Topology) -> dict[str, str]:
-    asked = {"required-topology": topology.required, "preferred-topology": topology.preferred}
+    levels = {"required-topology": topology.required, "preferred-topology": topology.preferred}
     if topology.slice_size is not None:
-        asked |= {"slice-size": str(topology.slice_size), "slice-required-topology": topology.slice_level}
-    return {f"kueue.x-k8s.io/podset-{key}": level for key, level in asked.items() if level is not None}
+        levels |= {"slice-size": str(topology.slice_size), "slice-required-topology": topology.slice_level}
+    return {f"kueue.x-k8s.io/podset-{key}": level for key, level in levels.items() if level is not None}
 
 
 def _instants(pods: _Pods, began: float) -> dict[str, float]:
     """When the last pod of each workload was seen so."""
     last: dict[str, float] = {}
-    for one in pods.seen.values():
-        last[one.workload] = max(last.get(one.workload, 0.0), one.at - began)
+    for seen in pods.seen.values():
+        last[seen.workload] = max(last.get(seen.workload, 0.0), seen.at - began)
     return last
 
 
 def _waits(workloads: dict[str, Workload], starts: dict[str, float]) -> dict[str, float]:
     by_class: dict[str, list[float]] = {}
-    for name, one in workloads.items():
-        by_class.setdefault(one.of.of, []).append(starts[name])
-    return {name: round(sum(some) / len(some), 2) for name, some in by_class.items()}
+    for name, workload in workloads.items():
+        by_class.setdefault(workload.of.of, []).append(starts[name])
+    return {name: round(sum(times) / len(times), 2) for name, times in by_class.items()}
 
 
 def most(workloads: dict[str, Workload], bound: Iterable[Seen], ended: Iterable[Seen]) -> int:
     """The most that the pods of a cohort had at once, in units: in the order in which the API server wrote it."""
-    steps = [(one.version, one.workload, 1) for one in bound]
-    steps += [(one.version, one.workload, -1) for one in ended]
+    steps = [(seen.version, seen.workload, 1) for seen in bound]
+    steps += [(seen.version, seen.workload, -1) for seen in ended]
     has: Counter[int] = Counter()
-    found = 0
+    highest = 0
     for _, name, sign in sorted(steps):
-        one = workloads[name]
-        has[one.cohort] += sign * (one.of.units * CPU // one.of.pods)
-        found = max(found, has[one.cohort])
-    return found // CPU
+        workload = workloads[name]
+        has[workload.cohort] += sign * (workload.of.units * CPU // workload.of.pods)
+        highest = max(highest, has[workload.cohort])
+    return highest // CPU
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
@@ -264,8 +267,8 @@ KIND = Kind(Run, tables, problems)
 def benchmark(part: int = PART, repeat: int = 1, patience_s: float = 1800.0) -> Benchmark[Run]:
     """The benchmark with every ``part``-th workload of each set."""
     steps = {
-        f"{one.name}, round {number}": partial(measure, one, part, patience_s, number)
+        f"{course.name}, round {number}": partial(measure, course, part, patience_s, number)
         for number in range(1, repeat + 1)
-        for one in COURSES
+        for course in COURSES
     }
     return Benchmark("courses", KIND, {"part": part, "repeat": repeat}, steps)

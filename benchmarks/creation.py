@@ -77,7 +77,7 @@ def measure(nodes: int, patience_s: float, progress: Progress) -> Run:
         _group({name: jobs[name] for name, pods in sizes.items() if pods == size}, size, bound, written, wall - began)
         for size in dict.fromkeys(sizes.values())
     ]
-    seconds = max(one.at for one in bound.values()) - began
+    seconds = max(sighting.at for sighting in bound.values()) - began
     return Run(seconds=round(seconds, 1), pods=len(bound), groups=groups)
 
 
@@ -90,7 +90,7 @@ def _group(
 ) -> Group:
     """The figures of the Jobs of that size. ``clock``: the seconds from the clock of sightings to the epoch's."""
     members = by_gang(bound)
-    ends = {name: [one.at + clock for one in members[name]] for name in jobs}
+    ends = {name: [sighting.at + clock for sighting in members[name]] for name in jobs}
     created = {name: _instant(job["metadata"]["creationTimestamp"]) for name, job in jobs.items()}
     started = {name: _instant(job["status"]["startTime"]) for name, job in jobs.items()}
     return Group(
@@ -115,12 +115,12 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     )
     rows = [
         (
-            f"{one.jobs} of {one.pods:,} pods",
-            *(f"{one.waited_s:.0f} s", f"{one.bound_s:.0f} s", f"{one.binding_s:.1f} s"),
-            *(str(one.writes), str(one.refused)),
+            f"{group.jobs} of {group.pods:,} pods",
+            *(f"{group.waited_s:.0f} s", f"{group.bound_s:.0f} s", f"{group.binding_s:.1f} s"),
+            *(str(group.writes), str(group.refused)),
         )
         for run in runs
-        for one in run.groups
+        for group in run.groups
     ]
     ends = [(f"{run.pods:,} pods", f"{run.seconds:.0f} s", f"{run.pods / run.seconds:.1f}") for run in runs]
     return [Table("By size", columns, rows), Table("Together", ("", "all bound after", "pods/s"), ends)]
@@ -128,15 +128,17 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def problems(runs: Sequence[Run]) -> list[str]:
     """A Job that was started again, and small ones that the others held up for longer than is awaited at a time."""
-    found = []
-    for one in (group for run in runs for group in run.groups):
-        if one.writes > 1:
-            found.append(f"a Job of {one.pods} pods was written to {one.writes} times: it was not started once for all")
-        if one.refused > MOST_REFUSED:
-            found.append(f"{one.refused} writes to a Job of {one.pods} pods were refused")
-        if one.pods == min(SMALL.values()) and one.bound_s > 1.5 * AWAITED_S:
-            found.append(f"a Job of {one.pods} pods was bound {one.bound_s} s after its start")
-    return found
+    problems_found = []
+    for group in (group for run in runs for group in run.groups):
+        if group.writes > 1:
+            problems_found.append(
+                f"a Job of {group.pods} pods was written to {group.writes} times: it was not started once for all"
+            )
+        if group.refused > MOST_REFUSED:
+            problems_found.append(f"{group.refused} writes to a Job of {group.pods} pods were refused")
+        if group.pods == min(SMALL.values()) and group.bound_s > 1.5 * AWAITED_S:
+            problems_found.append(f"a Job of {group.pods} pods was bound {group.bound_s} s after its start")
+    return problems_found
 
 
 KIND = Kind(Run, tables, problems)

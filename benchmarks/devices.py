@@ -105,8 +105,8 @@ def measure(nodes: int, devices: int, progress: Progress) -> Run:
         claims.set_node(Node(published.name, (("pods", 110),)))
         ledger.note(SliceSeen(published))
     for number, selector in enumerate(SELECTORS):
-        asked = DeviceRequest(DRIVER, (selector,) if selector else ())
-        spec = ClaimSpec((ClaimRequest("gpu", (asked,)),))
+        request = DeviceRequest(DRIVER, (selector,) if selector else ())
+        spec = ClaimSpec((ClaimRequest("gpu", (request,)),))
         ledger.note(ClaimTemplateSeen(ClaimTemplate("default", f"t{number}", spec)))
         ledger.record(Pod(f"p{number}", "default", f"p{number}", device_claims=(ClaimUse("gpu", "", f"t{number}"),)))
     freeze_present()  # as after the lists of a real cluster
@@ -133,12 +133,12 @@ def measure(nodes: int, devices: int, progress: Progress) -> Run:
 
 
 def _slice(node: str, devices: int, number: int) -> Slice:
-    found = tuple(Device(f"gpu-{at}", _facts(number, at)) for at in range(devices))
-    return Slice(node, PoolKey(DRIVER, node), 1, 1, Reach(node), found)
+    slice_devices = tuple(Device(f"gpu-{at}", _facts(number, at)) for at in range(devices))
+    return Slice(node, PoolKey(DRIVER, node), 1, 1, Reach(node), slice_devices)
 
 
 def _facts(node: int, at: int) -> Facts:
-    said: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "type": "gpu",
         "uuid": f"GPU-{node}-{at}",
         "productName": "NVIDIA H100 80GB HBM3",
@@ -155,7 +155,7 @@ def _facts(node: int, at: int) -> Facts:
         ("attributes", DRIVER): Flag.YES,
         ("attributes", common): Flag.YES,
         ("capacity", DRIVER): Flag.YES,
-        **{("attributes", DRIVER, name): value for name, value in said.items()},
+        **{("attributes", DRIVER, name): value for name, value in attributes.items()},
         ("attributes", common, "pciBusID"): f"0000:{at:02x}:00.0",
         ("attributes", common, "pcieRoot"): f"pci{at}",
         ("capacity", DRIVER, "memory"): Quantity(exact("81559Mi")),

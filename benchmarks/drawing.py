@@ -60,7 +60,7 @@ def draw(title: str, x_axis: str, curves: Sequence[Curve]) -> str:
     parts.append(f'<text class="small" x="{LEFT}" y="{HEIGHT - 12}">{escape(x_axis)}</text>')
     ends = [at(*curve.points[-1]) for curve in curves]
     for number, (curve, (x, _), label_y) in enumerate(zip(curves, ends, apart([y for _, y in ends]), strict=True)):
-        points = " ".join(f"{one:.1f},{other:.1f}" for one, other in (at(*point) for point in curve.points))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in curve.points))
         dash = DASHES[number % len(DASHES)]
         parts.append(
             f'<polyline class="curve stroke-{number % len(LIGHT)}" stroke-dasharray="{dash}" points="{points}"/>'

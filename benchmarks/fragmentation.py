@@ -85,8 +85,8 @@ def benchmark(
     arrivals, _ = read_trace(
         content.decode().splitlines(), Layout(), cluster=trace_cluster, jobs=jobs, gpus_per_pod=per_pod
     )
-    too_large = [one.name for one in misfits(arrivals, usable)]
-    arrivals = [one for one in arrivals if one.name not in too_large]
+    too_large = [arrival.name for arrival in misfits(arrivals, usable)]
+    arrivals = [arrival for arrival in arrivals if arrival.name not in too_large]
     settings = {
         "trace": [trace.name, trace_cluster, "SHA-256", sha256(content).hexdigest()[:12]],
         "jobs": len(arrivals),
@@ -108,42 +108,42 @@ def with_drained(nodes: Sequence[Node], drained: int) -> list[Node]:
     left = Counter({clique: drained for node in nodes if (clique := node.labels.get(CLIQUE)) is not None})
     if not left:
         raise InputError("the cluster has no cliques; say it like this: 144 nodes x 4 GPUs in cliques of 18")
-    found = []
+    nodes_left = []
     for node in nodes:
         clique = node.labels.get(CLIQUE, "")
-        found.append(replace(node, unschedulable=left[clique] > 0))
+        nodes_left.append(replace(node, unschedulable=left[clique] > 0))
         left[clique] -= 1
-    if all(node.unschedulable for node in found):
+    if all(node.unschedulable for node in nodes_left):
         raise InputError(f"with {drained} nodes of each clique drained none is left")
-    return found
+    return nodes_left
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
     """The tables of places: which cliques the gangs were in, and how much longer jobs waited for that."""
     places = [
         (
-            one.scheduler,
-            f"{one.gangs:,}",
-            f"{one.needed / max(one.gangs, 1):.2f}",
-            f"{one.excess:.2f}",
-            str(one.excess_at_most),
-            f"{100 * one.scattered / max(one.gangs, 1):.1f} %",
-            f"{100 * one.pairs_inside / max(one.pairs, 1):.1f} %",
-            f"{100 * one.pairs_at_best / max(one.pairs, 1):.1f} %",
+            run.scheduler,
+            f"{run.gangs:,}",
+            f"{run.needed / max(run.gangs, 1):.2f}",
+            f"{run.excess:.2f}",
+            str(run.excess_at_most),
+            f"{100 * run.scattered / max(run.gangs, 1):.1f} %",
+            f"{100 * run.pairs_inside / max(run.pairs, 1):.1f} %",
+            f"{100 * run.pairs_at_best / max(run.pairs, 1):.1f} %",
         )
-        for one in runs
+        for run in runs
     ]
     waits = [
         (
-            one.scheduler,
-            str(one.never_started),
-            duration(one.median_s),
-            duration(one.p95_s),
-            f"{one.held_gpu_hours:,.0f}",
-            "-" if one.utilisation is None else f"{100 * one.utilisation:.1f} %",
-            f"{one.cpu_s:.0f} s",
+            run.scheduler,
+            str(run.never_started),
+            duration(run.median_s),
+            duration(run.p95_s),
+            f"{run.held_gpu_hours:,.0f}",
+            "-" if run.utilisation is None else f"{100 * run.utilisation:.1f} %",
+            f"{run.cpu_s:.0f} s",
         )
-        for one in runs
+        for run in runs
     ]
     columns = (
         "scheduler",
@@ -173,11 +173,11 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def problems(runs: Sequence[Run]) -> list[str]:
     """A policy for topology that scatters more gangs than first fit does."""
-    reference = next((one.excess for one in runs if one.scheduler == "first-fit"), float("inf"))
+    reference = next((run.excess for run in runs if run.scheduler == "first-fit"), float("inf"))
     return [
-        f"{one.scheduler}: {one.excess:.2f} cliques more than needed, and first-fit {reference:.2f}"
-        for one in runs
-        if one.scheduler in ("best-fit", "balanced", "least-domains") and one.excess > reference
+        f"{run.scheduler}: {run.excess:.2f} cliques more than needed, and first-fit {reference:.2f}"
+        for run in runs
+        if run.scheduler in ("best-fit", "balanced", "least-domains") and run.excess > reference
     ]
 
 
@@ -187,12 +187,12 @@ KIND = Kind(Run, tables, problems)
 def _measure(arrivals: Sequence[Arrival], nodes: Sequence[Node], scheduler: str, seed: int, tell: Progress) -> Run:
     total = len(arrivals)
 
-    def told(over: int) -> None:
+    def note(over: int) -> None:
         if over % 256 == 0:
             tell(f"{over:,} of {total:,} jobs")
 
     begun = time.process_time()
-    course = Course(arrivals, Terms(), told)
+    course = Course(arrivals, Terms(), note)
     course.play(_decider(course, nodes, scheduler, seed))
     usable = [node for node in nodes if not node.unschedulable]
     figures = outcome(scheduler, course, usable).figures
@@ -205,7 +205,7 @@ def _measure(arrivals: Sequence[Arrival], nodes: Sequence[Node], scheduler: str,
         gangs=len(gangs),
         needed=sum(map(len, at_best)),
         spanned=sum(map(len, inside)),
-        scattered=sum(one > 0 for one in more),
+        scattered=sum(excess > 0 for excess in more),
         excess_at_most=max(more, default=0),
         pairs=sum(_pairs([len(life.nodes) * life.arrival.gpus]) for life in gangs),
         pairs_at_best=sum(map(_pairs, at_best)),

@@ -146,9 +146,12 @@ def main(
         subprocess.run([PROGRAM, "bench", "gangs", *course, *where], check=True)
         document = json.loads(output.read_text())
         compared = list(differences(document, cluster.audit()))
-    rows = [(one.metric, one.quantile, f"{one.told:.1f}", f"{one.audited:.1f}", f"{one.share:.1%}") for one in compared]
+    rows = [
+        (pair.metric, pair.quantile, f"{pair.told:.1f}", f"{pair.audited:.1f}", f"{pair.share:.1%}")
+        for pair in compared
+    ]
     console().print(grid(("ms", "", "#bench", "#audit log", "#apart"), rows))
-    raise typer.Exit(0 if all(one.agrees for one in compared) else 1)
+    raise typer.Exit(0 if all(pair.agrees for pair in compared) else 1)
 
 
 if __name__ == "__main__":

@@ -53,10 +53,10 @@ def judged(contents: Mapping[str, Content]) -> Table:
         content = contents.get(goal.benchmark)
         measured = None if content is None else goal.of(runs_of(content))
         sign = "at least " if goal.at_least else "at most " if goal.bar else ""
-        told, verdict = "-", "not measured"
+        figure_text, verdict = "-", "not measured"
         if measured is not None:
-            told, verdict = f"{measured:.3g}{goal.unit}", "yes" if goal.met(measured) else "**no**"
-        rows.append((goal.text, f"{sign}{goal.bar:g}{goal.unit}", told, verdict))
+            figure_text, verdict = f"{measured:.3g}{goal.unit}", "yes" if goal.met(measured) else "**no**"
+        rows.append((goal.text, f"{sign}{goal.bar:g}{goal.unit}", figure_text, verdict))
     return Table("Goals", ("goal", "bar", "measured", "met"), rows)
 
 
@@ -64,8 +64,8 @@ def _of_mode(mode: Mode, figure: Callable[[Any], float | None]) -> Callable[[Seq
     """The median of a figure over the runs of one mode."""
 
     def of(runs: Sequence[Any]) -> float | None:
-        found = [value for run in runs if run.mode is mode and (value := figure(run)) is not None]
-        return middle(found) if found else None
+        figures = [value for run in runs if run.mode is mode and (value := figure(run)) is not None]
+        return middle(figures) if figures else None
 
     return of
 
@@ -134,8 +134,8 @@ def _both(figures: Mapping[str, float]) -> float:
 
 def _inside(*whats: str) -> Callable[[Sequence[latency.Report]], float | None]:
     def of(reports: Sequence[latency.Report]) -> float | None:
-        found = [run.inside_p99_ms for report in reports for run in report.runs if run.what in whats]
-        return max((one for one in found if one is not None), default=None)
+        figures = [run.inside_p99_ms for report in reports for run in report.runs if run.what in whats]
+        return max((figure_value for figure_value in figures if figure_value is not None), default=None)
 
     return of
 
@@ -147,9 +147,9 @@ def _core(what: str, bar: float, figure: Callable[[core.Run], Sequence[float]]) 
     return Goal("core", f"decision at 5,000 nodes: {what}", bar, of, " ms")
 
 
-def _asking(one: core.Question) -> Goal:
-    bar = 1 if one.size == core.SMALL else 10
-    return _core(f"gang of {one.words}", bar, lambda run: run.asking_ms[one.words])
+def _asking(question: core.Question) -> Goal:
+    bar = 1 if question.size == core.SMALL else 10
+    return _core(f"gang of {question.words}", bar, lambda run: run.asking_ms[question.words])
 
 
 def _devices(what: str, bar: float, figure: Callable[[devices.Run], float], unit: str) -> Goal:
@@ -267,7 +267,7 @@ GOALS: Sequence[Goal] = (
     Goal("latency", "prioritize at 5,000 nodes: p99 inside the extender", 10, _inside(latency.PRIORITIZE), " ms"),
     _core("gang of 8", 1, lambda run: run.small_ms),
     _core("gang of 512", 10, lambda run: run.large_ms),
-    *(_asking(one) for some in core.QUESTIONS.values() for one in some),
+    *(_asking(question) for of_kind in core.QUESTIONS.values() for question in of_kind),
     _core("pass over 1,000 waiting gangs", 300, lambda run: run.pass_ms),
     _names("processor time of a decision", lambda ratios: max(ratios[what] for what in ratios if what != "memory")),
     _names("memory", lambda ratios: ratios["memory"]),

@@ -79,10 +79,10 @@ class Shape:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Raises ValueError."""
-        found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-        if found is None or int(found[2]) > GPUS_PER_NODE:
+        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+        if match is None or int(match[2]) > GPUS_PER_NODE:
             raise ValueError(f"{text} is not PODSxGPUS, as in 64x8, with at most {GPUS_PER_NODE} GPUs for a pod")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     @property
     def nodes(self) -> int:
@@ -173,8 +173,8 @@ class JobStage(Stage):
         counted: Counter[tuple[str, str]] = Counter()
         for event in self._cluster.audit():
             subject = event["objectRef"]
-            part = f"/{subject['subresource']}" if "subresource" in subject else ""
-            counted[_WRITERS[event["user"]["username"]], f"{subject['resource']}{part}"] += 1
+            subresource = f"/{subject['subresource']}" if "subresource" in subject else ""
+            counted[_WRITERS[event["user"]["username"]], f"{subject['resource']}{subresource}"] += 1
         return counted
 
     def job_writes(self) -> Counter[tuple[str, bool]]:
@@ -205,4 +205,4 @@ def job_of(pod: Object) -> str:
 def suspended(job: Object) -> bool:
     """Whether the Job controller has suspended the Job."""
     conditions = job.get("status", {}).get("conditions", [])
-    return any(one["type"] == "Suspended" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Suspended" and condition["status"] == "True" for condition in conditions)

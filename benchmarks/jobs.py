@@ -90,7 +90,7 @@ def measure(
             except TimeoutError as error:
                 raise TimeoutError(f"{error}; Jobs bound in part: {_partial(sightings.bound(), shape)}") from None
             cpu = used(stage.cpu_ms(), before)
-        instants = sorted(one.at - began for one in bound.values())
+        instants = sorted(sighting.at - began for sighting in bound.values())
         cliques, on = spread(bound, clique_of), spread(bound, lambda node: node)
         return Run(
             arm=arm,
@@ -163,7 +163,7 @@ def _figures(title: str, runs: Sequence[Run], of: Callable[[Run], dict[str, floa
     rows = []
     for own in _groups(runs):
         figures = [middle([of(run).get(name, 0.0) for run in own]) for name in names]
-        rows.append((_title(own[0]), *(f"{one:.2f}" for one in figures), f"{sum(figures):.2f}"))
+        rows.append((_title(own[0]), *(f"{amount:.2f}" for amount in figures), f"{sum(figures):.2f}"))
     return Table(title, ("Jobs of pods x GPUs, arm", *names, "sum"), rows)
 
 
@@ -206,17 +206,19 @@ def _groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 def problems(runs: Sequence[Run]) -> list[str]:
     """The promises of gang scheduling, and those of Muster besides, that were not kept."""
-    found = []
+    mistakes = []
     for run in runs:
         if run.partial and run.arm.gangs:
-            found.append(f"{_title(run)}: {run.partial} Jobs are bound in part")
+            mistakes.append(f"{_title(run)}: {run.partial} Jobs are bound in part")
         if not run.arm.managed:
             continue
         if run.cliques_at_most > run.cliques_needed:
-            found.append(f"{_title(run)}: a Job lies in {run.cliques_at_most} cliques instead of {run.cliques_needed}")
+            mistakes.append(
+                f"{_title(run)}: a Job lies in {run.cliques_at_most} cliques instead of {run.cliques_needed}"
+            )
         if run.flushed:
-            found.append(f"{_title(run)}: {run.flushed} pods waited for kube-scheduler's flush")
-    return found
+            mistakes.append(f"{_title(run)}: {run.flushed} pods waited for kube-scheduler's flush")
+    return mistakes
 
 
 KIND = Kind(Run, tables, problems)

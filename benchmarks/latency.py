@@ -88,7 +88,7 @@ def measure(
             what: itertools.islice(itertools.cycle(calls), count)
             for what, calls in _questions(members, waiting, stage.node_names).items()
         }
-        wanted[BIND] = itertools.islice([_bind_call(one) for one in sorted(members, key=_by_gang)], None)
+        wanted[BIND] = itertools.islice([_bind_call(member) for member in sorted(members, key=_by_gang)], None)
         runs: list[Run] = []
         for what, calls in wanted.items():
             verb = Verb(what.partition(":")[0])
@@ -102,12 +102,12 @@ def measure(
         return Report(runs, {name: sample.figures() for name, sample in latencies.items()}, errors)
 
 
-def _by_gang(one: Object) -> tuple[str, str]:
-    return one["metadata"]["annotations"][GANG], one["metadata"]["name"]
+def _by_gang(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["annotations"][GANG], pod["metadata"]["name"]
 
 
-def _nominated(one: Object) -> bool:
-    return bool(one["status"].get("nominatedNodeName"))
+def _nominated(pod: Object) -> bool:
+    return bool(pod["status"].get("nominatedNodeName"))
 
 
 def _questions(members: list[Object], waiting: Object, nodes: list[str]) -> dict[str, list[Call]]:
@@ -115,20 +115,22 @@ def _questions(members: list[Object], waiting: Object, nodes: list[str]) -> dict
     single = pod("single", Mode.UNGATED) | {"status": {}}
     single["metadata"] |= {"namespace": "default", "uid": "uid-single"}
     return {
-        PLANNED: [node_call(Verb.FILTER, _as_sent(one), [one["status"]["nominatedNodeName"]]) for one in members],
+        PLANNED: [
+            node_call(Verb.FILTER, _as_sent(member), [member["status"]["nominatedNodeName"]]) for member in members
+        ],
         WAITING: [node_call(Verb.FILTER, _as_sent(waiting), nodes)],
         SINGLE: [node_call(Verb.FILTER, single, nodes)],
         PRIORITIZE: [node_call(Verb.PRIORITIZE, single, nodes)],
     }
 
 
-def _as_sent(one: Object) -> Object:
+def _as_sent(pod: Object) -> Object:
     """kube-scheduler keeps no managedFields of pods, and sends none."""
-    return {**one, "metadata": {key: value for key, value in one["metadata"].items() if key != "managedFields"}}
+    return {**pod, "metadata": {key: value for key, value in pod["metadata"].items() if key != "managedFields"}}
 
 
-def _bind_call(one: Object) -> Call:
-    return bind_call(one["metadata"]["uid"], one["metadata"]["name"], one["status"]["nominatedNodeName"])
+def _bind_call(pod: Object) -> Call:
+    return bind_call(pod["metadata"]["uid"], pod["metadata"]["name"], pod["status"]["nominatedNodeName"])
 
 
 def _timed(

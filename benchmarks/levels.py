@@ -40,15 +40,18 @@ def benchmark(nodes: int, count: int, size: int, repeat: int, patience_s: float)
 def tables(runs: Sequence[Run]) -> list[Table]:
     rows = []
     for setup in Setup:
-        own = [one.figures for one in runs if one.setup is setup]
+        own = [run.figures for run in runs if run.setup is setup]
         if own:
             row = (
-                f"{middle([one.pods_per_s for one in own]):.0f}",
+                f"{middle([figures.pods_per_s for figures in own]):.0f}",
                 "-" if (against := ratio(runs, setup)) is None else f"{against:.2f}",
-                *(f"{middle([one.cpu_ms.get(name, 0) for one in own]):.2f}" for name in ("extender", "kube-scheduler")),
-                f"{middle([sum(one.cpu_ms.values()) for one in own]):.2f}",
-                f"{middle([one.cliques_per_gang for one in own]):.2f}",
-                str(max(one.partial for one in own)),
+                *(
+                    f"{middle([figures.cpu_ms.get(name, 0) for figures in own]):.2f}"
+                    for name in ("extender", "kube-scheduler")
+                ),
+                f"{middle([sum(figures.cpu_ms.values()) for figures in own]):.2f}",
+                f"{middle([figures.cliques_per_gang for figures in own]):.2f}",
+                str(max(figures.partial for figures in own)),
             )
             rows.append((setup.value, *row))
     columns = (
@@ -60,18 +63,18 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def ratio(runs: Sequence[Run], setup: Setup = Setup.THREE) -> float | None:
     """The median over the rounds of the speed by that of first fit in the same round."""
-    reference = {one.figures.round: one.figures.pods_per_s for one in runs if one.setup is Setup.NONE}
-    own = [one.figures for one in runs if one.setup is setup and one.figures.round in reference]
-    return middle([one.pods_per_s / reference[one.round] for one in own]) if own else None
+    reference = {run.figures.round: run.figures.pods_per_s for run in runs if run.setup is Setup.NONE}
+    own = [run.figures for run in runs if run.setup is setup and run.figures.round in reference]
+    return middle([figures.pods_per_s / reference[figures.round] for figures in own]) if own else None
 
 
 def problems(runs: Sequence[Run]) -> list[str]:
     """Gangs in part under either setup, and gangs in several cliques where the cliques are known."""
-    found = [f"{one.setup}: {one.figures.partial} gangs are bound in part" for one in runs if one.figures.partial]
-    return found + [
-        f"{one.setup}: a gang lies in {one.figures.cliques_at_most} cliques instead of {one.figures.cliques_needed}"
-        for one in runs
-        if one.setup is Setup.THREE and one.figures.cliques_at_most > one.figures.cliques_needed
+    mistakes = [f"{run.setup}: {run.figures.partial} gangs are bound in part" for run in runs if run.figures.partial]
+    return mistakes + [
+        f"{run.setup}: a gang lies in {run.figures.cliques_at_most} cliques instead of {run.figures.cliques_needed}"
+        for run in runs
+        if run.setup is Setup.THREE and run.figures.cliques_at_most > run.figures.cliques_needed
     ]
 
 

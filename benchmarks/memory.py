@@ -58,7 +58,7 @@ def measure(nodes: int, pods: int, platform: str, progress: Progress) -> Run:
         for number in range(STARTS):
             progress(f"start {number + 1} of {STARTS}")
             starts.append(_start(stage))
-    ready, cpu, resident, highest = ([round(one, 2) for one in figures] for figures in zip(*starts, strict=True))
+    ready, cpu, resident, highest = ([round(values, 2) for values in figures] for figures in zip(*starts, strict=True))
     return Run(nodes, pods, ready, cpu, resident, highest)
 
 

@@ -31,7 +31,7 @@ def family_ms(pid: int, proc: Path = PROC) -> float:
     family = {pid}
     while more := {child for child, parent in parents.items() if parent in family} - family:
         family |= more
-    return sum(cpu_ms(one, proc) for one in family)
+    return sum(cpu_ms(pid, proc) for pid in family)
 
 
 def memory_mib(pid: int, proc: Path = PROC) -> tuple[float, float]:

@@ -46,11 +46,11 @@ class Question:
     leader: bool = False
 
     def pods(self) -> list[Pod]:
-        asked = [_requests(self.gpus)] * self.size + [_requests(self.gpus // 2)] * self.leader
+        member_requests = [_requests(self.gpus)] * self.size + [_requests(self.gpus // 2)] * self.leader
         facts = {"topology": self.topology, "owner": "gang"}
         return [
-            Pod(f"uid-{at}", "default", f"gang-{at}", one, index=at, **facts)  # type: ignore[arg-type]
-            for at, one in enumerate(asked)
+            Pod(f"uid-{at}", "default", f"gang-{at}", requests, index=at, **facts)  # type: ignore[arg-type]
+            for at, requests in enumerate(member_requests)
         ]
 
 
@@ -88,14 +88,14 @@ def measure(nodes: int, candidates: int, progress: Progress) -> Run:
     snapshot = snapshot_of(nodes, there)
     times: dict[str, list[float]] = {}
     victims: dict[str, int] = {}
-    for asked in QUESTIONS:
-        pods = asked.pods()
+    for question in QUESTIONS:
+        pods = question.pods()
         request = Request("gang", pods, len(pods), HIGHEST)
         for _ in range(ROUNDS):
             began = time.thread_time()
-            found = search(request, Statement(snapshot), there, Limits(NOW))
-            times.setdefault(asked.words, []).append(round((time.thread_time() - began) * 1000, 3))
-            victims[asked.words] = len(found.victims) if isinstance(found, Choice) else 0
+            choice = search(request, Statement(snapshot), there, Limits(NOW))
+            times.setdefault(question.words, []).append(round((time.thread_time() - began) * 1000, 3))
+            victims[question.words] = len(choice.victims) if isinstance(choice, Choice) else 0
     return Run(nodes, len(there), times, victims)
 
 
@@ -109,8 +109,8 @@ def candidates_on(nodes: int, count: int) -> Iterator[Candidate]:
         unit, priority = chance.choice([Unit.POD, *[Unit.WORKLOAD] * 9]), chance.choice(PRIORITIES)
         created, started = (NOW - chance.randrange(1_000_000) for _ in range(2))
         pods = 1 if at % 2 else GPUS_PER_NODE
-        asked = _requests(GPUS_PER_NODE // pods)
-        claims = tuple(Held(f"node-{number}", asked, pods) for number in range(taken, taken + here))
+        requests = _requests(GPUS_PER_NODE // pods)
+        claims = tuple(Held(f"node-{number}", requests, pods) for number in range(taken, taken + here))
         if claims:
             yield Candidate(f"workload-{at:04}", unit, priority, created, claims, started)
         taken += here
@@ -123,13 +123,13 @@ def snapshot_of(nodes: int, there: Sequence[Candidate]) -> Snapshot:
     amounts = (("cpu", 96_000), (GPU, GPUS_PER_NODE), ("pods", 110))
     for number, name in enumerate(names):
         claims.set_node(Node(name, amounts, {HOSTNAME: name, **domains_of(number)}))
-    held = [(candidate.name, one) for candidate in there for one in candidate.claims]
-    taken = {one.node for _, one in held}
+    held = [(candidate.name, held_claim) for candidate in there for held_claim in candidate.claims]
+    taken = {held_claim.node for _, held_claim in held}
     held += [("other", Held(name, _requests(GPUS_PER_NODE))) for name in names if name not in taken]
-    for owner, one in held:
-        for at in range(one.pods):
-            name = f"{owner}-{one.node}-{at}"
-            claims.confirm(replace(Pod(name, "default", name, one.requests), node=one.node))
+    for owner, held_claim in held:
+        for at in range(held_claim.pods):
+            name = f"{owner}-{held_claim.node}-{at}"
+            claims.confirm(replace(Pod(name, "default", name, held_claim.requests), node=held_claim.node))
     return claims.snapshot()
 
 

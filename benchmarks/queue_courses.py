@@ -66,7 +66,7 @@ class Course:
 
     @property
     def workloads(self) -> int:
-        return self.queues * sum(one.count for one in self.sets)
+        return self.queues * sum(workload_set.count for workload_set in self.sets)
 
     def cohort_of(self, queue: int) -> int:
         return queue // self.queues_of
@@ -81,8 +81,8 @@ class Course:
 def _on_racks(of: str, counts: tuple[int, int, int], slice_size: int, *facts: float) -> Iterator[Set]:
     """A third of them each: in one rack; in one if possible; in slices that are in one each."""
     every_s, runs_s, priority, units, pods = facts
-    asked = (Topology(CLIQUE), Topology(None, CLIQUE), Topology(None, None, slice_size, CLIQUE))
-    for count, topology in zip(counts, asked, strict=True):
+    topologies = (Topology(CLIQUE), Topology(None, CLIQUE), Topology(None, None, slice_size, CLIQUE))
+    for count, topology in zip(counts, topologies, strict=True):
         yield Set(of, count, every_s, runs_s, int(priority), int(units), int(pods), topology)
 
 
@@ -160,7 +160,7 @@ class _Play:
             else:
                 raise AssertionError(f"{self._course.workloads - self._ended} workloads wait for nothing")
         quota = NOMINAL * self._course.queues * self._now
-        waits = {name: round(sum(some) / len(some), 2) for name, some in self._waits.items()}
+        waits = {name: round(sum(times) / len(times), 2) for name, times in self._waits.items()}
         cpu_s, longest_ms = round(self._cpu, 2), round(self._longest * 1000, 2)
         return Figures(cpu_s, longest_ms, round(self._now, 1), waits, round(self._used / quota, 3))
 
@@ -172,7 +172,11 @@ class _Play:
             took = time.thread_time() - began
             self._cpu += took
             self._longest = max(self._longest, took)
-            planned += [one.key for one in effects if isinstance(one, Reached) and one.milestone is Milestone.PLANNED]
+            planned += [
+                effect.key
+                for effect in effects
+                if isinstance(effect, Reached) and effect.milestone is Milestone.PLANNED
+            ]
         for key in planned:
             self._start(key)
 
@@ -182,29 +186,37 @@ class _Play:
 
     def _come(self) -> None:
         for queue in range(self._course.queues):
-            for kind, one in enumerate(self._course.sets):
-                for number in range(one.count):
-                    self._at(one.every_s * (number + 1), partial(self._create, f"{queue}-{kind}-{number}", queue, one))
+            for kind, workload_set in enumerate(self._course.sets):
+                for number in range(workload_set.count):
+                    self._at(
+                        workload_set.every_s * (number + 1),
+                        partial(self._create, f"{queue}-{kind}-{number}", queue, workload_set),
+                    )
 
-    def _create(self, name: str, queue: int, one: Set) -> None:
-        group = GroupRef(name, Dialect.ANNOTATION, one.pods)
-        asked = (("cpu", one.units * CPU // one.pods), ("pods", 1))
-        facts = {"priority": one.priority, "topology": one.topology, "created": self._now, "queue": f"queue-{queue}"}
+    def _create(self, name: str, queue: int, workload_set: Set) -> None:
+        group = GroupRef(name, Dialect.ANNOTATION, workload_set.pods)
+        requests = (("cpu", workload_set.units * CPU // workload_set.pods), ("pods", 1))
+        facts = {
+            "priority": workload_set.priority,
+            "topology": workload_set.topology,
+            "created": self._now,
+            "queue": f"queue-{queue}",
+        }
         pods = [
-            Pod(f"{name}-{at}", "default", f"{name}-{at}", asked, owner=name, group=group, index=at, **facts)  # type: ignore[arg-type]
-            for at in range(one.pods)
+            Pod(f"{name}-{at}", "default", f"{name}-{at}", requests, owner=name, group=group, index=at, **facts)  # type: ignore[arg-type]
+            for at in range(workload_set.pods)
         ]
-        self._of[GroupKey("default", name)] = one, self._now, pods
+        self._of[GroupKey("default", name)] = workload_set, self._now, pods
         self._feed(map(PodSeen, pods))
 
     def _start(self, key: GroupKey) -> None:
         """kube-scheduler binds its pods as they are planned."""
-        one, came, pods = self._of[key]
+        workload_set, came, pods = self._of[key]
         placement = self._core.state.workloads[key].placement
         bound = [replace(pod, node=placement[pod.uid], phase="Running") for pod in pods]
-        self._waits[one.of].append(self._now - came)
-        self._used += one.units * one.runs_s
-        self._at(self._now + one.runs_s, partial(self._end, key))
+        self._waits[workload_set.of].append(self._now - came)
+        self._used += workload_set.units * workload_set.runs_s
+        self._at(self._now + workload_set.runs_s, partial(self._end, key))
         self._feed(map(PodSeen, bound))
 
     def _end(self, key: GroupKey) -> None:

@@ -122,7 +122,7 @@ class Crowd:
         if not before:
             steps.append(self.feed([PodSeen(_pod(f"next-{queue}", self._name(queue), 0))]))
         steps += self.decide()
-        planned = sum(len(one.placement) for one in self._core.state.workloads.values())
+        planned = sum(len(workload.placement) for workload in self._core.state.workloads.values())
         if planned != 1:
             raise AssertionError(f"{planned} workloads were planned where one ended")
         return steps
@@ -174,8 +174,8 @@ def measure(queues: int, progress: Progress) -> list[Run]:
             queues=queues if queued else 0,
             waiting=waiting * queues,
             nodes=queues * NODES_OF,
-            ms={what: [round(sum(steps), 3) for steps in some] for what, some in took[name].items()},
-            longest_ms={what: round(max(map(max, some)), 3) for what, some in took[name].items()},
+            ms={what: [round(sum(steps), 3) for steps in step_times] for what, step_times in took[name].items()},
+            longest_ms={what: round(max(map(max, step_times)), 3) for what, step_times in took[name].items()},
         )
         for name, waiting, queued in ARMS
     ]
@@ -196,8 +196,8 @@ _CROWDS: dict[int, list[Run]] = {}
 
 
 def course(chosen: Course, progress: Progress) -> Run:
-    found = _apart(partial(_played, chosen), progress)
-    return Run(chosen.name, chosen.queues, chosen.workloads, len(chosen.nodes()), figures=found)
+    played = _apart(partial(_played, chosen), progress)
+    return Run(chosen.name, chosen.queues, chosen.workloads, len(chosen.nodes()), figures=played)
 
 
 def _played(chosen: Course, progress: Progress) -> Figures:
@@ -238,24 +238,24 @@ def _node(number: int, cpu: int = 96_000) -> Node:
 
 def _pod(name: str, queue: str, number: int) -> Pod:
     """A workload of one pod that takes all GPUs of a node."""
-    asked = (("cpu", 1000 + number), (GPU, GPUS_PER_NODE), ("pods", 1))
+    requests = (("cpu", 1000 + number), (GPU, GPUS_PER_NODE), ("pods", 1))
     group = GroupRef(name, Dialect.ANNOTATION, 1)
-    return Pod(f"uid-{name}", "default", f"{name}-0", asked, group=group, queue=queue, created=float(number))
+    return Pod(f"uid-{name}", "default", f"{name}-0", requests, group=group, queue=queue, created=float(number))
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
     crowds, courses = ([run for run in runs if (run.figures is None) is wanted] for wanted in (True, False))
-    found = []
+    all_tables = []
     if crowds:
         size = max(crowds, key=lambda run: run.queues)
         title = f"{size.queues:,} ClusterQueues, {size.waiting:,} workloads wait, {size.nodes:,} nodes: processor time"
         whats = dict.fromkeys(what for run in crowds for what in run.ms)
         rows = [(what, *(_told(run, what) for run in crowds)) for what in whats]
-        found.append(Table(f"{title}, median (worst), longest step", ("", *(run.shape for run in crowds)), rows))
+        all_tables.append(Table(f"{title}, median (worst), longest step", ("", *(run.shape for run in crowds)), rows))
     if courses:
         rows = [(run.shape, *run.figures.told(run.waiting)) for run in courses if run.figures is not None]
-        found.append(Table("Kueue's scalability test on the core alone", ("shape", *Figures.COLUMNS), rows))
-    return found
+        all_tables.append(Table("Kueue's scalability test on the core alone", ("shape", *Figures.COLUMNS), rows))
+    return all_tables
 
 
 def _told(run: Run, what: str) -> str:
@@ -284,5 +284,5 @@ KIND = Kind(Run, tables)
 
 def benchmark(queues: int = QUEUES) -> Benchmark[Run]:
     steps = {name: partial(crowd, queues, name) for name, *_ in ARMS}
-    steps |= {one.name: partial(course, one) for one in COURSES}
+    steps |= {known_course.name: partial(course, known_course) for known_course in COURSES}
     return Benchmark("queues", KIND, {"queues": queues}, steps)

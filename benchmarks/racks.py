@@ -55,8 +55,8 @@ def domain(name: str) -> Object:
 def members(name: str, size: int, mode: Mode) -> list[Object]:
     """The pods of a gang: four GPUs and a channel each, by claims."""
     pods = gang(name, size, mode, gpus=0)
-    for one in pods:
-        one["spec"]["resourceClaims"] = [
+    for pod in pods:
+        pod["spec"]["resourceClaims"] = [
             {"name": "gpus", "resourceClaimTemplateName": "gpus"},
             {"name": "channel", "resourceClaimTemplateName": f"{name}-channel"},
         ]

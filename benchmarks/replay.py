@@ -66,26 +66,28 @@ def benchmark(
 
 def tables(runs: Sequence[Run]) -> list[Table]:
     """Waiting times, uses and domains for each load."""
-    found = []
-    for offered in dict.fromkeys(one.load for one in runs):
-        figures = [one.figures for one in runs if one.load == offered]
-        found += [
+    all_tables = []
+    for offered in dict.fromkeys(played.load for played in runs):
+        figures = [played.figures for played in runs if played.load == offered]
+        all_tables += [
             Table(f"{100 * offered:g} % offered load. {table.title}", table.columns, table.rows)
             for table in report.tables(figures, PRICE_USD)
         ]
-    rows = [(f"{100 * one.load:g} %, {one.figures.scheduler}", f"{one.cpu_s:.1f} s") for one in runs]
-    return [*found, Table("Processor time of the simulation", ("run", "processor time"), rows)]
+    rows = [(f"{100 * played.load:g} %, {played.figures.scheduler}", f"{played.cpu_s:.1f} s") for played in runs]
+    return [*all_tables, Table("Processor time of the simulation", ("run", "processor time"), rows)]
 
 
 def problems(runs: Sequence[Run]) -> list[str]:
     """A gang of Muster's that holds GPUs without being whole, or that never starts although it fits."""
-    found = []
-    for one in runs:
-        if one.figures.scheduler == MUSTER and one.figures.held > _HELD_AT_MOST:
-            found.append(f"at {100 * one.load:g} % load gangs held {one.figures.held:.1f} GPU-hours without work")
-        if one.figures.scheduler == MUSTER and one.figures.completed < one.figures.jobs:
-            found.append(f"at {100 * one.load:g} % load only {one.figures.completed} jobs were completed")
-    return found
+    mistakes = []
+    for played in runs:
+        if played.figures.scheduler == MUSTER and played.figures.held > _HELD_AT_MOST:
+            mistakes.append(
+                f"at {100 * played.load:g} % load gangs held {played.figures.held:.1f} GPU-hours without work"
+            )
+        if played.figures.scheduler == MUSTER and played.figures.completed < played.figures.jobs:
+            mistakes.append(f"at {100 * played.load:g} % load only {played.figures.completed} jobs were completed")
+    return mistakes
 
 
 KIND = Kind(Run, tables, problems)
@@ -102,12 +104,12 @@ def _measure(
 ) -> Run:
     total = len(arrivals)
 
-    def told(_: str, over: int) -> None:
+    def note(_: str, over: int) -> None:
         if over % 256 == 0:
             tell(f"{over:,} of {total:,} jobs")
 
     scaled = at_load(arrivals, gpus_of(nodes), offered)
     case = Case(scaled, nodes, terms, seed, {MUSTER: partial(core, load(None))})
     begun = time.process_time()
-    (outcome,) = run(case, [scheduler], told)
+    (outcome,) = run(case, [scheduler], note)
     return Run(offered, outcome.figures, time.process_time() - begun)

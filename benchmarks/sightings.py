@@ -66,7 +66,7 @@ class Watching(ABC):
         self._thread.join()
 
     @abstractmethod
-    def _see(self, one: Object) -> None: ...
+    def _see(self, obj: Object) -> None: ...
 
     def _await(self, settled: Callable[[], bool], timeout_s: float) -> bool:
         """Whether the state was reached in time. Raises the error that broke the watch."""
@@ -88,17 +88,17 @@ class Watching(ABC):
     def _follow(self) -> None:
         """Follow one list and one watch. The API server may end a watch at any time: then a new list takes over."""
         page = self._api.get(self._path, fieldSelector=self._selector)
-        for one in page["items"]:
-            self._see(one)
+        for obj in page["items"]:
+            self._see(obj)
         version = page["metadata"]["resourceVersion"]
         watch = self._api.watch(self._path, version, fieldSelector=self._selector)
         with contextlib.suppress(httpx.HTTPError, ApiError), watch as new:
             self._changes = new
             if self._stopped:  # just before there was a watch to close
                 return
-            for kind, one in new:
+            for kind, obj in new:
                 if kind == "ADDED":
-                    self._see(one)
+                    self._see(obj)
 
 
 class Sightings(Watching):
@@ -120,12 +120,12 @@ class Sightings(Watching):
             raise TimeoutError(f"only {len(self._pods)} of {count} pods were bound after {timeout_s:g} s")
         return self.bound()
 
-    def _see(self, one: Object) -> None:
-        uid = one["metadata"]["uid"]
+    def _see(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
         if uid in self._pods:
             return
         with self._news:
-            self._pods[uid] = Sighting(self._gang_of(one), one["spec"]["nodeName"], time.perf_counter())
+            self._pods[uid] = Sighting(self._gang_of(pod), pod["spec"]["nodeName"], time.perf_counter())
             self._news.notify_all()
 
 
@@ -141,26 +141,28 @@ class Reasons(Watching):
         if not self._await(lambda: len(self._told) >= count, timeout_s):
             raise TimeoutError(f"only {len(self._told)} of {count} gangs were given a reason after {timeout_s:g} s")
 
-    def _see(self, one: Object) -> None:
-        if one["reportingController"] != CONTROLLER or one["reason"] != "NoRoom":
+    def _see(self, event: Object) -> None:
+        if event["reportingController"] != CONTROLLER or event["reason"] != "NoRoom":
             return
         with self._news:
-            self._told.add(one["regarding"]["name"].rpartition("-")[0])
+            self._told.add(event["regarding"]["name"].rpartition("-")[0])
             self._news.notify_all()
 
 
 def by_gang(pods: dict[str, Sighting]) -> dict[str, list[Sighting]]:
     """The sightings of each gang's members; single pods are left out."""
     gangs: dict[str, list[Sighting]] = {}
-    for one in pods.values():
-        if one.gang:
-            gangs.setdefault(one.gang, []).append(one)
+    for sighting in pods.values():
+        if sighting.gang:
+            gangs.setdefault(sighting.gang, []).append(sighting)
     return gangs
 
 
 def longest_partial_s(pods: dict[str, Sighting], size: int, until: float) -> float:
     """The longest time for which a gang of that size was bound in part; an incomplete gang counts to ``until``."""
-    return max((_partial_s([one.at for one in gang], size, until) for gang in by_gang(pods).values()), default=0.0)
+    return max(
+        (_partial_s([sighting.at for sighting in gang], size, until) for gang in by_gang(pods).values()), default=0.0
+    )
 
 
 def _partial_s(instants: list[float], size: int, until: float) -> float:
@@ -170,4 +172,4 @@ def _partial_s(instants: list[float], size: int, until: float) -> float:
 
 def spread(pods: dict[str, Sighting], domain_of: Callable[[str], str]) -> list[int]:
     """Over how many different domains each gang lies; ``domain_of`` takes a node's name."""
-    return [len({domain_of(one.node) for one in members}) for members in by_gang(pods).values()]
+    return [len({domain_of(sighting.node) for sighting in members}) for members in by_gang(pods).values()]

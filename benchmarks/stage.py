@@ -143,7 +143,7 @@ class Stage:
         """Create many pods as fast as the API server takes them, in no certain order; native groups before them."""
         if self.mode is Mode.NATIVE:
             pods = list(pods)
-            sizes = {one["metadata"]["annotations"][GANG]: one["metadata"]["annotations"][MIN_MEMBER] for one in pods}
+            sizes = {pod["metadata"]["annotations"][GANG]: pod["metadata"]["annotations"][MIN_MEMBER] for pod in pods}
             self.api.create_all((POD_GROUPS, _native_group(name, int(size))) for name, size in sizes.items())
         self.api.create_all((PODS, pod) for pod in pods)
 
@@ -180,7 +180,7 @@ class Stage:
 
     def cpu_ms(self) -> dict[str, float]:
         """The processor time of every process so far, this benchmark's own client included."""
-        times = {_NAMES.get(one.name, one.name): cpu_ms(one.pid) for one in self._cluster.processes}
+        times = {_NAMES.get(process.name, process.name): cpu_ms(process.pid) for process in self._cluster.processes}
         return times | {"benchmark": cpu_ms(os.getpid())}
 
     @property
@@ -246,10 +246,10 @@ def pod(name: str, mode: Mode, *, gpus: int = 0, cpu: str = "1", **spec: Any) ->
 def gang(name: str, size: int, mode: Mode, *, gpus: int = 1, cpu: str = "1") -> list[Object]:
     """The members of a gang, not created yet."""
     members = [pod(f"{name}-{index}", mode, gpus=gpus, cpu=cpu) for index in range(size)]
-    for one in members:
-        one["metadata"]["annotations"] = {GANG: name, MIN_MEMBER: str(size)}
+    for member in members:
+        member["metadata"]["annotations"] = {GANG: name, MIN_MEMBER: str(size)}
         if mode is Mode.NATIVE:
-            one["spec"]["schedulingGroup"] = {"podGroupName": name}
+            member["spec"]["schedulingGroup"] = {"podGroupName": name}
     return members
 
 

@@ -85,7 +85,7 @@ def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -
         scene.wait_bound("train", STRUCK)
         run.whole_s.append(round(time.time() - elected, 2))
         scene.muster = new
-        run.states = dict(Counter(one.state for one in GANGS.validate_json(scene.page(f"{PREFIX}/gangs").content)))
+        run.states = dict(Counter(gang.state for gang in GANGS.validate_json(scene.page(f"{PREFIX}/gangs").content)))
         replicas[old].restart_extender()
         replicas[old].restart_scheduler()
 

@@ -93,7 +93,7 @@ def measure_on(
             except TimeoutError as error:
                 raise TimeoutError(f"{error}; gangs bound in part: {_partial(sightings.bound(), size)}") from None
             cpu = used(stage.cpu_ms(), before)
-        instants = sorted(one.at - began for one in bound.values())
+        instants = sorted(sighting.at - began for sighting in bound.values())
         cliques = spread(bound, load.clique_of)
         return Run(
             mode=mode,
@@ -157,7 +157,7 @@ def per_pod(title: str, columns: Sequence[str], runs: Sequence[Run], of: Callabl
     rows = []
     for mode, own in by_mode(runs).items():
         figures = [middle([of(run).get(name, 0) for run in own]) for name in columns]
-        rows.append((mode.value, *(f"{one:.2f}" for one in figures), f"{sum(figures):.2f}"))
+        rows.append((mode.value, *(f"{amount:.2f}" for amount in figures), f"{sum(figures):.2f}"))
     return Table(title, ("mode", *columns, "sum"), rows)
 
 
@@ -182,22 +182,22 @@ def by_mode(runs: Sequence[Run]) -> dict[Mode, list[Run]]:
 
 def names(figures: Sequence[dict[str, float]]) -> list[str]:
     """Every name that occurs, in order of appearance."""
-    return list(dict.fromkeys(name for one in figures for name in one))
+    return list(dict.fromkeys(name for name_of in figures for name in name_of))
 
 
 def problems(runs: Sequence[Run]) -> list[str]:
     """The promises of Muster that were not kept."""
-    found = []
+    mistakes = []
     for run in runs:
         if run.mode.alone:
             continue
         if run.partial:
-            found.append(f"{run.mode}: {run.partial} gangs are bound in part")
+            mistakes.append(f"{run.mode}: {run.partial} gangs are bound in part")
         if run.cliques_at_most > run.cliques_needed:
-            found.append(f"{run.mode}: a gang lies in {run.cliques_at_most} cliques instead of {run.cliques_needed}")
+            mistakes.append(f"{run.mode}: a gang lies in {run.cliques_at_most} cliques instead of {run.cliques_needed}")
         if run.flushed:
-            found.append(f"{run.mode}: {run.flushed} pods waited for kube-scheduler's flush")
-    return found
+            mistakes.append(f"{run.mode}: {run.flushed} pods waited for kube-scheduler's flush")
+    return mistakes
 
 
 def picture(runs: Sequence[Run]) -> str:

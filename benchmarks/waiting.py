@@ -197,13 +197,13 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def problems(runs: Sequence[Run]) -> list[str]:
-    found = []
+    mistakes = []
     for run in runs:
         if run.bound and not run.mode.alone:
-            found.append(f"{run.mode}: {run.bound} gangs started although none fits")
+            mistakes.append(f"{run.mode}: {run.bound} gangs started although none fits")
         if run.flushed and not run.mode.alone:
-            found.append(f"{run.mode}: {run.flushed} pods waited for kube-scheduler's flush")
-    return found
+            mistakes.append(f"{run.mode}: {run.flushed} pods waited for kube-scheduler's flush")
+    return mistakes
 
 
 KIND = Kind(Run, tables, problems)

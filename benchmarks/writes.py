@@ -139,11 +139,11 @@ def measure(count: int, progress: Progress) -> Report:
 def _create(stage: Stage, name: str, count: int) -> dict[str, str]:
     """The pods of one series by name, with their UIDs."""
     pods = gang(name, count, stage.mode)
-    for one in pods:
-        one["spec"] |= {"schedulerName": "nobody", "schedulingGates": [{"name": GANG_GATE}]}
+    for pod in pods:
+        pod["spec"] |= {"schedulerName": "nobody", "schedulingGates": [{"name": GANG_GATE}]}
     stage.create(pods)
-    made = {one["metadata"]["name"]: str(one["metadata"]["uid"]) for one in stage.api.list(PODS)}
-    return {one["metadata"]["name"]: made[one["metadata"]["name"]] for one in pods}
+    made = {pod["metadata"]["name"]: str(pod["metadata"]["uid"]) for pod in stage.api.list(PODS)}
+    return {pod["metadata"]["name"]: made[pod["metadata"]["name"]] for pod in pods}
 
 
 async def _timed(stage: Stage, write: Write, uids: Mapping[str, str]) -> Run:

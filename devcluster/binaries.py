@@ -37,13 +37,13 @@ KUBERNETES = Path(__file__).parent / "kubernetes"
 
 def locate(progress: Progress = silent) -> dict[str, Path]:
     """Return every program by name. Builds the missing ones, which takes minutes the first time."""
-    found = {name: path for name in PACKAGES if (path := _named_by_user(name)) is not None}
-    missing = [name for name in PACKAGES if name not in found]
+    programs = {name: path for name in PACKAGES if (path := _named_by_user(name)) is not None}
+    missing = [name for name in PACKAGES if name not in programs]
     version = _asked()
     own = [name for name in missing if PACKAGES[name] in (_module(version) / "go.mod").read_text()]
     others = [name for name in missing if name not in own]
-    found |= _built(own, version, progress)
-    return found | Module(KUBERNETES / REFERENCE, PACKAGES).programs(others, progress)
+    programs |= _built(own, version, progress)
+    return programs | Module(KUBERNETES / REFERENCE, PACKAGES).programs(others, progress)
 
 
 def locate_kubernetes(version: str, progress: Progress = silent) -> dict[str, Path]:
@@ -58,7 +58,7 @@ def _built(names: Sequence[str], version: str, progress: Progress) -> dict[str, 
 def minors() -> list[str]:
     """Return the minor versions of Kubernetes that can be run, the newest first."""
     known = [folder.name for folder in KUBERNETES.iterdir()]
-    return sorted(known, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+    return sorted(known, key=lambda name: [int(number) for number in name.split(".")], reverse=True)
 
 
 def kubernetes_version(version: str = "") -> str:

@@ -22,7 +22,7 @@ def until_established(api: Api, name: str) -> None:
     """
     crd = api.wait_for(f"{CRDS}/{name}", _established)
     group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
-    for version in (one["name"] for one in crd["spec"]["versions"] if one["served"]):
+    for version in (served_version["name"] for served_version in crd["spec"]["versions"] if served_version["served"]):
         deadline = time.monotonic() + PATIENCE_S
         while not _lists(api, f"/apis/{group}/{version}/{plural}"):
             if time.monotonic() > deadline:
@@ -42,4 +42,4 @@ def _lists(api: Api, path: str) -> bool:
 
 def _established(crd: Object | None) -> bool:
     conditions = ((crd or {}).get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

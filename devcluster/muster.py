@@ -167,7 +167,7 @@ def base(release: Release = CURRENT) -> Path:
 
 def scheduler_flags(pod: Tree) -> list[str]:
     """Return the flags of kube-scheduler in the spec of Muster's pods, but for its configuration."""
-    command = next(one["command"] for one in pod["containers"] if one["name"] == "kube-scheduler")
+    command = next(container["command"] for container in pod["containers"] if container["name"] == "kube-scheduler")
     return [flag for flag in command[1:] if not flag.startswith("--config=")]
 
 
@@ -213,7 +213,9 @@ def start_release(
     shipped_config = yaml.safe_load((release.manifests / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
     chosen = {**shipped_settings(release), **(settings or {})}
-    deployment = next(one for one in shipped if (one["kind"], one["metadata"]["name"]) == ("Deployment", "muster"))
+    deployment = next(
+        manifest for manifest in shipped if (manifest["kind"], manifest["metadata"]["name"]) == ("Deployment", "muster")
+    )
     flags = scheduler_flags(deployment["spec"]["template"]["spec"])
     return RunningMuster(
         cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server, program=release.program
@@ -293,8 +295,8 @@ def install_crds_of(cluster: Cluster, component: str, release: Release = CURRENT
     """Apply the CRDs of a component, and return when they are served."""
     crds = cluster.kubectl("kustomize", str(release.manifests / "components" / component))
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crds)
-    for one in read_all(crds):
-        until_established(cluster.api, one["metadata"]["name"])
+    for crd in read_all(crds):
+        until_established(cluster.api, crd["metadata"]["name"])
 
 
 def _wait_for_policies(cluster: Cluster) -> None:
@@ -320,8 +322,8 @@ def install_gate(cluster: Cluster, *others: str, release: Release = CURRENT) -> 
     if others:
         gate = f"/apis/admissionregistration.k8s.io/{mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
         conditions = cluster.api.get(gate)["spec"]["matchConditions"]
-        for one in conditions:
-            one["expression"] = one["expression"].replace("['muster']", str(["muster", *others]))
+        for condition in conditions:
+            condition["expression"] = condition["expression"].replace("['muster']", str(["muster", *others]))
         cluster.api.patch(gate, {"spec": {"matchConditions": conditions}})
     for name in others:
         until_gated(cluster, name)
@@ -344,7 +346,7 @@ def until_jobs_are_admitted(cluster: Cluster) -> None:
     template = {"spec": {"restartPolicy": "Never", **_PROBED}}
     job = {"metadata": meta, "spec": {"template": template}}
     until_created_so(
-        cluster.api, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda one: bool(one["spec"]["suspend"])
+        cluster.api, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda made: bool(made["spec"]["suspend"])
     )
     labels = {"app": "muster-probe"}
     pods: Tree = {"metadata": {"labels": labels}, "spec": _PROBED}
@@ -353,7 +355,7 @@ def until_jobs_are_admitted(cluster: Cluster) -> None:
         cluster.api,
         f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets",
         owner,
-        lambda one: "muster.dev/gang" in one["spec"]["template"]["metadata"]["labels"],
+        lambda made: "muster.dev/gang" in made["spec"]["template"]["metadata"]["labels"],
     )
     until_created_so(cluster.api, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
 
@@ -387,9 +389,9 @@ def keep_managed_fields(cluster: Cluster) -> None:
 def _apply_component(cluster: Cluster, name: str, release: Release) -> None:
     """Apply it in the version in which the API server serves mutating policies."""
     manifests = list(read_all(cluster.kubectl("kustomize", str(release.manifests / "components" / name))))
-    for one in manifests:
-        if one["kind"].startswith("MutatingAdmissionPolicy"):
-            one["apiVersion"] = f"admissionregistration.k8s.io/{mutating_version()}"
+    for manifest in manifests:
+        if manifest["kind"].startswith("MutatingAdmissionPolicy"):
+            manifest["apiVersion"] = f"admissionregistration.k8s.io/{mutating_version()}"
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=write_all(manifests))
 
 

@@ -55,25 +55,31 @@ def _daemons() -> dict[str, Any]:
 
 def _installed(on: Mapping[str, str], node: Mapping[str, Any]) -> bool:
     provider = node["spec"].get("providerID", "").partition(":")[0]
-    networks = {one["reason"] for one in node["status"]["conditions"] if one["type"] == "NetworkUnavailable"}
+    networks = {
+        condition["reason"] for condition in node["status"]["conditions"] if condition["type"] == "NetworkUnavailable"
+    }
     return on.get("provider", provider) == provider and ("network" not in on or on["network"] in networks)
 
 
 def _selected(expressions: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
     labels = node["metadata"]["labels"]
-    return all(one["key"] in labels and labels[one["key"]] in one.get("values", labels.values()) for one in expressions)
+    return all(
+        term["key"] in labels and labels[term["key"]] in term.get("values", labels.values()) for term in expressions
+    )
 
 
 def _daemonset(name: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    selects = [dict(one) for one in about.get("selects", ())]
+    selects = [dict(selector) for selector in about.get("selects", ())]
     required = {"nodeSelectorTerms": [{"matchExpressions": selects}]}
     spec: dict[str, Any] = {
         "priorityClassName": about.get("priority_class", _CRITICAL),
         "hostNetwork": about.get("host_network"),
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}} if selects else None,
         "tolerations": [{"operator": "Exists"}],
-        "initContainers": [_container(one, asked, {}) for one, asked in about.get("init", {}).items()],
-        "containers": [_container(one, asked, about) for one, asked in about["asks"].items()],
+        "initContainers": [
+            _container(container, requests, {}) for container, requests in about.get("init", {}).items()
+        ],
+        "containers": [_container(container, requests, about) for container, requests in about["asks"].items()],
     }
     return {
         "apiVersion": "apps/v1",
@@ -90,9 +96,9 @@ def _daemonset(name: str, about: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _container(name: str, asked: Mapping[str, str], about: Mapping[str, Any]) -> dict[str, Any]:
+def _container(name: str, requests: Mapping[str, str], about: Mapping[str, Any]) -> dict[str, Any]:
     container: dict[str, Any] = {"name": name, "image": f"registry.example.com/{name}:1"}
-    resources = {"requests": dict(asked), "limits": dict(about.get("limits", {}))}
+    resources = {"requests": dict(requests), "limits": dict(about.get("limits", {}))}
     if name in about.get("ports", {}):
         port = {"containerPort": about["ports"][name]}
         # The API server makes each port of a pod in the host's network a port of the host.

@@ -130,7 +130,7 @@ def _limit(api: Api, namespace: str) -> None:
     api.create(f"{path}/limitranges", {"metadata": {"name": "defaults"}, "spec": {"limits": [limits]}})
     hard = {"pods": "500", "cpu": "2k", "memory": "4Ti", "requests.nvidia.com/gpu": "1k"}
     api.create(f"{path}/resourcequotas", {"metadata": {"name": "team"}, "spec": {"hard": hard}})
-    api.wait_for(f"{path}/resourcequotas/team", lambda one: bool(one and one.get("status", {}).get("hard")))
+    api.wait_for(f"{path}/resourcequotas/team", lambda quota: bool(quota and quota.get("status", {}).get("hard")))
 
 
 def _start_webhook(api: Api, start_server: StartServer) -> None:

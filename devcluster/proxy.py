@@ -167,8 +167,8 @@ class Proxy(Threaded):
     def _due(self, request: web.Request) -> Strike | None:
         if request.method == "GET":
             return None
-        found = (kind for kind, method, path in _KINDS if request.method == method and path.search(request.path))
-        kind = next(found, Write.OTHER)
+        kinds = (kind for kind, method, path in _KINDS if request.method == method and path.search(request.path))
+        kind = next(kinds, Write.OTHER)
         self.writes[kind] += 1
         strike = self._strike
         if strike is None or kind is not strike.kind or strike.within not in request.path:

@@ -90,8 +90,8 @@ def _install(digest: str, folder: Path) -> None:
 def _uv() -> str:
     """Return the uv that the Makefile has brought, or else the one on the PATH."""
     ours = ROOT / ".uv" / "bin" / "uv"
-    if found := str(ours) if ours.exists() else shutil.which("uv"):
-        return found
+    if program := str(ours) if ours.exists() else shutil.which("uv"):
+        return program
     raise ClusterError("an earlier Muster is installed with uv, and there is none: `make test` brings it")
 
 

@@ -29,7 +29,7 @@ SIDECAR: dict[str, Any] = {
 def patch_of(pod: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the JSON patch that adds the sidecar to a pod, empty for one that has it."""
     containers = pod["spec"].get("initContainers") or []
-    if any(one["name"] == NAME for one in containers):
+    if any(container["name"] == NAME for container in containers):
         return []
     return [{"op": "add", "path": "/spec/initContainers", "value": [SIDECAR, *containers]}]
 

@@ -49,10 +49,10 @@ def _can_build(command: Path, module: Path) -> bool:
     Inside the module Go checks the version in go.mod, or fetches that version if allowed.
     """
     try:
-        asked = subprocess.run([command, "version"], cwd=module, env=environment(), capture_output=True, check=False)
+        done = subprocess.run([command, "version"], cwd=module, env=environment(), capture_output=True, check=False)
     except OSError:
         return False
-    return asked.returncode == 0
+    return done.returncode == 0
 
 
 def _install(target: Path) -> None:

@@ -32,12 +32,12 @@ class Round(Struct):
 
 
 def measure(scale: Scale, progress: Progress) -> Round:
-    found = []
+    struck = []
     with Theatre(scale, progress) as theatre:
         for fault in (*WRITES, *PROCESSES):
             progress(fault.name)
-            found.append(_strike(theatre, fault))
-    return Round(found)
+            struck.append(_strike(theatre, fault))
+    return Round(struck)
 
 
 def _strike(theatre: Theatre, fault: Fault) -> Struck:
@@ -58,8 +58,8 @@ def _strike(theatre: Theatre, fault: Fault) -> Struck:
 def tables(rounds: Sequence[Round]) -> list[Table]:
     rows = []
     for fault in (*WRITES, *PROCESSES):
-        struck = [one for each in rounds for one in each.struck if one.fault == fault.name]
-        good = [one.rest_s for one in struck if not one.wrong]
+        struck = [outcome for each in rounds for outcome in each.struck if outcome.fault == fault.name]
+        good = [outcome.rest_s for outcome in struck if not outcome.wrong]
         rest = (f"{middle(good):.1f} s", f"{max(good):.1f} s") if good else ("-", "-")
         rows.append((fault.name, fault.text, str(len(struck)), str(len(good)), *rest))
     columns = ("fault", "what happened", "times", "ended as promised", "at rest after", "worst")
@@ -67,7 +67,7 @@ def tables(rounds: Sequence[Round]) -> list[Table]:
 
 
 def problems(rounds: Sequence[Round]) -> list[str]:
-    return [f"{one.fault}: {wrong}" for each in rounds for one in each.struck for wrong in one.wrong]
+    return [f"{outcome.fault}: {wrong}" for each in rounds for outcome in each.struck for wrong in outcome.wrong]
 
 
 KIND = Kind(Round, tables, problems)

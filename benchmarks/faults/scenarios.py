@@ -166,10 +166,10 @@ def _many(theatre: Theatre, scene: Scene) -> Ends:
     names = [f"job-{number}" for number in range(count)]
     scene.create(pod for name in names for pod in scene.members(name, size, schedulingGates=GATED))
     fits = len(scene.nodes) * 8 // size
-    scene.wait(lambda: sum(one.bound == size for one in scene.gangs().values()), lambda seen: seen == fits, MANY_S)
+    scene.wait(lambda: sum(gang.bound == size for gang in scene.gangs().values()), lambda seen: seen == fits, MANY_S)
     states = {"Running", "NoRoom"}
-    scene.wait(lambda: {one.state for one in scene.gangs().values()}, lambda seen: seen == states, MANY_S)
-    running = {name for name, one in scene.gangs().items() if one.bound}
+    scene.wait(lambda: {gang.state for gang in scene.gangs().values()}, lambda seen: seen == states, MANY_S)
+    running = {name for name, gang in scene.gangs().items() if gang.bound}
     return {name: WHOLE if name in running else "NoRoom" for name in names}
 
 

@@ -61,8 +61,8 @@ class Scene:
     def members(self, name: str, size: int, *, gpus: int = 1, cpu: str = "1", **spec: Any) -> list[Object]:
         """The members of a gang for this scene's nodes, not created yet."""
         pods = gang(name, size, Mode.UNGATED, gpus=gpus, cpu=cpu)
-        for one in pods:
-            one["spec"] |= {"nodeSelector": {"scene": self.namespace}, **spec}
+        for pod in pods:
+            pod["spec"] |= {"nodeSelector": {"scene": self.namespace}, **spec}
         return pods
 
     def create(self, pods: Iterable[Object]) -> None:
@@ -132,16 +132,16 @@ class Scene:
 
     def wrong(self, expected: dict[str, str]) -> list[str]:
         """The differences from the expected state, in words."""
-        pods, told, found = self.pods(), self.gangs(), []
+        pods, gangs, mistakes = self.pods(), self.gangs(), []
         for name, end in expected.items():
-            seen = told.get(name)
+            seen = gangs.get(name)
             bound, size = len(_bound(pods, name)), (seen and seen.min_member) or 0
             state = GONE if seen is None else seen.state
             if end == WHOLE and (bound < size or not size):
-                found.append(f"{name}: {bound} of {size} members are bound, and it is {state}")
+                mistakes.append(f"{name}: {bound} of {size} members are bound, and it is {state}")
             elif end != WHOLE and (bound or state != end):
-                found.append(f"{name}: {bound} members are bound, and it is {state} instead of {end}")
-        return found
+                mistakes.append(f"{name}: {bound} members are bound, and it is {state} instead of {end}")
+        return mistakes
 
 
 def _bound(pods: Iterable[Object], name: str) -> list[str]:

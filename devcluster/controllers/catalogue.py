@@ -98,7 +98,7 @@ def _by_file(place: Place) -> list[str]:
 
 
 def _configured(
-    api_version: str, management: str = "internalCertManagement", *, told: bool = True
+    api_version: str, management: str = "internalCertManagement", *, names_certificates: bool = True
 ) -> Callable[[Place], dict[str, Any]]:
     """The configuration file, for controllers that have one: no leader election, and everything on loopback.
 
@@ -114,7 +114,7 @@ def _configured(
             "health": {"healthProbeBindAddress": f"{LOOPBACK}:{place.free_port}"},
             "metrics": {"bindAddress": "0"},
             "webhook": {"port": place.webhook_port, "host": LOOPBACK}
-            | ({"certDir": str(place.certificates)} if told else {}),
+            | ({"certDir": str(place.certificates)} if names_certificates else {}),
             management: {"enable": False},
         }
 
@@ -141,7 +141,7 @@ def _trainer(name: str) -> Controller:
         "kubeflow-system",
         "manifests/base/crds/*.yaml",
         _by_file,
-        _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement", told=False),
+        _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement", names_certificates=False),
         Webhooks(
             "manifests/base/webhook/manifests.yaml",
             "kubeflow-trainer-controller-manager",
@@ -153,8 +153,8 @@ def _trainer(name: str) -> Controller:
 
 
 CATALOGUE = {
-    one.name: one
-    for one in (
+    controller.name: controller
+    for controller in (
         Controller(
             "jobset",
             "sigs.k8s.io/jobset",

@@ -86,10 +86,10 @@ def _documents(source: Path, pattern: str) -> Iterator[Object]:
 
 
 def _crds(source: Path, pattern: str) -> list[Object]:
-    found = [one for one in _documents(source, pattern) if one["kind"] == "CustomResourceDefinition"]
-    if not found:
+    crds = [document for document in _documents(source, pattern) if document["kind"] == "CustomResourceDefinition"]
+    if not crds:
         raise ClusterError(f"no CRD matches {pattern} in {source}")
-    return found
+    return crds
 
 
 def _create_crds(cluster: Cluster, crds: Sequence[Object]) -> None:
@@ -109,7 +109,9 @@ def _until_admitted(cluster: Cluster, spec: Object) -> None:
     """
     scope = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
     kind = spec["names"]["kind"]
-    for version in (f"{spec['group']}/{one['name']}" for one in spec["versions"] if one["served"]):
+    for version in (
+        f"{spec['group']}/{served_version['name']}" for served_version in spec["versions"] if served_version["served"]
+    ):
         probe = {"apiVersion": version, "kind": kind, "metadata": {"name": "muster-probe"}, "spec": {}}
         path = f"/apis/{version}/{scope}{spec['names']['plural']}?dryRun=All"
         deadline = time.monotonic() + PATIENCE_S
@@ -176,7 +178,7 @@ def _mount(cluster: Cluster, namespace: str, webhooks: Webhooks, place: Place) -
     """Write the files of a Secret, once its controller has filled it, as a kubelet mounts them."""
     filled = cluster.api.wait_for(
         f"/api/v1/namespaces/{namespace}/secrets/{webhooks.secret}",
-        lambda one: one is not None and "tls.crt" in (one.get("data") or {}),
+        lambda secret: secret is not None and "tls.crt" in (secret.get("data") or {}),
         PATIENCE_S,
     )
     for name in ("tls.crt", "tls.key"):

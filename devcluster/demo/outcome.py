@@ -35,11 +35,11 @@ def summary(run: Run, job: str, case: Case) -> str:
 
 
 def _plain(run: Run, case: Case) -> list[str]:
-    found = []
+    failures = []
     if run.totals.jobs_completed or run.totals.productive:
-        found.append("With kube-scheduler alone neither job should have run, but one did.")
+        failures.append("With kube-scheduler alone neither job should have run, but one did.")
     share = case.gpus // len(JOBS)
-    return found + [
+    return failures + [
         f"With kube-scheduler alone {job} should hold {share} GPUs at the end, but holds {gpus_at_end(run, job)}."
         for job in JOBS
         if gpus_at_end(run, job) != share
@@ -47,14 +47,14 @@ def _plain(run: Run, case: Case) -> list[str]:
 
 
 def _gangs(run: Run, case: Case) -> list[str]:
-    found = []
+    failures = []
     for job in JOBS:
         if completed_s(job, run.pods, case.work) is None:
             bound = sum(1 for pod in run.pods if pod.job == job and pod.bound_s is not None)
-            found.append(f"With Muster {job} should have completed, but did not ({bound} of its pods got a node).")
-    if not found and not _one_after_the_other(run, case):
-        found.append("With Muster one job should have run after the other, but both had GPUs at the same time.")
-    return found
+            failures.append(f"With Muster {job} should have completed, but did not ({bound} of its pods got a node).")
+    if not failures and not _one_after_the_other(run, case):
+        failures.append("With Muster one job should have run after the other, but both had GPUs at the same time.")
+    return failures
 
 
 def _one_after_the_other(run: Run, case: Case) -> bool:

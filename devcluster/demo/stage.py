@@ -17,15 +17,15 @@ from devcluster.demo.sightings import Clock, Sightings
 def live(console: Console, clock: Clock, sightings: Sightings, window_s: float) -> Iterator[Callable[[], None]]:
     """Return a function that shows the news since its last call, with the demo's time before each line."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
-    told: dict[str, PodTimes] = {}
+    last_seen: dict[str, PodTimes] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=window_s, time=stamp(0.0))
 
         def look() -> None:
             pods = sightings.times()
-            for at_s, line in sorted(line for pod in pods for line in news(told.get(pod.name), pod)):
+            for at_s, line in sorted(line for pod in pods for line in news(last_seen.get(pod.name), pod)):
                 console.print(f"  {stamp(at_s)}  {line}", highlight=False)
-            told.update((pod.name, pod) for pod in pods)
+            last_seen.update((pod.name, pod) for pod in pods)
             now_s = clock.now_s()
             progress.update(bar, completed=min(now_s, window_s), description=standing(sightings), time=stamp(now_s))
 

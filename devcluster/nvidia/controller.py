@@ -136,19 +136,19 @@ def _prepared(pods: Seen, claims: Seen) -> dict[str, str]:
 
     Of two domains on one node it is that of the older pod.
     """
-    found: dict[str, str] = {}
-    by_name = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in claims.values()}
+    prepared: dict[str, str] = {}
+    by_name = {(claim["metadata"]["namespace"], claim["metadata"]["name"]): claim for claim in claims.values()}
     for pod in sorted(pods.values(), key=lambda pod: str(pod["metadata"]["creationTimestamp"])):
         node, status = pod["spec"].get("nodeName"), pod["status"]
         if not node or status.get("phase") in ("Succeeded", "Failed"):
             continue
-        named = [one.get("resourceClaimName") for one in pod["spec"].get("resourceClaims", [])]
-        named += [one.get("resourceClaimName") for one in status.get("resourceClaimStatuses", [])]
+        named = [claim.get("resourceClaimName") for claim in pod["spec"].get("resourceClaims", [])]
+        named += [claim.get("resourceClaimName") for claim in status.get("resourceClaimStatuses", [])]
         for name in filter(None, named):
             claim = by_name.get((pod["metadata"]["namespace"], name))
             if claim is not None and (uid := _channel_of(claim)):
-                found.setdefault(node, uid)
-    return found
+                prepared.setdefault(node, uid)
+    return prepared
 
 
 def _channel_of(claim: Object) -> str:

@@ -22,8 +22,8 @@ class NvidiaDriver:
         self._cluster = cluster
         api, kind = cluster.api, crd()
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        for one in classes():
-            api.create(f"{RESOURCE}/deviceclasses", one)
+        for device_class in classes():
+            api.create(f"{RESOURCE}/deviceclasses", device_class)
         api.create(CRDS, kind)
         until_established(api, kind["metadata"]["name"])
         argv = [sys.executable, "-m", "devcluster.nvidia.controller", str(cluster.kubeconfig)]
@@ -35,5 +35,5 @@ class NvidiaDriver:
         ``gpus``: how many GPUs each node has; 0 if the device plugin has them.
         ``mig``: as in ``slices``.
         """
-        made = (one for node in nodes for one in slices(node, gpus, mig=mig))
-        self._cluster.api.create_all((f"{RESOURCE}/resourceslices", one) for one in made)
+        made = (resource_slice for node in nodes for resource_slice in slices(node, gpus, mig=mig))
+        self._cluster.api.create_all((f"{RESOURCE}/resourceslices", resource_slice) for resource_slice in made)
