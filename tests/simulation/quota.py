@@ -443,6 +443,10 @@ class QuotaJudge:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
+    def lacks_queue(self, job: Job) -> bool:
+        """Whether the LocalQueue that the job names is gone."""
+        return bool(job.queue) and self._books[-1][1].queue_of(job.queue) is None
+
     def awaited(self) -> Iterator[tuple[GroupKey, Requests]]:
         """Slots of jobs without indexes that wait for their pods: these are not counted in ``used``."""
         slots, busy = self._claims.admissions.slots, self._claims.on_their_way

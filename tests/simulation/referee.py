@@ -348,6 +348,8 @@ class Referee:
         since = self._partial_since(effect.job) if isinstance(effect, SuspendJob) else None
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
+        if isinstance(effect, SuspendJob) and self._quota.lacks_queue(effect.job):
+            self._admissions.disprove(effect)
         held = list(self._claims.calls.values())
         if self._world.scheduler is self._first_scheduler:  # the next one queues all pods again
             complain(self._turns.judge(effect, held, self._world))
