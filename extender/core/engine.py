@@ -132,6 +132,7 @@ class Engine:
         owners = make(Owners, steering=steers)
         self._enqueues = enqueues = make(Enqueues, expected=expected, advising=advising)
         makers = PodMakers(expected, owners, enqueues)
+        state.device_users.to_come = makers.to_come
         self._repeats = repeats = make(
             Repeats,
             steering=steers,

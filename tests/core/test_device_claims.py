@@ -15,6 +15,7 @@ from extender.core.events import (
     DeviceClassGone,
     DeviceClassSeen,
     JobSeen,
+    OwnerSeen,
     PodSeen,
     SliceGone,
     Synced,
@@ -22,7 +23,7 @@ from extender.core.events import (
     TaintRuleSeen,
 )
 from extender.core.limits import Limits
-from policies.model import CLIQUE, Job, Pod, Requirement, Taint, Topology
+from policies.model import CLIQUE, Job, Order, Pod, Requirement, Taint, Topology
 from policies.model.devices import (
     ClaimRequest,
     ClaimSpec,
@@ -34,7 +35,7 @@ from policies.model.devices import (
     TaintRule,
     Value,
 )
-from tests.builders import GPU, cluster, gang
+from tests.builders import GPU, cluster, gang, requests
 from tests.core.devices import (
     CLASS,
     LARGE,
@@ -47,6 +48,7 @@ from tests.core.devices import (
     with_template,
 )
 from tests.core.jobs import Controlled, job
+from tests.core.owned import owned, owner
 from tests.core.script import Script
 from tests.core.sliced import ONE
 from tests.policies.devices.vendors import NVIDIA
@@ -628,6 +630,30 @@ def test_a_nomination_is_kept_however_long_a_restart_reads_and_counts() -> None:
     assert not [effect for effect in script.effects if isinstance(effect, Nominate)]
     script.feed_synced()
     assert nodes_of(script, train) == ["a-1", "a-1"]
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["by claims", "by an extended resource"])
+def test_a_restart_keeps_devices_for_pods_that_their_owner_has_yet_to_make(resource: bool) -> None:
+    """Only the workers of the set ask for devices, and none of them exists."""
+    asks = replace(CLASS, resource=GPU if resource else ""), template(request()), *gpus("a-0", "a-1", count=1)
+    uses = () if resource else (ClaimUse("gpu", "", "gpus"),)
+    seen = owner(3, order=Order.LEADER_FIRST, minimum=None)
+    assert seen.podset is not None
+    small = replace(seen.podset.template, requests=requests(0))
+    worker = replace(small, requests=requests(int(resource)), device_claims=uses)
+    seen = replace(seen, podset=replace(seen.podset, template=worker, leader=small))
+    leader = owned(0, requests=requests(0), size=3, series="000000005")
+    script = started(*asks, clusters="a: 2x0, b: 2x0")
+    script.feed(OwnerSeen(seen))
+    script.see(leader)
+    script.run([leader])
+    rivals = [replace(pod, priority=10) for pod in with_template("rival", 2)]
+    again = Script(*script.core.state.claims.nodes.values(), *script.pods.values(), *rivals, synced=False)
+    for event in (*asks, OwnerSeen(seen)):
+        again.feed(event)  # type: ignore[arg-type]
+    again.feed_synced()
+    assert again.reason("rival") == "NoRoom"
+    assert sorted(again.gang("statefulset-web").members.slots.planned.values()) == ["a-0", "a-1"]
 
 
 def test_by_its_implicit_name_too() -> None:

@@ -146,6 +146,10 @@ class Enqueues:
             return None
         return podsets
 
+    def podsets_of(self, workload: Workload) -> PodSets | None:
+        """The podsets of its PodGroup, if it can be planned before its pods exist."""
+        return None if workload.group is None else self._podsets(workload.group)
+
     def settle(self, workload: Workload, now: float) -> None:
         """Enqueue the PodGroup once each pod that has to start has a node."""
         group, slots = workload.group, workload.members.slots
@@ -403,6 +407,12 @@ class PodMakers:
     _expected: ExpectedPods
     _owners: Owners
     _enqueues: Enqueues
+
+    def to_come(self, workload: Workload) -> PodSets | None:
+        """The podsets of its job, its owner or its PodGroup, of which it is to expect pods once it is settled."""
+        if workload.job is not None:
+            return None if workload.job.seen.finished else workload.job.seen.podsets
+        return self._owners.expected_podsets(workload) or self._enqueues.podsets_of(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
         """Set the workload's slots to its existing and expected pods."""

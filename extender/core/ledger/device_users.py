@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from extender.core.ledger.claims import Claims
@@ -11,6 +11,7 @@ from extender.core.ledger.pending import Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
+from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, PodSets
 from policies.steps import AT_ONCE, Steps
 
@@ -25,6 +26,10 @@ class DeviceUsers:
     _volumes: Volumes
     _preemptions: Preemptions
     _pending: Pending
+
+    def __post_init__(self) -> None:
+        self.to_come: Callable[[Workload], PodSets | None] = lambda _: None
+        """Returns the podsets of pods that are yet to come for a workload that was not settled yet."""
 
     def settle(self) -> Steps[bool]:
         """Count new devices and volumes, in steps.
@@ -57,7 +62,7 @@ class DeviceUsers:
         return True
 
     def settle_all(self) -> Steps[None]:
-        """Count all devices and volumes that pods ask for, and templates of jobs whose pods have yet to come.
+        """Count all devices and volumes that pods ask for, and templates of pods that have yet to come.
 
         Nothing is left to count at the instant of the return, whatever events have come since the call.
         """
@@ -73,15 +78,13 @@ class DeviceUsers:
             yield from self.settle()
 
     def _podsets(self) -> Iterator[tuple[GroupKey, PodSets]]:
-        """Yield the podsets of each workload, or those of its job before it is settled for the first time."""
+        """Yield the podsets of each workload whose pods have yet to come."""
         for key, workload in self._store.workloads.items():
-            if workload.podsets is not None:
-                yield key, workload.podsets
-            elif workload.job is not None:
-                yield key, workload.job.seen.podsets
+            if (podsets := workload.podsets or self.to_come(workload)) is not None:
+                yield key, podsets
 
     def _to_come(self) -> Iterator[Pod]:
-        """Yield the templates of pods that jobs have yet to create."""
+        """Yield the templates of pods that have yet to come."""
         for _, podsets in self._podsets():
             for podset in podsets.podsets:
                 yield from podset.templates
