@@ -23,12 +23,11 @@ from extender.observe.changes import Changes
 from extender.observe.explain.slices import RestlessError, explained
 from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.runner import Runner
+from extender.runtime.slices import SLICE_S
 from policies.model import GroupKey
 
 log = logging.getLogger("muster")
 
-_SLICE_S = 0.001
-"""How long views are made before calls are answered."""
 _SHARE = 0.05
 """The largest share of a core for the dashboard, apart from the first update of a connection.
 
@@ -128,9 +127,10 @@ class Link:
                 if update:
                     await socket.send_str(update.decode())
                     began = time.thread_time()
-                elif (slice_s := time.thread_time() - began) > _SLICE_S:
+                elif (slice_s := time.thread_time() - began) > SLICE_S:
                     spent_s += slice_s
-                    await asyncio.sleep(0)
+                    # A call takes several turns of the loop, and no other slice is to come between them.
+                    await asyncio.sleep(slice_s)
                     began = time.thread_time()
             spent_s += time.thread_time() - began
             await asyncio.sleep(_EVERY_S if first else max(_EVERY_S, spent_s * (1 / _SHARE - 1)))
