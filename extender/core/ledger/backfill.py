@@ -315,14 +315,15 @@ class Backfills:
 
         Claims that have ended by then give their room to one of the reservations, and not to each.
         """
-        most = Counter[str]()
-        for number, (_, reservation) in enumerate(in_order):
+        most, ahead = Counter[str](), list[tuple[float, Counter[str]]]()
+        for key, reservation in in_order:
             needed = Counter(reservation.rooms[node])
-            for key, ahead in in_order[:number]:
-                if self.end_of(key, ahead) > reservation.start_by + _ROUNDING_S:
-                    needed.update(ahead.rooms[node])
+            for end, wanted in ahead:
+                if end > reservation.start_by + _ROUNDING_S:
+                    needed.update(wanted)
             needed.subtract(self._left_by(node, reservation.start_by))
             most |= needed
+            ahead.append((self.end_of(key, reservation), reservation.rooms[node]))
         return most
 
     def end_of(self, key: GroupKey, reservation: Backfill) -> float:
