@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.ledger.claims import ClaimState
 from extender.core.limits import Limits
-from policies.model import Requests, RunTerms
+from policies.model import Pod, Requests, RunTerms
 from policies.model.queues import Strategy
 from tests.builders import cluster, gang, key, single
 from tests.core.backfilling import AFTER_S, Backlog
@@ -460,11 +460,19 @@ def test_what_ends_while_room_is_searched_is_not_given_back_twice(slices: int) -
     assert all(wanted["nvidia.com/gpu"] == 8 for wanted in reservation.rooms.values())
 
 
+def running(script: Backlog, *runs: tuple[str, int, float]) -> list[Pod]:
+    """Single pods that run now, each with its node, its GPUs and its duration."""
+    pods = [
+        replace(single(f"runs-{number}", gpus=gpus, node=node, phase="Running", began=script.now), run=RunTerms(runs_s))
+        for number, (node, gpus, runs_s) in enumerate(runs)
+    ]
+    script.see(pods)
+    return pods
+
+
 def test_what_ends_before_two_reservations_leaves_room_for_one_of_them() -> None:
     script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
-    runs = [single(f"runs-{number}", gpus=gpus, phase="Running") for number, gpus in enumerate((4, 8))]
-    runs = [replace(pod, node=f"a-{number}", began=script.now) for number, pod in enumerate(runs)]
-    script.see(replace(pod, run=RunTerms(1000)) for pod in runs)
+    runs = running(script, ("a-0", 4, 1000), ("a-1", 8, 1000))
     first, second = script.wait("first", 2, 5000, gpus=4, cpu=40), script.wait("second", 2, 5000, gpus=4, cpu=20)
     script.advance(AFTER_S + 61)
     for name in ("first", "second"):
@@ -474,3 +482,19 @@ def test_what_ends_before_two_reservations_leaves_room_for_one_of_them() -> None
     assert not script.planned(script.wait("other", 1, 90_000, gpus=4)[0])
     script.end(runs)
     assert all(map(script.planned, [*first, *second]))
+
+
+def test_a_workload_uses_no_more_of_a_node_than_it_has_reserved_beside_another() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
+    runs = running(script, ("a-0", 4, 1000), ("a-0", 4, 5000), ("a-1", 4, 2000), ("a-1", 4, 90_000))
+    first, second = script.wait("first", 2, 9000, gpus=4), script.wait("second", 1, 9000, gpus=4)
+    script.advance(AFTER_S + 61)
+    for name, nodes in (("first", ["a-0", "a-1"]), ("second", ["a-0"])):
+        reservation = script.reservation(name)
+        assert reservation is not None
+        assert sorted(reservation.rooms) == nodes
+    script.end(runs[:2])
+    assert not any(map(script.planned, first))
+    assert script.planned(second[0])
+    script.end(runs[2:3])
+    assert all(map(script.planned, first))
