@@ -199,6 +199,22 @@ def test_a_restart_reserves_as_much_after_an_expected_end_has_moved(move: Callab
     assert awaited(Backlog(*cluster("a: 2x8"), *script.pods.values(), now=script.now, limits=limits)) == after
 
 
+def test_a_restart_reserves_as_much_after_an_estimate_of_a_gang_that_waits_was_corrected() -> None:
+    """The gang would have ended before another one begins on its node."""
+    limits = Limits(reserve_after_s=1.0, reservations=2)
+    script = Backlog(*cluster("a: 2x8"), limits=limits)
+    script.start("first", 2, 1000)
+    (pod,) = script.wait("sooner", 1, 500)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 2)
+    assert script.reservation("big") is not None
+    before = awaited(script)
+    script.change(script.pods[pod.uid], run=RunTerms(5000))
+    after = awaited(script)
+    assert after != before
+    assert awaited(Backlog(*cluster("a: 2x8"), *script.pods.values(), now=script.now, limits=limits)) == after
+
+
 def awaited(script: Backlog) -> dict[str, Requests]:
     """The room that is kept, by node."""
     return {claim.node: claim.requests for _, claim in script.core.state.claims if claim.state is ClaimState.AWAITED}

@@ -100,7 +100,8 @@ class Backfills:
         self._preemptions = preemptions
         self._moved: dict[str, None] = {}
         self._ends: dict[str, dict[GroupKey | Owner, float]] = {}
-        """The expected ends by which the room of each reserved node is divided: of workloads, and of single pods."""
+        """The expected ends by which the room of each reserved node is divided: of single pods, of workloads that run,
+        and of workloads that start there."""
         self._stored_runs = 0
         """The version of the stored runs that these ends rest on."""
         self._relied_on: dict[str, float] = {}
@@ -141,11 +142,18 @@ class Backfills:
         return reservation
 
     def follow(self, workload: Workload, now: float) -> None:
-        """Follow a workload that was settled: the room on its nodes is divided again if its expected end has moved."""
-        if self._ends and workload.began is not None:
-            end = self._end_of(workload, now)
-            nodes = (node for node in workload.member_nodes if node in self._ends)
-            self._moved |= {node: None for node in nodes if self._ends[node].get(workload.key) != end}
+        """Follow a workload that was settled: room is divided again where its expected end counts and has moved."""
+        if not self._ends:
+            return
+        if (reservation := self.of.get(workload.key)) is not None:
+            end, nodes = self.end_of(workload.key, reservation), list(reservation.rooms)
+        elif workload.began is not None:
+            end, nodes = self._end_of(workload, now), workload.member_nodes
+        else:
+            return
+        self._moved |= {
+            node: None for node in nodes if node in self._ends and self._ends[node].get(workload.key) != end
+        }
 
     def note_end(self, node: str) -> None:
         """Record that the expected end of a single pod on the node has moved."""
@@ -287,8 +295,9 @@ class Backfills:
         """
         before = {key: self._claimed_by(reserved_on(key, node)) for key, _ in in_order}
         if in_order:
-            claims = ((owner, claim) for owner, claim in self._claims.on(node) if claim.state is not ClaimState.AWAITED)
-            self._ends[node] = {claim.workload or owner: self.ends_at(owner, claim, now) for owner, claim in claims}
+            claims = [(owner, claim) for owner, claim in self._claims.on(node) if claim.state is not ClaimState.AWAITED]
+            ends = {claim.workload or owner: self.ends_at(owner, claim, now) for owner, claim in claims}
+            self._ends[node] = {key: self.end_of(key, reservation) for key, reservation in in_order} | ends
         left = Counter(self._claims.room(node))
         for share in before.values():
             left.update(dict(share))
@@ -323,7 +332,7 @@ class Backfills:
                     needed.update(wanted)
             needed.subtract(self._left_by(node, reservation.start_by))
             most |= needed
-            ahead.append((self.end_of(key, reservation), reservation.rooms[node]))
+            ahead.append((self._ends[node][key], reservation.rooms[node]))
         return most
 
     def end_of(self, key: GroupKey, reservation: Backfill) -> float:
