@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
@@ -273,9 +273,11 @@ class Fairness:
             return None
         own = [claim for claim in self._claims.promised.values() if claim.gang == planned]
         own += [claim for claim in self._claims.seats.sure.values() if claim.gang == planned]
-        wanted = Wanted(sight.lacking, sight.least, (), broken=False, priority=0)
-        if self._could_start(self._claims.left(self._shown.nodes, surely=True), wanted, own):
-            return None
+        room = self._claims.left(self._shown.nodes, surely=True)
+        # The pods are seated largest first: in each wave, or in all waves, where that uses the room better.
+        for least in (sight.least, tuple(replace(pod, wave=0) for pod in sight.least)):
+            if self._could_start(room, Wanted(sight.lacking, least, (), broken=False, priority=0), own):
+                return None
         return f"{planned} is planned, and {sight.lacking} of its pods, of which some come later, find no room"
 
     def _crowded(self, planned: GroupKey, priority: int) -> str | None:
