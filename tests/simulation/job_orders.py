@@ -53,6 +53,7 @@ def overfull(effect: StartJob, left: Room, podsets: PodSets) -> str | None:
 SLOW_S = 4.0
 """A start may be revoked for a pod that has had no node for this long."""
 _NOT_CREATED = "not created in time"
+_TOO_SLOW = "did not exist when kube-scheduler gave up the binds"
 _WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
 
 
@@ -103,7 +104,8 @@ def _judge_suspension(
     key = job.key
     admission, again = admissions.slots.of.pop(key, None), admissions.stopping.get(key) == job.uid
     admissions.stopping[key] = job.uid
-    admissions.excused[key] = now + (301.0 if admission and "refuses" in admission.trouble else 61.0)
+    rests_long = _TOO_SLOW in effect.reason or (admission is not None and "refuses" in admission.trouble)
+    admissions.excused[key] = now + (301.0 if rests_long else 61.0)
     if _NOT_CREATED in effect.reason:
         admissions.uncreated[job.uid] = None
     if job.suspended:
