@@ -559,6 +559,18 @@ def test_two_members_on_two_nodes_say_that_their_release_is_whole() -> None:
     assert len([effect for effect in script.effects if isinstance(effect, Confirm)]) == 1
 
 
+def test_a_second_member_says_so_although_the_watch_shows_all_as_expected() -> None:
+    """Seeds 83 and 94: nothing that was shown differed from what the core knew, so nothing followed."""
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind_all(pods)
+    while script.bindings:
+        script.post(script.pods[next(iter(script.bindings))], seen=False)
+    assert not [effect for effect in script.effects if isinstance(effect, Confirm)]
+    script.see(*(script.core.state.pods[pod.uid] for pod in pods))
+    assert len([effect for effect in script.effects if isinstance(effect, Confirm)]) == 1
+
+
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_whoever_is_lost_of_a_running_gang_a_restart_evicts_nobody(size: int) -> None:
     """Member after member, down to the last one: it was whole, and Muster is killed after each loss."""

@@ -171,7 +171,8 @@ class Store:
 
     def confirm_bound(self, uid: str) -> None:
         """Record that the watch shows the pod bound or gone: no event from before the Binding can follow."""
-        self.bound_by_us.pop(uid, None)
+        if self.bound_by_us.pop(uid, None) is not None and (entry := self.member(uid)) is not None:
+            self.mark_dirty(entry[0])  # even if the pod is as it was expected to be: its stamp may be confirmed now
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """Return the workload of which the pod is a member; None for a single pod."""
