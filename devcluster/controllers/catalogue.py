@@ -103,7 +103,7 @@ def _configured(
     """The configuration file, for controllers that have one: no leader election, and everything on loopback.
 
     ``management``: the field that lets the controller make its certificates itself.
-    ``told``: whether the file has a field for the directory of the certificates.
+    ``names_certificates``: whether the file has a field for the directory of the certificates.
     """
 
     def config(place: Place) -> dict[str, Any]:
