@@ -111,7 +111,7 @@ class _Drawing:
         self.jobs.append((at, replace(spec, run=terms, dialect=dialect)))
 
     def add_single(self, at: float, gpus: int, run_s: float) -> None:
-        """A pod of no gang; some belong to their node, as those of DaemonSets do."""
+        """Add a pod without a gang. Some belong to their node, as pods of DaemonSets do."""
         stays = not self._steady and self._dice.random() < 0.3
         role = Role(1, requests(1 if stays else gpus))
         spec = JobSpec(f"single{len(self.jobs)}", (role,), run_s=run_s, replaces=False, stays=stays)

@@ -211,7 +211,7 @@ class Run:
         self.referee.judge_taken_in()
 
     def _let_watches_show(self) -> None:
-        """Run until nothing has been written for so long that the extender knows all of it."""
+        """Run until nothing is written any more, and until the extender knows all that was."""
         for _ in range(_LOOKS):
             before = self._activity()
             self._run(self.world.clock.now + _SHOWN_S)

@@ -320,9 +320,9 @@ class Backfills:
                 self._claims.await_room(reserved_on(key, node), node, share)
 
     def _to_keep(self, node: str, in_order: Sequence[tuple[GroupKey, Backfill]]) -> Counter[str]:
-        """What has to stay free on the node, so that there is room for each reservation when it begins.
+        """The amounts that have to stay free on the node, so that there is room for each reservation when it begins.
 
-        Claims that have ended by then give their room to one of the reservations, and not to each.
+        Claims that have ended before give their room to one of the reservations, and not to each.
         """
         most, ahead = Counter[str](), list[tuple[float, Counter[str]]]()
         for key, reservation in in_order:

@@ -141,7 +141,7 @@ class VictimSearch:
         outcome, why, version, queues = Found(), "", self._quotas.version, self._quotas.queues.snapshot
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
-            # People may be told of a moment ago, as long as there are the same queues.
+            # A preview for people may be a moment old, as long as there are the same queues.
             same = self._quotas.queues.snapshot is queues if self._tells else self._quotas.version == version
             if workload.version != demand.version or not same:
                 return None

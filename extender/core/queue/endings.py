@@ -168,8 +168,8 @@ class Endings:
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Opening | None]:
         """Return the earliest room for the workload; None if all ends would not help, or the workload has changed.
 
-        The search takes slices, so all of it looks at the free room and the claims of one instant: what ends meanwhile
-        would be free, and be given back again.
+        The search takes slices, so all of it looks at the free room and the claims of one instant. A claim that ends
+        meanwhile would else count twice: as free room, and as room that is given back.
         """
         room = self._room_beside_reserved(workload)
         ordered = yield from self.in_order(workload, now)

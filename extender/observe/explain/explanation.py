@@ -35,7 +35,7 @@ def explain(state: State, gang: Workload, now: float, outlook: Preview | None = 
 
 
 def with_all_names(explanation: Explanation) -> Explanation:
-    """Return the explanation for somebody who may read all names."""
+    """Return the explanation for a reader who may see all names."""
     return with_texts(explanation, lambda text: full(text, explanation.gang.namespace))
 
 

@@ -28,7 +28,7 @@ Change = Callable[[Selection], Selection]
 
 
 def opening(state: State, question: Inquiry) -> Steps[list[Remedy]]:
-    """What opens enough nodes; if no single change does, what helps."""
+    """Changes that open enough nodes; if none does alone, changes that help."""
     advice = yield from _mended(state, question)
     advice += yield from _tolerated(question)
     advice += yield from _labelled(state, question)

@@ -257,7 +257,7 @@ CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
 def remedies(
     state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float
 ) -> Steps[list[Remedy]]:
-    """What would make it start, or continue, the most helpful first; at least one, each text once.
+    """Remedies with which it would start, or continue, the most helpful first; at least one, each text once.
 
     ``questions``: its demand on nodes, for each choice of flavors. Remedies are tried in the ``statement``.
     """
@@ -476,7 +476,7 @@ def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Steps[list
 
 
 def _larger_than_all(question: Inquiry) -> Steps[list[Remedy]]:
-    """What it needs if no end of other workloads would suffice."""
+    """The remedy where no end of other workloads would suffice."""
     if (largest := _largest(question)) < question.want:
         return [Remedy(Help.NEVER, _too_large(question, largest))]
     counted_alone = question.role.relations is not None or question.sums

@@ -31,7 +31,7 @@ class Explained(NamedTuple):
 
 
 async def explained(runner: Runner, key: GroupKey) -> Explained:
-    """Explain a gang. If it changes meanwhile, the explanation is begun anew. Raises RestlessError."""
+    """Explain a gang. If it changes meanwhile, the explanation begins again. Raises RestlessError."""
     slices = Slices(pausing=lambda: runner.core.state.claims.lend())
     for _ in range(_TRIES):
         core = runner.core

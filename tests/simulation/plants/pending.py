@@ -33,7 +33,7 @@ def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> No
 
 
 def turns_of_a_namespace_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
-    """The namespace's jobs become last, or no longer are: those that wait for quota keep their old turn."""
+    """The namespace's jobs become last, or no longer are: jobs that wait for quota keep their old turn."""
     _unless(patch, lambda _, cause: isinstance(cause, Config) and cause.namespace is not None)
 
 
