@@ -9,12 +9,14 @@ from itertools import pairwise
 import pytest
 
 from extender.core.answers import JobWritten, Outcome, Reserved
-from extender.core.events import NamespaceSeen, QueueSeen
+from extender.core.events import DeviceClaimSeen, Event, NamespaceSeen, NodeSeen, PodSeen, QueueSeen
 from extender.core.limits import Limits
 from policies.model import Job, Reservation, RunTerms
 from policies.model.queues import LocalQueue, Stop
+from policies.words import LINE
 from tests.builders import cluster, key
 from tests.core.backfilling import AFTER_S, Backlog
+from tests.core.devices import CLASS, claim, gpus, request, template, with_template
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show
 
@@ -177,3 +179,42 @@ def test_a_restart_takes_off_what_is_left_on_a_gang_that_runs() -> None:
     again.advance(1)
     assert again.reservation("first") is None
     assert again.pods[first[0].uid].backfill is None
+
+
+@pytest.mark.parametrize("much", [1, 7])
+def test_a_restart_reserves_no_more_devices_than_are_asked_for(much: int) -> None:
+    """Any user can write a reservation, also of devices that the pods of a workload claim."""
+    facts: list[Event] = [CLASS, template(request()), *gpus("a-0", "a-1", count=1)]
+    script = Backlog(*cluster("a: 2x0"))
+    for event in facts:
+        script.feed(event)
+    first = with_template("first", 2, run=RunTerms(1000))
+    script.see(first)
+    for pod, node in zip(first, map(script.planned, first), strict=True):
+        script.feed(claim(pod.name, request(), pod=pod, node=node, devices=("h100-0",)))
+    script.run(first)
+    waiting = with_template("waiting", 2, created=script.now)
+    script.see(waiting)
+    script.advance(AFTER_S + 2)
+    (written,) = [pod for pod in waiting if script.pods[pod.uid].backfill is not None]
+    reservation = script.pods[written.uid].backfill
+    assert reservation is not None
+    rooms = tuple(
+        (node, tuple((name, much if name.startswith(LINE) else amount) for name, amount in requests))
+        for node, requests in reservation.rooms
+    )
+    forged = replace(reservation, rooms=rooms)
+    again = Backlog(synced=False, now=script.now)
+    for known in script.core.state.claims.nodes.values():
+        again.feed(NodeSeen(known))
+    for pod in script.pods.values():
+        again.pods[pod.uid] = pod if pod.uid != written.uid else replace(pod, backfill=forged)
+        again.feed(PodSeen(again.pods[pod.uid]))
+    for event in [*facts, *map(DeviceClaimSeen, script.core.state.devices.claims.values())]:
+        again.feed(event)
+    again.feed_synced()
+    before, after = script.reservation("waiting"), again.reservation("waiting")
+    assert before is not None
+    if much == 1:
+        assert after is not None
+    assert after is None or after.rooms == before.rooms

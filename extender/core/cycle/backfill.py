@@ -173,7 +173,7 @@ class Backfilling:
                 new = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
                 there = sum(other.tree == tree for other in self._backfills.of.values())
                 may = self._enabled and key not in self._backfills.of and there < self._limits.reservations
-                may = may and self._waits(key) and asks_for(workload, reservation)
+                may = may and self._waits(key) and asks_for(workload, reservation.rooms)
                 if may and (not new.drains or self._may_drain(key, new)):
                     self._backfills.begin(key, new, now)
                 else:

@@ -8,7 +8,7 @@ planned like any other workload.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -35,7 +35,7 @@ from extender.core.preemption.reclaim import may_not_evict, quota_of_rooms, quot
 from extender.core.preemption.search import Found
 from extender.core.workload.job import JobWrite
 from extender.core.workload.workload import Workload
-from policies.model import GroupKey, Pod, Reservation, Victim
+from policies.model import GroupKey, Pod, Requests, Reservation, Victim
 from policies.model.queues import ClusterQueue
 from policies.preemption.allowed import Why
 from policies.preemption.victims import Choice
@@ -360,9 +360,9 @@ class Reservations:
         until = min(reservation.until + self._process.wall_offset, now + self._limits.preemption_s)
         if self._limits.preemption is not Preempts.ON or until <= now:
             return None
-        if not asks_for(workload, reservation):
-            return None
         rooms = tuple((node, without_devices(requests)) for node, requests in reservation.rooms)
+        if not asks_for(workload, rooms):
+            return None
         nodes = {node for node, _ in rooms}
         may, priority = self._victim_eviction.may_evict, workload.priority
         victims = tuple(victim for victim in reservation.victims if may(victim, priority, nodes, workload))
@@ -490,14 +490,11 @@ def written_on_it(workload: Workload, field: str) -> list[tuple[str, Reservation
     return [(uid, reservation) for uid, reservation in reservations if reservation is not None]
 
 
-def asks_for(workload: Workload, reservation: Reservation) -> bool:
-    """Whether the workload asks for at least what a reservation has, which any user may have written.
-
-    Devices are not compared.
-    """
+def asks_for(workload: Workload, rooms: Iterable[tuple[str, Requests]]) -> bool:
+    """Whether the workload asks for at least the rooms of a reservation, which any user may have written."""
     requested, reserved = Counter[str](), Counter[str]()
     for slot in workload.members.slots.lacking:
         requested.update(dict(workload.members.pod_for(slot).requests))
-    for _, requests in reservation.rooms:
-        reserved.update(dict(without_devices(requests)))
+    for _, requests in rooms:
+        reserved.update(dict(requests))
     return all(amount <= requested[name] for name, amount in reserved.items())
