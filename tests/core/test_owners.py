@@ -259,6 +259,21 @@ def test_the_workers_come_when_their_leader_runs() -> None:
     assert sorted(script.bound([leader, *workers]))[1:] == ["b-0", "b-1"]
 
 
+def test_no_room_is_kept_for_workers_whose_leader_finds_none() -> None:
+    """Two of four are enough to start, but workers come only after their leader."""
+    seen = owner(4, order=Order.LEADER_FIRST, minimum=2)
+    assert seen.podset is not None
+    elsewhere = Selection(node_selector=(("pool", "of-leaders"),))
+    leader = replace(seen.podset.template, selection=elsewhere)
+    seen = replace(seen, podset=replace(seen.podset, minimum=2, leader=leader))
+    script = scripted(seen, owned(0, selection=elsewhere, size=4, series="000000005"), nodes="a: 3x8")
+    assert script.reason("statefulset-web") == "NoRoom"
+    assert free(script) == ["a-0", "a-1", "a-2"]
+    script.see(*(replace(node, labels={**node.labels, "pool": "of-leaders"}) for node in cluster("b: 1x8")))
+    assert script.planned(script.pods["uid-web-0"]) == "b-0"
+    assert free(script) == []
+
+
 ADDED = Selection(node_selector=(("pool", "mine"),), tolerations=(Toleration("gpu", "Exists", "", "NoSchedule"),))
 
 

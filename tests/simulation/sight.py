@@ -89,13 +89,14 @@ class Sight:
 
     @property
     def least(self) -> tuple[Pod, ...]:
-        """The waiting members, and before the start the members that come later.
+        """The waiting members; before the start of an ordered owner its first pods, as many as have to find room.
 
         Where roles have minima, the fewest that can start, if there are enough of each. They have the first ranks,
         and the quota is requested for them.
         """
         if self.coming and not self.bound:
-            return (*self.waiting, *self.coming)
+            in_order = sorted((*self.waiting, *self.coming), key=lambda pod: pod.wave)
+            return tuple(in_order[: max(self.needed or 0, self.together)])
         if not self.roles or self.needed is None:
             return self.waiting
         there = Counter(map(role_of, {slot(pod): pod for pod in (*self.bound, *self.finished)}.values()))

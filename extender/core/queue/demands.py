@@ -26,7 +26,7 @@ from extender.core.limits import Limits
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape, is_hidden, of_gang, of_job, podset_key
 from extender.core.workload.slots import lacking_roles
 from extender.core.workload.workload import Workload
-from policies.model import CLIQUE, UNCONSTRAINED, GroupKey, Pod, Selection, SlotKey, Topology
+from policies.model import CLIQUE, UNCONSTRAINED, GroupKey, Order, Pod, Selection, SlotKey, Topology
 from policies.model.queues import ClusterQueue
 from policies.placement.concern import concerned
 from policies.placement.request import Sibling, all_demands_of, shape_of
@@ -48,11 +48,13 @@ def minima_of_podsets(workload: Workload) -> tuple[object, ...] | None:
 def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
     """The fewest pods that have to start, if a plan with ``nodes`` (by pod UID) gives too few to a podset or role.
 
+    A plan also gives too few if pods of later waves have nodes, and one that they come after has none.
     Empty if the plan gives each one enough.
     """
     if workload.podsets is None:
         return _left_short_of_role(workload, pods, nodes)
-    if minima_of_podsets(workload) is None:
+    in_order = any(podset.order is not Order.TOGETHER for podset in workload.podsets.podsets)
+    if minima_of_podsets(workload) is None and not in_order:
         return []
     first: list[Pod] = []
     others: list[Pod] = []
@@ -61,7 +63,9 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         ours = [pod for pod in pods if pod.identity[0] == podset.prefix]
         first += ours[: podset.minimum]
         others += ours[podset.minimum :]
-        short = short or sum(pod.uid in nodes for pod in ours) < podset.least
+        placed = [pod.wave for pod in ours if pod.uid in nodes]
+        last = max(placed, default=0)
+        short = short or len(placed) < podset.least or any(pod.wave < last and pod.uid not in nodes for pod in ours)
     # The PodGroup may ask for more than the podsets do together.
     return _filled_up(workload, first, others) if short else []
 
