@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -330,7 +331,7 @@ class Slots:
 
 
 OURS = "muster"
-_UNFOUNDED = "the start that is written on it does not hold: there is no LocalQueue"
+_UNFOUNDED = re.compile("the start that is written on it does not hold: (there is no Local|Cluster)Queue")
 _TRIED_AGAIN_S = 30.0
 """15 s, and the time of dry runs before it, and of requests without an answer."""
 
@@ -481,14 +482,14 @@ class Admissions:
             self.broken[key] = job.uid
 
     def disprove(self, effect: SuspendJob) -> None:
-        """Record that a start which an earlier life has written is not believed, as the queue of the job is gone.
+        """Record that a start which an earlier life has written is not believed: the queue of the job is of no use.
 
         Any client may write one. Pods that are bound prove it.
         """
         key = effect.job.key
         bound = any(pod.node for pod in self.slots.pods(key) if pod.owner == effect.job.uid)
-        if _UNFOUNDED in effect.reason and not bound and (admission := self.slots.of.get(key)) is not None:
-            admission.note("its queue is gone, and nothing else proves its start")
+        if _UNFOUNDED.search(effect.reason) and not bound and (admission := self.slots.of.get(key)) is not None:
+            admission.note("its queue is of no use, and nothing else proves its start")
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""

@@ -444,8 +444,11 @@ class QuotaJudge:
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
     def lacks_queue(self, job: Job) -> bool:
-        """Whether the LocalQueue that the job names is gone."""
-        return bool(job.queue) and self._books[-1][1].queue_of(job.queue) is None
+        """Whether the LocalQueue that the job names is gone, or leads to a ClusterQueue with a flavor that is gone."""
+        book = self._books[-1][1]
+        queue = book.queue_of(job.queue)
+        flavors = () if queue is None else (name for group in queue.groups for name, _ in group.flavors)
+        return bool(job.queue) and (queue is None or not book.flavors.issuperset(flavors))
 
     def awaited(self) -> Iterator[tuple[GroupKey, Requests]]:
         """Slots of jobs without indexes that wait for their pods: these are not counted in ``used``."""
