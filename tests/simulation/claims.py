@@ -265,6 +265,7 @@ class Claims:
                 self.seats.break_promise(uid, self.promised[uid])
                 self._end(self.promised, uid)
         self.doubts.forget(key, self._now)
+        self.releases.end(key)
         self.admissions.slots.drop_waiting(key, self.on_their_way)
         if key in self._untold:
             # The kept room may have been promised to the members that were to be steered later.
