@@ -22,12 +22,12 @@ def run(
 ) -> Iterator[tuple[Case, Placed | Shortfall, list[str]]]:
     """Yield every case with its placement, and its faults."""
     for seed in range(first, first + cases):
-        one = case(seed, most_nodes)
-        policies = catalogue.policies("priority-then-age", one.policy, {"packing": 1})
-        found = place(one.pods, one.needed, one.snapshot(), policies=policies)
-        judge = Judge(one)
-        better = program.complaints(judge, found) if against_program else ()
-        yield one, found, [*judge.complaints(found), *better]
+        drawn = case(seed, most_nodes)
+        policies = catalogue.policies("priority-then-age", drawn.policy, {"packing": 1})
+        plan = place(drawn.pods, drawn.needed, drawn.snapshot(), policies=policies)
+        judge = Judge(drawn)
+        better = program.complaints(judge, plan) if against_program else ()
+        yield drawn, plan, [*judge.complaints(plan), *better]
 
 
 def main() -> int:
@@ -35,14 +35,14 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     outcomes: Counter[str] = Counter()
-    for one, found, complaints in run(asked.first, asked.cases, asked.nodes, against_program=True):
-        outcomes["placed" if isinstance(found, Placed) else "without room"] += 1
+    for drawn, plan, complaints in run(args.first, args.cases, args.nodes, against_program=True):
+        outcomes["placed" if isinstance(plan, Placed) else "without room"] += 1
         for text in complaints:
             outcomes["wrong"] += 1
             print(  # noqa: T201
-                f"case {one.seed}: {one.policy}, {len(one.pods)} x {one.gpus} GPUs, {one.topology}: {text}"
+                f"case {drawn.seed}: {drawn.policy}, {len(drawn.pods)} x {drawn.gpus} GPUs, {drawn.topology}: {text}"
             )
     print(", ".join(f"{count} {what}" for what, count in sorted(outcomes.items())))  # noqa: T201
     return 1 if outcomes["wrong"] else 0

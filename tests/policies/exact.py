@@ -48,14 +48,14 @@ class Outcome:
 
 def can_start(case: Mixed) -> bool:
     """Whether enough members can start together, whole slices of any roles."""
-    return any(_can_all(case, part) for part in _parts(case))
+    return any(_can_all(case, roles) for roles in _parts(case))
 
 
 def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
     """The faults of a plan, in words. Its members are bound one after the other, in its order, and then in rounds."""
     if isinstance(found, Shortfall):
         return
-    by_uid, by_name = {pod.uid: pod for pod in case.pods}, {one.name: one for one in case.nodes}
+    by_uid, by_name = {pod.uid: pod for pod in case.pods}, {node.name: node for node in case.nodes}
     there = list(case.there)
     if len(found.nodes) < case.needed:
         yield f"{len(found.nodes)} members have a node"
@@ -101,8 +101,8 @@ def _cut_slices(role: There) -> Iterator[str]:
 
 def required(pod: Pod) -> int | None:
     """The number of the pod's required level."""
-    said = pod.topology.required
-    return None if said in (None, "none") else LEVELS.index(said or "")
+    level = pod.topology.required
+    return None if level in (None, "none") else LEVELS.index(level or "")
 
 
 def slice_level(pod: Pod) -> int:
@@ -111,9 +111,9 @@ def slice_level(pod: Pod) -> int:
 
 def layers(pod: Pod) -> list[tuple[int, int]]:
     """Sizes of its slices and their levels, the nearest first."""
-    said = pod.topology
-    around = [(size, LEVELS.index(level)) for size, level in said.around]
-    return [(said.slice_size, slice_level(pod)), *around] if said.slice_size else []
+    topology = pod.topology
+    around = [(size, LEVELS.index(level)) for size, level in topology.around]
+    return [(topology.slice_size, slice_level(pod)), *around] if topology.slice_size else []
 
 
 def _parts(case: Mixed) -> Iterator[list[list[Pod]]]:
@@ -125,9 +125,9 @@ def _parts(case: Mixed) -> Iterator[list[list[Pod]]]:
         choices = [slices[:count] for count in range(len(slices), -1, -1)]
         if len(slices[-1]) < size:
             choices += [[*slices[:count], slices[-1]] for count in range(len(slices) - 1)]
-        cuts.append([[pod for some in chosen for pod in some] for chosen in choices])
-    parts = [list(part) for part in product(*cuts) if sum(map(len, part)) >= case.needed]
-    yield from sorted(parts, key=lambda part: -sum(map(len, part)))
+        cuts.append([[pod for members in chosen for pod in members] for chosen in choices])
+    parts = [list(combination) for combination in product(*cuts) if sum(map(len, combination)) >= case.needed]
+    yield from sorted(parts, key=lambda roles: -sum(map(len, roles)))
 
 
 def _can_all(case: Mixed, part: list[list[Pod]]) -> bool:
@@ -138,11 +138,11 @@ def _can_all(case: Mixed, part: list[list[Pod]]) -> bool:
 
 def _homes(case: Mixed, roles: list[list[Pod]]) -> Iterator[Open]:
     """Every choice of domains for the roles with a required level: they share one domain of each such level."""
-    asked = sorted({at for role in roles if (at := required(role[0])) is not None})
-    names = [sorted({one.labels[KEYS[at]] for one in case.nodes if KEYS[at] in one.labels}) for at in asked]
+    levels = sorted({at for role in roles if (at := required(role[0])) is not None})
+    names = [sorted({node.labels[KEYS[at]] for node in case.nodes if KEYS[at] in node.labels}) for at in levels]
     for chosen in product(*names):
-        home = dict(zip(asked, chosen, strict=True))
-        yield [[one for one in case.nodes if _is_home(one, required(role[0]), home)] for role in roles]
+        home = dict(zip(levels, chosen, strict=True))
+        yield [[node for node in case.nodes if _is_home(node, required(role[0]), home)] for role in roles]
 
 
 def _is_home(one: Node, at: int | None, home: dict[int, str]) -> bool:
@@ -152,7 +152,7 @@ def _is_home(one: Node, at: int | None, home: dict[int, str]) -> bool:
 def _packed(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
     """No pod minds any other: the members in one order, and every node for each."""
     order = [(number, pod) for number, role in enumerate(roles) for pod in role]
-    free = {one.name: dict(one.allocatable) for one in case.nodes}
+    free = {node.name: dict(node.allocatable) for node in case.nodes}
     for pod, where in case.there:
         _charge(free[where.name], pod, 1)
     known: set[object] = set()
@@ -162,17 +162,17 @@ def _packed(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
             return True
         number, pod = order[at]
         begins = not pod.topology.slice_size or (pod.index or 0) % pod.topology.slice_size == 0
-        state = (at, None if begins else slice_home, tuple(tuple(sorted(some.items())) for some in free.values()))
+        state = (at, None if begins else slice_home, tuple(tuple(sorted(amounts.items())) for amounts in free.values()))
         if state in known:
             return False
-        for one in opened[number]:
-            home = one.labels.get(KEYS[slice_level(pod)])
+        for node in opened[number]:
+            home = node.labels.get(KEYS[slice_level(pod)])
             cut = pod.topology.slice_size and (home is None or (not begins and home != slice_home))
-            if cut or not admits(one, pod) or any(free[one.name][name] < much for name, much in pod.requests):
+            if cut or not admits(node, pod) or any(free[node.name][name] < much for name, much in pod.requests):
                 continue
-            _charge(free[one.name], pod, 1)
+            _charge(free[node.name], pod, 1)
             fits = go_on(at + 1, home)
-            _charge(free[one.name], pod, -1)
+            _charge(free[node.name], pod, -1)
             if fits:
                 return True
         known.add(state)
@@ -203,14 +203,14 @@ def _let_in(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
             seated = sum(count for (whose, _), count in seats.items() if whose == number)
             if seated == len(role):
                 continue
-            for one in opened[number]:
-                if not lets_in(role[seated], one, case.nodes, now):
+            for node in opened[number]:
+                if not lets_in(role[seated], node, case.nodes, now):
                     continue
-                seats[number, one.name] += 1
-                fits = go_on([*now, (role[seated], one)])
-                seats[number, one.name] -= 1
-                if not seats[number, one.name]:
-                    del seats[number, one.name]
+                seats[number, node.name] += 1
+                fits = go_on([*now, (role[seated], node)])
+                seats[number, node.name] -= 1
+                if not seats[number, node.name]:
+                    del seats[number, node.name]
                 if fits:
                     return True
         return False
@@ -222,8 +222,8 @@ def _in_slices(number: int, role: list[Pod], seats: Counter[tuple[int, str]], no
     """Whether each domain holds whole slices of the role, except for one incomplete slice in all domains together."""
     for size, level in layers(role[0]):
         counts: Counter[str | None] = Counter()
-        for one in nodes:
-            counts[one.labels.get(KEYS[level])] += seats[number, one.name]
+        for node in nodes:
+            counts[node.labels.get(KEYS[level])] += seats[number, node.name]
         over = len(role) % size
         rests = sorted(count % size for count in counts.values() if count % size)
         if counts[None] or rests != ([over] if over else []):
@@ -233,16 +233,16 @@ def _in_slices(number: int, role: list[Pod], seats: Counter[tuple[int, str]], no
 
 def judged(case: Mixed) -> Outcome:
     """The plan, and the search's verdict: the search runs only for refusals, and for plans in part."""
-    found = place(case.pods, case.needed, case.snapshot())
-    wrong = tuple(complaints(case, found))
-    if isinstance(found, Shortfall):
-        cut = CUT_SHORT in found.explanation
+    plan = place(case.pods, case.needed, case.snapshot())
+    wrong = tuple(complaints(case, plan))
+    if isinstance(plan, Shortfall):
+        cut = CUT_SHORT in plan.explanation
         kind = Kind.WAITS if not can_start(case) else Kind.SPENT if cut else Kind.MISSED
     else:
-        more = len(found.nodes) + 1
+        more = len(plan.nodes) + 1
         fewer = more <= len(case.pods) and can_start(replace(case, needed=more))
         kind = Kind.FEWER if fewer else Kind.PLANNED
-    return Outcome(case, found, kind, wrong)
+    return Outcome(case, plan, kind, wrong)
 
 
 def main() -> int:
@@ -250,15 +250,15 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", choices=("related", "plain"))
-    asked = parser.parse_args()
+    args = parser.parse_args()
     kinds: Counter[str] = Counter()
     wrong = 0
-    for seed in seeds(asked.first, asked.count, asked.only):
-        one = judged(mixed(seed))
-        kinds[f"{'related' if seed % 2 else 'plain'}: {one.kind}"] += 1
-        wrong += bool(one.wrong)
-        for text in (*one.wrong, *[one.kind] * (one.kind in (Kind.MISSED, Kind.FEWER))):
-            print(f"case {seed}: {one.case.told()}: {text}")  # noqa: T201
+    for seed in seeds(args.first, args.count, args.only):
+        outcome = judged(mixed(seed))
+        kinds[f"{'related' if seed % 2 else 'plain'}: {outcome.kind}"] += 1
+        wrong += bool(outcome.wrong)
+        for text in (*outcome.wrong, *[outcome.kind] * (outcome.kind in (Kind.MISSED, Kind.FEWER))):
+            print(f"case {seed}: {outcome.case.told()}: {text}")  # noqa: T201
     for what, number in sorted(kinds.items()):
         print(f"{number} {what}")  # noqa: T201
     print(f"{wrong} planned against a rule or kube-scheduler")  # noqa: T201

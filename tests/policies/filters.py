@@ -30,7 +30,7 @@ def lets_in(
         and _has_free_ports(pod, node, there)
         and _stays_apart(pod, node, there)
         and _is_near(pod, node, there)
-        and all(_keeps_even(one, pod, node, nodes, on_nodes, nominated) for one in pod.constraints.spread)
+        and all(_keeps_even(spread, pod, node, nodes, on_nodes, nominated) for spread in pod.constraints.spread)
     )
 
 
@@ -96,8 +96,8 @@ def refusals(
 
 
 def _alike(pod: Pod, other: Pod) -> bool:
-    def what(one: Pod) -> object:
-        return one.requests, one.selection, one.labels, one.constraints
+    def what(compared: Pod) -> object:
+        return compared.requests, compared.selection, compared.labels, compared.constraints
 
     return what(pod) == what(other)
 
@@ -168,14 +168,16 @@ def _is_asked_for(node: Node, pod: Pod) -> bool:
     if any(node.labels.get(key) != value for key, value in pod.selection.node_selector):
         return False
     terms = pod.selection.affinity
-    return terms is None or any(term and all(_holds(one, node.labels) for one in term) for term in terms)
+    return terms is None or any(
+        term and all(_holds(requirement, node.labels) for requirement in term) for term in terms
+    )
 
 
 def _tolerates_all(node: Node, pod: Pod) -> bool:
     for taint in node.taints:
-        for one in pod.selection.tolerations:
-            means_it = one.key in ("", taint.key) and one.effect in ("", taint.effect)
-            if means_it and (one.operator == "Exists" or one.value == taint.value):
+        for toleration in pod.selection.tolerations:
+            means_it = toleration.key in ("", taint.key) and toleration.effect in ("", taint.effect)
+            if means_it and (toleration.operator == "Exists" or toleration.value == taint.value):
                 break
         else:
             return False
@@ -185,12 +187,12 @@ def _tolerates_all(node: Node, pod: Pod) -> bool:
 def _means(term: Term, pod: Pod) -> bool:
     """A namespace has its name for a label; any but default is of the tier gold."""
     labels = {"kubernetes.io/metadata.name": pod.namespace} | ({} if pod.namespace == "default" else {"tier": "gold"})
-    elsewhere = term.elsewhere is not None and all(_holds(one, labels) for one in term.elsewhere)
+    elsewhere = term.elsewhere is not None and all(_holds(requirement, labels) for requirement in term.elsewhere)
     return (pod.namespace in term.namespaces or elsewhere) and _selected(term.selector, pod)
 
 
 def _selected(selector: Selector, pod: Pod) -> bool:
-    return selector is not None and all(_holds(one, dict(pod.labels)) for one in selector)
+    return selector is not None and all(_holds(requirement, dict(pod.labels)) for requirement in selector)
 
 
 def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:

@@ -17,14 +17,14 @@ class Judge:
     """A case, counted out. ``units`` are slices, or members where there are none."""
 
     def __init__(self, case: Case) -> None:
-        said = case.topology
+        topology = case.topology
         self.case = case
-        self.required = _level(said.required)
-        self.preferred = 0 if said.preferred is None else _level(said.preferred)
+        self.required = _level(topology.required)
+        self.preferred = 0 if topology.preferred is None else _level(topology.preferred)
         if self.preferred is not None and self.required is not None:
             self.preferred = min(self.preferred, self.required)
-        self.slice = said.slice_size or 0
-        self.slice_level = _level(said.slice_level) or 0
+        self.slice = topology.slice_size or 0
+        self.slice_level = _level(topology.slice_level) or 0
         self.size = len(case.pods)
         tied = [at for at in (self.required, self.slice_level if self.slice else None) if at is not None]
         self.slots = {
@@ -54,11 +54,11 @@ class Judge:
         return min(self.size, max((self._holds(group) for group in groups), default=0))
 
     def domains(self, at: int, inside: Group | None = None) -> list[Group]:
-        found: dict[str, list[str]] = {}
+        by_domain: dict[str, list[str]] = {}
         for name in self.case.where if inside is None else inside:
             if (domain := self.case.where[name][at]) is not None:
-                found.setdefault(domain, []).append(name)
-        return [tuple(names) for names in found.values()]
+                by_domain.setdefault(domain, []).append(name)
+        return [tuple(names) for names in by_domain.values()]
 
     @property
     def cares(self) -> bool:
@@ -78,7 +78,7 @@ class Judge:
     def _holds(self, group: Group) -> int:
         if not self.slice:
             return self._room(group)
-        return sum(self._room(part) // self.slice * self.slice for part in self.domains(self.slice_level, group))
+        return sum(self._room(domain) // self.slice * self.slice for domain in self.domains(self.slice_level, group))
 
     def _room(self, group: Group) -> int:
         return sum(self.slots[name] for name in group)
@@ -138,8 +138,8 @@ class Judge:
         """Domains of the level that are needed inside a group, with its nodes outside all of them for nothing."""
         parts = self.domains(near, group)
         unit = self.slice or 1
-        rooms = sorted((self._room(part) // unit * unit for part in parts), reverse=True)
-        rest = self.size - (0 if self.slice else self._room(group) - sum(self._room(part) for part in parts))
+        rooms = sorted((self._room(domain) // unit * unit for domain in parts), reverse=True)
+        rest = self.size - (0 if self.slice else self._room(group) - sum(self._room(domain) for domain in parts))
         count = 0
         while rest > 0:
             rest -= rooms[count]
@@ -154,7 +154,7 @@ class Judge:
         if len(whole) != 1 or self._spare(whole[0], near) or len(used) < 2:
             return
         units, count = self.size // unit, len(used)
-        rooms = [self._room(part) // unit for part in self.domains(near, whole[0])]
+        rooms = [self._room(domain) // unit for domain in self.domains(near, whole[0])]
         share, larger = divmod(units, count)
         even = sum(room >= share for room in rooms) >= count and sum(room > share for room in rooms) >= larger
         if even and max(shares.values()) - min(shares.values()) > unit:

@@ -61,8 +61,8 @@ class Mixed:
     def snapshot(self, nodes: Sequence[Node] | None = None, there: Sequence[Pod] | None = None) -> Snapshot:
         """The snapshot that a policy sees; in the order of ``nodes`` and ``there`` where they are given."""
         claims = Claims(levels_from(f"{name}={key}" for name, key in zip(LEVELS, KEYS, strict=True)))
-        for one in self.nodes if nodes is None else nodes:
-            claims.set_node(one)
+        for host in self.nodes if nodes is None else nodes:
+            claims.set_node(host)
         for pod in [pod for pod, _ in self.there] if there is None else there:
             claims.confirm(pod)
         claims.tenants.describe(ELSEWHERE, (TIER,))
@@ -70,11 +70,11 @@ class Mixed:
 
     def told(self) -> str:
         """The gang in words."""
-        said = []
+        texts = []
         for role in self.roles:
-            asked = ", ".join(f"{amount} {name}" for name, amount in role[0].requests)
-            said.append(f"{len(role)} x {asked} ({role[0].topology}) {role[0].constraints or ''}")
-        return f"{self.needed} of " + " + ".join(said)
+            amounts = ", ".join(f"{amount} {name}" for name, amount in role[0].requests)
+            texts.append(f"{len(role)} x {amounts} ({role[0].topology}) {role[0].constraints or ''}")
+        return f"{self.needed} of " + " + ".join(texts)
 
 
 def mixed(seed: int) -> Mixed:
@@ -84,19 +84,19 @@ def mixed(seed: int) -> Mixed:
     more = Random(f"more {seed}")
     nodes = _nodes(chance, related=related)
     if related:
-        nodes = [_tight(more, one) for one in nodes]
+        nodes = [_tight(more, host) for host in nodes]
     there: There = []
     for number in range(chance.randint(0, 3)):
-        asked = _asked(chance) if related else UNCONSTRAINED
-        pod, where = _shape(chance, f"there-{number}", asked), chance.choice(nodes)
+        constraints = _asked(chance) if related else UNCONSTRAINED
+        pod, where = _shape(chance, f"there-{number}", constraints), chance.choice(nodes)
         if related:
             pod = replace(_picky(more, pod), namespace=ELSEWHERE if more.random() < 0.2 else pod.namespace)
         if lets_in(pod, where, nodes, there):
             there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
     shapes = []
     for number in range(chance.choice([1, 2, 2, 3])):
-        asked = _asked(chance) if related else UNCONSTRAINED
-        shape = replace(_shape(chance, f"role{number}", asked), topology=_topology(chance))
+        constraints = _asked(chance) if related else UNCONSTRAINED
+        shape = replace(_shape(chance, f"role{number}", constraints), topology=_topology(chance))
         shapes.append(_layered(more, _picky(more, shape)) if related else shape)
     if related and chance.random() < 0.4:
         # Slices that have to come one member of each at a time are not met by chance.
@@ -111,8 +111,8 @@ def mixed(seed: int) -> Mixed:
 
 def unit_of(pod: Pod) -> int:
     """How many members its largest slices have."""
-    said = pod.topology
-    return said.around[-1][0] if said.around else said.slice_size or 1
+    topology = pod.topology
+    return topology.around[-1][0] if topology.around else topology.slice_size or 1
 
 
 def _tight(more: Random, one: Node) -> Node:
@@ -124,7 +124,7 @@ def _tight(more: Random, one: Node) -> Node:
 
 def _picky(more: Random, pod: Pod) -> Pod:
     """Let some pods tolerate the taint, some have node affinity, and some select pods of other namespaces."""
-    selection, asked = pod.selection, pod.constraints
+    selection, constraints = pod.selection, pod.constraints
     if more.random() < 0.2:
         selection = replace(selection, tolerations=(Toleration("dedicated", "Exists", "", ""),))
     if more.random() < 0.1:
@@ -134,23 +134,23 @@ def _picky(more: Random, pod: Pod) -> Pod:
         names, elsewhere = more.choice([((), GOLD), (("default", ELSEWHERE), None), ((), ())])
         near, apart = (
             tuple(term._replace(namespaces=names, elsewhere=elsewhere) for term in terms)
-            for terms in (asked.affinity, asked.anti_affinity)
+            for terms in (constraints.affinity, constraints.anti_affinity)
         )
-        asked = replace(asked, affinity=near, anti_affinity=apart)
-    return replace(pod, selection=selection, constraints=asked)
+        constraints = replace(constraints, affinity=near, anti_affinity=apart)
+    return replace(pod, selection=selection, constraints=constraints)
 
 
 def _layered(more: Random, pod: Pod) -> Pod:
     """Let some slices of two in a rack make slices of four in a block."""
-    said = pod.topology
-    if said.slice_size != 2 or said.slice_level == "block" or more.random() < 0.7:
+    topology = pod.topology
+    if topology.slice_size != 2 or topology.slice_level == "block" or more.random() < 0.7:
         return pod
-    return replace(pod, topology=said._replace(slice_level="rack", around=((4, "block"),)))
+    return replace(pod, topology=topology._replace(slice_level="rack", around=((4, "block"),)))
 
 
 def _members(shape: Pod, size: int) -> list[Pod]:
-    asked = {"selection": shape.selection, "topology": shape.topology, "constraints": shape.constraints}
-    pods = gang(shape.name, size, series=shape.name, labels=shape.labels, **asked)  # type: ignore[arg-type]
+    facts = {"selection": shape.selection, "topology": shape.topology, "constraints": shape.constraints}
+    pods = gang(shape.name, size, series=shape.name, labels=shape.labels, **facts)  # type: ignore[arg-type]
     return [replace(pod, requests=shape.requests) for pod in pods]
 
 
@@ -161,15 +161,15 @@ def _sizes(chance: Random, shapes: list[Pod], nodes: list[Node], there: There, m
     for _ in range(3 * most):
         number = chance.randrange(len(shapes))
         shape = shapes[number]
-        said = shape.topology
-        inside = {KEYS[LEVELS.index(said.required)]} if said.required in LEVELS else set()
-        inside |= {KEYS[LEVELS.index(said.slice_level or LEVELS[0])]} if said.slice_size else set()
-        near = home if said.required in LEVELS else chance.choice(nodes).labels
+        topology = shape.topology
+        inside = {KEYS[LEVELS.index(topology.required)]} if topology.required in LEVELS else set()
+        inside |= {KEYS[LEVELS.index(topology.slice_level or LEVELS[0])]} if topology.slice_size else set()
+        near = home if topology.required in LEVELS else chance.choice(nodes).labels
         seated = list(now)
         unit = unit_of(shape)
         for _ in range(unit):
-            open_to = [one for one in nodes if all(one.labels.get(key, "") == near.get(key) for key in inside)]
-            open_to = [one for one in open_to if lets_in(shape, one, nodes, seated)]
+            open_to = [host for host in nodes if all(host.labels.get(key, "") == near.get(key) for key in inside)]
+            open_to = [host for host in open_to if lets_in(shape, host, nodes, seated)]
             if not open_to:
                 break
             seated.append((replace(shape, uid=f"{number}-{len(seated)}"), chance.choice(open_to)))

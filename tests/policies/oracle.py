@@ -28,7 +28,7 @@ def placements(members: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[dict[s
 
 def fewest_cliques(members: Sequence[Pod], nodes: Sequence[Node], clique: Mapping[str, str]) -> int:
     """The fewest cliques that hold all members: one clique if possible. Nodes without a clique cost nothing."""
-    spans = [{clique[name] for name in found.values()} for found in placements(members, nodes)]
+    spans = [{clique[name] for name in placement.values()} for placement in placements(members, nodes)]
     return min([1] if any(len(span) == 1 and "" not in span for span in spans) else [len(s - {""}) for s in spans])
 
 

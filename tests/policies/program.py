@@ -38,7 +38,7 @@ def _division(judge: Judge, nodes: dict[str, str]) -> Iterator[str]:
     near = judge.slice_level if judge.slice else judge.preferred or 0
     programs = ((inside, Program(judge, inside)) for inside in judge.levels_tried())
     solved = ((inside, program, program.fewest(near)) for inside, program in programs)
-    inside, program, fewest = next((one for one in solved if one[2] is not None), (None, None, None))
+    inside, program, fewest = next((attempt for attempt in solved if attempt[2] is not None), (None, None, None))
     if inside is None or program is None:
         yield "what is required is broken: the program finds no room"
         return

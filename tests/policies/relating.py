@@ -37,13 +37,13 @@ def zones(text: str, gpus: int = 8) -> list[Node]:
 
 
 def placed(pods: list[Pod], view: Snapshot, needed: int | None = None) -> list[str]:
-    found = place(pods, len(pods) if needed is None else needed, view)
-    assert isinstance(found, Placed), found
-    assert fits(found.nodes, [pod for pod in pods if pod.uid in found.nodes], view)
-    return list(found.nodes.values())
+    plan = place(pods, len(pods) if needed is None else needed, view)
+    assert isinstance(plan, Placed), plan
+    assert fits(plan.nodes, [pod for pod in pods if pod.uid in plan.nodes], view)
+    return list(plan.nodes.values())
 
 
 def refused(pods: list[Pod], view: Snapshot) -> str:
-    found = place(pods, len(pods), view)
-    assert isinstance(found, Shortfall)
-    return full(found.explanation)
+    shortfall = place(pods, len(pods), view)
+    assert isinstance(shortfall, Shortfall)
+    return full(shortfall.explanation)

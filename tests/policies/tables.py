@@ -76,7 +76,7 @@ class _Block:
 
 def cases(name: str) -> list[Case]:
     """The cases of a file."""
-    block, found = _Block(), []
+    block, all_cases = _Block(), []
     for number, line in enumerate((Path(__file__).parent / "tables" / name).read_text().splitlines(), 1):
         kind, _, rest = line.partition(" ")
         if not line:
@@ -89,22 +89,22 @@ def cases(name: str) -> list[Case]:
             name, *marks = rest.split()
             block.flavors[name] = _flavor(name, marks)
         elif kind != "#":
-            parts = tuple(part.strip() for part in line.split("||"))
-            found.append(Case((*block.queues,), (*block.cohorts,), block.existing(), parts, f"{name}:{number}"))
-    return found
+            parts = tuple(column.strip() for column in line.split("||"))
+            all_cases.append(Case((*block.queues,), (*block.cohorts,), block.existing(), parts, f"{name}:{number}"))
+    return all_cases
 
 
 def candidates(text: str) -> list[Candidate]:
     """``NAME@QUEUE PRIORITY CREATED/STARTED AMOUNTS``, with ``;`` between them; the times may be left out."""
-    found = []
-    for one in text.split(";") if text else ():
-        where, priority, *amounts = one.split()
+    parsed = []
+    for entry in text.split(";") if text else ():
+        where, priority, *amounts = entry.split()
         name, _, queue = where.partition("@")
         at = amounts.pop(0) if "=" not in amounts[0] else "0/0"
         created, started = map(float, at.split("/"))
         usage = usage_of(amounts)
-        found.append(Candidate(name, Unit.WORKLOAD, int(priority), created, (), started, queue=queue, usage=usage))
-    return found
+        parsed.append(Candidate(name, Unit.WORKLOAD, int(priority), created, (), started, queue=queue, usage=usage))
+    return parsed
 
 
 def request(text: str) -> Request:
@@ -115,26 +115,26 @@ def request(text: str) -> Request:
 
 def incoming(text: str) -> list[Incoming]:
     """``NAME@QUEUE/LOCAL PRIORITY SINCE + PODSETS``, with ``;`` between them; the LocalQueue may be left out."""
-    found = []
-    for one in text.split(";"):
-        head, _, rest = one.partition(" + ")
+    parsed = []
+    for entry in text.split(";"):
+        head, _, rest = entry.partition(" + ")
         where, priority, since = head.split()
         name, _, queues = where.partition("@")
         queue, _, local = queues.partition("/")
-        found.append(Incoming(name, queue, podsets(rest), int(priority), float(since), local))
-    return found
+        parsed.append(Incoming(name, queue, podsets(rest), int(priority), float(since), local))
+    return parsed
 
 
 def podsets(text: str) -> list[PodSetRequest]:
     """``NAME:COUNT:MINIMUM:GROUP AMOUNTS MARKS``, with ``+`` between them. MARKS: ``@KEY=VALUE`` for the selector,
     ``?`` for a term of the required affinity, ``~`` for a toleration."""
-    return [_podset(one) for one in text.split(" + ")]
+    return [_podset(entry) for entry in text.split(" + ")]
 
 
 def _podset(text: str) -> PodSetRequest:
     head, *rest = text.split()
     name, count, least, group, *_ = (*head.split(":"), "")
-    amounts = [one for one in rest if one[0] not in "@?~"]
+    amounts = [word for word in rest if word[0] not in "@?~"]
     requests = {resource: amount for (_, resource), amount in usage_of(amounts).items()}
     selection = Selection(
         _marked(rest, "@"),
@@ -145,7 +145,7 @@ def _podset(text: str) -> PodSetRequest:
 
 
 def _marked(marks: list[str], sign: str) -> tuple[tuple[str, str], ...]:
-    pairs = (one[1:].partition("=") for one in marks if one[0] == sign)
+    pairs = (mark[1:].partition("=") for mark in marks if mark[0] == sign)
     return tuple((key, value) for key, _, value in pairs)
 
 
@@ -161,15 +161,15 @@ def usage_of(amounts: list[str]) -> Usage:
 
 
 def _split(text: str) -> tuple[FlavorResource, str]:
-    found = _AMOUNT.match(text)
-    assert found is not None, text
-    return (found["flavor"] or "default", found["resource"]), found["rest"] or ""
+    matched = _AMOUNT.match(text)
+    assert matched is not None, text
+    return (matched["flavor"] or "default", matched["resource"]), matched["rest"] or ""
 
 
 def _queue(text: str) -> ClusterQueue:
     where, rules, *rest = text.split()
     name, _, cohort = where.partition("@")
-    (within, reclaim, borrow), threshold = (_POLICIES[one] for one in rules[:3]), rules[3:]
+    (within, reclaim, borrow), threshold = (_POLICIES[letter] for letter in rules[:3]), rules[3:]
     marks, groups = _groups(rest)
     return ClusterQueue(
         name,
@@ -210,7 +210,7 @@ def _groups(tokens: list[str]) -> tuple[list[str], tuple[ResourceGroup, ...]]:
             (flavor, resource), amount = _split(text)
             limits = _QUOTA.match(amount)
             assert limits is not None, text
-            nominal, borrowing, lending = (None if one is None else int(one) for one in limits.groups())
+            nominal, borrowing, lending = (None if limit is None else int(limit) for limit in limits.groups())
             groups[-1].setdefault(flavor, {})[resource] = Quota(nominal or 0, borrowing, lending)
-    made = (ResourceGroup(tuple(next(iter(one.values()))), tuple(one.items())) for one in groups if one)
+    made = (ResourceGroup(tuple(next(iter(group.values()))), tuple(group.items())) for group in groups if group)
     return marks, tuple(made)

@@ -13,8 +13,8 @@ def validate_tenants(tenants: Tenants) -> None:
     for owner, tenant in tenants:
         fresh._in.setdefault(tenant.namespace, {})[owner] = tenant
         fresh._note(owner, tenant)
-    kept, found = (tenants._in, tenants._taking, tenants._averse), (fresh._in, fresh._taking, fresh._averse)
-    assert kept == found, "the tenants are mixed up"
+    kept, rebuilt = (tenants._in, tenants._taking, tenants._averse), (fresh._in, fresh._taking, fresh._averse)
+    assert kept == rebuilt, "the tenants are mixed up"
     for name, indexes in tenants._indexes.items():
         for key, index in indexes.items():
             if (name, key) in tenants._unready:

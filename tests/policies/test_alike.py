@@ -52,8 +52,8 @@ def test_few_nodes_are_looked_at_and_the_plan_is_that_of_all(monkeypatch: pytest
         plans = []
         for choosing in (noted, lambda kinds, keys, most: np.ones(len(kinds), dtype=np.bool_)):  # noqa: ARG005
             monkeypatch.setattr(related, "first_of_each", choosing)
-            found = place(pods, len(pods), view)
-            plans.append(found.nodes if isinstance(found, Placed) else found)
+            plan = place(pods, len(pods), view)
+            plans.append(plan.nodes if isinstance(plan, Placed) else plan)
         if plans[0] != plans[1]:
             different.append(seed)
     assert not different
@@ -80,24 +80,26 @@ def _members(chance: Random) -> list[Pod]:
     size, first = chance.randint(3, 8), chance.choice([0, 0, 1])
     shapes = [(_asked(chance), chance.choice([1, 2, 4])) for _ in range(2)]
     return [
-        replace(pod, requests=single("", gpus=gpus, cpu=0).requests, labels=(("app", "train"),), constraints=asked)
+        replace(
+            pod, requests=single("", gpus=gpus, cpu=0).requests, labels=(("app", "train"),), constraints=constraints
+        )
         for at, pod in enumerate(gang("train", size, gpus=1, cpu=0))
-        for asked, gpus in [shapes[at < first]]
+        for constraints, gpus in [shapes[at < first]]
     ]
 
 
 def _asked(chance: Random) -> Constraints:
-    asked: dict[str, Any] = {}
+    demands: dict[str, Any] = {}
     company = Term(chance.choice([CLIQUE, ZONE]), chance.choice([TRAIN, WEB]), ("default",))
     if chance.random() < 0.5:
-        asked["preferred"] = Preferred(pods=((chance.choice([-50, 50]), company),), spread=(Spread(ZONE, 1, TRAIN),))
+        demands["preferred"] = Preferred(pods=((chance.choice([-50, 50]), company),), spread=(Spread(ZONE, 1, TRAIN),))
     if chance.random() < 0.3:
-        return Constraints(**asked)
+        return Constraints(**demands)
     if chance.random() < 0.5:
-        asked["anti_affinity"] = (Term(chance.choice([HOSTNAME, CLIQUE]), TRAIN, ("default",)),)
+        demands["anti_affinity"] = (Term(chance.choice([HOSTNAME, CLIQUE]), TRAIN, ("default",)),)
     if chance.random() < 0.7:
         keys = chance.sample([HOSTNAME, CLIQUE, ZONE], chance.choice([1, 2]))
-        asked["spread"] = tuple(Spread(key, chance.choice([1, 2]), TRAIN) for key in keys)
+        demands["spread"] = tuple(Spread(key, chance.choice([1, 2]), TRAIN) for key in keys)
     if chance.random() < 0.3:
-        asked["affinity"] = (Term(chance.choice([CLIQUE, ZONE]), chance.choice([TRAIN, WEB]), ("default",)),)
-    return Constraints(**asked)
+        demands["affinity"] = (Term(chance.choice([CLIQUE, ZONE]), chance.choice([TRAIN, WEB]), ("default",)),)
+    return Constraints(**demands)

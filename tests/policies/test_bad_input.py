@@ -152,32 +152,32 @@ REASONS: dict[str, tuple[World, Incoming, str]] = {
 @pytest.mark.parametrize("case", REASONS)
 def test_what_cannot_be_had_is_a_reason(case: str) -> None:
     there, incoming, text = REASONS[case]
-    (found,) = decide(there, [incoming])
+    (decision,) = decide(there, [incoming])
     if text:
-        assert (found.assignment.fit, found.assignment.text) == (Fit.NONE, text)
+        assert (decision.assignment.fit, decision.assignment.text) == (Fit.NONE, text)
     else:
-        assert found.assignment.fit is Fit.FITS, "a covered resource without quota in any flavor is not limited"
+        assert decision.assignment.fit is Fit.FITS, "a covered resource without quota in any flavor is not limited"
 
 
 def test_nothing_fits_nothing() -> None:
     assert decide(world(), []) == []
     assert decide(World([]), []) == []
-    (found,) = decide(world(), [wants(0)])
-    assert (found.assignment.fit, found.assignment.usage) == (Fit.FITS, {})
-    (found,) = decide(world(queue("q", group(Quota(0)))), [wants(1, {"cpu": 0})])
-    assert found.assignment.fit is Fit.FITS, "nothing of what is not covered"
+    (decision,) = decide(world(), [wants(0)])
+    assert (decision.assignment.fit, decision.assignment.usage) == (Fit.FITS, {})
+    (decision,) = decide(world(queue("q", group(Quota(0)))), [wants(1, {"cpu": 0})])
+    assert decision.assignment.fit is Fit.FITS, "nothing of what is not covered"
 
 
 def test_pods_count_where_they_are_covered() -> None:
     pods = ResourceGroup(("pods",), (("any", {"pods": Quota(2)}),))
     there = world(queue("q", group(), pods), flavors={name: ResourceFlavor(name) for name in ("h100", "any")})
-    assert [one.assignment.fit for one in decide(there, [wants(2)])] == [Fit.FITS]
-    assert [one.assignment.fit for one in decide(there, [wants(3)])] == [Fit.NONE]
+    assert [decision.assignment.fit for decision in decide(there, [wants(2)])] == [Fit.FITS]
+    assert [decision.assignment.fit for decision in decide(there, [wants(3)])] == [Fit.NONE]
 
 
 def test_a_strict_queue_is_held_up_by_what_it_does_not_cover() -> None:
     line = [wants(1, {"cpu": 1}), wants(uid="second", since=1.0)]
-    assert [one.assignment.fit for one in decide(world(queue(strategy=Strategy.STRICT)), line)] == [
+    assert [decision.assignment.fit for decision in decide(world(queue(strategy=Strategy.STRICT)), line)] == [
         Fit.NONE,
         Fit.NO_CANDIDATES,
     ]
@@ -223,11 +223,11 @@ def test_the_decision_on_preemption_refuses_what_makes_no_sense(case: str) -> No
 
 
 def test_who_is_in_no_queue_that_is_there_evicts_nobody() -> None:
-    found = eviction.decide(there(), replace(ASKS, queue="x"))
-    assert (found.victims, found.text) == (None, "queue x does not exist")
+    answer = eviction.decide(there(), replace(ASKS, queue="x"))
+    assert (answer.victims, answer.text) == (None, "queue x does not exist")
     ring = [Cohort("all", "other"), Cohort("other", "all")]
-    found = eviction.decide(there(cohorts=ring), ASKS)
-    assert (found.victims, found.text) == (None, "its cohorts are each other's parents: all, other")
+    answer = eviction.decide(there(cohorts=ring), ASKS)
+    assert (answer.victims, answer.text) == (None, "its cohorts are each other's parents: all, other")
 
 
 @pytest.mark.parametrize(
@@ -247,29 +247,32 @@ def test_who_is_in_no_queue_that_is_there_evicts_nobody() -> None:
     ],
 )
 def test_who_is_in_a_queue_that_cannot_be_used_evicts_nobody(made: eviction.World, text: str) -> None:
-    found = eviction.decide(made, ASKS)
-    assert (found.victims, found.text) == ((None, text) if text else ({"runs": "InClusterQueue"}, found.text))
+    answer = eviction.decide(made, ASKS)
+    assert (answer.victims, answer.text) == ((None, text) if text else ({"runs": "InClusterQueue"}, answer.text))
 
 
 def test_nobody_gives_way_in_a_queue_that_contradicts_itself() -> None:
     """All that it uses would count as borrowed."""
     queues = [queue(preemption=Preemption(reclaim=Evicts.ANY)), queue("other", group(), group(flavor="a100"))]
     runs = replace(RUNS, queue="other")
-    found = eviction.decide(there(runs, queues=queues), ASKS)
-    assert (found.victims, "1 candidate may not: queue other" in found.text) == (None, True)
+    answer = eviction.decide(there(runs, queues=queues), ASKS)
+    assert (answer.victims, "1 candidate may not: queue other" in answer.text) == (None, True)
     given = World(queues, (), {"h100": ResourceFlavor("h100")}, [Admitted("other", runs.usage)])
-    (one,) = decide(replace(given, evictions=offers(there(runs, queues=queues))), [wants(8)])
-    assert (one.assignment.fit, one.victims) == (Fit.NO_CANDIDATES, {})
+    (decision,) = decide(replace(given, evictions=offers(there(runs, queues=queues))), [wants(8)])
+    assert (decision.assignment.fit, decision.victims) == (Fit.NO_CANDIDATES, {})
 
 
 def test_a_queue_lacking_a_flavor_admits_nobody_and_goes_on_lending() -> None:
     both = queue("other", ResourceGroup((GPU,), (("gone", {GPU: Quota(8)}), ("h100", {GPU: Quota(8)}))))
-    found = decide(world(queue(), both), [wants(16), wants(uid="v", queue="other")])
-    assert [(one.workload.uid, one.assignment.fit) for one in found] == [("w", Fit.FITS), ("v", Fit.NONE)]
+    decisions = decide(world(queue(), both), [wants(16), wants(uid="v", queue="other")])
+    assert [(decision.workload.uid, decision.assignment.fit) for decision in decisions] == [
+        ("w", Fit.FITS),
+        ("v", Fit.NONE),
+    ]
 
 
 def test_a_queue_that_contradicts_itself_takes_nothing_from_others() -> None:
     there = world(queue("q", group(Quota(-8))), queue("other", group(Quota(1))))
-    one, other = decide(there, [wants(queue="other"), wants(uid="v")])
-    assert (one.workload.uid, one.assignment.fit) == ("w", Fit.FITS)
+    first, other = decide(there, [wants(queue="other"), wants(uid="v")])
+    assert (first.workload.uid, first.assignment.fit) == ("w", Fit.FITS)
     assert other.assignment.fit is Fit.NONE

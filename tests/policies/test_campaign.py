@@ -17,9 +17,9 @@ CASES, PROGRAMS, FIRST_PROGRAM, BLOCKS = 2400, 240, 10_000, 4
 def test_random_placements_break_no_rule_and_take_no_more_domains_than_needed(block: int) -> None:
     count = CASES // BLOCKS
     outcomes = list(run(block * count, count, most_nodes=30))
-    wrong = [f"case {one.seed}: {text}" for one, _, complaints in outcomes for text in complaints]
+    wrong = [f"case {drawn.seed}: {text}" for drawn, _, complaints in outcomes for text in complaints]
     assert not wrong
-    placed = sum(isinstance(found, Placed) for _, found, _ in outcomes)
+    placed = sum(isinstance(plan, Placed) for _, plan, _ in outcomes)
     assert count // 4 < placed < count, "both outcomes are common, or this shows little"
 
 
@@ -27,19 +27,19 @@ def test_random_placements_break_no_rule_and_take_no_more_domains_than_needed(bl
 def test_an_integer_program_does_no_better(block: int) -> None:
     count = PROGRAMS // BLOCKS
     outcomes = run(FIRST_PROGRAM + block * count, count, most_nodes=100, against_program=True)
-    assert not [f"case {one.seed}: {text}" for one, _, complaints in outcomes for text in complaints]
+    assert not [f"case {drawn.seed}: {text}" for drawn, _, complaints in outcomes for text in complaints]
 
 
 def test_judge_and_program_see_a_placement_that_nobody_should_make() -> None:
     seen: set[str] = set()
     for seed in range(400):
-        one = case(seed, 30)
-        names = [node for node, free in sorted(one.free.items()) for _ in range(free // one.gpus)]
+        drawn = case(seed, 30)
+        names = [node for node, free in sorted(drawn.free.items()) for _ in range(free // drawn.gpus)]
         # The placement by name ignores the levels, like a scheduler without topology.
-        nodes = {pod.uid: name for pod, name in zip(one.pods, names, strict=False)}
-        found = Placed(nodes) if len(nodes) >= one.needed else Shortfall(len(nodes), one.needed, "too few")
-        judge = Judge(one)
-        complaints = [*judge.complaints(found), *program.complaints(judge, found)]
+        nodes = {pod.uid: name for pod, name in zip(drawn.pods, names, strict=False)}
+        plan = Placed(nodes) if len(nodes) >= drawn.needed else Shortfall(len(nodes), drawn.needed, "too few")
+        judge = Judge(drawn)
+        complaints = [*judge.complaints(plan), *program.complaints(judge, plan)]
         seen |= {words for text in complaints for words in SIGNS if words in text}
         if seen == set(SIGNS):
             return

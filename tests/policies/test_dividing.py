@@ -28,11 +28,11 @@ def shares(policy: str, cliques: list[str], pods: list[Pod]) -> str:
     """``"a*13 d*4"``, in rank order."""
     nodes = cluster(*cliques)
     policies = catalogue.policies("priority-then-age", policy, {"packing": 1})
-    found = place(pods, len(pods), snapshot(nodes), policies=policies)
-    if isinstance(found, Shortfall):
+    plan = place(pods, len(pods), snapshot(nodes), policies=policies)
+    if isinstance(plan, Shortfall):
         return "none"
-    clique = {one.name: one.labels.get(CLIQUE, "-") for one in nodes}
-    homes = [clique[found.nodes[pod.uid]] for pod in pods]
+    clique = {node.name: node.labels.get(CLIQUE, "-") for node in nodes}
+    homes = [clique[plan.nodes[pod.uid]] for pod in pods]
     order = list(dict.fromkeys(homes))
     assert homes == sorted(homes, key=order.index), "ranks go back and forth"
     return " ".join(f"{name}*{homes.count(name)}" for name in order)
@@ -68,8 +68,8 @@ def shares(policy: str, cliques: list[str], pods: list[Pod]) -> str:
     ],
 )
 def test_a_gang_is_divided(policy: str, cliques: list[str], size: int, expected: str) -> None:
-    found = shares(policy, cliques, gang("train", size))
-    assert sorted(found.split()) == sorted(expected.split())
+    division = shares(policy, cliques, gang("train", size))
+    assert sorted(division.split()) == sorted(expected.split())
 
 
 @pytest.mark.parametrize("policy", ["best-fit", "balanced", "equal-shares", "least-domains", "spread", "first-fit"])
@@ -84,8 +84,8 @@ def test_a_gang_is_divided(policy: str, cliques: list[str], size: int, expected:
 )
 def test_slices_are_whole_under_every_policy(policy: str, cliques: list[str], size: int, expected: str) -> None:
     pods = [replace(pod, topology=Topology(slice_size=16, slice_level="clique")) for pod in gang("train", size)]
-    found = shares(policy, cliques, pods)
-    assert sorted(text.partition("*")[2] or text for text in found.split()) == sorted(expected.split())
+    division = shares(policy, cliques, pods)
+    assert sorted(text.partition("*")[2] or text for text in division.split()) == sorted(expected.split())
 
 
 @pytest.mark.parametrize("policy", ["best-fit", "balanced", "equal-shares", "least-domains", "spread", "first-fit"])
@@ -100,13 +100,13 @@ def test_equal_shares_are_preferred_to_a_tighter_block() -> None:
     """Both zones hold 14 in two cliques, the first one exactly."""
     zones = {"a": "first", "b": "first", "c": "second", "d": "second"}
     nodes = [
-        replace(one, labels={**one.labels, "topology.kubernetes.io/zone": zones[one.labels[CLIQUE]]})
-        for one in cluster("a: 10x8", "b: 4x8", "c: 8x8", "d: 8x8")
+        replace(node, labels={**node.labels, "topology.kubernetes.io/zone": zones[node.labels[CLIQUE]]})
+        for node in cluster("a: 10x8", "b: 4x8", "c: 8x8", "d: 8x8")
     ]
     policies = catalogue.policies("priority-then-age", "balanced", {"packing": 1})
-    found = place(gang("train", 14), 14, snapshot(nodes), policies=policies)
-    assert isinstance(found, Placed)
-    assert Counter(name[0] for name in found.nodes.values()) == {"c": 7, "d": 7}
+    plan = place(gang("train", 14), 14, snapshot(nodes), policies=policies)
+    assert isinstance(plan, Placed)
+    assert Counter(name[0] for name in plan.nodes.values()) == {"c": 7, "d": 7}
 
 
 def test_equal_shares_are_found_over_as_few_domains_as_have_them() -> None:
@@ -114,13 +114,13 @@ def test_equal_shares_are_found_over_as_few_domains_as_have_them() -> None:
     for _ in range(300):
         rooms = np.array([random.randint(0, 9) for _ in range(random.randint(1, 6))], dtype=np.int64)
         want = random.randint(1, 20)
-        found = [seats for _, seats in equally(rooms, want, 0, np.arange(len(rooms)))]
-        assert sum(found) == min(want, int(rooms.sum()))
+        seat_counts = [seats for _, seats in equally(rooms, want, 0, np.arange(len(rooms)))]
+        assert sum(seat_counts) == min(want, int(rooms.sum()))
         roomiest = sorted(rooms.tolist(), reverse=True)
         shares = [[want // k + (at < want % k) for at in range(k)] for k in range(1, len(rooms) + 1) if k <= want]
-        equal = [one for one in shares if all(map(ge, roomiest, one))]
+        equal = [division for division in shares if all(map(ge, roomiest, division))]
         if equal:
-            assert sorted(found, reverse=True) == equal[0]
+            assert sorted(seat_counts, reverse=True) == equal[0]
         assert all(seats <= rooms[code] for code, seats in equally(rooms, want, 0, np.arange(len(rooms))))
 
 
@@ -136,9 +136,9 @@ def test_whatever_a_policy_proposes_no_rule_is_broken() -> None:
     policies = replace(catalogue.policies("priority-then-age", "best-fit", {"packing": 1}), topology=Scattered())
     for wish in (Topology(required=CLIQUE), Topology(slice_size=4)):
         pods = [replace(pod, topology=wish) for pod in gang("train", 12)]
-        found = place(pods, 12, snapshot(nodes), policies=policies)
-        assert isinstance(found, Placed)
-        clique = {one.name: one.labels[CLIQUE] for one in nodes}
+        plan = place(pods, 12, snapshot(nodes), policies=policies)
+        assert isinstance(plan, Placed)
+        clique = {node.name: node.labels[CLIQUE] for node in nodes}
         width = wish.slice_size or 12
         for first in range(0, 12, width):
-            assert len({clique[found.nodes[pod.uid]] for pod in pods[first : first + width]}) == 1
+            assert len({clique[plan.nodes[pod.uid]] for pod in pods[first : first + width]}) == 1

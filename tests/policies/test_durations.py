@@ -23,9 +23,9 @@ PAST = Duration(100, Basis.HISTORY, percent=50, runs=41, gpus=8)
     ],
 )
 def test_an_estimate_counts_up_to_a_bound(run: RunTerms, limit: float | None, seconds: float, basis: Basis) -> None:
-    found = expected(run, limit)
-    assert found is not None
-    assert (found.seconds, found.basis) == (seconds, basis)
+    estimate = expected(run, limit)
+    assert estimate is not None
+    assert (estimate.seconds, estimate.basis) == (seconds, basis)
 
 
 def test_what_nobody_can_tell_is_not_guessed() -> None:

@@ -55,6 +55,6 @@ def test_among_equals_the_preferred_one_goes_first(
 @settings(max_examples=400, derandomize=True, deadline=None)
 @given(sizes=st.lists(st.integers(0, 9), max_size=7), want=st.integers(1, 40))
 def test_nobody_finds_fewer(sizes: list[int], want: int) -> None:
-    found = chosen(sizes, want)
-    assert len(found) == len(set(found)) == fewest_nodes(sizes, want)
-    assert sum(sizes[at] for at in found) >= min(want, sum(sizes))
+    rows = chosen(sizes, want)
+    assert len(rows) == len(set(rows)) == fewest_nodes(sizes, want)
+    assert sum(sizes[at] for at in rows) >= min(want, sum(sizes))

@@ -28,15 +28,15 @@ def cases() -> Iterator[tuple[int, list[str], list[str]]]:
         elif line.startswith("node "):
             nodes.append(line)
         elif not line.startswith("#"):
-            yield number, nodes, [part.strip() for part in line.split("||")]
+            yield number, nodes, [column.strip() for column in line.split("||")]
 
 
 @pytest.mark.parametrize(("number", "nodes", "parts"), cases())
 def test_what_fits(number: int, nodes: list[str], parts: list[str]) -> None:
-    asked, answer, *others = parts
-    members = [pod for at, text in enumerate(asked.split(" + ")) for pod in podset(str(at), text)]
-    found = place(members, len(members), snapshot(nodes))
-    assert ("fits" if isinstance(found, Placed) else "waits") == answer, number
+    wanted, answer, *others = parts
+    members = [pod for at, text in enumerate(wanted.split(" + ")) for pod in podset(str(at), text)]
+    plan = place(members, len(members), snapshot(nodes))
+    assert ("fits" if isinstance(plan, Placed) else "waits") == answer, number
     assert answer not in others
 
 
@@ -54,8 +54,8 @@ def snapshot(nodes: list[str]) -> Snapshot:
 def podset(series: str, text: str) -> list[Pod]:
     amount, *asks = text.split()
     count, _, cpus = amount.partition("*")
-    said = dict(one.split("=") for one in asks)
-    size, _, level = said.get("slices", "").partition("/")
-    asked = Topology(said.get("required"), said.get("preferred"), int(size) if size else None, level or None)
-    some = gang(f"train-{series}", int(count))
-    return [replace(pod, topology=asked, series=series, requests=requests(0, int(cpus))) for pod in some]
+    options = dict(option.split("=") for option in asks)
+    size, _, level = options.get("slices", "").partition("/")
+    topology = Topology(options.get("required"), options.get("preferred"), int(size) if size else None, level or None)
+    pods = gang(f"train-{series}", int(count))
+    return [replace(pod, topology=topology, series=series, requests=requests(0, int(cpus))) for pod in pods]

@@ -30,16 +30,16 @@ def layered(size: int, *, gpus: int = 8, topology: Topology = LAYERS, **facts: A
 
 def homes(pods: list[Pod], nodes: list[Node], *bound: Pod) -> str:
     """The clique of each member in order, or why there is none."""
-    found = place(pods, len(pods), snapshot(nodes, *bound))
-    if isinstance(found, Shortfall):
-        return found.explanation if found.unclear else "none"
-    labels = {one.name: one.labels for one in nodes}
-    return " ".join(labels[found.nodes[pod.uid]][CLIQUE] for pod in pods)
+    plan = place(pods, len(pods), snapshot(nodes, *bound))
+    if isinstance(plan, Shortfall):
+        return plan.explanation if plan.unclear else "none"
+    labels = {host.name: host.labels for host in nodes}
+    return " ".join(labels[plan.nodes[pod.uid]][CLIQUE] for pod in pods)
 
 
 def whole(found: Placed, pods: list[Pod], nodes: list[Node]) -> bool:
     """Whether all slices are whole, counted out without the planner's code."""
-    labels = {one.name: one.labels for one in nodes}
+    labels = {host.name: host.labels for host in nodes}
     for size, key in ((2, CLIQUE), (4, BLOCK)):
         seen: dict[int, set[str]] = {}
         for pod in pods:
@@ -89,10 +89,10 @@ def test_a_replacement_goes_back_to_its_small_slice_and_a_small_slice_to_its_lar
         beside = [(pod, where[pod.uid]) for at, pod in enumerate(pods) if at not in lost]
         view = snapshot(here, *(replace(pod, node=name) for pod, name in beside))
         again = [pods[at] for at in lost]
-        found = place(again, len(again), view, beside=beside)
-        assert isinstance(found, Placed)
-        assert {name[0] for name in found.nodes.values()} == set(taken)
-        assert meets_requirements([*beside, *((pod, found.nodes[pod.uid]) for pod in again)], view)
+        plan = place(again, len(again), view, beside=beside)
+        assert isinstance(plan, Placed)
+        assert {name[0] for name in plan.nodes.values()} == set(taken)
+        assert meets_requirements([*beside, *((pod, plan.nodes[pod.uid]) for pod in again)], view)
 
 
 @pytest.mark.parametrize(("there", "home"), [("a-0 a-1 a-2", "a"), ("a-0 b-0 b-1", None)])
@@ -102,19 +102,19 @@ def test_nobody_joins_a_slice_whose_members_are_in_two_domains(there: str, home:
     where = [*there.split(), "", "c-0", "c-1", "c-2", "c-3"]
     beside = [(pod, name) for pod, name in zip(pods, where, strict=True) if name]
     bound = [replace(pod, node=name) for pod, name in beside]
-    found = place(pods[3:4], 1, snapshot(cluster("a: 4x8", "b: 4x8", "c: 4x8"), *bound), beside=beside)
-    if isinstance(found, Placed):
-        assert found.nodes[pods[3].uid][0] == home
+    plan = place(pods[3:4], 1, snapshot(cluster("a: 4x8", "b: 4x8", "c: 4x8"), *bound), beside=beside)
+    if isinstance(plan, Placed):
+        assert plan.nodes[pods[3].uid][0] == home
     else:
-        assert (isinstance(found.unclear, Split), home) == (True, None)
-        assert "the members of a slice have to share one domain" in found.explanation
+        assert (isinstance(plan.unclear, Split), home) == (True, None)
+        assert "the members of a slice have to share one domain" in plan.explanation
 
 
 def test_the_reason_tells_of_all_layers() -> None:
-    found = place(layered(8), 8, snapshot(blocks("x a: 2x8", "x b: 2x8", "y c: 3x8")))
-    assert isinstance(found, Shortfall)
-    assert found.nearest is not None
-    assert f"required {BLOCK} for 8 x 8 GPUs in slices of 4 made of 2: 2 blocks" in found.nearest.text
+    shortfall = place(layered(8), 8, snapshot(blocks("x a: 2x8", "x b: 2x8", "y c: 3x8")))
+    assert isinstance(shortfall, Shortfall)
+    assert shortfall.nearest is not None
+    assert f"required {BLOCK} for 8 x 8 GPUs in slices of 4 made of 2: 2 blocks" in shortfall.nearest.text
 
 
 @pytest.mark.parametrize("policy", [BestFit(), Balanced(), LeastDomains(), SpreadOut(), FirstFit()])
@@ -134,9 +134,9 @@ def test_what_fits_is_placed_and_nothing_is_cut(policy: TopologyPolicy) -> None:
         facts: dict[str, Any] = {"constraints": hard, "labels": (("app", "train"),)} if random.random() < 0.3 else {}
         pods = layered(size, gpus=1, **facts)
         rooms: dict[str, int] = {}
-        for one in here:
-            rooms[one.labels.get(CLIQUE, "")] = (
-                rooms.get(one.labels.get(CLIQUE, ""), 0) + dict(one.allocatable)["nvidia.com/gpu"]
+        for host in here:
+            rooms[host.labels.get(CLIQUE, "")] = (
+                rooms.get(host.labels.get(CLIQUE, ""), 0) + dict(host.allocatable)["nvidia.com/gpu"]
             )
         in_block: dict[str, int] = {}
         for clique, room in rooms.items():
@@ -145,17 +145,17 @@ def test_what_fits_is_placed_and_nothing_is_cut(policy: TopologyPolicy) -> None:
         large = sum(room // 4 for room in in_block.values())
         beside_them = any(room % 4 >= 2 for room in in_block.values())
         fits = size // 4 <= large and (size % 4 == 0 or beside_them or size // 4 < large)
-        found = place(pods, size, snapshot(here), policies=policies)
-        assert isinstance(found, Placed) == fits, (size, rooms)
-        if isinstance(found, Placed):
+        plan = place(pods, size, snapshot(here), policies=policies)
+        assert isinstance(plan, Placed) == fits, (size, rooms)
+        if isinstance(plan, Placed):
             started += 1
-            assert whole(found, pods, here)
+            assert whole(plan, pods, here)
     assert started > 50
 
 
 def test_elastic_gangs_start_with_whole_large_slices() -> None:
     here = blocks("x a: 2x8", "x b: 2x8", "y c: 2x8", "y d: 1x8")
-    found = place(layered(8), 4, snapshot(here))
-    assert isinstance(found, Placed)
-    assert len(found.nodes) == 4
-    assert whole(found, layered(8), here)
+    plan = place(layered(8), 4, snapshot(here))
+    assert isinstance(plan, Placed)
+    assert len(plan.nodes) == 4
+    assert whole(plan, layered(8), here)

@@ -18,14 +18,14 @@ def names(keys: list[str]) -> list[str]:
 
 
 def test_presets_combine_in_the_order_given() -> None:
-    found = levels_from(["nvidia", "topograph-0.5", "zone"])
-    assert [level.name for level in found] == ["clique", "accelerator", "leaf", "spine", "core", "zone"]
-    assert found[0].key == CLIQUE
+    levels = levels_from(["nvidia", "topograph-0.5", "zone"])
+    assert [level.name for level in levels] == ["clique", "accelerator", "leaf", "spine", "core", "zone"]
+    assert levels[0].key == CLIQUE
 
 
 def test_any_label_key_is_a_level_called_by_its_last_part_or_as_one_likes() -> None:
-    found = levels_from(["example.com/rack", "hall=example.com/building", "row"])
-    assert [(level.name, level.key) for level in found] == [
+    levels = levels_from(["example.com/rack", "hall=example.com/building", "row"])
+    assert [(level.name, level.key) for level in levels] == [
         ("rack", "example.com/rack"),
         ("hall", "example.com/building"),
         ("row", "row"),
@@ -81,9 +81,9 @@ def test_each_comes_beside_its_neighbours(known: list[str], topologies: list[lis
 
 
 def test_a_name_that_is_another_levels_is_the_whole_label() -> None:
-    found = united(PRESETS["coreweave"], [["example.com/rack", "example.com/none", "example.com/hall"]])
-    named = {level.key: level.name for level in found}
-    assert [named[f"example.com/{one}"] for one in ("rack", "none", "hall")] == [
+    levels = united(PRESETS["coreweave"], [["example.com/rack", "example.com/none", "example.com/hall"]])
+    named = {level.key: level.name for level in levels}
+    assert [named[f"example.com/{label}"] for label in ("rack", "none", "hall")] == [
         "example.com/rack",
         "example.com/none",
         "hall",

@@ -108,27 +108,27 @@ def test_each_operator_of_a_required_affinity(key: str, operator: str, values: t
 
 def test_any_term_will_do_and_all_of_a_term_must_hold() -> None:
     here, there = Requirement("zone", "In", ("a",)), Requirement("zone", "In", ("b",))
-    one = node("n", labels=LABELS)
-    assert admits(one, Selection(affinity=((there,), (here,))))
-    assert not admits(one, Selection(affinity=((here, there),)))
+    host = node("n", labels=LABELS)
+    assert admits(host, Selection(affinity=((there,), (here,))))
+    assert not admits(host, Selection(affinity=((here, there),)))
 
 
 def test_empty_terms_and_empty_lists_of_terms_match_nothing() -> None:
-    one = node("n", labels=LABELS)
-    assert not admits(one, Selection(affinity=()))
-    assert not admits(one, Selection(affinity=((),)))
-    assert admits(one, Selection(affinity=((), (Requirement("zone", "Exists", ()),))))
+    host = node("n", labels=LABELS)
+    assert not admits(host, Selection(affinity=()))
+    assert not admits(host, Selection(affinity=((),)))
+    assert admits(host, Selection(affinity=((), (Requirement("zone", "Exists", ()),))))
 
 
 def test_every_volume_has_to_be_reached_besides_what_the_pod_asks_for() -> None:
     def zones(*values: str) -> Terms:
         return ((Requirement("zone", "In", values),), (Requirement("zone", "In", ("far",)),))
 
-    one = node("n", labels=LABELS)
-    assert admits(one, Selection(volumes=(zones("a"), zones("a", "b"))))
-    assert not admits(one, Selection(volumes=(zones("a"), zones("b"))))
-    assert not admits(one, Selection((("zone", "b"),), volumes=(zones("a"),)))
-    assert not admits(one, Selection(volumes=((),)))
+    host = node("n", labels=LABELS)
+    assert admits(host, Selection(volumes=(zones("a"), zones("a", "b"))))
+    assert not admits(host, Selection(volumes=(zones("a"), zones("b"))))
+    assert not admits(host, Selection((("zone", "b"),), volumes=(zones("a"),)))
+    assert not admits(host, Selection(volumes=((),)))
     nodes = [node(f"n-{zone}", labels={"zone": zone}) for zone in ("a", "b", "far")]
     selection = Selection(volumes=(zones("a", "b"), zones("b")))
     assert snapshot(nodes).eligible(selection).tolist() == [False, True, True]
@@ -147,11 +147,11 @@ def test_a_question_about_a_label_costs_the_same_however_many_values_it_has(oper
     """Any user can ask 128 of them in one pod, about a label with another value on every node."""
     nodes = [node(f"n-{number}", labels={"size": str(number)}) for number in range(1000)]
     view = snapshot(nodes)
-    asked = [Selection(affinity=((Requirement("size", operator, (str(first), "x")),),)) for first in range(3)]
-    view.eligible(asked[0])
-    assert calls(lambda: view.eligible(asked[1])) < 100
-    expected = [admits(one, asked[2]) for one in nodes]
-    assert view.eligible(asked[2]).tolist() == expected
+    selections = [Selection(affinity=((Requirement("size", operator, (str(first), "x")),),)) for first in range(3)]
+    view.eligible(selections[0])
+    assert calls(lambda: view.eligible(selections[1])) < 100
+    expected = [admits(host, selections[2]) for host in nodes]
+    assert view.eligible(selections[2]).tolist() == expected
 
 
 def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,8 +164,8 @@ def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch
 
     monkeypatch.setattr("extender.core.ledger.nodes.eligible", counted)
     mine, others = Selection((("a", "b"),)), [Selection((("a", str(number)),)) for number in range(2000)]
-    for one in (mine, *others, mine, *others):
-        assert view.eligible(one).tolist() == [False] * 20
+    for wanted in (mine, *others, mine, *others):
+        assert view.eligible(wanted).tolist() == [False] * 20
     assert len(evaluated) == 2001
 
 

@@ -44,8 +44,8 @@ class Case:
 
     def snapshot(self) -> Snapshot:
         claims = Claims(levels_from(f"{name}=example.com/{name}" for name in LEVELS))
-        for one in self.nodes:
-            claims.set_node(one)
+        for host in self.nodes:
+            claims.set_node(host)
         return claims.snapshot()
 
     @property
@@ -54,7 +54,7 @@ class Case:
 
     def home(self, name: str, level: str) -> str:
         """The domain of a node."""
-        return next(one.labels[f"example.com/{level}"] for one in self.nodes if one.name == name)
+        return next(host.labels[f"example.com/{level}"] for host in self.nodes if host.name == name)
 
 
 def case(seed: int) -> Case:
@@ -91,7 +91,7 @@ def fits(of: Case, wishes: Sequence[Wish]) -> bool:
     names = sorted(of.free)
     ordered = sorted(wishes, key=lambda wish: (-len(wish[1]), wish[0]))
     # Nodes that have the same left, and that the same members may be on, are alike.
-    kinds = [tuple(name in nodes for nodes in dict.fromkeys(some for _, some in wishes)) for name in names]
+    kinds = [tuple(name in nodes for nodes in dict.fromkeys(allowed for _, allowed in wishes)) for name in names]
 
     @cache
     def rest(count: int, left: tuple[tuple[int, int, bool], ...]) -> bool:
@@ -113,10 +113,10 @@ def fits(of: Case, wishes: Sequence[Wish]) -> bool:
 
 def wishes(roles: Sequence[Role], first: int, near: frozenset[str], around: frozenset[str]) -> list[Wish]:
     """The first roles want to be on the nodes that are near, the others around."""
-    asked = [(dict(role.requests), bool(role.pods[0].constraints.anti_affinity)) for role in roles]
+    demands = [(dict(role.requests), bool(role.pods[0].constraints.anti_affinity)) for role in roles]
     return [
         ((amounts.get(GPU, 0), amounts["cpu"] // 1000, apart), near if number < first else around)
-        for number, (role, (amounts, apart)) in enumerate(zip(roles, asked, strict=True))
+        for number, (role, (amounts, apart)) in enumerate(zip(roles, demands, strict=True))
         for _ in role.pods
     ]
 
@@ -154,11 +154,11 @@ def split(of: Case, seen: Counter[tuple[str, bool, bool]]) -> str:
     seen[level, first == len(roles), near] += 1
     if not level or (of.required and not near):
         return ""
-    found = place(of.pods, of.needed, view)
-    if not isinstance(found, Placed) or len(found.nodes) < len(of.pods):
-        return f"not all are placed: {found}"
-    homes = {of.home(found.nodes[pod.uid], level) for role in roles[:first] for pod in role.pods}
-    blocks = {of.home(name, "block") for name in found.nodes.values()}
+    plan = place(of.pods, of.needed, view)
+    if not isinstance(plan, Placed) or len(plan.nodes) < len(of.pods):
+        return f"not all are placed: {plan}"
+    homes = {of.home(plan.nodes[pod.uid], level) for role in roles[:first] for pod in role.pods}
+    blocks = {of.home(name, "block") for name in plan.nodes.values()}
     if len(homes) > 1:
         return f"{first} of {len(roles)} roles are split over {homes}, and one {level} holds them"
     return f"it is split over {blocks}, and one block with that {level} holds it" if near and len(blocks) > 1 else ""
@@ -184,6 +184,6 @@ def test_a_second_order_of_roles_is_tried_before_the_gang_is_split() -> None:
     nodes[1] = replace(nodes[1], name="c0-1")
     leader, *_ = gang("leader", 1, gpus=4)
     workers = gang("worker", 5, gpus=1)
-    found = place([leader, *workers], 6, snapshot(nodes))
-    assert isinstance(found, Placed)
-    assert {name.partition("-")[0] for name in found.nodes.values()} == {"c0"}
+    plan = place([leader, *workers], 6, snapshot(nodes))
+    assert isinstance(plan, Placed)
+    assert {name.partition("-")[0] for name in plan.nodes.values()} == {"c0"}

@@ -34,10 +34,10 @@ def test_members_that_may_go_anywhere_are_placed_beside_those_that_may_not(const
         pods[number] = replace(pods[number], selection=Selection(affinity=((pin,),)))
     other = single("other", gpus=4, node="a-0" if constraints.affinity else "b-0", labels=(("app", "other"),))
     view = snapshot(cluster("a: 1x8", "b: 4x8") if constraints.affinity else cluster("b: 4x8"), other)
-    found = finish(placing_pinned(pods, 4, view))
-    assert isinstance(found, Placed)
-    assert found.nodes[pods[3].uid].startswith("b-")
-    assert constraints.affinity or found.nodes[pods[3].uid] == "b-3"
+    plan = finish(placing_pinned(pods, 4, view))
+    assert isinstance(plan, Placed)
+    assert plan.nodes[pods[3].uid].startswith("b-")
+    assert constraints.affinity or plan.nodes[pods[3].uid] == "b-3"
 
 
 @pytest.mark.parametrize("place", ["a", "b"])
@@ -46,5 +46,5 @@ def test_pinned_members_join_the_domain_that_their_gang_is_in_or_wait(place: str
     pin = Requirement("metadata.name", "In", (f"{place}-1",), is_field=True)
     pod = replace(pod, selection=Selection(affinity=((pin,),)))
     view = snapshot(cluster("a: 2x8", "b: 2x8"), replace(bound, node="a-0"))
-    found = finish(placing_pinned([pod], 1, view, beside=[(bound, "a-0"), (bound, "gone")]))
-    assert isinstance(found, Placed) is (place == "a")
+    plan = finish(placing_pinned([pod], 1, view, beside=[(bound, "a-0"), (bound, "gone")]))
+    assert isinstance(plan, Placed) is (place == "a")

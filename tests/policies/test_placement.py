@@ -31,9 +31,9 @@ from tests.policies import oracle
 def test_a_gang_that_fits_gets_a_node_for_every_member(
     size: int, gpus: int, nodes: list[str], spread: list[int]
 ) -> None:
-    found = place(gang("train", size, gpus=gpus), size, snapshot(cluster(*nodes)))
-    assert isinstance(found, Placed)
-    assert sorted(Counter(found.nodes.values()).values(), reverse=True) == spread
+    plan = place(gang("train", size, gpus=gpus), size, snapshot(cluster(*nodes)))
+    assert isinstance(plan, Placed)
+    assert sorted(Counter(plan.nodes.values()).values(), reverse=True) == spread
 
 
 @pytest.mark.parametrize(
@@ -53,26 +53,26 @@ def test_what_is_bound_already_is_taken_off() -> None:
 def test_an_elastic_gang_takes_as_many_members_as_fit_and_min_member_at_least() -> None:
     pods = gang("elastic", 4, min_member=2)
     for count, expected in ((1, 0), (2, 2), (3, 3), (5, 4)):
-        found = place(pods, 2, snapshot(cluster(f"a: {count}x8")))
-        assert len(found.nodes if isinstance(found, Placed) else ()) == expected
+        plan = place(pods, 2, snapshot(cluster(f"a: {count}x8")))
+        assert len(plan.nodes if isinstance(plan, Placed) else ()) == expected
 
 
 def test_roles_of_different_shapes_are_placed_together_the_largest_first() -> None:
     workers, launcher = gang("job", 2), replace(gang("job", 3, gpus=0)[2], index=None)
-    found = place([launcher, *workers], 3, snapshot(cluster("a: 2x8")))
-    assert isinstance(found, Placed)
-    assert {found.nodes[pod.uid] for pod in workers} == {"a-0", "a-1"}
+    plan = place([launcher, *workers], 3, snapshot(cluster("a: 2x8")))
+    assert isinstance(plan, Placed)
+    assert {plan.nodes[pod.uid] for pod in workers} == {"a-0", "a-1"}
     small = [replace(pod, requests=requests(4)) for pod in gang("small", 2)]
     assert isinstance(place([*small, *workers], 4, snapshot(cluster("a: 3x8"))), Placed)
 
 
 def test_nodes_that_refused_are_left_out() -> None:
     pods = gang("train", 2)
-    found = place(
+    plan = place(
         pods, 2, snapshot(cluster("a: 3x8")), [Cap("a-0", shape_of(pods[0]), 0), Cap("unknown", shape_of(pods[0]), 0)]
     )
-    assert isinstance(found, Placed)
-    assert set(found.nodes.values()) == {"a-1", "a-2"}
+    assert isinstance(plan, Placed)
+    assert set(plan.nodes.values()) == {"a-1", "a-2"}
 
 
 def test_the_explanation_counts_what_a_person_can_check() -> None:
@@ -80,10 +80,10 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
     pods = [replace(pod, selection=picky) for pod in gang("train", 4)]
     gold = [node(f"gold-{number}", labels={"pool": "gold"}) for number in range(4)]
     busy = single("busy", gpus=2, node="gold-0")
-    found = place(pods, 4, snapshot([*gold, *cluster("a: 5x8")], busy), [Cap("gold-1", shape_of(pods[0]), 0)])
-    assert isinstance(found, Shortfall)
-    assert (found.placed, found.needed) == (2, 4)
-    assert found.explanation == (
+    shortfall = place(pods, 4, snapshot([*gold, *cluster("a: 5x8")], busy), [Cap("gold-1", shape_of(pods[0]), 0)])
+    assert isinstance(shortfall, Shortfall)
+    assert (shortfall.placed, shortfall.needed) == (2, 4)
+    assert shortfall.explanation == (
         "3 of 9 nodes have room for 8 nvidia.com/gpu; "
         "5 nodes do not have label pool=gold, which its node selector asks for; "
         "1 node was refused by kube-scheduler"
@@ -105,9 +105,9 @@ def test_each_closed_node_is_counted_for_the_cause_that_kube_scheduler_names() -
     ]
     zones = ((Requirement("zone", "In", ("a", "b")),), (Requirement("rank", "Gt", ("3",)),))
     picky = Selection(node_selector=(("pool", "gold"),), affinity=zones)
-    found = place([replace(gang("train", 1)[0], selection=picky)], 1, snapshot(nodes))
-    assert isinstance(found, Shortfall)
-    assert found.explanation == (
+    shortfall = place([replace(gang("train", 1)[0], selection=picky)], 1, snapshot(nodes))
+    assert isinstance(shortfall, Shortfall)
+    assert shortfall.explanation == (
         "0 of 11 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
         "3 nodes are not ready (dead-0, dead-1 and 1 more); "
         "3 nodes have taint nvidia.com/gpu=present:NoSchedule, which its pods do not tolerate; "
@@ -120,9 +120,9 @@ def test_each_closed_node_is_counted_for_the_cause_that_kube_scheduler_names() -
 
 def test_nodes_that_have_a_taint_of_their_own_each_are_counted_together() -> None:
     nodes = [node(f"n-{at}", taints=(Taint("owner", f"user-{at:02}", "NoSchedule"),)) for at in range(40)]
-    found = place(gang("train", 1), 1, snapshot(nodes))
-    assert isinstance(found, Shortfall)
-    *named, rest = found.explanation.split("; ")[1:]
+    shortfall = place(gang("train", 1), 1, snapshot(nodes))
+    assert isinstance(shortfall, Shortfall)
+    *named, rest = shortfall.explanation.split("; ")[1:]
     assert named == [
         "24 nodes have other taints, which its pods do not tolerate",
         *(f"1 node has taint owner=user-0{at}:NoSchedule, which its pods do not tolerate" for at in range(5)),
@@ -132,9 +132,9 @@ def test_nodes_that_have_a_taint_of_their_own_each_are_counted_together() -> Non
 
 def test_a_resource_that_no_node_knows_is_explained() -> None:
     odd = [replace(gang("odd", 1)[0], requests=(("example.com/fpga", 2), ("pods", 1)))]
-    found = place(odd, 1, snapshot(cluster("a: 2x8")))
-    assert isinstance(found, Shortfall)
-    assert found.explanation == "0 of 2 nodes have room for 2 example.com/fpga; no node offers example.com/fpga"
+    shortfall = place(odd, 1, snapshot(cluster("a: 2x8")))
+    assert isinstance(shortfall, Shortfall)
+    assert shortfall.explanation == "0 of 2 nodes have room for 2 example.com/fpga; no node offers example.com/fpga"
 
 
 SIX = (("cpu", 4000), ("example.com/fpga", 1), ("example.com/nic", 2), ("memory", 8 << 30), ("nvidia.com/gpu", 8))
@@ -181,17 +181,17 @@ def test_the_reason_names_what_is_short_of_six_resources(
 ) -> None:
     asking = [replace(pod, requests=tuple(sorted((*SIX, ("pods", 1))))) for pod in gang("train", 9)]
     there = [_offering(f"n-{number}", **amounts) for number, amounts in enumerate(nodes)]
-    busy = [replace(single(f"busy-{one.name}", node=one.name), requests=used) for one in there if used]
-    found = place(asking, 9, snapshot(there, *busy))
-    assert isinstance(found, Shortfall)
+    busy = [replace(single(f"busy-{host.name}", node=host.name), requests=used) for host in there if used]
+    shortfall = place(asking, 9, snapshot(there, *busy))
+    assert isinstance(shortfall, Shortfall)
     # That nine of them never fit into so few nodes is said after it.
-    assert found.explanation.partition("; even empty, the nodes")[0] == said
+    assert shortfall.explanation.partition("; even empty, the nodes")[0] == said
 
 
 def test_an_empty_cluster_is_explained() -> None:
-    found = place(gang("train", 1), 1, snapshot([]))
-    assert isinstance(found, Shortfall)
-    assert found.explanation.startswith("0 of 0 nodes have room")
+    shortfall = place(gang("train", 1), 1, snapshot([]))
+    assert isinstance(shortfall, Shortfall)
+    assert shortfall.explanation.startswith("0 of 0 nodes have room")
 
 
 def test_a_node_that_is_overcommitted_has_no_room_for_what_it_lacks_and_some_for_the_rest() -> None:
@@ -226,10 +226,10 @@ def test_a_placement_never_gives_away_more_than_there_is(shapes: list[int], room
     pods = [gang("train", index + 1, gpus=gpus)[index] for index, gpus in enumerate(shapes)]
     nodes = [node(f"n-{index}", gpus) for index, gpus in enumerate(rooms)]
     needed = max(1, len(pods) - spare)
-    found = place(pods, needed, snapshot(nodes))
-    if isinstance(found, Placed):
-        assert len(found.nodes) >= needed
-        assert fits(found.nodes, [pod for pod in pods if pod.uid in found.nodes], snapshot(nodes))
+    plan = place(pods, needed, snapshot(nodes))
+    if isinstance(plan, Placed):
+        assert len(plan.nodes) >= needed
+        assert fits(plan.nodes, [pod for pod in pods if pod.uid in plan.nodes], snapshot(nodes))
     elif len(set(shapes)) == 1 and shapes[0]:
         assert sum(room // shapes[0] for room in rooms) < needed, "there is room for one shape, and greedy finds it"
 
@@ -250,19 +250,19 @@ def test_of_one_shape_as_many_are_placed_as_brute_force_can_place_in_no_more_cli
     nodes: list[tuple[int, int, str]], shape: tuple[int, int], size: int, spare: int, closed: str
 ) -> None:
     here = small(nodes)
-    usable = [one for one in here if one.name != closed]
+    usable = [host for host in here if host.name != closed]
     pods = [replace(pod, requests=requests(*shape)) for pod in gang("train", size)]
     needed = max(1, size - spare)
-    found = place(pods, needed, snapshot(here), [Cap(closed, shape_of(pods[0]), 0)])
+    plan = place(pods, needed, snapshot(here), [Cap(closed, shape_of(pods[0]), 0)])
     possible = oracle.most(pods, usable)
-    if isinstance(found, Shortfall):
-        assert found.placed == possible < needed
+    if isinstance(plan, Shortfall):
+        assert plan.placed == possible < needed
         return
-    placed = [pod for pod in pods if pod.uid in found.nodes]
+    placed = [pod for pod in pods if pod.uid in plan.nodes]
     assert placed == pods[:possible], "as many as can be, the first in rank"
-    assert fits(found.nodes, placed, snapshot(usable))
-    clique = {one.name: one.labels.get(CLIQUE, "") for one in usable}
-    assert len({clique[name] for name in found.nodes.values()} - {""}) == oracle.fewest_cliques(placed, usable, clique)
+    assert fits(plan.nodes, placed, snapshot(usable))
+    clique = {host.name: host.labels.get(CLIQUE, "") for host in usable}
+    assert len({clique[name] for name in plan.nodes.values()} - {""}) == oracle.fewest_cliques(placed, usable, clique)
 
 
 @settings(max_examples=300, derandomize=True, deadline=None)
@@ -276,11 +276,11 @@ def test_of_two_shapes_what_is_placed_is_possible_and_what_is_impossible_is_not_
         for name, size, shape in zip(("one", "two"), sizes, shapes, strict=True)
         for pod in gang(name, size)
     ]
-    found = place(pods, len(pods), snapshot(here))
-    if isinstance(found, Placed):
-        assert fits(found.nodes, pods, snapshot(here))
+    plan = place(pods, len(pods), snapshot(here))
+    if isinstance(plan, Placed):
+        assert fits(plan.nodes, pods, snapshot(here))
     else:
-        assert found.placed <= oracle.most(pods, here)
+        assert plan.placed <= oracle.most(pods, here)
 
 
 def test_a_role_that_only_few_nodes_admit_is_not_locked_out_by_a_larger_one() -> None:
@@ -296,9 +296,9 @@ def test_members_that_cannot_join_their_gang_in_its_domain_keep_out_only_themsel
     pods = gang("train", 3, topology=Topology(required="clique"))
     pods[2] = replace(pods[2], selection=Selection(node_selector=(("kubernetes.io/hostname", "b-0"),)))
     nodes = cluster("a: 2x8", "b: 1x8")
-    found = place(pods, 2, snapshot(nodes))
-    assert isinstance(found, Placed)
-    assert sorted(found.nodes.values()) == ["a-0", "a-1"]
+    plan = place(pods, 2, snapshot(nodes))
+    assert isinstance(plan, Placed)
+    assert sorted(plan.nodes.values()) == ["a-0", "a-1"]
     assert isinstance(place(pods, 3, snapshot(nodes)), Shortfall)
 
 
@@ -314,10 +314,10 @@ def test_pinned_members_and_others_that_have_room_together_are_placed(level: str
     for seed in range(200):
         random = Random(seed)
         nodes = [node(f"a-{i}", 2 * random.randint(1, 4), clique="a") for i in range(random.randint(2, 4))]
-        slots = [one.name for one in nodes for _ in range(dict(one.allocatable)[GPU] // 2)]
+        slots = [host.name for host in nodes for _ in range(dict(host.allocatable)[GPU] // 2)]
         random.shuffle(slots)
         size = random.randint(2, len(slots))
         pods = [replace(pod, topology=Topology(required=level)) for pod in gang("train", size + spare, gpus=2)]
         pods = [pinned(pod, name) if random.random() < 0.6 else pod for pod, name in zip(pods, slots, strict=False)]
-        found = place(pods, size, snapshot(nodes))
-        assert isinstance(found, Placed), (seed, found)
+        plan = place(pods, size, snapshot(nodes))
+        assert isinstance(plan, Placed), (seed, plan)

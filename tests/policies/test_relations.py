@@ -102,8 +102,8 @@ def test_members_with_affinity_to_each_other_find_the_domain_that_holds_them() -
 
 def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
     launcher = members(1, gpus=0, app="launcher", affinity=(term(HOST),))
-    found = placed(launcher + members(2, gpus=8), snapshot(zones("ab")))
-    assert found[-1] in found[:-1]
+    nodes = placed(launcher + members(2, gpus=8), snapshot(zones("ab")))
+    assert nodes[-1] in nodes[:-1]
 
 
 @pytest.mark.parametrize(
@@ -237,16 +237,16 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
         for at in range(chance.randint(1, 4 // len(shapes)))
     ]
     view = snapshot(nodes, *(pod for pod, _ in there))
-    found = place(pods, len(pods), view)
-    if isinstance(found, Shortfall):
-        assert not can_start(pods, nodes, there), found.explanation
+    plan = place(pods, len(pods), view)
+    if isinstance(plan, Shortfall):
+        assert not can_start(pods, nodes, there), plan.explanation
         return
-    by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
-    assert set(found.nodes) == set(by_uid)
-    seats = sorted(((by_uid[uid], by_name[name]) for uid, name in found.nodes.items()), key=lambda seat: seat[0].wave)
+    by_uid, by_name = {pod.uid: pod for pod in pods}, {host.name: host for host in nodes}
+    assert set(plan.nodes) == set(by_uid)
+    seats = sorted(((by_uid[uid], by_name[name]) for uid, name in plan.nodes.items()), key=lambda seat: seat[0].wave)
     begun = list(there)
     for pod, where in seats:
-        assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {found.nodes}"
+        assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {plan.nodes}"
         there.append((pod, where))
     assert not list(refusals(chance, seats, nodes, begun, rounds([(pod, where.name) for pod, where in seats], view)))
 
@@ -255,24 +255,26 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
 def test_levels_and_slices_hold_beside_what_pods_demand(seed: int) -> None:
     chance, there = Random(seed), There()
     cliques = [{CLIQUE: "x"}, {CLIQUE: "y"}, {}]
-    nodes = [replace(one, labels={**one.labels, **chance.choices(cliques, [5, 5, 1])[0]}) for one in _nodes(chance)]
+    nodes = [replace(host, labels={**host.labels, **chance.choices(cliques, [5, 5, 1])[0]}) for host in _nodes(chance)]
     shapes = [_pod(chance, f"role-{number}") for number in range(chance.choice([1, 2]))]
-    asked = [Topology("clique"), Topology(slice_size=2), Topology("clique", slice_size=2), Topology()]
+    topologies = [Topology("clique"), Topology(slice_size=2), Topology("clique", slice_size=2), Topology()]
     for where in chance.choices(nodes, k=2):
         if lets_in(pod := _pod(chance, f"there-{len(there)}"), where, nodes, there):
             there.append((replace(pod, node=where.name), where))
     pods = [
-        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, series=shape.name, topology=said)
-        for shape, said in zip(shapes, chance.choices(asked, k=2), strict=False)
+        replace(
+            shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, series=shape.name, topology=topology
+        )
+        for shape, topology in zip(shapes, chance.choices(topologies, k=2), strict=False)
         for at in range(chance.choice([2, 4]) // len(shapes))
     ]
     view = snapshot(nodes, *(pod for pod, _ in there))
-    found = place(pods, chance.choice([1, len(pods)]), view)
-    by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
-    if isinstance(found, Placed):
-        assert meets_requirements([(by_uid[uid], name) for uid, name in found.nodes.items()], view)
-        for uid, name in found.nodes.items():
-            assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
+    plan = place(pods, chance.choice([1, len(pods)]), view)
+    by_uid, by_name = {pod.uid: pod for pod in pods}, {host.name: host for host in nodes}
+    if isinstance(plan, Placed):
+        assert meets_requirements([(by_uid[uid], name) for uid, name in plan.nodes.items()], view)
+        for uid, name in plan.nodes.items():
+            assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {plan.nodes}"
             there.append((by_uid[uid], by_name[name]))
 
 

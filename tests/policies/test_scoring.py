@@ -43,7 +43,7 @@ def test_a_node_in_no_clique_is_used_before_a_whole_node_of_any_clique() -> None
 @pytest.mark.parametrize("gpus", [1, 8], ids=lambda gpus: f"{gpus} GPUs in use in clique b")
 def test_a_broken_clique_is_ahead_of_a_whole_one_by_more_than_kube_scheduler_can_make_up_for(gpus: int) -> None:
     """At the shipped weight of 5 a mark is worth 50 of its points, and its resource scores differ by 150 at most."""
-    nodes = [replace(one, labels={**one.labels, BLOCK: "y"}) for one in cluster("b: 16x8")]
+    nodes = [replace(host, labels={**host.labels, BLOCK: "y"}) for host in cluster("b: 16x8")]
     view = snapshot([*blocks(), *nodes], *busy("b-0", gpus), *busy("c-0 c-1", 8))
     whole, in_broken_block, in_broken_clique = marks(single("s"), ["a-0", "d-0", "b-1"], view, OURS.scoring)
     assert whole < in_broken_block, "the block y is broken already, x is not"
@@ -64,15 +64,15 @@ def test_gpus_count_for_a_pod_that_asks_for_them_and_cpu_for_one_that_does_not()
 
 def test_marks_are_0_for_the_whole_and_unknown_and_10_for_the_full() -> None:
     view = snapshot(cluster("a: 2x8", "b: 1x8", "c: 16x8"), *busy("b-0", 8), *busy("c-0", 1))
-    found = marks(single("s"), ["b-0", "gone", "a-0", "c-0", "c-1"], view, Packing())
-    assert found == [10, 0, 0, 8, 6], "a clique with one GPU of 128 in use is broken, if hardly"
+    points = marks(single("s"), ["b-0", "gone", "a-0", "c-0", "c-1"], view, Packing())
+    assert points == [10, 0, 0, 8, 6], "a clique with one GPU of 128 in use is broken, if hardly"
     assert marks(single("s"), [], view, Packing()) == []
 
 
 def test_a_pod_that_asks_for_nothing_or_for_what_nobody_has_gets_no_marks() -> None:
     view = snapshot(cluster("a: 2x8"), *busy("a-0", 8))
-    for asked in ((("pods", 1),), (("example.com/fpga", 1),), ()):
-        assert marks(Pod("uid", "default", "odd", asked), ["a-0", "a-1"], view, Packing()) == [0, 0]
+    for amounts in ((("pods", 1),), (("example.com/fpga", 1),), ()):
+        assert marks(Pod("uid", "default", "odd", amounts), ["a-0", "a-1"], view, Packing()) == [0, 0]
 
 
 @dataclass
@@ -150,8 +150,8 @@ def test_siblings_outside_every_domain_are_near_to_nobody() -> None:
 
 def test_a_member_joins_its_gang_although_another_clique_is_fuller() -> None:
     view = snapshot(cluster("a: 4x8", "b: 4x8"), *busy("b-0 b-1 b-2", 8), *busy("a-0", 8))
-    found = marks(single("m", gpus=8), ["a-1", "b-3"], view, OURS.scoring, rows_of(view, "a-0"))
-    assert found[0] > found[1]
+    points = marks(single("m", gpus=8), ["a-1", "b-3"], view, OURS.scoring, rows_of(view, "a-0"))
+    assert points[0] > points[1]
 
 
 def test_affinity_says_nothing_about_a_pod_without_placed_siblings() -> None:

@@ -17,11 +17,11 @@ ORDERS = 3
 def planned(case: Mixed, policy: str, chance: Random) -> object:
     """The plan, with its order, or why there is none; from nodes, pods and members that come in any order."""
     nodes, there, members = list(case.nodes), [pod for pod, _ in case.there], case.pods
-    for some in (nodes, there, members):
-        chance.shuffle(some)
+    for items in (nodes, there, members):
+        chance.shuffle(items)
     policies = catalogue.policies("priority-then-age", policy, {"packing": 1, "affinity": 1})
-    found = place(members, case.needed, case.snapshot(nodes, there), policies=policies)
-    return list(found.nodes.items()) if isinstance(found, Placed) else (found.placed, found.explanation)
+    plan = place(members, case.needed, case.snapshot(nodes, there), policies=policies)
+    return list(plan.nodes.items()) if isinstance(plan, Placed) else (plan.placed, plan.explanation)
 
 
 @pytest.mark.parametrize("first", [0, 100, 200, 301, 846, 1120])

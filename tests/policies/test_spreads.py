@@ -32,9 +32,9 @@ def test_a_gang_is_asked_about_in_as_few_rounds_as_its_spread_allows() -> None:
     view = snapshot(cluster("a: 4x8"))
 
     def in_rounds(pods: list[Pod]) -> list[int]:
-        found = place(pods, len(pods), view)
-        assert isinstance(found, Placed)
-        return [len(one) for one in rounds([(pod, found.nodes[pod.uid]) for pod in pods], view) or ()]
+        plan = place(pods, len(pods), view)
+        assert isinstance(plan, Placed)
+        return [len(batch) for batch in rounds([(pod, plan.nodes[pod.uid]) for pod in pods], view) or ()]
 
     assert in_rounds(members(8, spread=(Spread(HOST, 1, TRAIN),))) == [4, 4]
     assert in_rounds(members(8, spread=(Spread(HOST, 2, TRAIN),))) == [8]
@@ -71,8 +71,8 @@ def test_a_gang_that_a_spread_keeps_out_of_every_block_is_seated_once(monkeypatc
         return fill(roles, choice, *others)
 
     monkeypatch.setattr("policies.placement.place.fill", counted)
-    nodes = [one for zone in "abc" for one in cluster(*(f"{zone}{clique}: 4x8" for clique in range(4)))]
-    nodes = [replace(one, labels={**one.labels, ZONE: one.name[0]}) for one in nodes]
+    nodes = [node for zone in "abc" for node in cluster(*(f"{zone}{clique}: 4x8" for clique in range(4)))]
+    nodes = [replace(node, labels={**node.labels, ZONE: node.name[0]}) for node in nodes]
     spread, apart = (Spread(ZONE, 1, TRAIN),), (term(HOST),)
     assert len(placed(members(12, spread=spread, anti_affinity=apart), snapshot(nodes))) == 12
     assert len(tried) == 1
@@ -95,8 +95,8 @@ def test_a_domain_that_the_selector_leaves_out_counts_only_if_affinity_is_ignore
     picky = Selection(node_selector=((ZONE, "a"),))
 
     def pods(*, honors: bool) -> list[Pod]:
-        asked = members(2, spread=(Spread(ZONE, 1, TRAIN, honors_affinity=honors),))
-        return [replace(pod, selection=picky) for pod in asked]
+        spread_pods = members(2, spread=(Spread(ZONE, 1, TRAIN, honors_affinity=honors),))
+        return [replace(pod, selection=picky) for pod in spread_pods]
 
     assert placed(pods(honors=True), snapshot(zones("ab"))) == ["n0", "n0"]
     assert refused(pods(honors=False), snapshot(zones("ab")))

@@ -42,7 +42,7 @@ def _free(statement: Statement, node: str) -> int:
 
 
 def _used(tree: QuotaTree) -> dict[str, dict[FlavorResource, int]]:
-    return {name: dict(one.used) for name, one in (tree.queues | tree.cohorts).items()}
+    return {name: dict(member.used) for name, member in (tree.queues | tree.cohorts).items()}
 
 
 def test_a_change_shows_at_once_and_is_dropped_with_its_block() -> None:
@@ -187,8 +187,8 @@ def test_any_nesting_leaves_what_copies_would(seed: int) -> None:
                     case 0:
                         row, amount = chance.randrange(4), chance.randrange(1, 4)
                         taking = chance.random() < 0.5
-                        asked = (("cpu", 1000 * amount), (GPU, amount), ("unknown", 1))
-                        (statement.claim if taking else statement.release)(f"a-{row}", asked)
+                        claimed = (("cpu", 1000 * amount), (GPU, amount), ("unknown", 1))
+                        (statement.claim if taking else statement.release)(f"a-{row}", claimed)
                         lines = statement.snapshot.resources
                         inside[[lines["cpu"], lines[GPU]], row] += np.array([1000, 1]) * amount * (-1 if taking else 1)
                     case 1:

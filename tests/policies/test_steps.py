@@ -23,35 +23,37 @@ from tests.effort import calls
 
 def costs(steps: Steps[object]) -> tuple[object, list[int], list[int]]:
     """The result, the cost that each step states, and how many functions each step has called."""
-    said: list[int] = []
+    stated: list[int] = []
     called: list[int] = []
-    found: list[object] = []
+    results: list[object] = []
 
     def advance() -> None:
         try:
-            said.append(next(steps))
+            stated.append(next(steps))
         except StopIteration as end:
-            found.append(end.value)
+            results.append(end.value)
 
-    while not found:
+    while not results:
         called.append(calls(advance))
-    return found[0], said, called
+    return results[0], stated, called
 
 
 def scattered(count: int, *, terms: int = 1) -> list[Pod]:
     """A gang whose members have distinct affinity each."""
-    asked = [
+    affinities = [
         tuple((Requirement("kubernetes.io/hostname", "NotIn", (f"a-{number}", str(term))),) for term in range(terms))
         for number in range(count)
     ]
     pods = gang("odd", count, gpus=1)
-    return [replace(pod, selection=Selection(affinity=one)) for pod, one in zip(pods, asked, strict=True)]
+    return [
+        replace(pod, selection=Selection(affinity=affinity)) for pod, affinity in zip(pods, affinities, strict=True)
+    ]
 
 
 def related(count: int, *, constraints: int = 16) -> list[Pod]:
     """A gang of 16 shapes whose members are to be spread, and away from each other, in many ways at once."""
-    one = Requirement("app", "In", ("train",))
-    spread = tuple(Spread("kubernetes.io/hostname", skew, (one,)) for skew in range(1, constraints))
+    requirement = Requirement("app", "In", ("train",))
+    spread = tuple(Spread("kubernetes.io/hostname", skew, (requirement,)) for skew in range(1, constraints))
     apart = (Term("kubernetes.io/hostname", (Requirement("app", "In", ("other",)),), ("default",)),)
     facts = {"labels": (("app", "train"),), "constraints": Constraints(anti_affinity=apart, spread=spread)}
     pods = enumerate(gang("related", count, gpus=1))
@@ -62,12 +64,15 @@ def wishing(count: int, *, terms: int = 300) -> list[Pod]:
     """A gang that prefers many nodes, and as many pods to be near to."""
     nodes = tuple((weight, (Requirement("number", "Gt", (str(weight),)),)) for weight in range(1, terms))
     near = [Requirement("app", "In", ("train", str(weight))) for weight in range(1, terms)]
-    pods = tuple((weight, Term("nvidia.com/gpu.clique", (one,), ("default",))) for weight, one in enumerate(near, 1))
-    asked = Constraints(preferred=Preferred(nodes=nodes, pods=pods))
-    return gang("wishing", count, labels=(("app", "train"),), constraints=asked)
+    pods = tuple(
+        (weight, Term("nvidia.com/gpu.clique", (requirement,), ("default",)))
+        for weight, requirement in enumerate(near, 1)
+    )
+    constraints = Constraints(preferred=Preferred(nodes=nodes, pods=pods))
+    return gang("wishing", count, labels=(("app", "train"),), constraints=constraints)
 
 
-HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
+HERE = [node for number in range(40) for node in cluster(f"c{number:02}: 5x8")]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +90,8 @@ HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
 )
 def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
     place(members[:3], 3, snapshot(HERE))  # numpy imports some of itself when it is first used
-    _, said, called = costs(placing(members, len(members), snapshot(HERE)))
-    assert max(said, default=0) <= 700
+    _, stated, called = costs(placing(members, len(members), snapshot(HERE)))
+    assert max(stated, default=0) <= 700
     assert max(called) < 6000
     assert len(called) > 1
 
@@ -95,7 +100,7 @@ def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
 def test_a_step_evaluates_one_condition_of_a_selection(asks: str) -> None:
     """A pod may set 128 conditions, about as many labels that are new to the index."""
     keys = [f"key-{number}" for number in range(60)]
-    nodes = [replace(one, labels={**one.labels, **dict.fromkeys(keys, one.name)}) for one in HERE]
+    nodes = [replace(node, labels={**node.labels, **dict.fromkeys(keys, node.name)}) for node in HERE]
     term = tuple(Requirement(key, "NotIn", ("a-0", "b-0")) for key in keys)
     spread = tuple(Spread("kubernetes.io/hostname", skew, (Requirement("app", "In", ("a",)),)) for skew in range(1, 9))
     facts: dict[str, dict[str, Any]] = {
@@ -106,33 +111,33 @@ def test_a_step_evaluates_one_condition_of_a_selection(asks: str) -> None:
     }
     members = gang("choosy", 8, gpus=1, labels=(("app", "a"),), **facts[asks])
     place(members, len(members), snapshot(nodes[:9]))  # numpy imports some of itself when it is first used
-    _, said, called = costs(placing(members, len(members), snapshot(nodes)))
+    _, stated, called = costs(placing(members, len(members), snapshot(nodes)))
     assert max(called) < 4000
-    assert max(said) <= 700
-    assert len(said) > 2 * len(keys)
+    assert max(stated) <= 700
+    assert len(stated) > 2 * len(keys)
 
 
 @pytest.mark.parametrize("operator", ["In", "NotIn", "Exists"])
 def test_pods_that_are_there_are_taken_up_and_looked_at_in_steps(operator: str) -> None:
     """After a start all pods are new to the first plan that asks about them."""
     there = [single(f"s-{at}", gpus=0, labels=(("app", f"a{at % 9}"),), node=f"c{at % 40:02}-0") for at in range(4000)]
-    one = Requirement("app", operator, ("a1", "a2"))
-    apart = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (one,), ("default",)),))
+    requirement = Requirement("app", operator, ("a1", "a2"))
+    apart = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (requirement,), ("default",)),))
     members, view = gang("shy", 8, gpus=1, constraints=apart), snapshot(HERE, *there)
     place(members, 8, snapshot(HERE))  # numpy imports some of itself when it is first used
-    found, said, called = costs(placing(members, 8, view))
+    plan, stated, called = costs(placing(members, 8, view))
     assert max(called) < 3000
-    assert max(said) <= 700
-    assert isinstance(found, Placed)
-    assert not {f"c{at:02}-0" for at in range(40)} & set(found.nodes.values())
+    assert max(stated) <= 700
+    assert isinstance(plan, Placed)
+    assert not {f"c{at:02}-0" for at in range(40)} & set(plan.nodes.values())
 
 
 def test_many_parts_of_slices_are_no_roles_without_end() -> None:
     members = [pod for pod in gang("holes", 900, gpus=1, topology=Topology(slice_size=3)) if (pod.index or 0) % 3]
-    found, said, _ = costs(placing(members, 600, snapshot(HERE)))
-    assert isinstance(found, Shortfall)
-    assert f"more than {MOST_PARTS} slices that lack members" in found.explanation
-    assert sum(said) < 100_000
+    shortfall, stated, _ = costs(placing(members, 600, snapshot(HERE)))
+    assert isinstance(shortfall, Shortfall)
+    assert f"more than {MOST_PARTS} slices that lack members" in shortfall.explanation
+    assert sum(stated) < 100_000
     assert isinstance(place(members, 2 * MOST_PARTS, snapshot(HERE)), Placed)
 
 
@@ -141,8 +146,8 @@ def test_a_gang_of_many_shapes_costs_a_bounded_effort() -> None:
     members = [replace(pod, requests=requests(3, cpu=1 + number)) for number, pod in enumerate(gang("mixed", 16))]
     topology = Topology(required="clique")
     apart = [replace(pod, topology=topology) for pod in members]
-    _, said, _ = costs(placing(apart, 3, snapshot(HERE)))
-    assert sum(said) < 100_000
+    _, stated, _ = costs(placing(apart, 3, snapshot(HERE)))
+    assert sum(stated) < 100_000
 
 
 def test_a_policy_may_pause() -> None:
@@ -152,9 +157,9 @@ def test_a_policy_may_pause() -> None:
             yield ()
             yield (view.levels[0].domain(1),)
 
-    found = place(gang("train", 2), 2, snapshot(cluster("a: 4x8", "b: 4x8")), policies=replace(OURS, topology=Slow()))
-    assert isinstance(found, Placed)
-    assert {node[0] for node in found.nodes.values()} == {"b"}
+    plan = place(gang("train", 2), 2, snapshot(cluster("a: 4x8", "b: 4x8")), policies=replace(OURS, topology=Slow()))
+    assert isinstance(plan, Placed)
+    assert {node[0] for node in plan.nodes.values()} == {"b"}
 
 
 @pytest.mark.parametrize("policies", [OURS, replace(OURS, topology=Balanced())], ids=["best fit", "balanced"])
@@ -166,19 +171,19 @@ def test_what_is_found_in_steps_is_the_same_whatever_is_asked_in_between(policie
         try:
             next(steps)
         except StopIteration as end:
-            found = end.value
+            plan = end.value
             break
         place(between, 7, view)
-    assert found == place(members, 300, view, policies=policies)
-    assert isinstance(found, Placed)
-    assert meets_requirements([(pod, found.nodes[pod.uid]) for pod in members], view)
+    assert plan == place(members, 300, view, policies=policies)
+    assert isinstance(plan, Placed)
+    assert meets_requirements([(pod, plan.nodes[pod.uid]) for pod in members], view)
 
 
 def test_items_are_ordered_in_steps() -> None:
     numbers = list(range(2000))
     assert finish(ordered(numbers, int)) == numbers
     Random(7).shuffle(numbers)
-    found, cost = finish(metered(ordered(numbers, int)))
-    assert found == sorted(numbers)
+    in_order, cost = finish(metered(ordered(numbers, int)))
+    assert in_order == sorted(numbers)
     assert cost > 0
     assert finish(ordered([], int)) == []

@@ -67,8 +67,8 @@ def test_whom_anti_affinity_keeps_away() -> None:
     tenants.put("shy", single("shy", constraints=shy), "n0")
     assert tenants.repels("default")
     assert not tenants.repels("other")
-    found = [term for term, _ in tenants.repelling(single("x", labels=(("app", "train"),)))]
-    assert found == list(shy.anti_affinity)
+    terms = [term for term, _ in tenants.repelling(single("x", labels=(("app", "train"),)))]
+    assert terms == list(shy.anti_affinity)
     assert not list(tenants.repelling(single("x")))
     tenants.drop("shy")
     assert not tenants.repels("default")
@@ -87,13 +87,15 @@ def test_indexes_follow_whoever_comes_moves_and_goes(seed: int) -> None:
             tenants.put(name, pod, chance.choice(["n0", "n1"]))
         if chance.random() < 0.3:
             value = (Requirement("app", "In", (chance.choice(["train", "data"]),)),)
-            expected = [one for one in there.values() if one.namespace == "a" and selects(value, dict(one.labels))]
-            assert names(tenants, near(value, "a")) == sorted(one.name for one in expected)
+            expected = [
+                tenant for tenant in there.values() if tenant.namespace == "a" and selects(value, dict(tenant.labels))
+            ]
+            assert names(tenants, near(value, "a")) == sorted(tenant.name for tenant in expected)
         validate_tenants(tenants)
     assert {owner for owner, _ in tenants} == set(there)
     port = HostPort(80)
-    taking = [one.name for one in there.values() if port in one.constraints.ports]
-    assert sorted(one.name for one in tenants.taking(port)) == sorted(taking)
+    taking = [tenant.name for tenant in there.values() if port in tenant.constraints.ports]
+    assert sorted(tenant.name for tenant in tenants.taking(port)) == sorted(taking)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -113,10 +115,10 @@ def test_an_index_follows_whoever_comes_and_goes_while_it_is_made(seed: int) -> 
     for _ in steps:
         for _ in range(20):
             change(f"p{chance.randint(0, 2999)}")
-        asked = {pod.name for pod in there.values() if pod.labels == (("app", "train"),)}
+        expected = {pod.name for pod in there.values() if pod.labels == (("app", "train"),)}
         if chance.random() < 0.3:
-            assert set(names(tenants, near(TRAIN, "default"))) == asked
-    assert set(names(tenants, near(TRAIN, "default"))) == asked
+            assert set(names(tenants, near(TRAIN, "default"))) == expected
+    assert set(names(tenants, near(TRAIN, "default"))) == expected
     validate_tenants(tenants)
 
 

@@ -18,7 +18,7 @@ BLOCK = "cloud.google.com/gce-topology-block"
 
 
 def in_block(name: str, nodes: Sequence[Node]) -> list[Node]:
-    return [replace(one, labels={**one.labels, BLOCK: name}) for one in nodes]
+    return [replace(node, labels={**node.labels, BLOCK: name}) for node in nodes]
 
 
 def clique_of(node: str) -> str:
@@ -33,11 +33,11 @@ def placed(nodes: Sequence[Node], count: int, *there: str, taken: Sequence[str] 
     ``there``: the nodes of bound pods of the group.
     """
     view = snapshot(list(nodes), *busy(" ".join((*there, *taken)), 8))
-    free, found = [name for name in view.names if name not in (*there, *taken)], []
+    free, chosen = [name for name in view.names if name not in (*there, *taken)], []
     for _ in range(count):
         given = marks(single("p", gpus=8), free, view, Together(count), rows_of(there, view))
-        found.append(free.pop(int(np.argmax(given))))
-    return found
+        chosen.append(free.pop(int(np.argmax(given))))
+    return chosen
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def placed(nodes: Sequence[Node], count: int, *there: str, taken: Sequence[str] 
     ],
 )
 def test_the_tightest_clique_that_holds_all_or_the_fewest(cliques: Sequence[str], count: int, goes: set[str]) -> None:
-    found = placed(cluster(*cliques), count)
-    assert {clique_of(node) for node in found} == goes
+    nodes = placed(cluster(*cliques), count)
+    assert {clique_of(node) for node in nodes} == goes
 
 
 def test_a_group_too_large_for_a_clique_stays_inside_the_tightest_block_that_holds_it() -> None:

@@ -23,7 +23,7 @@ def spread(found: Placed | Shortfall, nodes: Sequence[Node]) -> str:
 
 
 def cliques(nodes: Sequence[Node]) -> dict[str, str]:
-    return {one.name: one.labels.get(CLIQUE, "-") for one in nodes}
+    return {host.name: host.labels.get(CLIQUE, "-") for host in nodes}
 
 
 def siblings(*nodes: str) -> list[tuple[Pod, str]]:
@@ -65,10 +65,10 @@ def test_the_classic_case_leaves_every_gang_in_one_clique() -> None:
     ]
     bound = busy(" ".join(taken), 8)
     for size, expected in ((7, "c*7"), (4, "d*4"), (13, "a*13"), (10, "b*10")):
-        found = place(gang(f"train-{size}", size), size, snapshot(here, *bound))
-        assert spread(found, here) == expected
-        assert isinstance(found, Placed)
-        bound += busy(" ".join(found.nodes.values()), 8)
+        plan = place(gang(f"train-{size}", size), size, snapshot(here, *bound))
+        assert spread(plan, here) == expected
+        assert isinstance(plan, Placed)
+        bound += busy(" ".join(plan.nodes.values()), 8)
 
 
 def test_the_whole_gang_goes_before_its_clique() -> None:
@@ -94,9 +94,9 @@ def test_replacements_go_where_the_rest_of_their_gang_is() -> None:
         # It fits beside the workers.
         (["a: 2x8", "b: 3x8"], [], "a", "a"),
         # The tightest clique has no room for it, the next one has.
-        (["a: 2x8", "b: 3x8"], [replace(one, requests=requests(0, 30)) for one in busy("a-0 a-1", 0)], "b", "b"),
+        (["a: 2x8", "b: 3x8"], [replace(pod, requests=requests(0, 30)) for pod in busy("a-0 a-1", 0)], "b", "b"),
         # No clique has room for both, and it never splits the workers.
-        (["a: 2x8", "-: 9x8"], [replace(one, requests=requests(0, 30)) for one in busy("a-0 a-1", 0)], "a", "-"),
+        (["a: 2x8", "-: 9x8"], [replace(pod, requests=requests(0, 30)) for pod in busy("a-0 a-1", 0)], "a", "-"),
     ],
 )
 def test_a_launcher_goes_with_its_workers_and_never_parts_them(
@@ -105,10 +105,10 @@ def test_a_launcher_goes_with_its_workers_and_never_parts_them(
     here = cluster(*nodes)
     first = replace(gang("job", 1, gpus=0, cpu=32)[0], uid="launcher", name="launcher", index=None)
     members = [*gang("job", 2, cpu=32), first]
-    found = place(members, 3, snapshot(here, *bound))
-    assert isinstance(found, Placed)
-    at = found.nodes.pop("launcher")
-    assert spread(found, here) == f"{workers}*2"
+    plan = place(members, 3, snapshot(here, *bound))
+    assert isinstance(plan, Placed)
+    at = plan.nodes.pop("launcher")
+    assert spread(plan, here) == f"{workers}*2"
     assert cliques(here)[at] == launcher
 
 
@@ -128,25 +128,25 @@ def test_inside_a_clique_the_fewest_nodes_and_of_those_the_fullest(
 ) -> None:
     here = cluster(f"a: {len(free)}x8")
     bound = [pod for at, gpus in enumerate(free) for pod in busy(f"a-{at}", 8 - gpus)]
-    found = place(gang("train", size, gpus=1), size, snapshot(here, *bound))
-    assert isinstance(found, Placed)
-    where = list(found.nodes.values())
+    plan = place(gang("train", size, gpus=1), size, snapshot(here, *bound))
+    assert isinstance(plan, Placed)
+    where = list(plan.nodes.values())
     assert {int(name[2:]): where.count(name) for name in where} == expected
 
 
 def test_of_nodes_with_equal_room_the_fuller_ones_are_filled() -> None:
     here = [*cluster("a: 2x8"), node("wide", 16, clique="a")]
-    found = place(gang("train", 1), 1, snapshot(here, *busy("wide", 8)))
-    assert isinstance(found, Placed)
-    assert list(found.nodes.values()) == ["wide"], "half of it is in use already; the others are whole"
+    plan = place(gang("train", 1), 1, snapshot(here, *busy("wide", 8)))
+    assert isinstance(plan, Placed)
+    assert list(plan.nodes.values()) == ["wide"], "half of it is in use already; the others are whole"
 
 
 def test_members_get_consecutive_slots_in_the_order_of_their_ranks() -> None:
     here = cluster("a: 2x4", "b: 4x4")
     members = gang("train", 24, gpus=1)
-    found = place(members[::-1], 24, snapshot(here))
-    assert isinstance(found, Placed)
-    by_rank = [found.nodes[pod.uid] for pod in members]
+    plan = place(members[::-1], 24, snapshot(here))
+    assert isinstance(plan, Placed)
+    by_rank = [plan.nodes[pod.uid] for pod in members]
     blocks = [by_rank[at] for at in range(0, 24, 4)]
     assert by_rank == [name for name in blocks for _ in range(4)], "each node has a block of ranks"
     assert blocks == ["b-0", "b-1", "b-2", "b-3", "a-0", "a-1"], "and so has each clique"
@@ -155,9 +155,9 @@ def test_members_get_consecutive_slots_in_the_order_of_their_ranks() -> None:
 def test_neighbours_in_rank_are_on_nodes_that_are_neighbours_by_name() -> None:
     here = cluster("a: 3x8")
     members = gang("train", 8, gpus=1)
-    found = place(members, 8, snapshot(here, *busy("a-0", 1), *busy("a-1", 8), *busy("a-2", 6)))
-    assert isinstance(found, Placed)
-    assert [found.nodes[pod.uid] for pod in members] == ["a-0"] * 7 + ["a-2"]
+    plan = place(members, 8, snapshot(here, *busy("a-0", 1), *busy("a-1", 8), *busy("a-2", 6)))
+    assert isinstance(plan, Placed)
+    assert [plan.nodes[pod.uid] for pod in members] == ["a-0"] * 7 + ["a-2"]
 
 
 def test_the_answer_does_not_depend_on_the_order_in_which_nodes_were_seen() -> None:

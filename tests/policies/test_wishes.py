@@ -19,8 +19,8 @@ DATA: Selector = (Requirement("app", "In", ("data",)),)
 
 
 def members(size: int, *, gpus: int = 8, hard: dict[str, Any] | None = None, **preferred: Any) -> list[Pod]:
-    asked = Constraints(**(hard or {}), preferred=Preferred(**preferred))
-    return gang("train", size, gpus=gpus, labels=(("app", "train"),), constraints=asked)
+    constraints = Constraints(**(hard or {}), preferred=Preferred(**preferred))
+    return gang("train", size, gpus=gpus, labels=(("app", "train"),), constraints=constraints)
 
 
 def on(*names: str, key: str = HOST, weight: int = 1) -> tuple[int, tuple[Requirement, ...]]:
@@ -32,9 +32,9 @@ def near(key: str, selector: Selector = DATA, weight: int = 1) -> tuple[int, Ter
 
 
 def placed(pods: list[Pod], view: Snapshot) -> list[str]:
-    found = place(pods, len(pods), view)
-    assert isinstance(found, Placed), found
-    return sorted(found.nodes.values())
+    plan = place(pods, len(pods), view)
+    assert isinstance(plan, Placed), plan
+    return sorted(plan.nodes.values())
 
 
 def data(where: str) -> Pod:
@@ -58,7 +58,7 @@ def test_weights_decide_between_terms() -> None:
 
 def test_a_preferred_domain_goes_before_a_tighter_one() -> None:
     view = snapshot(
-        [*cluster("a: 2x8"), *(replace(one, labels={**one.labels, POOL: "x"}) for one in cluster("b: 4x8"))]
+        [*cluster("a: 2x8"), *(replace(host, labels={**host.labels, POOL: "x"}) for host in cluster("b: 4x8"))]
     )
     assert placed(members(2), view) == ["a-0", "a-1"]
     assert placed(members(2, nodes=(on("x", key=POOL),)), view) == ["b-0", "b-1"]
@@ -131,9 +131,9 @@ def test_a_role_does_without_what_it_prefers_where_that_would_cost_another_its_p
     picky = [replace(pod, uid="picky", owner="picky") for pod in members(1, gpus=5, nodes=(on("n1"),))]
     plain = [replace(pod, uid="plain", owner="plain") for pod in gang("train", 1, gpus=2)]
     large = gang("train", 2, gpus=2, cpu=8)
-    found = place([*picky, *plain, *large], 4, view)
-    assert isinstance(found, Placed)
-    assert found.nodes["picky"] == "n0"
+    plan = place([*picky, *plain, *large], 4, view)
+    assert isinstance(plan, Placed)
+    assert plan.nodes["picky"] == "n0"
 
 
 def test_preferences_of_many_kinds_are_not_looked_at_where_they_are_too_many() -> None:
@@ -155,7 +155,7 @@ def test_no_preference_costs_a_member_its_place() -> None:
             "pods": (near(random.choice([HOST, CLIQUE]), random.choice([TRAIN, DATA]), random.choice([-50, 50])),),
             "spread": (Spread(random.choice([HOST, CLIQUE]), 1, TRAIN),),
         }
-        asked = {kind: wishes[kind] for kind in wishes if random.random() < 0.6}
+        preferences = {kind: wishes[kind] for kind in wishes if random.random() < 0.6}
         hard: dict[str, Any] = random.choice([{}, {}, {"spread": (Spread(HOST, 2, TRAIN),)}])
         small, large = (
             members(random.randint(1, 9), gpus=1, hard=hard),
@@ -164,7 +164,7 @@ def test_no_preference_costs_a_member_its_place() -> None:
         rules = random.choice([Topology(), Topology(required="clique"), Topology(slice_size=2)])
         large = [replace(pod, uid=f"l-{pod.uid}", owner="large", topology=rules) for pod in large]
         small = [replace(pod, topology=rules) for pod in small]
-        picky = [replace(pod, constraints=Constraints(**hard, preferred=Preferred(**asked))) for pod in small]
-        without, found = place([*small, *large], 1, view), place([*picky, *large], 1, view)
+        picky = [replace(pod, constraints=Constraints(**hard, preferred=Preferred(**preferences))) for pod in small]
+        without, plan = place([*small, *large], 1, view), place([*picky, *large], 1, view)
         count = len(without.nodes) if isinstance(without, Placed) else 0
-        assert (len(found.nodes) if isinstance(found, Placed) else 0) >= count, (asked, hard, small, large)
+        assert (len(plan.nodes) if isinstance(plan, Placed) else 0) >= count, (preferences, hard, small, large)

@@ -32,11 +32,11 @@ class Case:
 
     def snapshot(self) -> Snapshot:
         claims = Claims(levels_from(KEYS))
-        for one in self.nodes:
-            claims.set_node(one)
-            if taken := dict(one.allocatable)[GPU] - self.free[one.name]:
-                pod = single(f"busy-{one.name}", gpus=taken, cpu=0)
-                claims.confirm(replace(pod, node=one.name))
+        for host in self.nodes:
+            claims.set_node(host)
+            if taken := dict(host.allocatable)[GPU] - self.free[host.name]:
+                pod = single(f"busy-{host.name}", gpus=taken, cpu=0)
+                claims.confirm(replace(pod, node=host.name))
         return claims.snapshot()
 
 
@@ -45,7 +45,7 @@ def case(seed: int, most_nodes: int) -> Case:
     chance = Random(seed)
     nodes, where = _nodes(chance, chance.randint(1, most_nodes))
     load = chance.choice([0.0, 0.3, 0.7])
-    free = {one.name: _left(chance, dict(one.allocatable)[GPU], load) for one in nodes}
+    free = {host.name: _left(chance, dict(host.allocatable)[GPU], load) for host in nodes}
     gpus = chance.choice([1, 2, 4, 8])
     slots = sum(amount // gpus for amount in free.values())
     size = chance.randint(1, max(1, min(slots + 2, chance.choice([4, 16, 64]))))
@@ -68,9 +68,9 @@ def _nodes(chance: Random, count: int) -> tuple[list[Node], dict[str, tuple[str 
             domains = (f"c{clique}", f"b{block}", f"z{block // 2}")
             known = tuple(None if chance.random() < unlabelled else name for name in domains)
             labels = {f"example.com/{level}": name for level, name in zip(LEVELS, known, strict=True) if name}
-            one = node(f"n{len(nodes):03}", size, labels=labels)
-            nodes.append(one)
-            where[one.name] = known
+            host = node(f"n{len(nodes):03}", size, labels=labels)
+            nodes.append(host)
+            where[host.name] = known
         clique += 1
         block += chance.random() < 1 / per_block
     chance.shuffle(nodes)

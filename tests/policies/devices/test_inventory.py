@@ -154,7 +154,7 @@ def test_a_requirement_that_nobody_needs_goes_when_there_are_too_many() -> None:
     inventory = Inventory()
     inventory.put(published("a", ["h100"]))
     others = [DeviceRequirement("c", (f"device.driver == 'd{number}'",)) for number in range(MOST_REQUIREMENTS - 1)]
-    assert [inventory.require(one) for one in (GPU, *others)] == list(range(MOST_REQUIREMENTS))
+    assert [inventory.require(requirement) for requirement in (GPU, *others)] == list(range(MOST_REQUIREMENTS))
     assert inventory.require(LARGE) is None
     assert inventory.require(GPU, in_use=0) == 0, "its answers are kept"
     assert counted(inventory) == (Devices(1, 1, 1),)

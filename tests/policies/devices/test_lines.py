@@ -118,7 +118,7 @@ def test_what_nothing_matches_has_a_line_of_its_own_that_offers_nothing() -> Non
 
 
 def test_so_many_that_overlap_in_part_are_counted_as_far_as_lines_go() -> None:
-    seen = [1 << one | 1 << other for one in range(12) for other in range(one)]
+    seen = [1 << first | 1 << other for first in range(12) for other in range(first)]
     lines = lines_of([Ask(1 << number) for number in range(12)], seen)
     assert len(lines) == 128
     assert {1 << number for number in range(12)} <= {line.match for line in lines}

@@ -13,10 +13,10 @@ from policies.devices.patterns import UnreadPatternError, matcher
 _ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\W", "^", "$", r"\."])
 PATTERNS = st.recursive(
     _ATOMS,
-    lambda part: st.one_of(
-        st.tuples(part, part).map("".join),
-        st.tuples(part, part).map(lambda two: f"({two[0]}|{two[1]})"),
-        st.tuples(part, st.sampled_from("?*+")).map(lambda two: f"(?:{two[0]}){two[1]}"),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map(lambda two: f"({two[0]}|{two[1]})"),
+        st.tuples(inner, st.sampled_from("?*+")).map(lambda two: f"(?:{two[0]}){two[1]}"),
     ),
     max_leaves=6,
 )

@@ -18,18 +18,18 @@ def answer(expression: str, facts: Facts) -> bool | str:
         return FAILS
 
 
-@pytest.mark.parametrize("shipped", SELECTORS, ids=lambda one: one.expression[:60])
+@pytest.mark.parametrize("shipped", SELECTORS, ids=lambda shipped: shipped.expression[:60])
 def test_what_vendors_ship_is_answered_as_by_cel(shipped: Shipped) -> None:
     assert {name: answer(shipped.expression, FACTS[name]) for name in shipped.answers} == shipped.answers
 
 
-@pytest.mark.parametrize("shipped", SELECTORS, ids=lambda one: one.expression[:60])
+@pytest.mark.parametrize("shipped", SELECTORS, ids=lambda shipped: shipped.expression[:60])
 def test_remembered_answers_are_the_same(shipped: Shipped) -> None:
     verdicts = Verdicts([Selector(shipped.expression)])
     for _ in range(2):
         for name, facts in FACTS.items():
-            found = verdicts.of(facts)
-            assert (FAILS if isinstance(found, str) else found) == answer(shipped.expression, facts), name
+            verdict = verdicts.of(facts)
+            assert (FAILS if isinstance(verdict, str) else verdict) == answer(shipped.expression, facts), name
 
 
 DEVICE = Published(
@@ -125,8 +125,8 @@ def test_some_of_it_is_known_only_when_it_is_evaluated(expression: str) -> None:
 
 def test_what_decides_for_single_devices_is_forgotten_again() -> None:
     verdicts = Verdicts([Selector("device.attributes['d'].uuid == 'u7'")])
-    found = [verdicts.of(Published("d", {"uuid": f"u{number}"}).facts()) for number in range(40_000)]
-    assert [number for number, yes in enumerate(found) if yes] == [7]
+    answers = [verdicts.of(Published("d", {"uuid": f"u{number}"}).facts()) for number in range(40_000)]
+    assert [number for number, yes in enumerate(answers) if yes] == [7]
     assert verdicts.of(Published("d", {"uuid": "u7"}).facts()) is True
 
 

@@ -21,13 +21,13 @@ class Published(NamedTuple):
     capacity: dict[str, str] = {}  # noqa: RUF012 - never changed
 
     def facts(self) -> Facts:
-        found: dict[Path, Value] = {("driver",): self.driver}
+        by_path: dict[Path, Value] = {("driver",): self.driver}
         for kind, values in (("attributes", self.attributes), ("capacity", self.capacity)):
             for name, value in values.items():
                 domain, _, short = name.rpartition("/")
-                found[kind, domain or self.driver] = Flag.YES
-                found[kind, domain or self.driver, short] = _value(kind, value)
-        return found
+                by_path[kind, domain or self.driver] = Flag.YES
+                by_path[kind, domain or self.driver, short] = _value(kind, value)
+        return by_path
 
 
 class V(str):
@@ -42,9 +42,9 @@ def _value(kind: str, value: Any) -> Value:
     if isinstance(value, bool):
         return Flag(value)
     if isinstance(value, V):
-        found = version(value)
-        assert found is not None
-        return found
+        parsed = version(value)
+        assert parsed is not None
+        return parsed
     assert isinstance(value, (int, str))
     return value
 

@@ -46,11 +46,11 @@ class Case:
         return snapshot(nodes, *pods)
 
     def _pods(self) -> Iterator[Pod]:
-        for one in self.nodes:
-            claims = [held for candidate in self.candidates for held in candidate.claims if held.node == one.name]
+        for node in self.nodes:
+            claims = [held for candidate in self.candidates for held in candidate.claims if held.node == node.name]
             taken = sum(held.pods * dict(held.requests).get(GPU, 0) for held in claims)
-            if rest := dict(one.allocatable)[GPU] - self.free[one.name] - taken:
-                yield single(f"fixed-{one.name}", gpus=rest, cpu=0, node=one.name)
+            if rest := dict(node.allocatable)[GPU] - self.free[node.name] - taken:
+                yield single(f"fixed-{node.name}", gpus=rest, cpu=0, node=node.name)
         for candidate in self.candidates:
             for at, held in enumerate(candidate.claims):
                 for number in range(held.pods):
@@ -62,7 +62,7 @@ def case(seed: int) -> Case:
     chance = Random(seed)
     gpus = chance.choice([2, 4, 8])
     nodes = cluster(*(f"{'abcd'[at]}: {chance.randint(1, 3)}x{gpus}" for at in range(chance.randint(1, 4))))
-    left = {one.name: gpus for one in nodes}
+    left = {node.name: gpus for node in nodes}
     for name in left:
         if chance.random() < 0.2:
             left[name] -= chance.randint(0, gpus)
@@ -117,10 +117,10 @@ Best = tuple[int, list[tuple[int, int, int]]]
 def price(gone: list[Candidate]) -> Best:
     """The highest unit, then device-hours and victims of each priority, the highest first."""
     levels = []
-    for priority in sorted({one.priority for one in gone}, reverse=True):
-        those = [one for one in gone if one.priority == priority]
-        levels.append((priority, sum(_hours(one) for one in those), len(those)))
-    return max((int(one.unit) for one in gone), default=0), levels
+    for priority in sorted({victim.priority for victim in gone}, reverse=True):
+        those = [victim for victim in gone if victim.priority == priority]
+        levels.append((priority, sum(_hours(victim) for victim in those), len(those)))
+    return max((int(victim.unit) for victim in gone), default=0), levels
 
 
 def _hours(one: Candidate) -> int:
@@ -133,19 +133,19 @@ def _hours(one: Candidate) -> int:
 
 def best(of: Case) -> tuple[Best, list[tuple[str, ...]]] | None:
     """The least price, and every choice of victims that has it; None if no eviction helps."""
-    may = [one for one in of.candidates if _may_go(one, of.limits)]
-    found: dict[str, tuple[Best, list[tuple[str, ...]]]] = {}
-    for some in chain.from_iterable(combinations(may, size) for size in range(len(may) + 1)):
-        gone = list(some)
+    may = [candidate for candidate in of.candidates if _may_go(candidate, of.limits)]
+    cheapest: dict[str, tuple[Best, list[tuple[str, ...]]]] = {}
+    for chosen in chain.from_iterable(combinations(may, size) for size in range(len(may) + 1)):
+        gone = list(chosen)
         if not _together(gone, of) or not fits(of, gone):
             continue
-        here, names = price(gone), tuple(sorted(one.name for one in gone))
-        known = found.get("best")
+        here, names = price(gone), tuple(sorted(victim.name for victim in gone))
+        known = cheapest.get("best")
         if known is None or here < known[0]:
-            found["best"] = here, [names]
+            cheapest["best"] = here, [names]
         elif here == known[0]:
             known[1].append(names)
-    return found.get("best")
+    return cheapest.get("best")
 
 
 def _may_go(one: Candidate, limits: Limits) -> bool:
@@ -154,26 +154,26 @@ def _may_go(one: Candidate, limits: Limits) -> bool:
 
 
 def _together(gone: list[Candidate], of: Case) -> bool:
-    names = {one.name for one in gone}
-    for one in gone:
-        needed = {other.name for other in of.candidates if other.workload == one.name}
+    names = {candidate.name for candidate in gone}
+    for victim in gone:
+        needed = {other.name for other in of.candidates if other.workload == victim.name}
         if not needed <= names:
             return False
-    counted = sum(number for one in gone for _, number in one.budgets)
+    counted = sum(number for candidate in gone for _, number in candidate.budgets)
     return counted <= of.limits.budgets.get("pdb", counted)
 
 
 def fits(of: Case, gone: list[Candidate]) -> bool:
     """Whether all members have room at once when these are gone, in one clique if that is required."""
     free = dict(of.free)
-    for one in gone:
-        for held in one.claims:
+    for victim in gone:
+        for held in victim.claims:
             free[held.node] += held.pods * dict(held.requests)[GPU]
     members = sorted((gpus for count, gpus in of.shapes for _ in range(count)), reverse=True)
     if of.topology.required is None:
         return _pack(members, list(free.values()))
     cliques = sorted({name.partition("-")[0] for name in free})
-    return any(_pack(members, [much for name, much in free.items() if name.startswith(one)]) for one in cliques)
+    return any(_pack(members, [much for name, much in free.items() if name.startswith(clique)]) for clique in cliques)
 
 
 def _pack(members: list[int], free: list[int]) -> bool:

@@ -31,10 +31,10 @@ def on(nodes: str, unit: Unit = Unit.WORKLOAD, hours: float = 10, priority: int 
 def evicted(*candidates: Candidate, size: int = 1, required: str | None = None, **limits: Any) -> list[str] | None:
     """The victims for a gang of ``size`` members with 8 GPUs each; every node is full."""
     nodes = cluster("a: 2x8", "b: 2x8", "c: 2x8")
-    pods = [replace(one, topology=Topology(required=required)) for one in gang("new", size, gpus=8, cpu=0)]
-    full = snapshot(nodes, *busy(" ".join(one.name for one in nodes), 8))
-    found = search(Request("new", pods, size, 1000), Statement(full), candidates, Limits(NOW, **limits))
-    return [one.name for one in found.victims] if isinstance(found, Choice) else None
+    pods = [replace(pod, topology=Topology(required=required)) for pod in gang("new", size, gpus=8, cpu=0)]
+    full = snapshot(nodes, *busy(" ".join(node.name for node in nodes), 8))
+    answer = search(Request("new", pods, size, 1000), Statement(full), candidates, Limits(NOW, **limits))
+    return [victim.name for victim in answer.victims] if isinstance(answer, Choice) else None
 
 
 def test_pods_of_no_gang_go_before_any_gang() -> None:
@@ -145,9 +145,9 @@ def test_who_has_run_for_its_minimum_to_the_instant_goes() -> None:
     starts = [1000.0 + at * 0.1 for at in range(100)]
     assert any((start + 100.0) - start < 100.0 for start in starts)
     for start in starts:
-        one = replace(on("a-0"), started=start, min_runtime_s=100.0)
-        assert not protects(one, Limits(start + 100.0))
-        assert protects(one, Limits(start + 99.9))
+        candidate = replace(on("a-0"), started=start, min_runtime_s=100.0)
+        assert not protects(candidate, Limits(start + 100.0))
+        assert protects(candidate, Limits(start + 99.9))
 
 
 @pytest.mark.parametrize("facts", [{"evictions": 1}, {"budgets": (("pdb", 1),)}, {"protected": "has several budgets"}])

@@ -19,7 +19,7 @@ FAIR = {
 def test_victims(case: Case) -> None:
     fair = FAIR.get(case.parts[0], ())
     runs, asks, gone, *others = case.parts[bool(fair) :]
-    found = decide(World(candidates(runs), case.queues, case.cohorts, fair), request(asks))
-    said = [f"{name} {why}" for name, why in (found.victims or {}).items()]
-    assert sorted(said or ["nobody"]) == sorted(gone.split(", "))
+    decision = decide(World(candidates(runs), case.queues, case.cohorts, fair), request(asks))
+    victims = [f"{name} {why}" for name, why in (decision.victims or {}).items()]
+    assert sorted(victims or ["nobody"]) == sorted(gone.split(", "))
     assert gone not in others

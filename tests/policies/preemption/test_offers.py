@@ -34,9 +34,9 @@ def decided(
     *incoming: Incoming,
     fair: tuple[FairStrategy, ...] = (),
 ) -> list[Decision]:
-    asked = offers(eviction.World(running, queues, fair=fair))
-    used = [Admitted(one.queue, one.usage) for one in running]
-    return decide(World(queues, flavors=FLAVORS, admitted=used, fair=bool(fair), evictions=asked), incoming)
+    evictions = offers(eviction.World(running, queues, fair=fair))
+    used = [Admitted(candidate.queue, candidate.usage) for candidate in running]
+    return decide(World(queues, flavors=FLAVORS, admitted=used, fair=bool(fair), evictions=evictions), incoming)
 
 
 def wants(gpus: int, priority: int, queue: str = "a", since: float = 0) -> Incoming:
@@ -55,25 +55,25 @@ def wants(gpus: int, priority: int, queue: str = "a", since: float = 0) -> Incom
 def test_who_would_give_way_in_its_queue(gpus: int, priority: int, fit: Fit, level: int) -> None:
     queues = [queue("a", h100=8), queue("b", h100=8)]
     running = [has("low", "a", "h100", 4), has("high", "a", "h100", 4, 9), has("b1", "b", "h100", 8)]
-    (found,) = decided(queues, running, wants(gpus, priority))
-    assert (found.assignment.fit, found.assignment.level) == (fit, level)
+    (decision,) = decided(queues, running, wants(gpus, priority))
+    assert (decision.assignment.fit, decision.assignment.level) == (fit, level)
 
 
 def test_a_flavor_that_is_taken_back_comes_before_one_for_which_its_own_queue_gives_way() -> None:
     queues = [queue("a", h100=8, a100=8), queue("b", h100=0, a100=0)]
     running = [has("low", "a", "h100", 8), has("b1", "b", "a100", 8)]
-    (found,) = decided(queues, running, wants(8, 5))
-    assert found.assignment.fit is Fit.RECLAIM
-    assert found.assignment.flavors == {"main": {GPU: "a100"}}
+    (decision,) = decided(queues, running, wants(8, 5))
+    assert decision.assignment.fit is Fit.RECLAIM
+    assert decision.assignment.flavors == {"main": {GPU: "a100"}}
 
 
 def test_with_fair_sharing_who_borrows_may_evict_by_shares() -> None:
     queues = [queue("a", h100=0), queue("b", h100=0), queue("idle", h100=8)]
     running = [has("b1", "b", "h100", 4), has("b2", "b", "h100", 4)]
-    (found,) = decided(queues, running, wants(4, 0), fair=(FairStrategy.FINAL,))
-    assert (found.assignment.fit, found.assignment.level) == (Fit.RECLAIM, 1)
-    (found,) = decided(queues, running, wants(4, 0))
-    assert found.assignment.fit is not Fit.RECLAIM
+    (decision,) = decided(queues, running, wants(4, 0), fair=(FairStrategy.FINAL,))
+    assert (decision.assignment.fit, decision.assignment.level) == (Fit.RECLAIM, 1)
+    (decision,) = decided(queues, running, wants(4, 0))
+    assert decision.assignment.fit is not Fit.RECLAIM
 
 
 def test_what_was_admitted_before_it_counts() -> None:
@@ -86,9 +86,9 @@ def test_what_was_admitted_before_it_counts() -> None:
 
 @pytest.mark.parametrize(("priority", "fit", "counts"), [(5, Fit.PREEMPT, {}), (0, Fit.FITS, {"main": 4})])
 def test_all_by_preempting_comes_before_a_part_that_fits(priority: int, fit: Fit, counts: dict[str, int]) -> None:
-    part = Incoming("part", "a", [PodSetRequest("main", 8, {GPU: 1}, minimum=2)], priority)
-    (found,) = decided([queue("a", h100=8)], [has("low", "a", "h100", 4)], part)
-    assert (found.assignment.fit, found.assignment.counts) == (fit, counts)
+    partial = Incoming("part", "a", [PodSetRequest("main", 8, {GPU: 1}, minimum=2)], priority)
+    (decision,) = decided([queue("a", h100=8)], [has("low", "a", "h100", 4)], partial)
+    assert (decision.assignment.fit, decision.assignment.counts) == (fit, counts)
 
 
 def test_nobody_gives_way_for_a_flavor_without_nodes() -> None:
@@ -100,10 +100,10 @@ def test_nobody_gives_way_for_a_flavor_without_nodes() -> None:
         ClusterQueue("b", others, "all"),
     ]
     running = [Candidate("b1", Unit.WORKLOAD, queue="b", usage={("h100", GPU): 2, ("h100", "cpu"): 4})]
-    asked, used = offers(eviction.World(running, queues)), [Admitted("b", running[0].usage)]
+    evictions, used = offers(eviction.World(running, queues)), [Admitted("b", running[0].usage)]
     job = Incoming("job", "a", [PodSetRequest("main", 1, {GPU: 1, "cpu": 1})], 1)
-    world = World(queues, (), FLAVORS, used, evictions=asked)
-    (found,) = decide(world, [job])
-    assert (found.assignment.fit, [*found.victims]) == (Fit.RECLAIM, ["b1"])
-    (found,) = decide(replace(world, places=lambda _, __: "no nodes"), [job])
-    assert (found.assignment.fit, [*found.victims]) == (Fit.NO_CANDIDATES, [])
+    world = World(queues, (), FLAVORS, used, evictions=evictions)
+    (decision,) = decide(world, [job])
+    assert (decision.assignment.fit, [*decision.victims]) == (Fit.RECLAIM, ["b1"])
+    (decision,) = decide(replace(world, places=lambda _, __: "no nodes"), [job])
+    assert (decision.assignment.fit, [*decision.victims]) == (Fit.NO_CANDIDATES, [])

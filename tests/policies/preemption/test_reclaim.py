@@ -31,8 +31,8 @@ def wants(queue: str, gpus: int, priority: int = 0, since: float = 0.0) -> Reque
 
 
 def evicted(world: World, request: Request) -> dict[str, Why] | None:
-    found = decide(world, request).victims
-    return None if found is None else dict(found)
+    victims = decide(world, request).victims
+    return None if victims is None else dict(victims)
 
 
 def queue(name: str, nominal: int, rules: Preemption = ANY, **facts: Any) -> ClusterQueue:
@@ -82,9 +82,9 @@ def test_nobody_is_evicted_while_a_queue_uses_its_own() -> None:
 )
 def test_within_a_queue(policy: Evicts, priority: int, since: float, gone: list[str] | None) -> None:
     world = World([has("low", "q", 4, 1, 10), has("high", "q", 4, 10, 10)], [queue("q", 8, Preemption(policy))])
-    found = evicted(world, wants("q", 4, priority, since))
-    assert (found and list(found)) == gone
-    assert found is None or set(found.values()) == {Why.IN_QUEUE}
+    victims = evicted(world, wants("q", 4, priority, since))
+    assert (victims and list(victims)) == gone
+    assert victims is None or set(victims.values()) == {Why.IN_QUEUE}
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_within_a_queue(policy: Evicts, priority: int, since: float, gone: list[
 )
 def test_reclaim_within_the_cohort(policy: Evicts, priority: int, gone: list[str] | None) -> None:
     queues = [queue("a", 8, Preemption(reclaim=policy)), queue("b", 0)]
-    found = evicted(World([has("b1", "b", 8, 5)], queues), wants("a", 8, priority))
-    assert (found and list(found)) == gone
+    victims = evicted(World([has("b1", "b", 8, 5)], queues), wants("a", 8, priority))
+    assert (victims and list(victims)) == gone
 
 
 def test_whom_the_threshold_keeps_is_told() -> None:
     rules = Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER, 1)
     world = World([has("low", "b", 8, 2), has("own", "a", 4, 9)], [queue("a", 4, rules), queue("b", 4)])
-    said = decide(world, wants("a", 4, 5)).text
-    assert said.endswith(
+    text = decide(world, wants("a", 4, 5)).text
+    assert text.endswith(
         "1 candidate may not if it has to borrow: borrowWithinCohort.maxPriorityThreshold of queue a is 1"
     )
     lower = replace(world, running=[has("low", "b", 8, 2), has("own", "a", 4, 9)], fair=(FairStrategy.FINAL,))
@@ -183,9 +183,9 @@ def test_fair_sharing_compares_the_shares(
     there = [has("b1", "b", 4, 0), has("b2", "b", 4, 1), has("pad", "idle", 1)]
     if gpus > 4:
         there = [has("b1", "b", 8, 0), has("pad", "idle", 1)]
-    found = evicted(World(there, queues, fair=strategies), wants("a", gpus))
-    assert (found and list(found)) == gone
-    assert found is None or set(found.values()) == {Why.FAIR}
+    victims = evicted(World(there, queues, fair=strategies), wants("a", gpus))
+    assert (victims and list(victims)) == gone
+    assert victims is None or set(victims.values()) == {Why.FAIR}
 
 
 def test_with_fair_sharing_who_takes_back_its_own_may_borrow_what_is_free_beside_it() -> None:
@@ -199,12 +199,12 @@ def test_with_fair_sharing_who_takes_back_its_own_may_borrow_what_is_free_beside
 
 
 def test_of_candidates_that_are_alike_shares_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Mock(side_effect=share_of)
-    monkeypatch.setattr(reclaim, "share_of", asked)
+    spy = Mock(side_effect=share_of)
+    monkeypatch.setattr(reclaim, "share_of", spy)
     queues = [queue("a", 0), queue("b", 0), queue("idle", 200)]
     there = [has(f"{name}{at}", name, 1) for name in "ab" for at in range(100)]
     assert evicted(World(there, queues, fair=BOTH), wants("a", 2)) is None
-    assert asked.call_count < 20
+    assert spy.call_count < 20
 
 
 @pytest.mark.parametrize(
@@ -230,10 +230,10 @@ def test_by_saturation_nobody_evicts_for_a_queue_that_is_as_full(
 
 def test_victims_free_the_quota_and_the_nodes() -> None:
     queues = [queue("research", 8, borrowing=8), queue("production", 24)]
-    asked = requests(8, 0)
+    amounts = requests(8, 0)
 
     def on(name: str, node: str, priority: int) -> Candidate:
-        return has(name, "research", 8, priority, claims=(Held(node, asked),))
+        return has(name, "research", 8, priority, claims=(Held(node, amounts),))
 
     # The cheapest of the borrowers is where production has no use for the room.
     there = [on("r0", "a-0", 0), on("r1", "b-0", 1), on("r2", "b-1", 2)]
@@ -260,7 +260,7 @@ def test_whoever_goes_for_quota_is_enough_where_its_room_is() -> None:
     """If only nodes were short, a pod of a lower priority in another clique would be the victim."""
     own = has("own", "q", 8, 2, claims=(Held("b-0", requests(8, 0)),))
     pod = Candidate("pod", Unit.POD, 1, claims=(Held("a-0", requests(8, 0)),))
-    pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 2, gpus=1, cpu=0)]
+    pods = [replace(member, topology=Topology(required="clique")) for member in gang("new", 2, gpus=1, cpu=0)]
     request = replace(wants("q", 2, 10), pods=pods, needed=2)
     nodes = snapshot(cluster("a: 1x8", "b: 1x8"), *busy("a-0 b-0", 8))
     world = World([own, pod], [queue("q", 8)], snapshot=nodes)
@@ -273,7 +273,7 @@ def test_whoever_may_not_go_makes_no_domain_the_better_one() -> None:
     high = has("high", "borrows", 4, 2, claims=(Held("a-0", requests(4, 0)),))
     low = has("low", "borrows", 4, 1, claims=(Held("b-0", requests(4, 0)),))
     fixed = has("fixed", "borrows", 4, 9, claims=(Held("b-0", requests(4, 0)),))
-    pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 1, gpus=4, cpu=0)]
+    pods = [replace(pod, topology=Topology(required="clique")) for pod in gang("new", 1, gpus=4, cpu=0)]
     queues = [queue("own", 8, Preemption(Evicts.LOWER, Evicts.LOWER)), queue("within", 8), queue("borrows", 2)]
     nodes = snapshot(cluster("a: 1x8", "b: 1x8"), *busy("a-0 b-0", 8))
     world = World([stays, high, low, fixed], [*queues, queue("idle", 16)], snapshot=nodes)
@@ -283,10 +283,10 @@ def test_whoever_may_not_go_makes_no_domain_the_better_one() -> None:
 def test_quota_is_taken_back_from_whoever_has_no_room_that_is_of_use() -> None:
     """The required clique is free, and the node of the victim is too small."""
     small = has("small", "q", 2, 1, claims=(Held("c-0", requests(2, 0)),))
-    pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 2, gpus=4, cpu=0)]
+    pods = [replace(pod, topology=Topology(required="clique")) for pod in gang("new", 2, gpus=4, cpu=0)]
     nodes = snapshot(cluster("a: 2x8", "b: 1x4", "c: 1x2"), *busy("c-0", 2))
     world = World([small], [queue("q", 8)], snapshot=nodes)
     request = replace(wants("q", 8, 10), pods=pods, needed=2)
     assert evicted(world, request) == {"small": Why.IN_QUEUE}
-    wider = [replace(one, topology=Topology()) for one in pods]
+    wider = [replace(pod, topology=Topology()) for pod in pods]
     assert evicted(world, replace(request, pods=wider)) == {"small": Why.IN_QUEUE}

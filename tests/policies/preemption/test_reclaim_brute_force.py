@@ -39,13 +39,17 @@ class Case:
         return self.queue(self.request.queue)
 
     def queue(self, name: str) -> ClusterQueue:
-        return next(one for one in self.world.queues if one.name == name)
+        return next(queue for queue in self.world.queues if queue.name == name)
 
     def has(self, name: str) -> int:
         return self.queue(name).groups[0].flavors[0][1][GPU[1]].nominal
 
     def uses(self, name: str, gone: tuple[Candidate, ...] = ()) -> int:
-        return sum(one.usage[GPU] for one in self.world.running if one.queue == name and one not in gone)
+        return sum(
+            candidate.usage[GPU]
+            for candidate in self.world.running
+            if candidate.queue == name and candidate not in gone
+        )
 
     @property
     def wants(self) -> int:
@@ -66,9 +70,11 @@ def case(seed: int) -> Case:
         priority = chance.randint(0, 3)
         running.append(Candidate(f"v{at}", Unit.WORKLOAD, priority, NOW - age, held, NOW - age, **facts))  # type: ignore[arg-type]
     # Some nodes besides, so that at times there are nodes and no quota.
-    sizes = [one.usage[GPU] for one in running] + [chance.choice([1, 2, 8])] * chance.randint(0, 2)
+    sizes = [candidate.usage[GPU] for candidate in running] + [chance.choice([1, 2, 8])] * chance.randint(0, 2)
     nodes = cluster(*(f"{at}: 1x{size}" for at, size in enumerate(sizes)))
-    bound = [single(one.name, gpus=one.usage[GPU], cpu=0, node=f"{at}-0") for at, one in enumerate(running)]
+    bound = [
+        single(candidate.name, gpus=candidate.usage[GPU], cpu=0, node=f"{at}-0") for at, candidate in enumerate(running)
+    ]
     shape = chance.randint(1, 4), chance.choice([1, 1, 2, 4])
     together = Random(f"together {seed}").random() < 0.4
     topology = Topology(required="clique") if together else Topology()
@@ -97,16 +103,16 @@ def _queue(chance: Random, name: str) -> ClusterQueue:
 def best(of: Case) -> tuple[Best, list[set[str]]] | None:
     """The least price, and the sets of victims that have it; by the first strategies of fair sharing that find any."""
     strategies = [of.world.fair[: at + 1] for at in range(len(of.world.fair))] or [()]
-    for some in strategies:
-        found = [(price(list(gone)), {one.name for one in gone}) for gone in _choices(of, some)]
-        if found:
-            least = min(cost for cost, _ in found)
-            return least, [names for cost, names in found if cost == least]
+    for fair in strategies:
+        choices = [(price(list(gone)), {victim.name for victim in gone}) for gone in _choices(of, fair)]
+        if choices:
+            least = min(cost for cost, _ in choices)
+            return least, [names for cost, names in choices if cost == least]
     return None
 
 
 def _choices(of: Case, fair: tuple[FairStrategy, ...]) -> Iterator[tuple[Candidate, ...]]:
-    may = [one for one in of.world.running if _may_go(one, of)]
+    may = [candidate for candidate in of.world.running if _may_go(candidate, of)]
     for gone in chain.from_iterable(combinations(may, size) for size in range(len(may) + 1)):
         if _quota_fits(of, gone) and _nodes_fit(of, gone):
             together = any(_one_by_one(of, order, fair) for order in permutations(gone)) if fair else _classic(of, gone)
@@ -128,7 +134,7 @@ def _may_go(one: Candidate, of: Case) -> bool:
 
 
 def _quota_fits(of: Case, gone: tuple[Candidate, ...]) -> bool:
-    near = [one.name for one in of.world.queues if one.cohort == "all"]
+    near = [queue.name for queue in of.world.queues if queue.cohort == "all"]
     used = sum(of.uses(name, gone) for name in near) + of.wants
     limit = of.own.groups[0].flavors[0][1][GPU[1]].borrowing
     borrows = max(0, of.uses(of.own.name, gone) + of.wants - of.has(of.own.name))
@@ -140,8 +146,8 @@ def _nodes_fit(of: Case, gone: tuple[Candidate, ...]) -> bool:
     snapshot = of.world.snapshot
     assert snapshot is not None
     free = {name: int(snapshot.free[snapshot.resources[GPU[1]], row]) for name, row in snapshot.rows.items()}
-    for one in gone:
-        free[one.claims[0].node] += one.usage[GPU]
+    for victim in gone:
+        free[victim.claims[0].node] += victim.usage[GPU]
     rooms = [much // gpus for much in free.values()]
     return (max(rooms) if of.together else sum(rooms)) >= count
 
@@ -153,29 +159,29 @@ def _classic(of: Case, gone: tuple[Candidate, ...]) -> bool:
     borrow for the request has two ways. Either it does not borrow in the end, or it may evict the priorities of all
     others to borrow.
     """
-    ours, others = of.own.preemption, [one for one in gone if one.queue != of.own.name]
-    for name in {one.queue for one in others}:
-        amounts = sorted(one.usage[GPU] for one in others if one.queue == name)
+    ours, others = of.own.preemption, [victim for victim in gone if victim.queue != of.own.name]
+    for name in {victim.queue for victim in others}:
+        amounts = sorted(victim.usage[GPU] for victim in others if victim.queue == name)
         if of.uses(name) - sum(amounts[:-1]) <= of.has(name):
             return False
     has = of.has(of.own.name)
     if of.uses(of.own.name) + of.wants <= has or of.uses(of.own.name, gone) + of.wants <= has:
         return True
     highest = of.request.priority if ours.threshold is None else min(of.request.priority, ours.threshold + 1)
-    return all(ours.borrow is not Evicts.NEVER and one.priority < highest for one in others)
+    return all(ours.borrow is not Evicts.NEVER and victim.priority < highest for victim in others)
 
 
 def _one_by_one(of: Case, order: tuple[Candidate, ...], fair: tuple[FairStrategy, ...]) -> bool:
-    for at, one in enumerate(order):
+    for at, victim in enumerate(order):
         before, after = order[:at], order[: at + 1]
-        if one.queue == of.own.name:
+        if victim.queue == of.own.name:
             continue
-        if of.uses(one.queue, before) <= of.has(one.queue):
+        if of.uses(victim.queue, before) <= of.has(victim.queue):
             return False
         if of.uses(of.own.name, before) + of.wants <= of.has(of.own.name):
             continue
         ours = _share(of, of.own, before, of.wants)
-        theirs = of.queue(one.queue)
+        theirs = of.queue(victim.queue)
         final = FairStrategy.FINAL in fair and ours <= _share(of, theirs, after)
         if not final and not (FairStrategy.INITIAL in fair and ours < _share(of, theirs, before)):
             return False
@@ -191,12 +197,16 @@ def _share(of: Case, queue: ClusterQueue, gone: tuple[Candidate, ...], more: int
 def test_the_victims_are_those_that_cost_least_of_all_choices(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         of = case(seed)
-        found, wanted = decide(of.world, of.request), best(of)
+        decision, wanted = decide(of.world, of.request), best(of)
         if wanted is None:
-            assert found.victims is None, f"seed {seed} evicts {found.victims}, which is not allowed or does not help"
+            assert decision.victims is None, (
+                f"seed {seed} evicts {decision.victims}, which is not allowed or does not help"
+            )
             continue
-        assert found.victims is not None, f"seed {seed} does not evict any of {wanted[1]}: {found.text}"
-        assert set(found.victims) in wanted[1], f"seed {seed} evicts {dict(found.victims)}, and not one of {wanted[1]}"
+        assert decision.victims is not None, f"seed {seed} does not evict any of {wanted[1]}: {decision.text}"
+        assert set(decision.victims) in wanted[1], (
+            f"seed {seed} evicts {dict(decision.victims)}, and not one of {wanted[1]}"
+        )
 
 
 def test_nobody_goes_of_a_queue_that_is_out_of_reach() -> None:
@@ -204,14 +214,16 @@ def test_nobody_goes_of_a_queue_that_is_out_of_reach() -> None:
     for seed in seeds:
         of = case(seed)
         tree = QuotaTree(of.world.queues)
-        for one in of.world.running:
-            tree.use(one.queue, one.usage)
-        queues = Queues({one.name: one for one in of.world.queues}, of.world.fair)
-        own = [one for one in of.world.running if one.queue == of.own.name]
-        alone = not any(_may_go(one, of) for one in own)
+        for workload in of.world.running:
+            tree.use(workload.queue, workload.usage)
+        queues = Queues({queue.name: queue for queue in of.world.queues}, of.world.fair)
+        own = [candidate for candidate in of.world.running if candidate.queue == of.own.name]
+        alone = not any(_may_go(candidate, of) for candidate in own)
         reclaim = Reclaim(of.request, Statement(tree=tree), queues, Limits(NOW), fair=of.world.fair)
         reach = {name for name in tree.below(tree.root_of(of.own.name)) if reclaim.reaches(name, alone=alone)}
         victims = decide(of.world, of.request).victims or ()
-        assert {one.queue for one in of.world.running if one.name in victims} <= reach, f"seed {seed}"
-        spared += any(_may_go(one, of) for one in of.world.running if one.queue not in {*reach, of.own.name})
+        assert {candidate.queue for candidate in of.world.running if candidate.name in victims} <= reach, f"seed {seed}"
+        spared += any(
+            _may_go(candidate, of) for candidate in of.world.running if candidate.queue not in {*reach, of.own.name}
+        )
     assert spared > len(seeds) // 10

@@ -55,7 +55,9 @@ def world(
     """``nodes``: GPUs and cores by name."""
     there = [node(name, gpus, cpu=cpu) for name, (gpus, cpu) in nodes.items()]
     bound = [
-        replace(single(one.name, node=held.node), requests=held.requests) for one in running for held in one.claims
+        replace(single(candidate.name, node=held.node), requests=held.requests)
+        for candidate in running
+        for held in candidate.claims
     ]
     return World(running, queues, snapshot=snapshot(there, *bound), limits=Limits(NOW), **facts)  # type: ignore[arg-type]
 
@@ -106,22 +108,24 @@ class Case:
 
     def path(self, name: str) -> list[str]:
         """The queue and the cohorts around it."""
-        parents = {one.name: one.parent for one in self.world.cohorts}
-        found = [name, next(one.cohort for one in self.world.queues if one.name == name)]
-        while parents.get(found[-1]):
-            found.append(parents[found[-1]])
-        return found
+        parents = {cohort.name: cohort.parent for cohort in self.world.cohorts}
+        places = [name, next(cluster_queue.cohort for cluster_queue in self.world.queues if cluster_queue.name == name)]
+        while parents.get(places[-1]):
+            places.append(parents[places[-1]])
+        return places
 
     def has(self, place: str, resource: str) -> int:
         return sum(
-            one.groups[0].flavors[0][1][resource].nominal for one in self.world.queues if place in self.path(one.name)
+            cluster_queue.groups[0].flavors[0][1][resource].nominal
+            for cluster_queue in self.world.queues
+            if place in self.path(cluster_queue.name)
         )
 
     def uses(self, place: str, resource: str, gone: Sequence[Candidate] = ()) -> int:
         return sum(
-            one.usage.get(("f", resource), 0)
-            for one in self.world.running
-            if one not in gone and place in self.path(one.queue)
+            candidate.usage.get(("f", resource), 0)
+            for candidate in self.world.running
+            if candidate not in gone and place in self.path(candidate.queue)
         )
 
     def wants(self, resource: str) -> int:
@@ -177,17 +181,17 @@ def _queue(chance: Random, name: str, cohort: str) -> ClusterQueue:
 def best(of: Case) -> tuple[Best, list[set[str]]] | None:
     """The least price, and the sets of victims that have it; by the first strategies of fair sharing that find any."""
     for fair in [of.world.fair[: at + 1] for at in range(len(of.world.fair))] or [()]:
-        found = [(price(list(gone)), {one.name for one in gone}) for gone in _choices(of, fair)]
-        if found:
-            least = min(cost for cost, _ in found)
-            return least, [names for cost, names in found if cost == least]
+        choices = [(price(list(gone)), {victim.name for victim in gone}) for gone in _choices(of, fair)]
+        if choices:
+            least = min(cost for cost, _ in choices)
+            return least, [names for cost, names in choices if cost == least]
     return None
 
 
 def _choices(of: Case, fair: tuple[FairStrategy, ...]) -> Iterator[tuple[Candidate, ...]]:
     """Yield each choice that makes room for quota and nodes, if its victims may be evicted one after the other."""
-    candidates = [one for one in of.world.running if _may_go(one, of)]
-    nodes = {one.name: _lacking(one, of, candidates) for one in candidates}
+    candidates = [candidate for candidate in of.world.running if _may_go(candidate, of)]
+    nodes = {candidate.name: _lacking(candidate, of, candidates) for candidate in candidates}
     quota = {name for name in RESOURCES if of.wants(name) > of.has("all", name) - of.uses("all", name)}
     reach: dict[bool, set[tuple[str, ...]]] = {borrowing: {()} for borrowing in (True, False)}
     for gone in chain.from_iterable(combinations(candidates, size) for size in range(len(candidates) + 1)):
@@ -205,7 +209,7 @@ def _choices(of: Case, fair: tuple[FairStrategy, ...]) -> Iterator[tuple[Candida
 
 
 def _names(gone: Sequence[Candidate]) -> tuple[str, ...]:
-    return tuple(one.name for one in gone)
+    return tuple(victim.name for victim in gone)
 
 
 def _may_go(one: Candidate, of: Case) -> bool:
@@ -216,9 +220,9 @@ def _may_go(one: Candidate, of: Case) -> bool:
 
 def _free(of: Case, gone: Sequence[Candidate]) -> dict[str, dict[str, int]]:
     free = {name: {GPU: gpus, "cpu": cpu * 1000} for name, (gpus, cpu) in of.sizes.items()}
-    for one in of.world.running:
-        for (_, resource), amount in one.usage.items():
-            free[one.claims[0].node][resource] -= 0 if one in gone else amount
+    for candidate in of.world.running:
+        for (_, resource), amount in candidate.usage.items():
+            free[candidate.claims[0].node][resource] -= 0 if candidate in gone else amount
     return free
 
 
@@ -283,13 +287,13 @@ def _goes(
 
 
 def _share(of: Case, place: str, gone: Sequence[Candidate], *, wanted: bool = False) -> Fraction:
-    found = Fraction(0)
+    share = Fraction(0)
     for name in RESOURCES:
         more = of.wants(name) if wanted else 0
         if lendable := of.has("all", name):
-            found = max(found, Fraction(max(0, of.uses(place, name, gone) + more - of.has(place, name)), lendable))
-    weights = {one.name: one.weight for one in of.world.queues}
-    return found / weights.get(place, Fraction(1))
+            share = max(share, Fraction(max(0, of.uses(place, name, gone) + more - of.has(place, name)), lendable))
+    weights = {cluster_queue.name: cluster_queue.weight for cluster_queue in of.world.queues}
+    return share / weights.get(place, Fraction(1))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -297,11 +301,15 @@ def test_the_victims_are_those_that_cost_least_of_all_choices(part: int) -> None
     seen: Counter[bool] = Counter()
     for seed in range(part, SEEDS, PARTS):
         of = case(seed)
-        found, wanted = decide(of.world, of.request), best(of)
+        decision, wanted = decide(of.world, of.request), best(of)
         if wanted is None:
-            assert found.victims is None, f"seed {seed} evicts {found.victims}, which is not allowed or does not help"
+            assert decision.victims is None, (
+                f"seed {seed} evicts {decision.victims}, which is not allowed or does not help"
+            )
             continue
-        seen[bool(found.victims)] += 1
-        assert found.victims is not None, f"seed {seed} does not evict any of {wanted[1]}: {found.text}"
-        assert set(found.victims) in wanted[1], f"seed {seed} evicts {dict(found.victims)}, and not one of {wanted[1]}"
+        seen[bool(decision.victims)] += 1
+        assert decision.victims is not None, f"seed {seed} does not evict any of {wanted[1]}: {decision.text}"
+        assert set(decision.victims) in wanted[1], (
+            f"seed {seed} evicts {dict(decision.victims)}, and not one of {wanted[1]}"
+        )
     assert min(seen.values()) > 20

@@ -32,8 +32,10 @@ BOTH = (FairStrategy.FINAL, FairStrategy.INITIAL)
 
 
 def queue(name: str, rules: Preemption = NOBODY, **quotas: Quota | int) -> ClusterQueue:
-    said = {name: Quota(one) if isinstance(one, int) else one for name, one in quotas.items()}
-    return ClusterQueue(name, (ResourceGroup(tuple(said), (("default", said),)),), "other", preemption=rules)
+    by_resource = {name: Quota(amount) if isinstance(amount, int) else amount for name, amount in quotas.items()}
+    return ClusterQueue(
+        name, (ResourceGroup(tuple(by_resource), (("default", by_resource),)),), "other", preemption=rules
+    )
 
 
 def has(name: str, queue: str, priority: int = 0, **usage: int) -> Candidate:
@@ -55,46 +57,46 @@ def decided(
     world = World(
         queues,
         flavors={"default": ResourceFlavor("default")},
-        admitted=[Admitted(one.queue, one.usage) for one in running],
+        admitted=[Admitted(candidate.queue, candidate.usage) for candidate in running],
         fair=bool(fair),
         evictions=offers(eviction.World(running, queues, fair=fair, limits=Limits(budgets=budgets or {}))),
     )
-    return {one.workload.uid: one for one in decide(world, incoming)}
+    return {decision.workload.uid: decision for decision in decide(world, incoming)}
 
 
 def outcome(found: Mapping[str, Decision]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    return {name: (one.assignment.fit.name, tuple(one.victims)) for name, one in found.items()}
+    return {name: (decision.assignment.fit.name, tuple(decision.victims)) for name, decision in found.items()}
 
 
 def test_several_queues_evict_of_their_own_at_once() -> None:
     queues = [queue("alpha", WITHIN, cpu=2), queue("beta", WITHIN, cpu=2)]
     running = [has("a1", "alpha", cpu=2), has("b1", "beta", cpu=2)]
-    found = decided(queues, running, [wants("a", "alpha", 100, cpu=2), wants("b", "beta", 100, cpu=2)])
-    assert outcome(found) == {"a": ("PREEMPT", ("a1",)), "b": ("PREEMPT", ("b1",))}
-    assert found["a"].victims == {"a1": "InClusterQueue"}
+    decisions = decided(queues, running, [wants("a", "alpha", 100, cpu=2), wants("b", "beta", 100, cpu=2)])
+    assert outcome(decisions) == {"a": ("PREEMPT", ("a1",)), "b": ("PREEMPT", ("b1",))}
+    assert decisions["a"].victims == {"a1": "InClusterQueue"}
 
 
 def test_who_fits_and_comes_first_does_not_keep_others_from_evicting() -> None:
     queues = [queue("alpha", WITHIN, cpu=1), queue("beta", WITHIN, cpu=2)]
     line = [wants("fit", "alpha", 100, cpu=1), wants("preemptor", "beta", 99, cpu=2)]
-    found = decided(queues, [has("b1", "beta", cpu=2)], line)
-    assert outcome(found) == {"fit": ("FITS", ()), "preemptor": ("PREEMPT", ("b1",))}
+    decisions = decided(queues, [has("b1", "beta", cpu=2)], line)
+    assert outcome(decisions) == {"fit": ("FITS", ()), "preemptor": ("PREEMPT", ("b1",))}
 
 
 def test_nobody_is_evicted_for_the_second_one_if_the_first_one_has_the_rest() -> None:
     """The preemptors want 6 in all. 5 exist, and 2 of these become free with the two candidates."""
     queues = [queue("alpha", BORROWS, cpu=2), queue("beta", BORROWS, cpu=2), queue("bank", cpu=1)]
     running = [has("a1", "alpha", cpu=2), has("b1", "beta", cpu=2)]
-    found = decided(queues, running, [wants("a", "alpha", 100, cpu=3), wants("b", "beta", 99, cpu=3)])
-    assert outcome(found) == {"a": ("PREEMPT", ("a1",)), "b": ("NO_CANDIDATES", ())}
+    decisions = decided(queues, running, [wants("a", "alpha", 100, cpu=3), wants("b", "beta", 99, cpu=3)])
+    assert outcome(decisions) == {"a": ("PREEMPT", ("a1",)), "b": ("NO_CANDIDATES", ())}
 
 
 def test_with_fair_sharing_several_queues_evict_of_their_own_at_once() -> None:
     names = ("alpha", "beta", "gamma")
     queues = [*(queue(name, LOWER, cpu=2) for name in names), queue("bank", cpu=3)]
     running = [has(f"of-{name}", name, cpu=3) for name in names]
-    found = decided(queues, running, [wants(name, name, 100, cpu=3) for name in names], BOTH)
-    assert outcome(found) == {name: ("PREEMPT", (f"of-{name}",)) for name in names}
+    decisions = decided(queues, running, [wants(name, name, 100, cpu=3) for name in names], BOTH)
+    assert outcome(decisions) == {name: ("PREEMPT", (f"of-{name}",)) for name in names}
 
 
 def test_with_fair_sharing_nobody_goes_only_to_make_the_share_of_its_own_queue_smaller() -> None:
@@ -103,8 +105,8 @@ def test_with_fair_sharing_nobody_goes_only_to_make_the_share_of_its_own_queue_s
     first, second = (has(name, "b", gpu=4) for name in ("first", "second"))
     for cpu, victims in ((8, set()), (0, {"first"})):
         running = [has("own", "a", cpu=cpu), first, second]
-        found = decided(queues, running, [wants("new", "a", 1, gpu=2)], BOTH)
-        assert found["new"].victims.keys() == victims
+        decisions = decided(queues, running, [wants("new", "a", 1, gpu=2)], BOTH)
+        assert decisions["new"].victims.keys() == victims
 
 
 def test_nobody_is_evicted_twice_and_what_a_victim_leaves_is_for_the_next() -> None:
@@ -117,23 +119,23 @@ def test_nobody_is_evicted_twice_and_what_a_victim_leaves_is_for_the_next() -> N
     ]
     running = [has("a1", "alpha", alpha=1), has("b1", "beta", beta=1), has("c1", "gamma", cpu=9)]
     line = [wants("a", "alpha", 100, cpu=3, alpha=1), wants("b", "beta", 99, cpu=3, beta=1)]
-    found = decided(queues, running, line, BOTH)
-    assert outcome(found) == {"a": ("PREEMPT", ("a1", "c1")), "b": ("PREEMPT", ("b1",))}
+    decisions = decided(queues, running, line, BOTH)
+    assert outcome(decisions) == {"a": ("PREEMPT", ("a1", "c1")), "b": ("PREEMPT", ("b1",))}
 
 
 def test_who_takes_back_its_own_comes_before_who_would_borrow() -> None:
     """WL1 of Kueue's #3405 came first, but has no candidates."""
     queues = [queue("one", cpu=10), queue("two", RECLAIMS, cpu=10), queue("three", cpu=0)]
     running = [has("one-1", "one", cpu=5), has("three-1", "three", cpu=5), has("three-2", "three", 1, cpu=5)]
-    found = decided(queues, running, [wants("borrows", "one", 0, 0, cpu=10), wants("own", "two", 0, 1, cpu=10)])
-    assert outcome(found) == {"borrows": ("NO_CANDIDATES", ()), "own": ("RECLAIM", ("three-1",))}
+    decisions = decided(queues, running, [wants("borrows", "one", 0, 0, cpu=10), wants("own", "two", 0, 1, cpu=10)])
+    assert outcome(decisions) == {"borrows": ("NO_CANDIDATES", ()), "own": ("RECLAIM", ("three-1",))}
 
 
 def test_who_needs_not_borrow_comes_before_a_preemptor_that_does() -> None:
     queues = [queue("alpha", BORROWS, cpu=2), queue("beta", cpu=4)]
     running = [has("a1", "alpha", cpu=4)]
-    found = decided(queues, running, [wants("a", "alpha", 100, cpu=4), wants("b", "beta", 0, 9, cpu=2)])
-    assert outcome(found) == {"b": ("FITS", ()), "a": ("PREEMPT", ("a1",))}
+    decisions = decided(queues, running, [wants("a", "alpha", 100, cpu=4), wants("b", "beta", 0, 9, cpu=2)])
+    assert outcome(decisions) == {"b": ("FITS", ()), "a": ("PREEMPT", ("a1",))}
 
 
 def test_a_budget_counts_for_all_of_them() -> None:
@@ -143,8 +145,8 @@ def test_a_budget_counts_for_all_of_them() -> None:
         for name, of in (("a1", "alpha"), ("b1", "beta"))
     ]
     line = [wants("a", "alpha", 100, cpu=2), wants("b", "beta", 99, cpu=2)]
-    found = decided(queues, running, line, budgets={"pdb": 1})
-    assert outcome(found) == {"a": ("PREEMPT", ("a1",)), "b": ("NO_CANDIDATES", ())}
+    decisions = decided(queues, running, line, budgets={"pdb": 1})
+    assert outcome(decisions) == {"a": ("PREEMPT", ("a1",)), "b": ("NO_CANDIDATES", ())}
 
 
 @pytest.mark.parametrize(
@@ -163,9 +165,9 @@ def test_what_is_reserved(quota: Quota, used: int, victim: int, wanted: int, res
     free = quota.nominal + 120 - used - reserved
     for more in (0, 1):
         line = [wants("preemptor", "cq", 100, cpu=wanted), wants("follows", "others", 0, 9, cpu=free + more)]
-        found = decided(queues, running, line)
-        assert outcome(found)["preemptor"] == ("PREEMPT", ("victim",))
-        assert (found["follows"].assignment.fit is Fit.FITS) == (not more)
+        decisions = decided(queues, running, line)
+        assert outcome(decisions)["preemptor"] == ("PREEMPT", ("victim",))
+        assert (decisions["follows"].assignment.fit is Fit.FITS) == (not more)
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -176,7 +178,8 @@ def test_no_limit_is_exceeded_now_nor_when_the_victims_have_gone(block: int) -> 
         chance, fair = Random(seed), BOTH if seed % 2 else ()
         queues, cohorts = tree(chance)
         queues = [
-            replace(one, preemption=Preemption(chance.choice([*Evicts]), chance.choice([*Evicts]))) for one in queues
+            replace(cluster_queue, preemption=Preemption(chance.choice([*Evicts]), chance.choice([*Evicts])))
+            for cluster_queue in queues
         ]
         now, later, known = QuotaTree(queues, cohorts), QuotaTree(queues, cohorts), dict[str, Candidate]()
         for at in range(12):
@@ -187,27 +190,27 @@ def test_no_limit_is_exceeded_now_nor_when_the_victims_have_gone(block: int) -> 
                 known[f"r{at}"] = Candidate(f"r{at}", Unit.WORKLOAD, chance.randrange(3), at, queue=name, usage=usage)
         pods = [[PodSetRequest("main", chance.randint(1, 6), {GPU[1]: 1})] for _ in range(10)]
         line = [
-            Incoming(f"w{at}", chance.choice(queues).name, asked, chance.randrange(4), at)
-            for at, asked in enumerate(pods)
+            Incoming(f"w{at}", chance.choice(queues).name, podsets, chance.randrange(4), at)
+            for at, podsets in enumerate(pods)
         ]
         running = [*known.values()]
         world = World(
             queues,
             cohorts,
             {GPU[0]: ResourceFlavor(GPU[0])},
-            [Admitted(one.queue, one.usage) for one in running],
+            [Admitted(candidate.queue, candidate.usage) for candidate in running],
             fair=bool(fair),
             evictions=offers(eviction.World(running, queues, cohorts, fair)),
         )
         decisions = decide(world, line)
-        gone = [name for one in decisions for name in one.victims]
+        gone = [name for verdict in decisions for name in verdict.victims]
         assert len(gone) == len(set(gone)), seed
         for name in gone:
             later.free(known[name].queue, known[name].usage)
-        for one in decisions:
-            of, asks = one.workload.queue, one.assignment.usage
-            for book in [now, later] if one.assignment.fit is Fit.FITS else [later] if one.victims else []:
-                assert not book.lacks(of, asks), (seed, one)
+        for decision in decisions:
+            of, asks = decision.workload.queue, decision.assignment.usage
+            for book in [now, later] if decision.assignment.fit is Fit.FITS else [later] if decision.victims else []:
+                assert not book.lacks(of, asks), (seed, decision)
                 book.use(of, asks)
-        preempted += sum(bool(one.victims) for one in decisions)
+        preempted += sum(bool(verdict.victims) for verdict in decisions)
     assert preempted > 50

@@ -35,11 +35,13 @@ def victims(
     """
     there = [node(name, much, cpu=cores) for name, (much, cores) in nodes.items()]
     bound = [
-        replace(single(one.name, node=held.node), requests=held.requests) for one in running for held in one.claims
+        replace(single(candidate.name, node=held.node), requests=held.requests)
+        for candidate in running
+        for held in candidate.claims
     ]
     pods = gang("new", count, gpus=gpus, cpu=cpu)
-    found = search(Request("new", pods, count, 10), Statement(snapshot(there, *bound)), running, Limits(NOW))
-    return [one.name for one in found.victims] if isinstance(found, Choice) else []
+    answer = search(Request("new", pods, count, 10), Statement(snapshot(there, *bound)), running, Limits(NOW))
+    return [victim.name for victim in answer.victims] if isinstance(answer, Choice) else []
 
 
 @pytest.mark.parametrize("unit", [Unit.POD, Unit.WORKLOAD])
@@ -54,14 +56,14 @@ def test_the_smaller_one_that_suffices_goes(large: str, small: str, unit: Unit) 
 
 @pytest.mark.parametrize(("count", "gone"), [(1, ["gpus"]), (2, ["gpus", "none"])])
 def test_who_has_none_of_the_devices_goes_where_the_number_of_pods_is_short(count: int, gone: list[str]) -> None:
-    one = node("n", 8)
-    tight = replace(one, allocatable=tuple(sorted({**dict(one.allocatable), "pods": 2}.items())))
+    roomy = node("n", 8)
+    tight = replace(roomy, allocatable=tuple(sorted({**dict(roomy.allocatable), "pods": 2}.items())))
     running = [runs("gpus", "n", 1, 8), runs("none", "n", 1)]
-    bound = [replace(single(some.name, node="n"), requests=some.claims[0].requests) for some in running]
+    bound = [replace(single(candidate.name, node="n"), requests=candidate.claims[0].requests) for candidate in running]
     pods = gang("new", count, gpus=8 // count)
-    found = search(Request("new", pods, count, 10), Statement(snapshot([tight], *bound)), running, Limits(NOW))
-    assert isinstance(found, Choice)
-    assert [some.name for some in found.victims] == gone
+    answer = search(Request("new", pods, count, 10), Statement(snapshot([tight], *bound)), running, Limits(NOW))
+    assert isinstance(answer, Choice)
+    assert [victim.name for victim in answer.victims] == gone
 
 
 def test_devices_count_before_cores() -> None:
@@ -91,14 +93,16 @@ def test_of_many_domains_that_which_loses_the_smallest_is_found() -> None:
     """The domain may even come last by name, after more domains than the search looks into."""
     names = [f"c{at:02}" for at in range(DOMAINS + 6)]
     there = [node(name, 0, cpu=40 if at + 1 < len(names) else 30, clique=name) for at, name in enumerate(names)]
-    running = [runs(f"v{one.name}", one.name, dict(one.allocatable)["cpu"] // 1000) for one in there]
+    running = [runs(f"v{host.name}", host.name, dict(host.allocatable)["cpu"] // 1000) for host in there]
     bound = [
-        replace(single(one.name, node=held.node), requests=held.requests) for one in running for held in one.claims
+        replace(single(candidate.name, node=held.node), requests=held.requests)
+        for candidate in running
+        for held in candidate.claims
     ]
     pods = [replace(pod, topology=Topology(required="clique")) for pod in gang("new", 1, gpus=0, cpu=30)]
-    found = search(Request("new", pods, 1, 10), Statement(snapshot(there, *bound)), running, Limits(NOW))
-    assert isinstance(found, Choice)
-    assert [one.name for one in found.victims] == [f"v{names[-1]}"]
+    answer = search(Request("new", pods, 1, 10), Statement(snapshot(there, *bound)), running, Limits(NOW))
+    assert isinstance(answer, Choice)
+    assert [victim.name for victim in answer.victims] == [f"v{names[-1]}"]
 
 
 def case(seed: int) -> tuple[dict[str, tuple[int, int]], list[Candidate], tuple[int, int, int]]:
@@ -107,9 +111,9 @@ def case(seed: int) -> tuple[dict[str, tuple[int, int]], list[Candidate], tuple[
     names = chance.sample("abcdefghi", 9)
     nodes, running = {}, []
     for at in range(chance.randint(1, 3)):
-        some = [(chance.choice(SIZES), chance.randint(1, 6)) for _ in range(chance.randint(1, 3))]
-        running += [runs(names.pop(), f"n{at}", cpu, gpus, chance.choice(list(Unit)[::2])) for gpus, cpu in some]
-        nodes[f"n{at}"] = sum(gpus for gpus, _ in some), sum(cpu for _, cpu in some)
+        sizes = [(chance.choice(SIZES), chance.randint(1, 6)) for _ in range(chance.randint(1, 3))]
+        running += [runs(names.pop(), f"n{at}", cpu, gpus, chance.choice(list(Unit)[::2])) for gpus, cpu in sizes]
+        nodes[f"n{at}"] = sum(gpus for gpus, _ in sizes), sum(cpu for _, cpu in sizes)
     return nodes, running, (chance.randint(1, 3), chance.choice(SIZES), chance.randint(1, 4))
 
 
@@ -118,26 +122,26 @@ def best(
 ) -> list[list[str]]:
     """Every choice of the lowest unit, then of the fewest, then of the smallest."""
     count, gpus, cpu = asked
-    found = []
+    choices = []
     for gone in chain.from_iterable(combinations(running, size) for size in range(len(running) + 1)):
         freed = {name: [0, 0] for name in nodes}
-        for one in gone:
-            devices, cores, _ = one.size
-            freed[one.claims[0].node][0] += devices
-            freed[one.claims[0].node][1] += cores // 1000
+        for evicted in gone:
+            devices, cores, _ = evicted.size
+            freed[evicted.claims[0].node][0] += devices
+            freed[evicted.claims[0].node][1] += cores // 1000
         if sum(min(much // gpus if gpus else count, cores // cpu) for much, cores in freed.values()) >= count:
-            size = [sum(one.size[at] for one in gone) for at in (0, 1)]
-            price = max((one.unit for one in gone), default=0), len(gone), size
-            found.append((price, sorted(one.name for one in gone)))
-    least = min((price for price, _ in found), default=None)
-    return [names for price, names in found if price == least]
+            size = [sum(victim.size[at] for victim in gone) for at in (0, 1)]
+            price = max((victim.unit for victim in gone), default=0), len(gone), size
+            choices.append((price, sorted(victim.name for victim in gone)))
+    least = min((price for price, _ in choices), default=None)
+    return [names for price, names in choices if price == least]
 
 
 def test_the_victims_are_the_smallest_of_those_that_cost_least() -> None:
     several = 0
     for seed in range(1_500):
-        nodes, running, asked = case(seed)
-        found, wanted = victims(nodes, running, *asked), best(nodes, running, asked)
-        assert sorted(found) == (min(wanted) if wanted else []), f"seed {seed}: {wanted}"
+        nodes, running, shape = case(seed)
+        names, wanted = victims(nodes, running, *shape), best(nodes, running, shape)
+        assert sorted(names) == (min(wanted) if wanted else []), f"seed {seed}: {wanted}"
         several += len(wanted) == 1
     assert several > 200

@@ -24,8 +24,8 @@ def pods_of(candidate: Candidate) -> list[Pod]:
 
 def running(name: str, nodes: str, gpus: int = 8, priority: int = 0, unit: Unit = Unit.WORKLOAD) -> Candidate:
     """A candidate with one pod on each of these nodes."""
-    asked = single("any", gpus=gpus, cpu=1).requests
-    return Candidate(name, unit, priority, claims=tuple(Held(node, asked) for node in nodes.split()))
+    amounts = single("any", gpus=gpus, cpu=1).requests
+    return Candidate(name, unit, priority, claims=tuple(Held(node, amounts) for node in nodes.split()))
 
 
 def asks(pods: list[Pod], priority: int = 1000) -> Request:
@@ -35,8 +35,8 @@ def asks(pods: list[Pod], priority: int = 1000) -> Request:
 def found(nodes: list[Node], request: Request, *candidates: Candidate, least_s: float = 0.0) -> Choice | Refusal:
     bound = [
         replace(pod, node=held.node)
-        for one in candidates
-        for pod, held in zip(pods_of(one), [h for h in one.claims for _ in range(h.pods)], strict=True)
+        for candidate in candidates
+        for pod, held in zip(pods_of(candidate), [h for h in candidate.claims for _ in range(h.pods)], strict=True)
     ]
     return search(request, Statement(snapshot(nodes, *bound)), candidates, Limits(60.0, least_s))
 
@@ -44,7 +44,7 @@ def found(nodes: list[Node], request: Request, *candidates: Candidate, least_s: 
 def victims(*case: object, **more: object) -> list[str]:
     choice = found(*case, **more)  # type: ignore[arg-type]
     assert isinstance(choice, Choice), choice
-    return [one.name for one in choice.victims]
+    return [victim.name for victim in choice.victims]
 
 
 @pytest.mark.parametrize("size", [4, 1])
@@ -54,7 +54,7 @@ def test_the_tutorial_case_evicts_exactly_the_dev_pods(size: int) -> None:
     training = [running(f"training-{at}", f"n-{1 + at // 4}", 1, 500, Unit.POD) for at in range(8)]
     gone: list[str] = []
     for turn in range(4 // size):
-        left = [one for one in dev if one.name not in gone]
+        left = [candidate for candidate in dev if candidate.name not in gone]
         pods = gang("inference", size, gpus=1) if size > 1 else [single(f"inference-{turn}")]
         taken = [running(f"taken-{at}", "n-0", 1, 10_000, Unit.POD) for at in range(turn)]
         gone += victims(nodes, asks(pods, 10_000), *left, *training, *taken)

@@ -32,10 +32,16 @@ class Case:
     def snapshot(self, gone: set[str]) -> Snapshot:
         """A snapshot without those candidates, built from the pods that stay."""
         bound = [
-            Pod(f"{one.name}-{held.node}", "default", f"{one.name}-{held.node}", held.requests, node=held.node)
-            for one in self.candidates
-            if one.name not in gone
-            for held in one.claims
+            Pod(
+                f"{candidate.name}-{held.node}",
+                "default",
+                f"{candidate.name}-{held.node}",
+                held.requests,
+                node=held.node,
+            )
+            for candidate in self.candidates
+            if candidate.name not in gone
+            for held in candidate.claims
         ]
         return snapshot(self.nodes, *bound, *self.fixed)
 
@@ -44,7 +50,7 @@ def case(seed: int) -> Case:
     chance = Random(seed)
     gpus = chance.choice([4, 8])
     nodes = cluster(*(f"c{at}: {chance.randint(2, 8)}x{gpus}" for at in range(chance.randint(2, 6))))
-    left = {one.name: gpus for one in nodes}
+    left = {node.name: gpus for node in nodes}
     candidates = list(_candidates(chance, left))
     fixed = [
         single(f"fixed-{name}", gpus=much, cpu=0, node=name)
@@ -82,7 +88,7 @@ def _asking(chance: Random, gpus: int) -> list[Pod]:
     size, each = 2 * chance.randint(1, 4), chance.choice([1, 2, gpus])
     workers = gang("new", size, gpus=each, cpu=0, topology=topology, labels=(("app", "new"),))
     if chance.random() < 0.25:
-        workers = [replace(one, constraints=APART) for one in workers]
+        workers = [replace(pod, constraints=APART) for pod in workers]
     if chance.random() < 0.25:
         workers += gang("leader", 1, gpus=1, cpu=1, topology=topology._replace(slice_size=None, slice_level=None))
     return workers
@@ -92,17 +98,17 @@ def _asking(chance: Random, gpus: int) -> list[Pod]:
 def test_the_whole_plan_fits_and_each_victim_is_needed(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         of = case(seed)
-        found = search(of.request, Statement(of.snapshot(set())), of.candidates, Limits(NOW))
-        if isinstance(found, Choice):
-            gone = {one.name for one in found.victims}
-            _check(of, of.snapshot(gone), found, seed)
+        answer = search(of.request, Statement(of.snapshot(set())), of.candidates, Limits(NOW))
+        if isinstance(answer, Choice):
+            gone = {victim.name for victim in answer.victims}
+            _check(of, of.snapshot(gone), answer, seed)
             for name in sorted(gone):
                 without = place(of.request.pods, of.request.needed, of.snapshot(gone - {name}))
                 assert not isinstance(without, Placed), f"seed {seed} evicts {name} of {sorted(gone)} in vain"
         else:
-            everybody = {one.name for one in of.candidates}
+            everybody = {candidate.name for candidate in of.candidates}
             without = place(of.request.pods, of.request.needed, of.snapshot(everybody))
-            assert not isinstance(without, Placed), f"seed {seed} evicts nobody: {found.text}"
+            assert not isinstance(without, Placed), f"seed {seed} evicts nobody: {answer.text}"
 
 
 def _check(of: Case, after: Snapshot, found: Choice, seed: int) -> None:

@@ -39,14 +39,14 @@ def test_every_assignment_is_tried_once_and_none_after_the_last(
     flavors = {name: ResourceFlavor(name) for group in groups for name, _ in group.flavors}
     choices: Choices[str] = Choices(QuotaTree([queue]), flavors, queue)
     covered = [resource for group in groups for resource in group.covered]
-    asked = [PodSetRequest(f"role{number}", 1, dict.fromkeys(covered, 1)) for number in range(podsets)]
-    tried, found = [], choices.first(asked)
-    while found.fit is Fit.FITS:
-        tried.append(str(found.flavors))
-        found = choices.after(found, asked, "no room")
+    requests = [PodSetRequest(f"role{number}", 1, dict.fromkeys(covered, 1)) for number in range(podsets)]
+    tried, assignment = [], choices.first(requests)
+    while assignment.fit is Fit.FITS:
+        tried.append(str(assignment.flavors))
+        assignment = choices.after(assignment, requests, "no room")
         assert len(tried) <= expected
     assert len(set(tried)) == len(tried) == expected
-    assert choices.first(asked).fit is not Fit.FITS, "it would be the same once more"
+    assert choices.first(requests).fit is not Fit.FITS, "it would be the same once more"
 
 
 def test_where_quota_is_scarce_every_assignment_that_there_is_quota_for_is_tried_once() -> None:
@@ -56,21 +56,21 @@ def test_where_quota_is_scarce_every_assignment_that_there_is_quota_for_is_tried
         left = {name: chance.randrange(9) for name in NAMES}
         queue = ClusterQueue("q", (ResourceGroup((GPU,), tuple((name, {GPU: Quota(left[name])}) for name in NAMES)),))
         choices: Choices[str] = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
-        asked = [PodSetRequest(str(at), 1, {GPU: chance.randint(1, 4)}) for at in range(chance.randint(1, 3))]
-        tried, found = [], choices.first(asked)
-        while found.fit is Fit.FITS:
-            tried.append(tuple(found.flavors[one.name][GPU] for one in asked))
-            found = choices.after(found, asked, "no room")
-            assert len(tried) <= len(NAMES) ** len(asked), seed
-        expected = {some for some in product(NAMES, repeat=len(asked)) if fits(some, asked, left)}
+        requests = [PodSetRequest(str(at), 1, {GPU: chance.randint(1, 4)}) for at in range(chance.randint(1, 3))]
+        tried, assignment = [], choices.first(requests)
+        while assignment.fit is Fit.FITS:
+            tried.append(tuple(assignment.flavors[request.name][GPU] for request in requests))
+            assignment = choices.after(assignment, requests, "no room")
+            assert len(tried) <= len(NAMES) ** len(requests), seed
+        expected = {flavors for flavors in product(NAMES, repeat=len(requests)) if fits(flavors, requests, left)}
         assert len(tried) == len(expected), (seed, tried)
         assert set(tried) == expected, seed
 
 
 def fits(some: Sequence[str], asked: Sequence[PodSetRequest], left: Mapping[str, int]) -> bool:
     used = Counter[str]()
-    for name, one in zip(some, asked, strict=True):
-        used[name] += one.requests[GPU]
+    for name, podset in zip(some, asked, strict=True):
+        used[name] += podset.requests[GPU]
     return all(used[name] <= left[name] for name in used)
 
 
@@ -78,9 +78,9 @@ def test_a_flavor_of_which_there_is_quota_for_fewer_pods_is_tried_for_these_afte
     quotas = (("a", {GPU: Quota(2)}), ("b", {GPU: Quota(1)}))
     queue = ClusterQueue("q", (ResourceGroup((GPU,), quotas),))
     choices: Choices[str] = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
-    two, one = ([PodSetRequest("", count, {GPU: 1})] for count in (2, 1))
-    found = choices.first(two)
-    assert found.flavors == {"": {GPU: "a"}}
-    assert choices.after(found, two, "no room").fit is not Fit.FITS
+    two, alone = ([PodSetRequest("", count, {GPU: 1})] for count in (2, 1))
+    assignment = choices.first(two)
+    assert assignment.flavors == {"": {GPU: "a"}}
+    assert choices.after(assignment, two, "no room").fit is not Fit.FITS
     assert choices.first(two).fit is not Fit.FITS
-    assert choices.first(one).flavors == {"": {GPU: "b"}}
+    assert choices.first(alone).flavors == {"": {GPU: "b"}}

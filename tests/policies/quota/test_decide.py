@@ -23,11 +23,15 @@ def wants(uid: str, queue: str, gpus: int, priority: int = 0, since: float = 0.0
 
 
 def started(world: World, *incoming: Incoming) -> list[str]:
-    return [one.workload.uid for one in decide(world, incoming) if one.assignment.fit is Fit.FITS]
+    return [decision.workload.uid for decision in decide(world, incoming) if decision.assignment.fit is Fit.FITS]
 
 
 def reasons(world: World, *incoming: Incoming) -> dict[str, str]:
-    return {one.workload.uid: one.assignment.text for one in decide(world, incoming) if one.assignment.text}
+    return {
+        decision.workload.uid: decision.assignment.text
+        for decision in decide(world, incoming)
+        if decision.assignment.text
+    }
 
 
 def queue(strategy: Strategy) -> World:
@@ -74,17 +78,17 @@ def test_each_admission_counts_for_the_local_queue_at_once() -> None:
             )
             for at in range(12)
         ]
-        before = {name: one.value for name, one in histories.items()}
-        expected, left, part = [], list(line), 1 - 0.5 ** (1 / 12)
+        before = {name: history.value for name, history in histories.items()}
+        expected, left, counted_share = [], list(line), 1 - 0.5 ** (1 / 12)
         while left:
-            least = min(consumed[one.local] / weights[one.local] for one in left)
-            near = [one for one in left if consumed[one.local] / weights[one.local] <= least]
-            chosen = min(near, key=lambda one: (-one.priority, one.since, one.uid))
+            least = min(consumed[workload.local] / weights[workload.local] for workload in left)
+            near = [workload for workload in left if consumed[workload.local] / weights[workload.local] <= least]
+            chosen = min(near, key=lambda workload: (-workload.priority, workload.since, workload.uid))
             expected.append(chosen.uid)
             left.remove(chosen)
-            consumed[chosen.local] += part * chosen.podsets[0].count
+            consumed[chosen.local] += counted_share * chosen.podsets[0].count
         assert started(world, *line) == expected, seed
-        assert all(one.value == before[name] for name, one in histories.items()), "it is a question"
+        assert all(history.value == before[name] for name, history in histories.items()), "it is a question"
 
 
 def test_what_runs_counts() -> None:
@@ -141,14 +145,14 @@ def test_no_quota_is_exceeded_and_nobody_waits_whose_quota_is_there(block: int) 
         world = World(queues, cohorts, FLAVOR, fair=seed % 2 == 0)
         used: dict[str, int] = {}
         waiting: list[Incoming] = []
-        for one in decide(world, line):
-            size = one.workload.podsets[0].count
-            name = one.workload.queue
-            if one.assignment.fit is Fit.FITS:
-                assert oracle.left(name, used) >= size, (seed, one)
+        for decision in decide(world, line):
+            size = decision.workload.podsets[0].count
+            name = decision.workload.queue
+            if decision.assignment.fit is Fit.FITS:
+                assert oracle.left(name, used) >= size, (seed, decision)
                 used[name] = used.get(name, 0) + size
             else:
-                waiting.append(one.workload)
+                waiting.append(decision.workload)
         for left in waiting:
             assert oracle.left(left.queue, used) < left.podsets[0].count, (seed, left)
 

@@ -25,7 +25,7 @@ GPU = "nvidia.com/gpu"
 A100 = ResourceFlavor("a100", {"gpu": "a100"})
 H100 = ResourceFlavor("h100", {"gpu": "h100"})
 SPOT = ResourceFlavor("spot", {"gpu": "a100", "life": "spot"}, (Taint("spot", "", "NoSchedule"),))
-EXISTING = {one.name: one for one in (A100, H100, SPOT)}
+EXISTING = {flavor.name: flavor for flavor in (A100, H100, SPOT)}
 TOLERANT = Selection(tolerations=(Toleration("spot", "Exists", "", ""),))
 
 
@@ -49,8 +49,12 @@ def assigned(queue: ClusterQueue, podsets: Sequence[PodSetRequest], *others: Clu
 def test_the_first_flavor_with_quota_is_taken() -> None:
     queue = ClusterQueue("q", gpus(("a100", Quota(4)), ("h100", Quota(8))))
     assert assigned(queue, wants(4)).flavors == {"main": {GPU: "a100"}}
-    found = assigned(queue, wants(8))
-    assert (found.fit, found.flavors, found.usage) == (Fit.FITS, {"main": {GPU: "h100"}}, {("h100", GPU): 8})
+    assignment = assigned(queue, wants(8))
+    assert (assignment.fit, assignment.flavors, assignment.usage) == (
+        Fit.FITS,
+        {"main": {GPU: "h100"}},
+        {("h100", GPU): 8},
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,10 +103,13 @@ def test_pods_go_to_a_flavor_by_its_own_labels_and_taints(
 )
 def test_why_pods_do_not_go_to_a_flavor_is_said(flavor: ResourceFlavor, selection: Selection, why: str) -> None:
     queue = ClusterQueue("q", gpus((flavor.name, Quota(8))))
-    found = Flavors(QuotaTree([queue]), {flavor.name: flavor}).assign(
+    assignment = Flavors(QuotaTree([queue]), {flavor.name: flavor}).assign(
         queue, [PodSetRequest("main", 1, {GPU: 1}, selection=selection)]
     )
-    assert (found.fit, found.text) == (Fit.NONE, f"its pods do not go to nodes of flavor {flavor.name}: {why}")
+    assert (assignment.fit, assignment.text) == (
+        Fit.NONE,
+        f"its pods do not go to nodes of flavor {flavor.name}: {why}",
+    )
 
 
 def test_the_flavor_at_which_the_search_ends_is_taken_though_one_before_it_is_better() -> None:
@@ -111,30 +118,30 @@ def test_the_flavor_at_which_the_search_ends_is_taken_though_one_before_it_is_be
     offers = {"a100": (Fit.RECLAIM, 1), "h100": (Fit.PREEMPT, 0)}
     used = QuotaTree([queue])
     used.use("q", {("a100", GPU): 8, ("h100", GPU): 8})
-    found = Flavors(used, EXISTING, preempts=lambda _, what, __: offers[what[0]]).assign(queue, wants(4))
-    assert (found.flavors, found.fit, found.level) == ({"main": {GPU: "h100"}}, Fit.PREEMPT, 0)
+    assignment = Flavors(used, EXISTING, preempts=lambda _, what, __: offers[what[0]]).assign(queue, wants(4))
+    assert (assignment.flavors, assignment.fit, assignment.level) == ({"main": {GPU: "h100"}}, Fit.PREEMPT, 0)
 
 
 def test_podsets_of_one_workload_use_quota_one_after_another() -> None:
     queue = ClusterQueue("q", gpus(("a100", Quota(6)), ("h100", Quota(6))))
-    found = assigned(queue, [PodSetRequest("launcher", 1, {GPU: 4}), PodSetRequest("worker", 2, {GPU: 2})])
-    assert found.flavors == {"launcher": {GPU: "a100"}, "worker": {GPU: "h100"}}
-    assert found.usage == {("a100", GPU): 4, ("h100", GPU): 4}
+    assignment = assigned(queue, [PodSetRequest("launcher", 1, {GPU: 4}), PodSetRequest("worker", 2, {GPU: 2})])
+    assert assignment.flavors == {"launcher": {GPU: "a100"}, "worker": {GPU: "h100"}}
+    assert assignment.usage == {("a100", GPU): 4, ("h100", GPU): 4}
 
 
 def test_resources_of_a_group_come_from_one_flavor() -> None:
     both = ResourceGroup(
         ("cpu", GPU), (("a100", {"cpu": Quota(10), GPU: Quota(8)}), ("h100", {"cpu": Quota(99), GPU: Quota(8)}))
     )
-    found = assigned(ClusterQueue("q", (both,)), [PodSetRequest("main", 4, {"cpu": 5, GPU: 1})])
-    assert found.flavors == {"main": {"cpu": "h100", GPU: "h100"}}
+    assignment = assigned(ClusterQueue("q", (both,)), [PodSetRequest("main", 4, {"cpu": 5, GPU: 1})])
+    assert assignment.flavors == {"main": {"cpu": "h100", GPU: "h100"}}
 
 
 def test_a_covered_resource_without_any_quota_is_not_limited() -> None:
     """The tutorials cover cpu and memory, and say a quota for GPUs alone."""
     group = ResourceGroup(("cpu", "memory", GPU), (("a100", {GPU: Quota(32)}),))
-    found = assigned(ClusterQueue("q", (group,)), [PodSetRequest("main", 4, {"cpu": 10**9, GPU: 8})])
-    assert (found.fit, found.usage) == (Fit.FITS, {("a100", GPU): 32})
+    assignment = assigned(ClusterQueue("q", (group,)), [PodSetRequest("main", 4, {"cpu": 10**9, GPU: 8})])
+    assert (assignment.fit, assignment.usage) == (Fit.FITS, {("a100", GPU): 32})
 
 
 @pytest.mark.parametrize(
@@ -145,15 +152,15 @@ def test_a_covered_resource_without_any_quota_is_not_limited() -> None:
     ],
 )
 def test_what_is_lacking_is_said_with_its_numbers(used: dict[str, int], lack: Lack, text: str) -> None:
-    found = assigned(ClusterQueue("q", gpus(("a100", Quota(8)))), wants(4 if used else 9), **used)
-    assert (found.lack, found.text) == (lack, text)
-    assert found.fit < Fit.FITS
+    assignment = assigned(ClusterQueue("q", gpus(("a100", Quota(8)))), wants(4 if used else 9), **used)
+    assert (assignment.lack, assignment.text) == (lack, text)
+    assert assignment.fit < Fit.FITS
 
 
 def test_a_flavor_that_does_not_exist_is_passed_over_and_said_if_it_is_the_only_one() -> None:
     assert assigned(ClusterQueue("q", gpus(("gone", Quota(8)), ("h100", Quota(8)))), wants(4)).fit is Fit.FITS
-    found = assigned(ClusterQueue("q", gpus(("gone", Quota(8)))), wants(4))
-    assert (found.fit, found.text) == (Fit.NONE, "flavor gone does not exist")
+    assignment = assigned(ClusterQueue("q", gpus(("gone", Quota(8)))), wants(4))
+    assert (assignment.fit, assignment.text) == (Fit.NONE, "flavor gone does not exist")
 
 
 @pytest.mark.parametrize(
@@ -163,8 +170,8 @@ def test_a_flavor_that_does_not_exist_is_passed_over_and_said_if_it_is_the_only_
 def test_whether_the_next_flavor_is_tried_before_borrowing(rules: Fungibility, flavor: str, level: int) -> None:
     queue = ClusterQueue("q", gpus(("a100", Quota(2)), ("h100", Quota(4))), "c", fungibility=rules)
     other = ClusterQueue("other", gpus(("a100", Quota(8))), "c")
-    found = assigned(queue, wants(4), other)
-    assert (found.flavors, found.level) == ({"main": {GPU: flavor}}, level)
+    assignment = assigned(queue, wants(4), other)
+    assert (assignment.flavors, assignment.level) == ({"main": {GPU: flavor}}, level)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +184,8 @@ def test_borrowing_or_preempting_is_preferred(preference: Preference, flavor: st
     other = ClusterQueue("other", gpus(("a100", Quota(8))), "c")
     tree = QuotaTree([queue, other])
     tree.use("other", {("h100", GPU): 4})
-    found = Flavors(tree, EXISTING, preempts=lambda *_: (Fit.RECLAIM, 0)).assign(queue, wants(4))
-    assert (found.flavors, found.fit) == ({"main": {GPU: flavor}}, fit)
+    assignment = Flavors(tree, EXISTING, preempts=lambda *_: (Fit.RECLAIM, 0)).assign(queue, wants(4))
+    assert (assignment.flavors, assignment.fit) == ({"main": {GPU: flavor}}, fit)
 
 
 def test_quota_without_nodes_is_not_enough_and_the_next_flavor_is_tried() -> None:
@@ -188,11 +195,15 @@ def test_quota_without_nodes_is_not_enough_and_the_next_flavor_is_tried() -> Non
     def places(_podset: PodSetRequest, flavor: ResourceFlavor) -> str:
         return "0 of 4 members fit at once" if flavor is A100 else ""
 
-    found = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, wants(4))
-    assert found.flavors == {"main": {GPU: "h100"}}
+    assignment = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, wants(4))
+    assert assignment.flavors == {"main": {GPU: "h100"}}
     only = ClusterQueue("q", gpus(("a100", Quota(8))))
-    found = Flavors(QuotaTree([only]), EXISTING, places).assign(only, wants(4))
-    assert (found.fit, found.lack, found.text) == (Fit.NO_CANDIDATES, Lack.NODES, "0 of 4 members fit at once")
+    assignment = Flavors(QuotaTree([only]), EXISTING, places).assign(only, wants(4))
+    assert (assignment.fit, assignment.lack, assignment.text) == (
+        Fit.NO_CANDIDATES,
+        Lack.NODES,
+        "0 of 4 members fit at once",
+    )
 
 
 def in_group(name: str, count: int, selection: Selection | None = None, **requests: int) -> PodSetRequest:
@@ -209,24 +220,24 @@ def test_podsets_of_a_group_get_the_flavor_that_has_enough_for_all_of_them() -> 
     """Kueue's leader and workers that ask for the same: 9 cpus, and the first flavor has 4."""
     queue = ClusterQueue("q", cpus_and_gpus(("a100", 8, 0), ("h100", 9, 0)))
     podsets = [in_group("worker", 4, cpu=2), in_group("leader", 1, cpu=1)]
-    found = assigned(queue, podsets)
-    assert found.flavors == {"worker": {"cpu": "h100"}, "leader": {"cpu": "h100"}}
-    assert found.usage == {("h100", "cpu"): 9}
-    alone = assigned(queue, [replace(one, group="") for one in podsets])
+    assignment = assigned(queue, podsets)
+    assert assignment.flavors == {"worker": {"cpu": "h100"}, "leader": {"cpu": "h100"}}
+    assert assignment.usage == {("h100", "cpu"): 9}
+    alone = assigned(queue, [replace(podset, group="") for podset in podsets])
     assert alone.flavors == {"worker": {"cpu": "a100"}, "leader": {"cpu": "h100"}}
 
 
 def test_a_podset_of_a_group_gets_flavors_of_what_it_asks_for_itself() -> None:
     queue = ClusterQueue("q", cpus_and_gpus(("a100", 10, 0), ("h100", 5, 4)))
-    found = assigned(queue, [in_group("leader", 1, cpu=1), in_group("worker", 4, cpu=1, gpu=1)])
-    assert found.flavors == {"leader": {"cpu": "h100"}, "worker": {"cpu": "h100", GPU: "h100"}}
+    assignment = assigned(queue, [in_group("leader", 1, cpu=1), in_group("worker", 4, cpu=1, gpu=1)])
+    assert assignment.flavors == {"leader": {"cpu": "h100"}, "worker": {"cpu": "h100", GPU: "h100"}}
 
 
 def test_a_group_that_no_flavor_holds_is_refused_though_each_podset_alone_would_be_held() -> None:
     queue = ClusterQueue("q", cpus_and_gpus(("a100", 4, 4), ("h100", 5, 0)))
     podsets = [in_group("worker", 4, cpu=1, gpu=1), in_group("leader", 1, cpu=1)]
     assert assigned(queue, podsets).fit is Fit.NONE
-    assert assigned(queue, [replace(one, group="") for one in podsets]).fit is Fit.FITS
+    assert assigned(queue, [replace(podset, group="") for podset in podsets]).fit is Fit.FITS
 
 
 def test_a_flavor_has_to_suit_and_to_have_nodes_for_all_of_a_group() -> None:
@@ -237,9 +248,9 @@ def test_a_flavor_has_to_suit_and_to_have_nodes_for_all_of_a_group() -> None:
     def places(podset: PodSetRequest, flavor: ResourceFlavor) -> str:
         return "no room" if (podset.name, flavor.name) == ("leader", "spot") else ""
 
-    tolerant = [replace(one, selection=TOLERANT) for one in podsets]
-    found = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, tolerant)
-    assert found.flavors == {"worker": {GPU: "h100"}, "leader": {GPU: "h100"}}
+    tolerant = [replace(podset, selection=TOLERANT) for podset in podsets]
+    assignment = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, tolerant)
+    assert assignment.flavors == {"worker": {GPU: "h100"}, "leader": {GPU: "h100"}}
 
 
 def test_what_is_asked_for_as_nothing_gets_the_flavor_of_its_group_and_decides_nothing() -> None:
@@ -248,23 +259,23 @@ def test_what_is_asked_for_as_nothing_gets_the_flavor_of_its_group_and_decides_n
     memory = ResourceGroup(("memory",), (("spot", {"memory": Quota(4)}),))
     queue = ClusterQueue("q", (both, memory))
     launcher = PodSetRequest("launcher", 1, {GPU: 0, "cpu": 4, "memory": 0, "disk": 0})
-    found = Flavors(QuotaTree([queue]), EXISTING).assign(queue, [launcher])
-    assert (found.fit, found.flavors) == (Fit.FITS, {"launcher": {GPU: "a100", "cpu": "a100"}})
-    assert found.usage == {("a100", "cpu"): 4}
+    assignment = Flavors(QuotaTree([queue]), EXISTING).assign(queue, [launcher])
+    assert (assignment.fit, assignment.flavors) == (Fit.FITS, {"launcher": {GPU: "a100", "cpu": "a100"}})
+    assert assignment.usage == {("a100", "cpu"): 4}
 
 
 def test_podsets_that_find_no_flavors_together_are_told_so_after_few_looks() -> None:
     """Each alone has room in every flavor, and 16 of them have 15 flavors."""
     names = [f"f{at}" for at in range(15)]
     queue = ClusterQueue("q", gpus(*((name, Quota(4)) for name in names)))
-    asked: list[str] = []
+    looked_at: list[str] = []
 
     def places(_podset: PodSetRequest, flavor: ResourceFlavor) -> str:
-        asked.append(flavor.name)
+        looked_at.append(flavor.name)
         return ""
 
     flavors = Flavors(QuotaTree([queue]), {name: ResourceFlavor(name) for name in names}, places)
     podsets = [PodSetRequest(str(at), 1, {GPU: 3}) for at in range(16)]
     assert flavors.assign(queue, podsets).fit is Fit.NONE
-    assert len(asked) < 1500
+    assert len(looked_at) < 1500
     assert flavors.assign(queue, podsets[1:]).fit is Fit.FITS

@@ -31,18 +31,18 @@ def test_many_samples_say_the_same_as_one() -> None:
 
 def test_a_start_counts_until_it_is_known_or_has_failed() -> None:
     queue = History(HOUR)
-    part = 8 * (1 - 0.5 ** (300 / 3600))
+    counted = 8 * (1 - 0.5 ** (300 / 3600))
     queue.started("w", {"gpu": 8})
     queue.started("w", {"gpu": 8})
-    assert queue.value == pytest.approx(part)
+    assert queue.value == pytest.approx(counted)
     queue.failed("w")
     assert queue.value == 0
     queue.started("w", {"gpu": 8})
     assert queue.settled("w")
     assert not queue.settled("w")
-    assert queue.value == pytest.approx(part)
+    assert queue.value == pytest.approx(counted)
     queue.sample({}, 3600.0)
-    assert queue.value == pytest.approx(part / 2)
+    assert queue.value == pytest.approx(counted / 2)
 
 
 def test_weights_of_queues_and_of_resources() -> None:
@@ -75,6 +75,6 @@ def test_what_is_stored_of_a_history_is_all_of_it() -> None:
     queue.started("w", {"gpu": 2})
     queue.settled("w")
     again = History(HOUR, now=queue.sampled_at, consumed=queue.consumed)
-    for one in (queue, again):
-        one.sample({"gpu": 10}, 600.0)
+    for history in (queue, again):
+        history.sample({"gpu": 10}, 600.0)
     assert again.value == queue.value > 0

@@ -23,7 +23,7 @@ def test_a_pass(case: Case) -> None:
     runs, waits, decided, *others = case.parts[fair:]
     running = candidates(runs)
     evicting = eviction.World(running, case.queues, case.cohorts, (*FairStrategy,) if fair else ())
-    admitted = [Admitted(one.queue, one.usage) for one in running]
+    admitted = [Admitted(candidate.queue, candidate.usage) for candidate in running]
     world = World(case.queues, case.cohorts, case.flavors, admitted, fair=fair, evictions=offers(evicting))
     assert "; ".join(map(said, decide(world, incoming(waits)))) == decided
     assert decided not in others
@@ -31,18 +31,18 @@ def test_a_pass(case: Case) -> None:
 
 def said(one: Decision) -> str:
     """``UID FIT PODSET*COUNT:RESOURCE=FLAVOR > VICTIM WHY``; the count where it is not that of all."""
-    found = one.assignment
-    if found.fit < Fit.PREEMPT:
+    assignment = one.assignment
+    if assignment.fit < Fit.PREEMPT:
         return f"{one.workload.uid} WAITS"
     victims = [">", *(f"{name} {why}" for name, why in one.victims.items())] if one.victims else []
-    return " ".join((one.workload.uid, found.fit.name, *flavors_of(found), *victims))
+    return " ".join((one.workload.uid, assignment.fit.name, *flavors_of(assignment), *victims))
 
 
 def flavors_of(found: Assignment) -> list[str]:
     return [
         f"{name}{f'*{found.counts[name]}' if name in found.counts else ''}:"
-        + ",".join(f"{resource}={flavor}" for resource, flavor in some.items())
-        for name, some in found.flavors.items()
+        + ",".join(f"{resource}={flavor}" for resource, flavor in by_resource.items())
+        for name, by_resource in found.flavors.items()
     ]
 
 
@@ -50,7 +50,7 @@ def flavors_of(found: Assignment) -> list[str]:
 def test_flavors(case: Case) -> None:
     """``QUEUE AMOUNTS`` of the present usage; podsets; the gains of preempting; the result, and its level."""
     fair = case.parts[0] == "fair"
-    used, asked, gives, found = case.parts[fair:]
+    used, wanted, gives, expected = case.parts[fair:]
     tree, given = tree_of(case, used), {}
     for text in gives.split():
         what, _, fit = text.partition("=")
@@ -61,9 +61,9 @@ def test_flavors(case: Case) -> None:
         return given.get(what, (Fit.PREEMPT, 0))
 
     flavors = Flavors(tree, case.flavors, preempts=preempts, fair=fair)
-    one = flavors.assign(case.queues[0], podsets(asked))
-    text = " ".join((f"{one.fit.name}{one.level}", *flavors_of(one)))
-    assert (one.fit.name if one.fit is Fit.NONE else text) == found
+    assignment = flavors.assign(case.queues[0], podsets(wanted))
+    text = " ".join((f"{assignment.fit.name}{assignment.level}", *flavors_of(assignment)))
+    assert (assignment.fit.name if assignment.fit is Fit.NONE else text) == expected
 
 
 @pytest.mark.parametrize("case", cases("tree.txt"), ids=lambda case: case.where)
@@ -82,15 +82,15 @@ def test_shares(case: Case) -> None:
     used, shares = case.parts
     tree = tree_of(case, used)
     nodes = {**tree.cohorts, **tree.queues}
-    found = {name: share_of(nodes[name]) for name in (one.partition("=")[0] for one in shares.split())}
-    said = (f"{name}={'endless' if one.endless else ceil(one.value)}" for name, one in found.items())
-    assert " ".join(said) == shares
+    computed = {name: share_of(nodes[name]) for name in (text.partition("=")[0] for text in shares.split())}
+    texts = (f"{name}={'endless' if share.endless else ceil(share.value)}" for name, share in computed.items())
+    assert " ".join(texts) == shares
 
 
 def tree_of(case: Case, used: str) -> QuotaTree:
     """``QUEUE AMOUNTS``, with ``;`` between them."""
     tree = QuotaTree(case.queues, case.cohorts)
-    for name, usage in (named(one) for one in used.split(";") if one):
+    for name, usage in (named(text) for text in used.split(";") if text):
         tree.use(name, usage)
     return tree
 
@@ -107,11 +107,11 @@ def test_past_usage(case: Case) -> None:
     used = dict(map(named, pasts.split(";") if pasts else ()))
     weights = {resource: float(weight) for (_, resource), weight in used.pop("weights", {}).items()}
     histories = {}
-    for (name, _, weight), usage in ((one.partition("*"), usage) for one, usage in used.items()):
+    for (name, _, weight), usage in ((label.partition("*"), usage) for label, usage in used.items()):
         consumed = {resource: float(amount) for (_, resource), amount in usage.items()}
         histories[name] = History(Sampling(10.0, 1.0, weights), float(weight), consumed=consumed)
     decided = decide(World(case.queues, flavors=case.flavors, histories=histories), incoming(waits))
-    assert " ".join(one.workload.uid for one in decided if one.assignment.fit is Fit.FITS) == starts
+    assert " ".join(decision.workload.uid for decision in decided if decision.assignment.fit is Fit.FITS) == starts
 
 
 @pytest.mark.parametrize("case", cases("order.txt"), ids=lambda case: case.where)
@@ -120,5 +120,5 @@ def test_the_order_of_queues(case: Case) -> None:
     heads = {}
     for name, priority, since, level in map(str.split, first.split(";")):
         heads[name] = Head(name, {}, int(priority), float(since), name, int(level))
-    assert " ".join(one.uid for one in by_age(heads)) == order
+    assert " ".join(head.uid for head in by_age(heads)) == order
     assert order not in others

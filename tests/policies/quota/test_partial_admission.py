@@ -36,14 +36,14 @@ def test_as_many_start_as_there_is_quota_for_and_the_rest_is_for_the_next() -> N
 
 
 def test_the_first_podsets_have_all_theirs_before_the_others() -> None:
-    (one,) = decided(7, [podset("launcher", 1), podset("workers", 4, 2), podset("others", 4, 1)])
-    assert one.assignment.counts == {"launcher": 1, "workers": 4, "others": 2}
+    (decision,) = decided(7, [podset("launcher", 1), podset("workers", 4, 2), podset("others", 4, 1)])
+    assert decision.assignment.counts == {"launcher": 1, "workers": 4, "others": 2}
 
 
 def test_who_cannot_have_the_minimum_waits_for_that() -> None:
-    (one,) = decided(4, [podset("main", 8, 5)])
-    assert one.assignment.fit is Fit.NONE
-    assert one.assignment.text == "queue q can have 4 nvidia.com/gpu of flavor h100, and it asks for 5"
+    (decision,) = decided(4, [podset("main", 8, 5)])
+    assert decision.assignment.fit is Fit.NONE
+    assert decision.assignment.text == "queue q can have 4 nvidia.com/gpu of flavor h100, and it asks for 5"
 
 
 def test_halving_finds_what_trying_one_after_the_other_does() -> None:
@@ -54,7 +54,7 @@ def test_halving_finds_what_trying_one_after_the_other_does() -> None:
         def assign(more: int, limit: int = limit) -> Assignment:
             return Assignment(Fit.FITS if more <= limit else Fit.NONE, level=more)
 
-        count, found = most(extra, assign)
+        count, assignment = most(extra, assign)
         fitting = [more for more in range(extra) if more <= limit]
         assert count == max(fitting, default=0)
-        assert (found.fit is Fit.FITS, found.level) == (bool(fitting), count)
+        assert (assignment.fit is Fit.FITS, assignment.level) == (bool(fitting), count)

@@ -33,14 +33,14 @@ def by_passes(total: float, some: list[Claimant]) -> list[float]:
     """Volcano's loop for one resource and no floors, until nothing changes."""
     deserved, met, remaining = [0.0] * len(some), set[int](), total
     for _ in range(10_000):
-        weight = sum(float(one.weight) for at, one in enumerate(some) if at not in met)
+        weight = sum(float(unmet.weight) for at, unmet in enumerate(some) if at not in met)
         if not weight:
             break
         before = list(deserved)
-        for at, one in enumerate(some):
+        for at, claimant in enumerate(some):
             if at not in met:
-                deserved[at] = min(deserved[at] + remaining * float(one.weight) / weight, one.ceiling)
-                if deserved[at] >= one.ceiling or deserved[at] == before[at]:
+                deserved[at] = min(deserved[at] + remaining * float(claimant.weight) / weight, claimant.ceiling)
+                if deserved[at] >= claimant.ceiling or deserved[at] == before[at]:
                     met.add(at)
         remaining = max(0.0, remaining - (sum(deserved) - sum(before)))
     return deserved
@@ -50,7 +50,10 @@ def by_halves(total: float, some: list[Claimant]) -> list[float]:
     """The level at which all is given away, found by halving."""
 
     def filled(level: float) -> list[float]:
-        return [max(float(one.floor), min(float(one.ceiling), level * float(one.weight))) for one in some]
+        return [
+            max(float(claimant.floor), min(float(claimant.ceiling), level * float(claimant.weight)))
+            for claimant in some
+        ]
 
     least, most = 0.0, 1e4
     for _ in range(50):
@@ -64,16 +67,16 @@ def test_what_is_deserved_is_what_volcanos_passes_and_a_search_by_halves_find(bl
     for seed in range(block * 200, block * 200 + 200):
         chance = Random(seed)
         total = chance.randrange(100)
-        some = []
+        claimants = []
         for _ in range(chance.randint(1, 7)):
             floor = chance.choice((0, 0, chance.randrange(20)))
             weight = chance.choice((Fraction(1), Fraction(3), Fraction(1, 2), Fraction(0)))
-            some.append(Claimant(weight, floor, floor + chance.randrange(60)))
-        found = [float(one) for one in water_fill(Fraction(total), some)]
-        assert found == pytest.approx(by_halves(total, some), abs=1e-6), seed
-        flat = [Claimant(one.weight, 0, one.ceiling) for one in some if one.weight]
-        found = [float(one) for one in water_fill(Fraction(total), flat)]
-        assert found == pytest.approx(by_passes(total, flat), abs=1e-6), seed
+            claimants.append(Claimant(weight, floor, floor + chance.randrange(60)))
+        deserved = [float(amount) for amount in water_fill(Fraction(total), claimants)]
+        assert deserved == pytest.approx(by_halves(total, claimants), abs=1e-6), seed
+        flat = [Claimant(claimant.weight, 0, claimant.ceiling) for claimant in claimants if claimant.weight]
+        deserved = [float(amount) for amount in water_fill(Fraction(total), flat)]
+        assert deserved == pytest.approx(by_passes(total, flat), abs=1e-6), seed
 
 
 def test_what_is_deserved_in_volcanos_cases() -> None:
@@ -89,25 +92,25 @@ class Naive:
 
     def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort], requested: dict[str, int]) -> None:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
-        self._weights = {one.name: one.weight for one in both}
-        self.above = {one.name: one.cohort for one in queues} | {one.name: one.parent for one in cohorts}
+        self._weights = {member.name: member.weight for member in both}
+        self.above = {queue.name: queue.cohort for queue in queues} | {cohort.name: cohort.parent for cohort in cohorts}
         self._queues, self._cohorts, self._requested = queues, cohorts, requested
         self.oracle = Oracle(queues, cohorts)
         self._known: dict[str, float] = {}
 
     def below(self, name: str) -> list[str]:
-        return [one for one, above in self.above.items() if above == name]
+        return [child for child, above in self.above.items() if above == name]
 
     def _asks(self, name: str) -> int:
         """The request of a queue, or of a cohort to its parents. An amount that no queue can have is not requested."""
         below = self.below(name)
         if below:
-            asked = sum(max(0, self._asks(one) - self.oracle.keeps(one)) for one in below)
+            demand = sum(max(0, self._asks(child) - self.oracle.keeps(child)) for child in below)
             guest = ClusterQueue("guest", (), name)
             most = Oracle([*self._queues, guest], self._cohorts).left("guest", {})
         else:
-            asked, most = self._requested.get(name, 0), self.oracle.left(name, {})
-        return min(asked, most)
+            demand, most = self._requested.get(name, 0), self.oracle.left(name, {})
+        return min(demand, most)
 
     def deserved(self, name: str) -> float:
         if name not in self._known:
@@ -118,13 +121,13 @@ class Naive:
         above = self.above[name]
         if not above:
             return self.oracle.has(name)
-        some = self.below(above)
-        kept = [self.oracle.keeps(one) for one in some]
+        siblings = self.below(above)
+        kept = [self.oracle.keeps(sibling) for sibling in siblings]
         claimants = [
-            Claimant(self._weights[one], floor, max(floor, self._asks(one)))
-            for one, floor in zip(some, kept, strict=True)
+            Claimant(self._weights[sibling], floor, max(floor, self._asks(sibling)))
+            for sibling, floor in zip(siblings, kept, strict=True)
         ]
-        return by_halves(self.deserved(above) + sum(kept), claimants)[some.index(name)]
+        return by_halves(self.deserved(above) + sum(kept), claimants)[siblings.index(name)]
 
     def share(self, name: str, used: dict[str, int]) -> float:
         uses, deserved = self.oracle.uses(name, used), self.deserved(name)
@@ -138,24 +141,24 @@ def test_the_turn_is_the_one_of_a_naive_reading(block: int) -> None:
         chance = Random(seed)
         queues, cohorts = tree(chance)
         ours = QuotaTree(queues, cohorts)
-        used = {one.name: chance.randrange(1 + max(0, ours.queues[one.name].left(GPU)) // 2) for one in queues}
+        used = {queue.name: chance.randrange(1 + max(0, ours.queues[queue.name].left(GPU)) // 2) for queue in queues}
         for name, amount in used.items():
             ours.use(name, {GPU: min(amount, max(0, ours.queues[name].left(GPU)))})
-        used = {one.name: ours.queues[one.name].used[GPU] for one in queues}
-        heads = heads_of(chance, [one.name for one in queues if one.cohort])
-        requested = {one.name: used[one.name] + chance.randrange(12) for one in queues}
-        theirs, found = Naive(queues, cohorts, requested), Deserved(ours, _by_resource(requested))
+        used = {queue.name: ours.queues[queue.name].used[GPU] for queue in queues}
+        heads = heads_of(chance, [queue.name for queue in queues if queue.cohort])
+        requested = {queue.name: used[queue.name] + chance.randrange(12) for queue in queues}
+        theirs, deserved = Naive(queues, cohorts, requested), Deserved(ours, _by_resource(requested))
         used_roots = {node.root for node in ours.queues.values()}
         for name, node in {**ours.cohorts, **ours.queues}.items():
             if node.root in used_roots:
-                assert float(found(node, GPU[1])) == pytest.approx(theirs.deserved(name), abs=1e-5), (seed, name)
+                assert float(deserved(node, GPU[1])) == pytest.approx(theirs.deserved(name), abs=1e-5), (seed, name)
         rank = by_proportion(ours, _by_resource(requested))
         while heads and (chosen := fairest(ours, heads, rank)) is not None:
             at = chosen.queue
             while ours.queues[chosen.queue].root.name != at:
                 above = theirs.above[at]
-                rivals = [one for one in theirs.below(above) if _stands(theirs, one, heads)]
-                least = min(theirs.share(one, used) for one in rivals)
+                rivals = [rival for rival in theirs.below(above) if _stands(theirs, rival, heads)]
+                least = min(theirs.share(rival, used) for rival in rivals)
                 assert theirs.share(at, used) <= least + 1e-6, (seed, at, rivals)
                 at, compared = above, compared + 1
             del heads[chosen.queue]
@@ -169,7 +172,7 @@ def _by_resource(requested: dict[str, int]) -> dict[str, dict[str, int]]:
 
 
 def _stands(theirs: Naive, name: str, heads: dict[str, Head]) -> bool:
-    return name in heads or any(_stands(theirs, one, heads) for one in theirs.below(name))
+    return name in heads or any(_stands(theirs, child, heads) for child in theirs.below(name))
 
 
 def two(name: str, gpus: Quota, cpus: Quota, weight: int = 1) -> ClusterQueue:
@@ -180,17 +183,20 @@ def two(name: str, gpus: Quota, cpus: Quota, weight: int = 1) -> ClusterQueue:
 def test_each_resource_is_divided_by_itself() -> None:
     pool = Cohort("all", groups=two("", Quota(72), Quota(1152)).groups)
     both = QuotaTree([two("a", Quota(0), Quota(0)), two("b", Quota(0), Quota(0))], [pool])
-    found = Deserved(both, {"a": {GPU[1]: 72, "cpu": 288}, "b": {GPU[1]: 8, "cpu": 32}})
-    assert [[found(both.queues[name], one) for one in (GPU[1], "cpu")] for name in "ab"] == [[64, 288], [8, 32]]
+    deserved = Deserved(both, {"a": {GPU[1]: 72, "cpu": 288}, "b": {GPU[1]: 8, "cpu": 32}})
+    assert [[deserved(both.queues[name], resource) for resource in (GPU[1], "cpu")] for name in "ab"] == [
+        [64, 288],
+        [8, 32],
+    ]
 
 
 def test_what_is_configured_as_deserved_goes_before_weights() -> None:
     pool = Cohort("all", groups=quota(64))
     queues = [two("a", Quota(0, deserved=48), Quota(0)), two("b", Quota(0), Quota(0), weight=9)]
     both = QuotaTree(queues, [pool])
-    for asked, parts in ((64, [48, 16]), (20, [20, 44])):
-        found = Deserved(both, {"a": {GPU[1]: asked}, "b": {GPU[1]: 64}})
-        assert [found(both.queues[name], GPU[1]) for name in "ab"] == parts
+    for requested, parts in ((64, [48, 16]), (20, [20, 44])):
+        deserved = Deserved(both, {"a": {GPU[1]: requested}, "b": {GPU[1]: 64}})
+        assert [deserved(both.queues[name], GPU[1]) for name in "ab"] == parts
 
 
 def test_a_queue_may_use_more_than_it_deserves_and_comes_later_then() -> None:
@@ -201,8 +207,8 @@ def test_a_queue_may_use_more_than_it_deserves_and_comes_later_then() -> None:
         for name in "ab"
         for at in range(12)
     ]
-    started = [one.workload.queue for one in decide(world, line) if one.assignment.fit is Fit.FITS]
+    started = [decision.workload.queue for decision in decide(world, line) if decision.assignment.fit is Fit.FITS]
     assert "".join(started) == "abaabaaabaaa"
-    few = [one for one in line if one.queue == "b" or one.since < 2]
-    started = [one.workload.queue for one in decide(world, few) if one.assignment.fit is Fit.FITS]
+    few = [workload for workload in line if workload.queue == "b" or workload.since < 2]
+    started = [decision.workload.queue for decision in decide(world, few) if decision.assignment.fit is Fit.FITS]
     assert (started.count("a"), started.count("b")) == (2, 10), "what nobody else asks for is not left idle"

@@ -26,19 +26,19 @@ BLOCKS = 10
 
 
 def heads_of(chance: Random, names: Sequence[str]) -> dict[str, Head]:
-    found = {}
+    heads = {}
     for at, name in enumerate(names):
         if chance.random() < 0.8:
             usage = {what: chance.randint(1, 8) for what in chance.sample(SEVERAL, chance.randint(1, 2))}
-            found[name] = Head(name, usage, chance.choice((0, 0, 5)), float(at), f"w{at}")
-    return found
+            heads[name] = Head(name, usage, chance.choice((0, 0, 5)), float(at), f"w{at}")
+    return heads
 
 
 def more(used: Used, queue: str, usage: Mapping[FlavorResource, int]) -> Used:
     """The usage with the additional usage of the queue."""
     return {
-        what: {**some, queue: some.get(queue, 0) + usage[what]} if what in usage else some
-        for what, some in used.items()
+        what: {**by_queue, queue: by_queue.get(queue, 0) + usage[what]} if what in usage else by_queue
+        for what, by_queue in used.items()
     }
 
 
@@ -47,10 +47,12 @@ class Fair:
 
     def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort]) -> None:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
-        self._weights = {one.name: one.weight for one in both}
-        self._above = {one.name: one.cohort for one in queues} | {one.name: one.parent for one in cohorts}
+        self._weights = {member.name: member.weight for member in both}
+        self._above = {queue.name: queue.cohort for queue in queues} | {
+            cohort.name: cohort.parent for cohort in cohorts
+        }
         self._oracles = {what: Oracle(queues, cohorts, what) for what in SEVERAL}
-        guests = [ClusterQueue(f"guest of {one.name}", (), one.name) for one in cohorts]
+        guests = [ClusterQueue(f"guest of {cohort.name}", (), cohort.name) for cohort in cohorts]
         self._could = {
             (cohort.name, what): Oracle([*queues, *guests], cohorts, what).left(guest.name, {})
             for cohort, guest in zip(cohorts, guests, strict=True)
@@ -77,15 +79,15 @@ class Fair:
         if alone:
             return heads[alone[0]]
         roots = [name for name in self._above if name.startswith("c") and not self._above[name]]
-        found = [head for root in roots if (head := self._best(root, heads, used)) is not None]
-        return min(found, key=lambda head: (-head.priority, head.since), default=None)
+        leading = [head for root in roots if (head := self._best(root, heads, used)) is not None]
+        return min(leading, key=lambda head: (-head.priority, head.since), default=None)
 
     def _best(self, name: str, heads: Mapping[str, Head], used: Used) -> Head | None:
         if name.startswith("q"):
             return heads.get(name)
-        below = [one for one, above in self._above.items() if above == name]
-        found = [(one, head) for one in below if (head := self._best(one, heads, used)) is not None]
-        return min(found, key=lambda pair: self._rank(pair[0], pair[1], used))[1] if found else None
+        below = [child for child, above in self._above.items() if above == name]
+        contenders = [(child, head) for child in below if (head := self._best(child, heads, used)) is not None]
+        return min(contenders, key=lambda pair: self._rank(pair[0], pair[1], used))[1] if contenders else None
 
     def _rank(self, name: str, head: Head, used: Used) -> Ranked:
         later = more(used, head.queue, head.usage)
@@ -102,7 +104,7 @@ class Fair:
         return self._height(near)
 
     def _height(self, name: str) -> int:
-        return max((1 + self._height(one) for one, above in self._above.items() if above == name), default=0)
+        return max((1 + self._height(child) for child, above in self._above.items() if above == name), default=0)
 
     def fits(self, queue: str, usage: Mapping[FlavorResource, int], used: Used) -> bool:
         later = more(used, queue, usage)
@@ -118,34 +120,34 @@ class Order:
     fair: bool
 
     def admitted(self, incoming: Sequence[Incoming]) -> list[tuple[str, str]]:
-        told = Fair(self.queues, self.cohorts)
+        fair = Fair(self.queues, self.cohorts)
         used: Used = {what: {} for what in SEVERAL}
-        lines = {one.name: [each for each in incoming if each.queue == one.name] for one in self.queues}
+        lines = {queue.name: [each for each in incoming if each.queue == queue.name] for queue in self.queues}
         for line in lines.values():
-            line.sort(key=lambda one: (-one.priority, one.since))
-        found = []
-        while heads := dict(self._heads(told, lines, used)):
+            line.sort(key=lambda workload: (-workload.priority, workload.since))
+        starts = []
+        while heads := dict(self._heads(fair, lines, used)):
             by_level = sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since))
-            next_ = told.turn(heads, used) if self.fair else by_level[0]
+            next_ = fair.turn(heads, used) if self.fair else by_level[0]
             assert next_ is not None
-            found.append((next_.uid, next(flavor for flavor, _ in next_.usage)))
+            starts.append((next_.uid, next(flavor for flavor, _ in next_.usage)))
             used = more(used, next_.queue, next_.usage)
             del lines[next_.queue][0]
-        return found
+        return starts
 
     def _heads(self, told: Fair, lines: dict[str, list[Incoming]], used: Used) -> list[tuple[str, Head]]:
         """The first workload of each line for which there is quota.
 
         A skipped workload is out, because no quota comes back.
         """
-        found = []
+        heads = []
         for queue in self.queues:
             line = lines[queue.name]
             while line and (head := self._head(told, line[0], used)) is None:
                 line[:] = [] if queue.strategy is Strategy.STRICT else line[1:]
             if line and head is not None:
-                found.append((queue.name, head))
-        return found
+                heads.append((queue.name, head))
+        return heads
 
     def _head(self, told: Fair, one: Incoming, used: Used) -> Head | None:
         (podset,) = one.podsets
@@ -170,7 +172,7 @@ def test_the_turn_is_the_one_of_an_independent_tournament(block: int) -> None:
         queues, cohorts = tree(chance, SEVERAL)
         ours, theirs = QuotaTree(queues, cohorts), Fair(queues, cohorts)
         used: Used = {what: {} for what in SEVERAL}
-        heads = heads_of(chance, [one.name for one in queues])
+        heads = heads_of(chance, [queue.name for queue in queues])
         while heads:
             expected = theirs.turn(heads, used)
             assert expected is not None
@@ -189,7 +191,7 @@ def test_the_order_of_admission_is_that_of_an_independent_pass(block: int) -> No
     for seed in range(block * ORDERS // BLOCKS, (block + 1) * ORDERS // BLOCKS):
         chance = Random(seed)
         queues, cohorts = tree(chance, SEVERAL)
-        queues = [replace(one, strategy=chance.choice([*Strategy])) for one in queues]
+        queues = [replace(queue, strategy=chance.choice([*Strategy])) for queue in queues]
         flavors = {flavor: ResourceFlavor(flavor) for flavor, _ in SEVERAL}
         resources = [*dict.fromkeys(resource for _, resource in SEVERAL)]
         incoming = []
@@ -200,13 +202,13 @@ def test_the_order_of_admission_is_that_of_an_independent_pass(block: int) -> No
                 Incoming(f"w{at}", chance.choice(queues).name, podsets, chance.choice((0, 0, 5)), float(at))
             )
         fair = seed % 2 == 0
-        found = [
-            (one.workload.uid, next(iter(one.assignment.flavors["main"].values())))
-            for one in decide(World(queues, cohorts, flavors, fair=fair), incoming)
-            if one.assignment.fit is Fit.FITS
+        starts = [
+            (decision.workload.uid, next(iter(decision.assignment.flavors["main"].values())))
+            for decision in decide(World(queues, cohorts, flavors, fair=fair), incoming)
+            if decision.assignment.fit is Fit.FITS
         ]
-        assert found == Order(queues, cohorts, fair).admitted(incoming), seed
-        admitted += len(found)
+        assert starts == Order(queues, cohorts, fair).admitted(incoming), seed
+        admitted += len(starts)
     assert admitted > ORDERS // BLOCKS
 
 
@@ -238,21 +240,21 @@ def test_who_borrows_with_weight_0_comes_last_and_among_such_who_borrows_less_is
     three = QuotaTree(queues, [Cohort("c", groups=quota(20))])
     for name, amount in (("a", 2), ("b", 1), ("c", 9)):
         three.use(name, {GPU: amount})
-    shares = sorted(queues, key=lambda one: share_of(three.queues[one.name]).rank)
-    assert [one.name for one in shares] == ["c", "b", "a"]
+    shares = sorted(queues, key=lambda queue: share_of(three.queues[queue.name]).rank)
+    assert [queue.name for queue in shares] == ["c", "b", "a"]
     assert share_of(three.queues["a"]).endless
 
 
 def test_a_queue_in_no_cohort_waits_for_nobody() -> None:
     both = QuotaTree([ClusterQueue("alone", quota(4)), ClusterQueue("member", quota(4), "c")])
-    found = fairest(both, {name: Head(name, {GPU: 1}) for name in ("member", "alone")}, by_borrowing(both))
-    assert found is not None
-    assert found.queue == "alone"
+    head = fairest(both, {name: Head(name, {GPU: 1}) for name in ("member", "alone")}, by_borrowing(both))
+    assert head is not None
+    assert head.queue == "alone"
 
 
 def test_without_fair_shares_near_quota_goes_first_then_priority_then_age() -> None:
     far = Head("a", {}, priority=9, since=0, uid="far", level=1)
     old, young = Head("b", {}, since=1, uid="old"), Head("c", {}, since=2, uid="young")
     high = Head("d", {}, priority=1, since=3, uid="high")
-    found = by_age({one.queue: one for one in (far, young, old, high)})
-    assert [one.uid for one in found] == ["high", "old", "young", "far"]
+    ordered = by_age({head.queue: head for head in (far, young, old, high)})
+    assert [head.uid for head in ordered] == ["high", "old", "young", "far"]

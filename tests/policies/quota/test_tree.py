@@ -37,8 +37,8 @@ def test_what_is_left_is_what_can_be_tried_out(block: int) -> None:
                 amount = chance.randint(0, max(0, ours.queues[name].left(what)))
             ours.use(name, {what: amount})
             uses[name] = uses.get(name, 0) + amount
-            for one in queues:
-                assert max(0, ours.queues[one.name].left(what)) == theirs.left(one.name, uses), (seed, one.name)
+            for queue in queues:
+                assert max(0, ours.queues[queue.name].left(what)) == theirs.left(queue.name, uses), (seed, queue.name)
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -48,8 +48,11 @@ def test_what_one_could_have_is_what_is_left_while_nobody_uses_anything(block: i
         ours = QuotaTree(queues, cohorts)
         for what in SEVERAL:
             theirs = Oracle(queues, cohorts, what)
-            for one in queues:
-                assert max(0, ours.queues[one.name].potential(what)) == theirs.left(one.name, {}), (seed, one.name)
+            for queue in queues:
+                assert max(0, ours.queues[queue.name].potential(what)) == theirs.left(queue.name, {}), (
+                    seed,
+                    queue.name,
+                )
 
 
 def test_three_teams_share_64_gpus() -> None:
@@ -88,14 +91,14 @@ def test_a_queue_in_no_cohort_borrows_nothing() -> None:
 
 def test_cohorts_in_a_ring_are_a_problem_of_the_queues_below_and_of_no_other() -> None:
     ring = [Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("fine")]
-    queues = [ClusterQueue(f"in-{one.name}", quota(1), one.name) for one in ring]
-    found = QuotaTree(queues, ring)
-    assert found.problems == {
+    queues = [ClusterQueue(f"in-{cohort.name}", quota(1), cohort.name) for cohort in ring]
+    quotas = QuotaTree(queues, ring)
+    assert quotas.problems == {
         "in-a": "its cohorts are each other's parents: a, b",
         "in-b": "its cohorts are each other's parents: b, a",
         "in-below": "its cohorts are each other's parents: a, b",
     }
-    assert list(found.queues) == ["in-fine"]
+    assert list(quotas.queues) == ["in-fine"]
 
 
 def test_usage_beyond_what_there_is_leaves_nothing_and_is_given_back_whole() -> None:

@@ -38,14 +38,16 @@ def queue(name: str, weight: int = 1, parent: str = "", **facts: Any) -> Volcano
 
 
 def built(total: int, *queues: VolcanoQueue) -> tuple[list[ClusterQueue], list[Cohort]]:
-    found = from_volcano(queues, {GPU: total, "cpu": 1000 * total})
-    return [one for one in found if isinstance(one, ClusterQueue)], [one for one in found if isinstance(one, Cohort)]
+    converted = from_volcano(queues, {GPU: total, "cpu": 1000 * total})
+    return [item for item in converted if isinstance(item, ClusterQueue)], [
+        item for item in converted if isinstance(item, Cohort)
+    ]
 
 
 def world(total: int, *queues: VolcanoQueue, order: QueueOrder | None = None, **used: int) -> World:
-    some, cohorts = built(total, *queues)
+    cluster_queues, cohorts = built(total, *queues)
     admitted = [Admitted(VOLCANO + name, {WHAT: much}) for name, much in used.items()]
-    return World(some, cohorts, {FLAVOR.name: FLAVOR}, admitted, order=order)
+    return World(cluster_queues, cohorts, {FLAVOR.name: FLAVOR}, admitted, order=order)
 
 
 def gangs(queue: str, *gpus: int, since: float = 0.0) -> list[Incoming]:
@@ -57,13 +59,13 @@ def gangs(queue: str, *gpus: int, since: float = 0.0) -> list[Incoming]:
 
 
 def started(world: World, *some: Incoming) -> list[str]:
-    return [one.workload.uid for one in decide(world, some) if one.assignment.fit is Fit.FITS]
+    return [decision.workload.uid for decision in decide(world, some) if decision.assignment.fit is Fit.FITS]
 
 
 def deserved(total: int, asked: dict[str, int], *queues: VolcanoQueue) -> dict[str, int]:
     tree = QuotaTree(*built(total, *queues))
-    found = Deserved(tree, {VOLCANO + name: {GPU: much} for name, much in asked.items()})
-    return {name: int(found(tree.queues[VOLCANO + name], GPU)) for name in asked}
+    shares = Deserved(tree, {VOLCANO + name: {GPU: much} for name, much in asked.items()})
+    return {name: int(shares(tree.queues[VOLCANO + name], GPU)) for name in asked}
 
 
 def test_by_weight_of_what_the_nodes_have_as_in_volcano() -> None:
@@ -83,7 +85,7 @@ def test_what_is_configured_is_deserved_and_below_a_parent_its_part_is_divided()
 def test_a_queue_uses_no_more_than_its_capability_and_all_that_others_leave() -> None:
     here = world(72, queue("a", capability=16), queue("b"))
     assert started(here, *gangs("a", 8, 8, 8), *gangs("b", 72, since=9)) == ["a-0", "a-1", "b-0"]
-    (refused,) = [one for one in decide(here, gangs("a", 24)) if one.assignment.fit is not Fit.FITS]
+    (refused,) = [decision for decision in decide(here, gangs("a", 24)) if decision.assignment.fit is not Fit.FITS]
     assert refused.assignment.text.startswith(f"queue {VOLCANO}a can have 16 {GPU}")
 
 
@@ -113,33 +115,35 @@ def test_shares_are_counted_of_what_the_nodes_have_also_where_that_is_no_limit()
 
 
 def test_a_closed_queue_and_one_that_is_not_reclaimable() -> None:
-    some, _ = built(8, queue("a", closed=True), queue("b", reclaimable=False))
-    assert [(one.title, one.stop, one.reclaimable) for one in some] == [
+    cluster_queues, _ = built(8, queue("a", closed=True), queue("b", reclaimable=False))
+    assert [
+        (cluster_queue.title, cluster_queue.stop, cluster_queue.reclaimable) for cluster_queue in cluster_queues
+    ] == [
         ("Queue a", Stop.HOLD, True),
         ("Queue b", Stop.NONE, False),
     ]
 
 
 def test_queues_whose_parents_are_wrong_are_in_the_root() -> None:
-    some = queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="a"), queue("d", parent="ghost")
-    assert misplaced([*some, queue("e", parent="root"), queue("f", parent="e")]) == {
+    wrong = queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="a"), queue("d", parent="ghost")
+    assert misplaced([*wrong, queue("e", parent="root"), queue("f", parent="e")]) == {
         "a": "its parents are below each other: a, b",
         "b": "its parents are below each other: a, b",
         "c": "its parents are below each other: a, b",
         "d": "there is no Queue ghost, which is its parent",
     }
-    assert {one.cohort for one in built(8, *some)[0]} == {f"{VOLCANO}root"}
+    assert {cluster_queue.cohort for cluster_queue in built(8, *wrong)[0]} == {f"{VOLCANO}root"}
 
 
 def evicted(request: Request, *queues: VolcanoQueue, **used: int) -> dict[str, Why] | None:
     """``used``: GPUs of one workload in each of these."""
-    some, cohorts = built(72, *queues)
+    cluster_queues, cohorts = built(72, *queues)
     there = [
         Candidate(f"in-{name}", Unit.WORKLOAD, 9, 0.0, queue=VOLCANO + name, usage={WHAT: much})
         for name, much in used.items()
     ]
-    found = victims(Evictions(there, some, cohorts), request).victims
-    return None if found is None else dict(found)
+    gone = victims(Evictions(there, cluster_queues, cohorts), request).victims
+    return None if gone is None else dict(gone)
 
 
 def wants(queue: str, gpus: int, priority: int = 0) -> Request:
@@ -170,16 +174,16 @@ def test_what_is_deserved_by_weight_becomes_a_queues_own_and_changes_no_limit(bl
         tree = QuotaTree(*built(total, *queues))
         for name in tree.queues:
             tree.use(name, {WHAT: chance.randrange(20)})
-        asked = {name: {GPU: node.used[WHAT] + chance.randrange(20)} for name, node in tree.queues.items()}
-        found, statement = Deserved(tree, asked), Statement(tree=tree)
-        stated = {VOLCANO + one.name for one in queues if one.deserved}
+        requested = {name: {GPU: node.used[WHAT] + chance.randrange(20)} for name, node in tree.queues.items()}
+        shares, statement = Deserved(tree, requested), Statement(tree=tree)
+        stated = {VOLCANO + volcano_queue.name for volcano_queue in queues if volcano_queue.deserved}
         nodes = [*tree.queues.values(), *tree.cohorts.values()]
         before = [_limits(node) for node in nodes]
         fixed = [node.name in stated or node.parent is None for node in nodes]
-        own = [max(node.local(WHAT), int(found(node, GPU))) for node in nodes]
+        own = [max(node.local(WHAT), int(shares(node, GPU))) for node in nodes]
         expected = [now[0] if stays else more for now, stays, more in zip(before, fixed, own, strict=True)]
         with statement.open():
-            deserve(statement, next(iter(tree.queues)), asked)
+            deserve(statement, next(iter(tree.queues)), requested)
             after = [_limits(node) for node in nodes]
             assert [limits[0] for limits in after] == expected, (block, seed)
             assert [limits[1:] for limits in after] == [limits[1:] for limits in before], (block, seed)
@@ -206,14 +210,14 @@ def some_queues(chance: Random) -> Iterator[VolcanoQueue]:
     """Up to 7, of which some are in others. No guarantee is above a capability, as Volcano's webhook has it."""
     names: list[str] = []
     for at in range(chance.randint(1, 7)):
-        said: dict[str, int] = {}
+        amounts: dict[str, int] = {}
         if chance.random() < 0.5:
-            said["capability"] = chance.randint(8, 40)
+            amounts["capability"] = chance.randint(8, 40)
         if chance.random() < 0.4:
-            said["deserved"] = chance.randrange(40)
+            amounts["deserved"] = chance.randrange(40)
         if chance.random() < 0.3:
-            said["guarantee"] = chance.randrange(6)
-        yield queue(f"q{at}", chance.randint(1, 4), chance.choice(["", *names]), **said)
+            amounts["guarantee"] = chance.randrange(6)
+        yield queue(f"q{at}", chance.randint(1, 4), chance.choice(["", *names]), **amounts)
         names.append(f"q{at}")
 
 
@@ -223,7 +227,7 @@ def test_capabilities_and_guarantees_hold_in_any_tree(block: int) -> None:
     for seed in range(60):
         chance = Random(f"{block}/{seed}")
         total, queues = chance.randint(20, 80), [*some_queues(chance)]
-        leaves = [one.name for one in queues if not any(other.parent == one.name for other in queues)]
+        leaves = [leaf.name for leaf in queues if not any(other.parent == leaf.name for other in queues)]
         waiting = [
             replace(gang, uid=f"{gang.uid}-{at}")
             for at in range(30)
@@ -231,15 +235,15 @@ def test_capabilities_and_guarantees_hold_in_any_tree(block: int) -> None:
         ]
         order = chance.choice([None, Proportion(), Drf(), FairSharing()])
         used: Counter[str] = Counter()
-        parents = {one.name: one.parent for one in queues}
+        parents = {child.name: child.parent for child in queues}
         for decision in decide(world(total, *queues, order=order), waiting):
             name = decision.workload.queue.removeprefix(VOLCANO)
             while name and decision.assignment.fit is Fit.FITS:
                 used[name] += decision.assignment.usage[WHAT]
                 name = parents[name]
-        for one in queues:
-            assert used[one.name] <= one.capability.get(GPU, total * 99), (block, seed)
-        if any(one.guarantee.get(GPU) for one in queues):
-            top = [one for one in queues if not one.parent]
-            idle = sum(max(0, one.guarantee.get(GPU, 0) - used[one.name]) for one in top)
-            assert sum(used[one.name] for one in top) + idle <= total, (block, seed)
+        for limited in queues:
+            assert used[limited.name] <= limited.capability.get(GPU, total * 99), (block, seed)
+        if any(guaranteed.guarantee.get(GPU) for guaranteed in queues):
+            top = [outer for outer in queues if not outer.parent]
+            idle = sum(max(0, topmost.guarantee.get(GPU, 0) - used[topmost.name]) for topmost in top)
+            assert sum(used[topmost.name] for topmost in top) + idle <= total, (block, seed)

@@ -64,16 +64,18 @@ class Oracle:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
         flavor, resource = what
         self._own = {
-            one.name: found
-            for one in both
-            for group in one.groups
+            member.name: own_quota
+            for member in both
+            for group in member.groups
             for name, quotas in group.flavors
-            if name == flavor and (found := quotas.get(resource)) is not None
+            if name == flavor and (own_quota := quotas.get(resource)) is not None
         }
-        self._above = {one.name: one.cohort for one in queues} | {one.name: one.parent for one in cohorts}
+        self._above = {queue.name: queue.cohort for queue in queues} | {
+            cohort.name: cohort.parent for cohort in cohorts
+        }
         self._below: dict[str, list[str]] = {}
-        for one, above in self._above.items():
-            self._below.setdefault(above, []).append(one)
+        for child, above in self._above.items():
+            self._below.setdefault(above, []).append(child)
         self._has: dict[str, int] = {}
 
     def _of(self, name: str) -> Quota:
@@ -81,7 +83,7 @@ class Oracle:
 
     def has(self, name: str) -> int:
         if name not in self._has:
-            lent = sum(self.has(one) - self.keeps(one) for one in self._below.get(name, ()))
+            lent = sum(self.has(child) - self.keeps(child) for child in self._below.get(name, ()))
             self._has[name] = self._of(name).nominal + lent
         return self._has[name]
 
@@ -94,7 +96,7 @@ class Oracle:
         return max(0, self.uses(name, used) - self.keeps(name))
 
     def uses(self, name: str, used: dict[str, int]) -> int:
-        return used.get(name, 0) + sum(self.takes(one, used) for one in self._below.get(name, ()))
+        return used.get(name, 0) + sum(self.takes(child, used) for child in self._below.get(name, ()))
 
     def borrows(self, name: str, used: dict[str, int]) -> bool:
         return self.uses(name, used) > self.has(name)
