@@ -83,11 +83,11 @@ def answers_of(core: Engine, now: float, utilisation: Utilisation = UNASKED) -> 
 async def _ask(core: Engine, now: float, utilisation: Utilisation) -> list[Answer]:
     transport = httpx.ASGITransport(app_of(core, clock=lambda: now, utilisation=utilisation))
     async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1{PREFIX}") as client:
-        asked = [(path, path) for path in _LISTS]
+        calls = [(path, path) for path in _LISTS]
         for key in sorted(core.state.workloads):
             names = f"{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"
-            asked += [(f"{path}/{{namespace}}/{{name}}", f"{path}/{names}") for path in _OF_ONE]
-        return [Answer(PREFIX + path, (await client.get(url)).raise_for_status().content) for path, url in asked]
+            calls += [(f"{path}/{{namespace}}/{{name}}", f"{path}/{names}") for path in _OF_ONE]
+        return [Answer(PREFIX + path, (await client.get(url)).raise_for_status().content) for path, url in calls]
 
 
 def simulated(seed: int, look: Look) -> None:
@@ -173,8 +173,8 @@ def by_hand() -> Iterator[Script]:
     split.see(members, in_domain("other", 1))
     split.run(members)
     split.feed(allocated(members[0], "train", "b-0"))
-    for one in (split.core.state.claims.nodes[name] for name in ("a-0", "b-0")):
-        split.feed(NodeSeen(replace(one, labels={**one.labels, LABEL: "uid-train"})))
+    for clique_node in (split.core.state.claims.nodes[name] for name in ("a-0", "b-0")):
+        split.feed(NodeSeen(replace(clique_node, labels={**clique_node.labels, LABEL: "uid-train"})))
     split.advance(1)
     yield split
     # A gang that would start if others moved, one of which writes checkpoints.
@@ -215,7 +215,7 @@ def measured() -> list[Answer]:
     loads = Loads((Measured(names, ("a-0",), "1g.10gb", load),), {names[0]: {"1g.10gb": load}})
     known = Utilisation(on=True, below_percent=10.0, window_s=1, loads=loads, at=script.now - 1)
     problem = Utilisation(on=True, problem="no answer")
-    return [one for each in (known, problem) for one in answers_of(script.core, script.now, each)]
+    return [answer for each in (known, problem) for answer in answers_of(script.core, script.now, each)]
 
 
 def self_checks() -> list[Answer]:

@@ -47,8 +47,8 @@ def cluster(*cliques: str) -> list[Node]:
 def snapshot(nodes: list[Node], *bound: Pod) -> Snapshot:
     """The snapshot that a policy sees of these nodes with these pods on them."""
     claims = Claims()
-    for one in nodes:
-        claims.set_node(one)
+    for cluster_node in nodes:
+        claims.set_node(cluster_node)
     for pod in bound:
         assert pod.node is not None, f"{pod} is not bound"
         claims.confirm(pod)

@@ -110,8 +110,8 @@ class Served:
             server.close()
             for caller in self._callers:
                 caller.close()
-            for one in self.protocols:
-                one.transport.abort()
+            for connection in self.protocols:
+                connection.transport.abort()
 
     async def caller(self) -> Caller:
         caller = Caller(*await asyncio.open_connection("127.0.0.1", self._port))

@@ -22,7 +22,7 @@ def shipped() -> Tree:
 
 
 def codes(facts: Facts) -> list[str]:
-    return [one.code for one in examine(facts).findings]
+    return [finding.code for finding in examine(facts).findings]
 
 
 class Config:
@@ -45,7 +45,10 @@ POLICY, BINDING = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
 
 def admission(*components: str) -> Facts:
     """An installation with these components of admission policies."""
-    files = [file for one in components for file in (BASE.parent / "components" / one).glob("*.yaml")]
-    found = [one for file in files for one in yaml.safe_load_all(file.read_text())]
-    kinds = {kind: {one["metadata"]["name"]: one for one in found if one["kind"] == kind} for kind in (POLICY, BINDING)}
+    files = [file for component in components for file in (BASE.parent / "components" / component).glob("*.yaml")]
+    documents = [document for file in files for document in yaml.safe_load_all(file.read_text())]
+    kinds = {
+        kind: {document["metadata"]["name"]: document for document in documents if document["kind"] == kind}
+        for kind in (POLICY, BINDING)
+    }
     return Facts(load(None), scheduler=shipped(), policies=kinds[POLICY], policy_bindings=kinds[BINDING])

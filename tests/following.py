@@ -59,7 +59,7 @@ class Scene:
         self.lives += 1
         if self.job is not None:
             podsets = self.job.seen.podsets
-            made = tuple(replace(one, template=change(one.template)) for one in podsets.podsets)
+            made = tuple(replace(podset, template=change(podset.template)) for podset in podsets.podsets)
             self.job.show(podsets=replace(podsets, podsets=made))
             return
         self.script.gone(*(self.script.pods[pod.uid] for pod in self.pods))
@@ -94,8 +94,8 @@ def follow(scene: Scene, text: str) -> bool:
     """Follow the sentence. Returns whether it was understood."""
     text = re.sub(r"^with flavor \S+: ", "", text)
     for pattern, action in _ACTIONS:
-        if found := re.fullmatch(pattern, text, re.DOTALL):
-            action(scene, *found.groups())
+        if match := re.fullmatch(pattern, text, re.DOTALL):
+            action(scene, *match.groups())
             return True
     return False
 
@@ -107,8 +107,10 @@ def _wait(scene: Scene, names: str) -> None:
 
 def _more_nodes(scene: Scene, count: str, gpus: str, where: str, labels: str | None) -> None:
     clique = where.removeprefix("clique ") if where.startswith("clique ") else ""
-    found = dict(pair.split("=") for pair in re.sub(r" in \((\w+).*\)", r"=\1", labels or "").split(",") if pair)
-    scene.script.see(*(node(f"new-{at}", int(gpus), clique=clique, labels=dict(found)) for at in range(int(count))))
+    node_labels = dict(pair.split("=") for pair in re.sub(r" in \((\w+).*\)", r"=\1", labels or "").split(",") if pair)
+    scene.script.see(
+        *(node(f"new-{at}", int(gpus), clique=clique, labels=dict(node_labels)) for at in range(int(count)))
+    )
 
 
 def _label(scene: Scene, names: str, pairs: str) -> None:
@@ -132,7 +134,7 @@ def _tolerate(scene: Scene, taints: str) -> None:
 def _mend(scene: Scene, names: str) -> None:
     for name in re.findall(r"([\w-]+) \([^)]*\)", names) or re.split(r", | and ", names):
         known = scene.nodes()[name]
-        lasting = tuple(one for one in known.taints if not one.key.startswith("node.kubernetes.io/"))
+        lasting = tuple(taint for taint in known.taints if not taint.key.startswith("node.kubernetes.io/"))
         scene.script.see(replace(known, taints=lasting, unschedulable=False, ready=True))
 
 
@@ -147,7 +149,7 @@ def _together(scene: Scene, mended: str | None, names: str | None, pairs: str | 
 
 def _deselect(scene: Scene, name: str, _value: str) -> None:
     def change(pod: Pod) -> Pod:
-        selector = tuple(one for one in pod.selection.node_selector if one[0] != name)
+        selector = tuple(entry for entry in pod.selection.node_selector if entry[0] != name)
         return replace(pod, selection=replace(pod.selection, node_selector=selector))
 
     scene.recreate(change)
@@ -184,7 +186,7 @@ def fewer(scene: Scene, count: int) -> None:
 
 
 def _smaller(scene: Scene) -> None:
-    most = max(dict(one.allocatable)[GPU] for one in scene.nodes().values())
+    most = max(dict(known_node.allocatable)[GPU] for known_node in scene.nodes().values())
     scene.recreate(lambda pod: replace(pod, requests=tuple(sorted({**dict(pod.requests), GPU: most}.items()))))
 
 
@@ -192,11 +194,11 @@ def _raise(scene: Scene, field: str, flavor: str, name: str, amount: str) -> Non
     queue = scene.queue(name)
     (group,) = queue.groups
     flavors = []
-    for one, quotas in group.flavors:
+    for flavor_name, quotas in group.flavors:
         quota = quotas[GPU]
         more = int(amount)
         raised = replace(quota, nominal=more) if field == "nominalQuota" else replace(quota, borrowing=more)
-        flavors.append((one, {**quotas, GPU: raised} if one == flavor else quotas))
+        flavors.append((flavor_name, {**quotas, GPU: raised} if flavor_name == flavor else quotas))
     scene.show(replace(queue, groups=(replace(group, flavors=tuple(flavors)),)))
 
 
@@ -204,7 +206,7 @@ def _cover(scene: Scene, resource: str, name: str, amount: str) -> None:
     queue = scene.queue(name)
     (group,) = queue.groups
     much = int(float(amount) * 1000) if resource == "cpu" else int(amount)
-    flavors = tuple((one, {**quotas, resource: Quota(much)}) for one, quotas in group.flavors)
+    flavors = tuple((flavor, {**quotas, resource: Quota(much)}) for flavor, quotas in group.flavors)
     scene.show(replace(queue, groups=(replace(group, covered=(*group.covered, resource), flavors=flavors),)))
 
 

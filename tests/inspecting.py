@@ -32,8 +32,8 @@ def extender(*, standing_by: bool = False) -> Iterator[str]:
     odd = replace(
         odd, group=GroupRef("'x\\x1b[31m'", odd.group.dialect, problem="its name is none") if odd.group else None
     )
-    for one in cluster("a: 3x8", "b: 1x8"):
-        core.handle(NodeSeen(one), 1.0)
+    for node in cluster("a: 3x8", "b: 1x8"):
+        core.handle(NodeSeen(node), 1.0)
     for pod in (*running, *waiting, odd):
         core.handle(PodSeen(pod), 1.0)
     core.handle(Synced(), 1.0)

@@ -132,7 +132,7 @@ apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata:
   name: default-flavor
-""" + "".join(_team(*one) for one in (("team-a", 16, 32), ("team-b", 16, 32), ("team-c", 32, 16)))
+""" + "".join(_team(*team) for team in (("team-a", 16, 32), ("team-b", 16, 32), ("team-c", 32, 16)))
 """Three teams of 16, 16 and 32 GPUs that may borrow 32, 32 and 16 of 64."""
 
 JOB = """\

@@ -59,11 +59,11 @@ def used() -> Metrics:
 
 def described() -> dict[str, Described]:
     """The metrics by name, of an extender in which everything has happened once."""
-    found = {}
+    metrics = {}
     for family in used().families():
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        found[name] = Described(name, family.type, _labels(family), family.documentation)
-    return found
+        metrics[name] = Described(name, family.type, _labels(family), family.documentation)
+    return metrics
 
 
 def _labels(family: Metric) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Cluster:
     def __init__(self, tmp_path: Path, *jobs: Object, pods: tuple[Object, ...] = ()) -> None:
         self._kubeconfig = tmp_path / "config"
         self.answers = {("GET", JOBS): listed(*jobs), ("GET", PODS): listed(*pods), ("GET", "/version"): OK}
-        for path in (f"/api/v1/namespaces/team/pods/{one['metadata']['name']}" for one in pods):
+        for path in (f"/api/v1/namespaces/team/pods/{made['metadata']['name']}" for made in pods):
             self.answers |= {("PATCH", path): OK, ("PATCH", f"{path}/status"): OK}
         self.answers["PATCH", PATH] = OK
         self.leases: list[Answer] = []

@@ -106,10 +106,10 @@ class Extender:
 @asynccontextmanager
 async def running(*nodes: Node) -> AsyncIterator[Extender]:
     """An extender that has read a cluster of these nodes."""
-    one = Extender()
+    extender = Extender()
     for node in nodes:
-        one.runner.dispatch(NodeSeen(node))
-    one.runner.dispatch(Synced())
-    yield one
-    await one.runner.drain()
-    await one.client.aclose()
+        extender.runner.dispatch(NodeSeen(node))
+    extender.runner.dispatch(Synced())
+    yield extender
+    await extender.runner.drain()
+    await extender.client.aclose()

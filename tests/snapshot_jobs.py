@@ -23,7 +23,7 @@ Tree = dict[str, Any]
 OPEN = [
     cluster_queue("research", 32),
     cluster_queue("production", 32),
-    *(one for one in OBJECTS if one["kind"] == "LocalQueue"),
+    *(queue for queue in OBJECTS if queue["kind"] == "LocalQueue"),
 ]
 PLAN, FLAVORS = "muster.dev/plan", "muster.dev/flavors"
 
@@ -92,14 +92,17 @@ def cluster(
     objects: Sequence[Tree] = OBJECTS,
     priorities: Sequence[Tree] = (),
 ) -> ClusterFile:
-    classes = {one["metadata"]["name"]: msgspec.convert(one, PriorityClass) for one in priorities}
+    classes = {priority["metadata"]["name"]: msgspec.convert(priority, PriorityClass) for priority in priorities}
     reader = Reader(completion=Completion(priorities=classes))
     return reduced(
         msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(nodes)], list[NodeObject]),
         msgspec.convert(pods, list[PodObject]),
         [],
-        jobs=[job_object(JOBSET if "replicatedJobs" in one["spec"] else JOB, one, reader)[0] for one in jobs],
-        queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in objects],
+        jobs=[
+            job_object(JOBSET if "replicatedJobs" in manifest["spec"] else JOB, manifest, reader)[0]
+            for manifest in jobs
+        ],
+        queues=[reduced_queue(manifest["kind"], "v1beta2", json.dumps(manifest).encode()) for manifest in objects],
         namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
     )
 

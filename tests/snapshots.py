@@ -110,4 +110,4 @@ def simulate(tmp_path: Path, file: ClusterFile, *args: str) -> tuple[str, list[T
 
 
 def answers(verdict: Mapping[str, Any]) -> dict[str, Tree]:
-    return {one["gang"].partition("/")[2]: one for one in verdict["answers"]}
+    return {answer["gang"].partition("/")[2]: answer for answer in verdict["answers"]}

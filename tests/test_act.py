@@ -82,8 +82,8 @@ class Cluster:
             ("GET", "/version"): (OK,), ("PATCH", PATH): (OK,),
             ("GET", "/apis/kueue.x-k8s.io/v1beta1/namespaces/team/localqueues/b"): (OK,),
         }  # fmt: skip
-        for one in pods:
-            self.answers["POST", f"{PODS}/{one['metadata']['name']}/eviction"] = (OK,)
+        for victim in pods:
+            self.answers["POST", f"{PODS}/{victim['metadata']['name']}/eviction"] = (OK,)
 
     def run(self, *argv: str) -> tuple[Result, FakeApi]:
         async def scenario() -> tuple[Result, FakeApi]:
@@ -99,11 +99,11 @@ class Cluster:
 def written(api: FakeApi) -> list[Any]:
     """Every write that was no dry run."""
     return [
-        one.body
-        for one in api.asked
-        if one.method in ("PATCH", "POST")
-        and "dryRun" not in one.query
-        and "dryRun" not in (one.body or {}).get("deleteOptions", {})
+        request.body
+        for request in api.asked
+        if request.method in ("PATCH", "POST")
+        and "dryRun" not in request.query
+        and "dryRun" not in (request.body or {}).get("deleteOptions", {})
     ]
 
 
@@ -129,13 +129,15 @@ def test_a_job_is_held_by_one_of_its_pods(tmp_path: Path) -> None:
 
 
 def test_of_two_jobs_that_name_one_gang_the_right_one_is_held(tmp_path: Path) -> None:
-    one, other = job(), job()
-    for made, name in ((one, "indexed-job"), (other, "other")):
+    indexed, other = job(), job()
+    for made, name in ((indexed, "indexed-job"), (other, "other")):
         made["metadata"] |= {"name": name, "uid": f"uid-{name}"}
         made["spec"]["template"].setdefault("metadata", {})["annotations"] = {"muster.dev/pod-group": "shared"}
-    done, api = Cluster(tmp_path, other, one).run("hold", NAME)
-    assert (done.exit_code, [asked.path for asked in api.asked if asked.method == "PATCH"]) == (0, [PATH]), done.output
-    done, _ = Cluster(tmp_path, other, one).run("hold", "shared")
+    done, api = Cluster(tmp_path, other, indexed).run("hold", NAME)
+    assert (done.exit_code, [request.path for request in api.asked if request.method == "PATCH"]) == (0, [PATH]), (
+        done.output
+    )
+    done, _ = Cluster(tmp_path, other, indexed).run("hold", "shared")
     assert (
         "shared may mean 2 workloads; say which: team/shared (job/other), team/shared (job/indexed-job)" in done.output
     )
@@ -156,7 +158,7 @@ def test_a_job_that_runs_is_suspended_and_none_of_its_pods_is_touched(tmp_path: 
     assert (tried.exit_code, written(api)) == (0, []), tried.output
     assert f"team: {NAME} is suspended" in tried.output
     assert "nothing was written: this was a dry run" in tried.output
-    assert [one.query for one in api.asked if one.method == "PATCH"] == [{"dryRun": "All"}]
+    assert [request.query for request in api.asked if request.method == "PATCH"] == [{"dryRun": "All"}]
     done, api = cluster.run("evict", NAME)
     assert done.exit_code == 0, done.output
     (patch,) = written(api)
@@ -202,9 +204,9 @@ def test_a_gang_of_pods_is_evicted_whole(tmp_path: Path) -> None:
     pods = tuple(member(at, controller=SET, app="train") for at in range(3))
     done, api = Cluster(tmp_path, pods=pods, budgets=(budget("pdb", 3),)).run("evict", "statefulset/train")
     assert done.exit_code == 0, done.output
-    assert [one["metadata"]["name"] for one in written(api)] == ["train-0", "train-1", "train-2"]
+    assert [body["metadata"]["name"] for body in written(api)] == ["train-0", "train-1", "train-2"]
     assert all(
-        one["deleteOptions"] == {"preconditions": {"uid": f"uid-train-{at}"}} for at, one in enumerate(written(api))
+        body["deleteOptions"] == {"preconditions": {"uid": f"uid-train-{at}"}} for at, body in enumerate(written(api))
     )
     assert len(api.bodies("POST")) == 6, "each is tried by a dry run first"
     assert "team: pod/train-1 is evicted from n1" in done.output
@@ -290,9 +292,9 @@ def test_what_cannot_be_done_is_refused_with_nothing_written(
 
 
 def test_a_part_of_a_job_leads_to_the_job(tmp_path: Path) -> None:
-    part = job()
-    part["metadata"]["ownerReferences"] = [
+    owned = job()
+    owned["metadata"]["ownerReferences"] = [
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "big", "uid": "u", "controller": True}
     ]
-    done, _ = Cluster(tmp_path, part).run("hold", NAME)
+    done, _ = Cluster(tmp_path, owned).run("hold", NAME)
     assert (done.exit_code, f"{NAME} is a part of jobset/big, which is admitted as a whole" in done.output) == (2, True)

@@ -25,17 +25,17 @@ PATHS = (
 
 @pytest.fixture
 async def extender() -> AsyncIterator[Extender]:
-    async with running(*(Node(name, (("nvidia.com/gpu", 8), ("pods", 10))) for name in ("n0", "n1"))) as one:
-        one.runner.clock = lambda: 5.0
-        one.member("a", size=3)
-        yield one
+    async with running(*(Node(name, (("nvidia.com/gpu", 8), ("pods", 10))) for name in ("n0", "n1"))) as started:
+        started.runner.clock = lambda: 5.0
+        started.member("a", size=3)
+        yield started
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("path", PATHS)
 async def test_the_paths_of_before_answer_the_same(extender: Extender, path: str) -> None:
     answers = [await extender.client.get(where) for where in (PREFIX + path, path)]
-    assert [one.status_code for one in answers] == [200, 200]
+    assert [answer.status_code for answer in answers] == [200, 200]
     assert answers[0].content == answers[1].content
     assert answers[0].headers["content-type"] == "application/json"
 

@@ -30,17 +30,17 @@ SEEDS = (5, 14, 61)
 
 @pytest.fixture(scope="module")
 def answers() -> list[Answer]:
-    found: list[Answer] = []
+    collected: list[Answer] = []
 
     def look(core: Engine, now: float) -> None:
-        found.extend(answers_of(core, now))
+        collected.extend(answers_of(core, now))
 
     for seed in SEEDS:
         simulated(seed, look)
     queued(0, look)
     for script in by_hand():
         look(script.core, script.now)
-    return [*found, *self_checks(), *measured()]
+    return [*collected, *self_checks(), *measured()]
 
 
 def document() -> dict[str, Any]:
@@ -73,13 +73,13 @@ def test_the_document_lists_each_status() -> None:
 
 def test_every_answer_is_what_the_document_says_and_nothing_else(answers: list[Answer]) -> None:
     accepted = validators()
-    for one in answers:
-        accepted[one.path].validate(json.loads(one.body))
+    for answer in answers:
+        accepted[answer.path].validate(json.loads(answer.body))
 
 
 def test_the_client_reads_all_of_every_answer(answers: list[Answer]) -> None:
-    for one in answers:
-        assert READ[one.path].dump_json(READ[one.path].validate_json(one.body)) == one.body
+    for answer in answers:
+        assert READ[answer.path].dump_json(READ[answer.path].validate_json(answer.body)) == answer.body
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda file: file.stem)
@@ -95,8 +95,8 @@ def test_the_answers_of_earlier_releases_are_read_whole(recorded: Path) -> None:
 def test_the_states_have_all_that_a_field_can_be(answers: list[Answer]) -> None:
     """The tests above depend on this: each field was null, if it may be, and empty, and more."""
     seen: dict[str, set[str]] = defaultdict(set)
-    for one in answers:
-        for model in _models(READ[one.path].validate_json(one.body)):
+    for answer in answers:
+        for model in _models(READ[answer.path].validate_json(answer.body)):
             for name in type(model).model_fields:
                 seen[f"{type(model).__name__}.{name}"].add(_shape(getattr(model, name)))
     shapes = {
@@ -111,11 +111,11 @@ def test_the_states_have_all_that_a_field_can_be(answers: list[Answer]) -> None:
 def _models(answer: Any) -> Iterator[BaseModel]:
     """The models in an answer, at any depth."""
     inner = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, list) else [answer]
-    for one in inner:
-        if isinstance(one, BaseModel):
-            yield one
-            for name in type(one).model_fields:
-                yield from _models(getattr(one, name))
+    for value in inner:
+        if isinstance(value, BaseModel):
+            yield value
+            for name in type(value).model_fields:
+                yield from _models(getattr(value, name))
 
 
 def _shape(value: Any) -> str:

@@ -19,9 +19,9 @@ async def test_the_process_ends_when_a_part_fails_in_an_unforeseen_way() -> None
     async def fail() -> None:
         raise RecursionError
 
-    async with running() as one, asyncio.timeout(10):
-        task = _essential(fail(), one.runner)
-        await one.runner.failed.wait()
+    async with running() as extender, asyncio.timeout(10):
+        task = _essential(fail(), extender.runner)
+        await extender.runner.failed.wait()
         assert task.done()
 
 
@@ -29,12 +29,12 @@ async def test_a_part_that_is_cancelled_has_not_failed() -> None:
     async def stay() -> None:
         await asyncio.Event().wait()
 
-    async with running() as one:
-        task = _essential(stay(), one.runner)
+    async with running() as extender:
+        task = _essential(stay(), extender.runner)
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
-        assert not one.runner.failed.is_set()
+        assert not extender.runner.failed.is_set()
 
 
 async def test_a_port_that_is_taken_is_told_by_the_name_of_its_setting() -> None:

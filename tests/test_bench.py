@@ -113,7 +113,7 @@ def test_a_threshold_that_cannot_be_read_says_what_can(text: str, why: str) -> N
 
 def results(samples: dict[str, Sample], *thresholds: str) -> Results:
     read = [Threshold.read(text, METRICS) for text in thresholds]
-    verdicts = [one.judge(samples, 0, 4) for one in read]
+    verdicts = [threshold.judge(samples, 0, 4) for threshold in read]
     pods = [{"podName": "a", "schedulingLatency": 12}]
     return Results("muster bench gangs", "r1", {"some": 1}, verdicts, pods, samples, "2026-01-01T00:00:00.000000Z")
 
@@ -137,8 +137,8 @@ def test_files_are_those_of_kube_burner_and_junit(tmp_path: Path) -> None:
     ]  # fmt: skip
     suite = ElementTree.fromstring((tmp_path / "junit.xml").read_bytes())  # noqa: S314 - it is ours
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
-    told = [(case.get("name"), [child.tag for child in case]) for case in suite]
-    assert told == [("p99(bind) > 1s", []), ("max(bind) > 30ms", ["failure"]), ("p50(planned) > 1s", ["error"])]
+    cases = [(case.get("name"), [child.tag for child in case]) for case in suite]
+    assert cases == [("p99(bind) > 1s", []), ("max(bind) > 30ms", ["failure"]), ("p50(planned) > 1s", ["error"])]
 
 
 def test_files_that_cannot_be_written_stop_a_run_before_it_begins(tmp_path: Path) -> None:
@@ -173,13 +173,13 @@ def compared(tmp_path: Path, before: object, after: object) -> tuple[int, str]:
 def test_two_runs_are_compared_with_a_verdict(tmp_path: Path) -> None:
     slow, fast = [float(100 + at) for at in range(600)], [float(80 + at % 90) for at in range(600)]
     assert compared(tmp_path, run_of(slow), run_of(slow))[1].endswith("no difference beyond noise\n")
-    code, told = compared(tmp_path, run_of(fast), run_of(slow, rate=10))
-    assert (code, "the runs differ in rate: 5 and 10" in told) == (1, True)
-    assert "worse: p50(bound), p90(bound), p95(bound), p99(bound)" in told
-    code, told = compared(tmp_path, run_of(slow), run_of(fast))
-    assert (code, "better: p50(bound)" in told, "-" in told) == (0, True, True)
-    code, told = compared(tmp_path, run_of(slow), run_of(slow, errors=2))
-    assert (code, "worse: errors" in told) == (1, True)
+    code, output = compared(tmp_path, run_of(fast), run_of(slow, rate=10))
+    assert (code, "the runs differ in rate: 5 and 10" in output) == (1, True)
+    assert "worse: p50(bound), p90(bound), p95(bound), p99(bound)" in output
+    code, output = compared(tmp_path, run_of(slow), run_of(fast))
+    assert (code, "better: p50(bound)" in output, "-" in output) == (0, True, True)
+    code, output = compared(tmp_path, run_of(slow), run_of(slow, errors=2))
+    assert (code, "worse: errors" in output) == (1, True)
     few = [100.0, 110.0, 120.0]
     assert compared(tmp_path, run_of(few), run_of([200.0, 210.0, 220.0]))[0] == 0, "three samples tell nothing"
 
@@ -197,16 +197,16 @@ def test_two_runs_are_compared_with_a_verdict(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_told_in_a_sentence(tmp_path: Path, other: object) -> None:
-    code, told = compared(tmp_path, run_of([1.0]), other)
-    assert (code, len(told.strip().splitlines())) == (2, 1), told
-    assert "Traceback" not in told
+    code, output = compared(tmp_path, run_of([1.0]), other)
+    assert (code, len(output.strip().splitlines())) == (2, 1), output
+    assert "Traceback" not in output
 
 
 def test_all_pods_of_a_gang_are_due_at_once_at_a_constant_rate() -> None:
-    one = course()
-    assert [one.due_s(number) for number in range(3)] == [0, 0.5, 1.0]
-    assert (one.pods, one.seconds) == (6, 1.0)
-    objects = list(one.objects("gang-1"))
+    small_course = course()
+    assert [small_course.due_s(number) for number in range(3)] == [0, 0.5, 1.0]
+    assert (small_course.pods, small_course.seconds) == (6, 1.0)
+    objects = list(small_course.objects("gang-1"))
     assert {path for path, _ in objects} == {"/api/v1/namespaces/muster-bench-r1/pods"}
     assert [obj["metadata"]["name"] for _, obj in objects] == ["gang-1-0", "gang-1-1"]
     for _, obj in objects:
@@ -225,8 +225,8 @@ def test_a_question_is_asked_beyond_safe_limits() -> None:
     assert "more than half" in next(beyond(course(gangs=11, size=4), room))
     assert "gangs wait for room" in next(beyond(course(gangs=41, size=2), room))
     assert list(beyond(course(gangs=100, size=2, rate=5, lifetime_s=3), room)) == [], "30 pods at once"
-    told = list(beyond(course(gangs=101, size=2, rate=11, lifetime_s=0), room))
-    assert told == [
+    questions = list(beyond(course(gangs=101, size=2, rate=11, lifetime_s=0), room))
+    assert questions == [
         "11 pods a second are more than 10: others are answered more slowly meanwhile",
         "202 pods are more than 200",
     ]
@@ -246,8 +246,8 @@ def measured(*pods: Instants, gangs: int = 1) -> Measured:
 def test_latencies_count_from_the_intended_time() -> None:
     first = Instants("gang-0", 100.0, created=100.01, planned=100.1, released=100.2, bound=100.25)
     second = Instants("gang-0", 100.0, created=100.02, planned=100.12, released=100.2, bound=100.3)
-    one = measured(first, second)
-    samples = one.samples()
+    latencies = measured(first, second)
+    samples = latencies.samples()
     shown = {name: [round(samples[name].quantile(percent)) for percent in (50, 100)] for name in samples}
     assert shown == {
         "created": [10, 20], "planned": [100, 120], "at_bind": [200, 200], "bound": [250, 300],
@@ -271,7 +271,7 @@ def test_musters_clock_is_corrected_when_it_is_known_to_differ(ahead_s: float, t
     clock = ServerClock.of(pods)
     assert clock is not None
     assert clock.correction == pytest.approx(told_s)
-    (at_bind, _) = [one.at_bind for one in measured(*pods).pods.values()]
+    (at_bind, _) = [pod.at_bind for pod in measured(*pods).pods.values()]
     assert at_bind is not None
     assert 0 <= at_bind <= 250.001
 

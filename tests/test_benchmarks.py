@@ -152,7 +152,7 @@ def test_labels_at_the_same_height_are_moved_apart() -> None:
 
 def test_the_picture_is_well_formed_and_names_each_curve() -> None:
     picture = draw("a < b", "seconds", [Curve("one & only", [(0, 0), (2, 5)]), Curve("other", [(0, 0), (1, 9)])])
-    texts = [one.text for one in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]  # noqa: S314
+    texts = [element.text for element in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]  # noqa: S314
     assert {"a < b", "one & only", "other", "seconds"} <= set(texts)
 
 

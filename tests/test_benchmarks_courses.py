@@ -18,7 +18,7 @@ def test_one_job_of_so_many_is_played_and_one_of_each_set_at_least() -> None:
 
 
 def test_a_job_asks_for_its_units_and_its_topology() -> None:
-    made = {one.name: job(one) for one in workloads_of(RACKS, 100)}
+    made = {workload.name: job(workload) for workload in workloads_of(RACKS, 100)}
     large = made["q7-8-0"]
     assert large["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "queue-7"}
     assert (large["spec"]["suspend"], large["spec"]["completions"]) == (True, 8)
@@ -29,22 +29,22 @@ def test_a_job_asks_for_its_units_and_its_topology() -> None:
         "kueue.x-k8s.io/podset-slice-size": "4",
         "kueue.x-k8s.io/podset-slice-required-topology": "nvidia.com/gpu.clique",
     }
-    asked = {key for one in made.values() for key in one["spec"]["template"]["metadata"]["annotations"]}
-    assert {"kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"} <= asked
+    keys = {key for manifest in made.values() for key in manifest["spec"]["template"]["metadata"]["annotations"]}
+    assert {"kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"} <= keys
 
 
 def test_what_a_cohort_has_at_most_is_counted_in_the_order_of_the_writes() -> None:
-    some = {one.name: one for one in workloads_of(BASE, 100)}
+    workloads = {workload.name: workload for workload in workloads_of(BASE, 100)}
     first, second, elsewhere = "q0-2-0", "q1-2-0", "q6-2-0"  # 20 units each, the last one in another cohort
     bound = [Seen(first, 0.0, 1), Seen(second, 0.0, 4), Seen(elsewhere, 0.0, 2)]
-    assert most(some, bound, [Seen(first, 9.0, 3)]) == 20
-    assert most(some, bound, [Seen(first, 0.1, 5)]) == 40
+    assert most(workloads, bound, [Seen(first, 9.0, 3)]) == 20
+    assert most(workloads, bound, [Seen(first, 0.1, 5)]) == 40
 
 
 def test_quota_that_was_exceeded_is_a_problem() -> None:
     assert not problems([RUN])
-    (found,) = problems([RUN, replace(RUN, most=121)])
-    assert "121 of 120" in found
+    (problem,) = problems([RUN, replace(RUN, most=121)])
+    assert "121 of 120" in problem
 
 
 def test_the_tables_show_medians_of_the_rounds() -> None:

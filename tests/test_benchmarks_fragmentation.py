@@ -28,9 +28,9 @@ def trace(tmp_path: Path) -> Path:
 
 
 def played(trace: Path, *schedulers: str, jobs: int | None = None) -> list[fragmentation.Run]:
-    one = fragmentation.benchmark("fragmentation-x", trace, "here", CLUSTER, 1, 0.01, jobs, 0)
-    assert (one.settings["usable_gpus"], one.settings["gpus_per_pod"]) == (16, 4)
-    return [one.steps[scheduler](lambda _: None) for scheduler in schedulers]
+    benchmark = fragmentation.benchmark("fragmentation-x", trace, "here", CLUSTER, 1, 0.01, jobs, 0)
+    assert (benchmark.settings["usable_gpus"], benchmark.settings["gpus_per_pod"]) == (16, 4)
+    return [benchmark.steps[scheduler](lambda _: None) for scheduler in schedulers]
 
 
 def test_gangs_are_counted_with_the_cliques_that_they_need_and_have(trace: Path) -> None:
@@ -47,8 +47,8 @@ def test_gangs_are_counted_with_the_cliques_that_they_need_and_have(trace: Path)
 
 
 def test_what_does_not_fit_beside_the_drained_nodes_is_left_out_and_said(trace: Path) -> None:
-    one = fragmentation.benchmark("fragmentation-x", trace, "here", CLUSTER, 1, 0.5, None, 0)
-    assert (one.settings["jobs"], one.settings["left_out_as_too_large"]) == (4, 1)
+    benchmark = fragmentation.benchmark("fragmentation-x", trace, "here", CLUSTER, 1, 0.5, None, 0)
+    assert (benchmark.settings["jobs"], benchmark.settings["left_out_as_too_large"]) == (4, 1)
 
 
 def test_so_many_nodes_of_each_clique_are_drained() -> None:
@@ -87,5 +87,5 @@ def test_a_trace_of_another_layout_is_told_of_no_option_that_there_is_not(tmp_pa
     other.write_text("time,duration,num_gpu\n0,1,8\n")
     result = CliRunner().invoke(main, [command, "--trace", str(other)])
     assert result.exit_code == 2
-    told = "the trace has no column submission_time, cluster; its columns are time, duration, num_gpu"
-    assert result.stderr.strip().endswith(told)
+    message = "the trace has no column submission_time, cluster; its columns are time, duration, num_gpu"
+    assert result.stderr.strip().endswith(message)

@@ -90,7 +90,7 @@ def test_the_arms_of_a_shape_follow_each_other_and_each_goes_first_in_every_othe
 
 def test_every_arm_writes_down_the_same_and_only_native_gangs_have_the_gates() -> None:
     flags = {arm: JobStage(arm, 1, lambda _: None)._cluster._flags for arm in Arm}
-    audited = {one for own in flags.values() for one in own["kube-apiserver"] if one.startswith("--audit")}
+    audited = {flag for own in flags.values() for flag in own["kube-apiserver"] if flag.startswith("--audit")}
     assert len(audited) == 1
     assert [arm for arm, own in flags.items() if "WorkloadWithJob" in str(own)] == [Arm.NATIVE]
     throttled = JobStage(Arm.NATIVE, 1, lambda _: None, throttled=True)._cluster._flags["kube-controller-manager"]
@@ -121,7 +121,7 @@ def test_speeds_are_compared_with_jobs_of_the_same_shape_in_the_same_round() -> 
 def test_writes_are_told_by_writer_and_bindings_jobs_and_events_are_no_further_writes_to_pods() -> None:
     noisy = {"kube-scheduler": {"events": 1.0, "pods/status": 0.5}, "extender": {"pods/binding": 1.0, "pods": 0.25}}
     runs = [run(Arm.MUSTER), run(Arm.MUSTER, shape="64x8", writes=noisy)]
-    assert [jobs.pod_writes(one) for one in runs] == [0.0, 0.75]
+    assert [jobs.pod_writes(measured) for measured in runs] == [0.0, 0.75]
     _, writes, _ = jobs.tables(runs)
     assert column(writes, "extender: pods/binding") == ["1.00", "1.00"]
     assert column(writes, "kube-scheduler: pods/status") == ["0.00", "0.50"]
@@ -146,11 +146,11 @@ def test_what_muster_is_held_to_with_jobs() -> None:
         run(Arm.NATIVE, 1, 80.0, "512x1", binding_s=5.11, **large),
         run(Arm.MUSTER, 1, 100.0, "512x1", binding_s=2.555, **large),
     ]
-    told = to_builtins({str(number): one for number, one in enumerate(runs)})
-    table = judged({"jobs-500": Content("jobs-500", {}, ABOUT, "2026-11-22", told)})
-    found = {row[0]: row[1:] for row in table.rows}
-    assert found["Jobs of 512x1, 500 nodes, muster: times native"] == ("at least 1", "1.25", "yes")
-    assert found["one Job of 512, muster: Bindings a second, times alone-adaptive"] == ("at least 1", "2", "yes")
-    assert found["Jobs, 500 nodes, muster: cliques of a Job more than needed"] == ("0", "1", "**no**")
-    assert found["Jobs, 500 nodes, muster: writes to a pod besides its Binding"] == ("0", "0", "yes")
-    assert found["Jobs of 8x1, 1,000 nodes, muster: times alone-adaptive"] == ("at least 1.1", "-", "not measured")
+    results = to_builtins({str(number): result for number, result in enumerate(runs)})
+    table = judged({"jobs-500": Content("jobs-500", {}, ABOUT, "2026-11-22", results)})
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["Jobs of 512x1, 500 nodes, muster: times native"] == ("at least 1", "1.25", "yes")
+    assert rows["one Job of 512, muster: Bindings a second, times alone-adaptive"] == ("at least 1", "2", "yes")
+    assert rows["Jobs, 500 nodes, muster: cliques of a Job more than needed"] == ("0", "1", "**no**")
+    assert rows["Jobs, 500 nodes, muster: writes to a pod besides its Binding"] == ("0", "0", "yes")
+    assert rows["Jobs of 8x1, 1,000 nodes, muster: times alone-adaptive"] == ("at least 1.1", "-", "not measured")

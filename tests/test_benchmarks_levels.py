@@ -54,7 +54,9 @@ def test_each_setup_goes_first_in_every_other_round() -> None:
 
 
 def test_three_levels_are_held_to_nearly_the_speed_without() -> None:
-    runs = {f"{number}": {"setup": one.setup, "figures": one.figures} for number, one in enumerate(ROUNDS)}
+    runs = {
+        f"{number}": {"setup": measured.setup, "figures": measured.figures} for number, measured in enumerate(ROUNDS)
+    }
     table = judged({"levels-1000": Content("levels-1000", {}, ABOUT, "2026-11-21", to_builtins(runs))})
     (row,) = (row for row in table.rows if "three levels" in row[0] and "first fit" in row[0])
     assert row[1:] == ("at least 0.95", "0.9", "**no**")
@@ -62,8 +64,8 @@ def test_three_levels_are_held_to_nearly_the_speed_without() -> None:
 
 def test_domains_nest() -> None:
     labels = [domains_of(number) for number in range(3200)]
-    assert len({one[CLIQUE] for one in labels}) == 200
+    assert len({node_labels[CLIQUE] for node_labels in labels}) == 200
     for near, far in ((CLIQUE, BLOCK), (BLOCK, ZONE)):
-        pairs = {(one[near], one[far]) for one in labels}
-        assert len(pairs) == len({one[near] for one in labels}), "each is in one domain farther out"
-    assert len({one[ZONE] for one in labels}) == 2
+        pairs = {(node_labels[near], node_labels[far]) for node_labels in labels}
+        assert len(pairs) == len({node_labels[near] for node_labels in labels}), "each is in one domain farther out"
+    assert len({node_labels[ZONE] for node_labels in labels}) == 2

@@ -22,9 +22,9 @@ def test_a_crowd_is_measured_with_and_without_queues() -> None:
 
 
 def test_a_course_is_played_to_its_end() -> None:
-    sets = [replace(one, count=one.count // 10) for one in BASELINE]
+    sets = [replace(shape, count=shape.count // 10) for shape in BASELINE]
     figures = play(Course("small", 2, 2, sets, 8), silent)
-    assert sum(one.count * one.units * one.runs_s for one in sets) == 132
+    assert sum(shape.count * shape.units * shape.runs_s for shape in sets) == 132
     assert figures.lasts_s >= 132 / 20, "no more quota is used than there is"
     assert figures.waits_s["large"] > figures.waits_s["small"]
     assert 0 < figures.used <= 1
@@ -40,5 +40,5 @@ def test_goals_are_read_from_the_results() -> None:
     assert more(crowd[:1]) is None
     assert passing(crowd[1:]) is None
     course = Run("course", 4, 100, 8, figures=Figures(0.2, 3.0, 70.0, {"small": 1.0, "medium": 2.0, "large": 3.0}, 0.9))
-    (_, told) = tables([*crowd, course])
-    assert told.rows == [("course", "0.2 s", "2.00 ms", "3.0 ms", "70.0 s", "90%", "1.0 s", "2.0 s", "3.0 s")]
+    (_, table) = tables([*crowd, course])
+    assert table.rows == [("course", "0.2 s", "2.00 ms", "3.0 ms", "70.0 s", "90%", "1.0 s", "2.0 s", "3.0 s")]

@@ -27,8 +27,10 @@ def column(table: Table, name: str) -> list[str]:
 
 
 def content_of(name: str, runs: Sequence[Struct]) -> Content:
-    told = {str(number): msgspec.to_builtins(run) for number, run in enumerate(runs)}
-    return Content(name, {"nodes": 1000, "modes": ["nominate", "ungated"], "alike": False}, ABOUT, "2026-08-20", told)
+    numbered = {str(number): msgspec.to_builtins(run) for number, run in enumerate(runs)}
+    return Content(
+        name, {"nodes": 1000, "modes": ["nominate", "ungated"], "alike": False}, ABOUT, "2026-08-20", numbered
+    )
 
 
 def large(mode: Mode, seconds: list[float], cliques: list[int]) -> gang.Run:
@@ -106,8 +108,8 @@ def test_ways_to_write_are_told_write_by_write() -> None:
     def way(what: str, patch: str, cost: float) -> writes.Run:
         return writes.Run(what, patch, patch == "", cost, 0.25, 0.5, 300.0)
 
-    one = [way("ungate", "merge", 1.0), way("Binding", "", 2.0), way("ungate", "strategic-merge", 3.0)]
-    (table,) = writes.tables([writes.Report(one), writes.Report([way("ungate", "merge", 1.5)])])
+    runs = [way("ungate", "merge", 1.0), way("Binding", "", 2.0), way("ungate", "strategic-merge", 3.0)]
+    (table,) = writes.tables([writes.Report(runs), writes.Report([way("ungate", "merge", 1.5)])])
     assert column(table, "write") == ["ungate", "ungate", "Binding"]
     assert column(table, "patch") == ["merge", "strategic-merge", "-"]
     assert column(table, "kube-apiserver ms") == ["1.25", "3.00", "2.00"]
@@ -119,8 +121,8 @@ def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
     assert (len(run.small_ms), len(run.large_ms), len(run.pass_ms)) == (50, 10, 5)
     speed, asking = core.tables([run])
     assert speed.rows[0][0] == f"160 ({run.pods:,} pods)"
-    asked = [*core.QUESTIONS.values(), core.RELATED]
-    assert column(asking, "gang") == [one.words for some in asked for one in some]
+    questions = [*core.QUESTIONS.values(), core.RELATED]
+    assert column(asking, "gang") == [question.words for group in questions for question in group]
 
 
 def test_nodes_with_twelve_names_are_compared_with_nodes_with_four() -> None:
@@ -148,9 +150,9 @@ def test_the_victims_of_each_gang_are_searched_for_and_counted() -> None:
     assert run.candidates == 40
     assert all(len(times) == preemption.ROUNDS for times in run.search_ms.values())
     helped = [words for words, victims in run.victims.items() if victims]
-    assert helped == [one.words for one in preemption.QUESTIONS if "nobody helps" not in one.words]
+    assert helped == [question.words for question in preemption.QUESTIONS if "nobody helps" not in question.words]
     (table,) = preemption.tables([run])
-    assert column(table, "gang") == [one.words for one in preemption.QUESTIONS]
+    assert column(table, "gang") == [question.words for question in preemption.QUESTIONS]
 
 
 def test_a_goal_is_met_missed_or_not_measured() -> None:
@@ -162,31 +164,31 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
             "latency", [latency.Report([called(latency.WAITING, 3.0), called(latency.SINGLE, 12.0)])]
         ),
     }
-    told = {row[0]: row[1:] for row in judged(contents).rows}
-    assert told["throughput, 5,000 nodes, nominate: times alone-all"] == ("at least 3.3", "2", "**no**")
-    assert told["throughput, 5,000 nodes, nominate: times alone-adaptive"][2] == "not measured"
-    assert told["throughput, 5,000 nodes, every mode of Muster: cliques of a gang"] == ("at most 1", "1", "yes")
-    assert told["contention, nominate: as many gangs as fit are whole after"] == ("at most 2 s", "1.5 s", "yes")
-    assert told["filter at 5,000 nodes, other pods: p99 inside the extender"][1:] == ("12 ms", "**no**")
-    assert told["filter at 5,000 nodes, planned pod: p99 inside the extender"][1:] == ("-", "not measured")
+    rows = {row[0]: row[1:] for row in judged(contents).rows}
+    assert rows["throughput, 5,000 nodes, nominate: times alone-all"] == ("at least 3.3", "2", "**no**")
+    assert rows["throughput, 5,000 nodes, nominate: times alone-adaptive"][2] == "not measured"
+    assert rows["throughput, 5,000 nodes, every mode of Muster: cliques of a gang"] == ("at most 1", "1", "yes")
+    assert rows["contention, nominate: as many gangs as fit are whole after"] == ("at most 2 s", "1.5 s", "yes")
+    assert rows["filter at 5,000 nodes, other pods: p99 inside the extender"][1:] == ("12 ms", "**no**")
+    assert rows["filter at 5,000 nodes, planned pod: p99 inside the extender"][1:] == ("-", "not measured")
 
 
 def test_the_summary_sets_what_was_measured_side_by_side() -> None:
     alone, ours = run_of(Mode.ALL, pods_per_s=20.0, cliques_per_gang=7.9), run_of(Mode.NOMINATE, pods_per_s=94.0)
-    told = {row[0]: row[1:] for row in summary({"throughput-5000": content_of("throughput-5000", [alone, ours])}).rows}
-    assert told["gangs of 8 pods, 5,000 nodes"] == ("94, 1.0", "-", "20, 7.9", "-")
-    assert told["jobs of 8x8, 1,000 nodes"] == ("-", "-", "-", "-")
+    rows = {row[0]: row[1:] for row in summary({"throughput-5000": content_of("throughput-5000", [alone, ours])}).rows}
+    assert rows["gangs of 8 pods, 5,000 nodes"] == ("94, 1.0", "-", "20, 7.9", "-")
+    assert rows["jobs of 8x8, 1,000 nodes"] == ("-", "-", "-", "-")
 
 
 def test_every_goal_is_about_a_benchmark_whose_results_are_committed() -> None:
-    names = {one.name for one in benchmarks(repeat=1)}
+    names = {benchmark.name for benchmark in benchmarks(repeat=1)}
     assert {goal.benchmark for goal in GOALS} <= names
     # A replay needs a trace that is not part of the project; faults and takeovers are on a page of their own.
     elsewhere = ("replay", "fragmentation", "takeover", "faults")
     assert {kind_of(name) for name in names} == {kind for name, kind in KINDS.items() if name not in elsewhere}
 
 
-@pytest.mark.parametrize("one", benchmarks(repeat=1), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", benchmarks(repeat=1), ids=lambda benchmark: benchmark.name)
 def test_the_document_tells_the_settings_of_each_benchmark(one: Benchmark[Any]) -> None:
     """A name among them had ended a whole run as its tables were written."""
     kept = msgspec.json.decode(msgspec.json.encode(dict(one.settings)))

@@ -84,11 +84,11 @@ def test_the_probes_of_the_manifests_are_the_light_one(port: int, tmp_path: Path
     config.write_text(yaml.safe_dump({"listen_port": port}))
     deployment = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())
     containers = deployment["spec"]["template"]["spec"]["containers"]
-    (muster,) = (one for one in containers if one["name"] == "muster")
+    (muster,) = (container for container in containers if container["name"] == "muster")
     codes = {}
     for name in ("startupProbe", "livenessProbe", "readinessProbe"):
         program, *args = muster[name]["exec"]["command"]
-        args = [f"--config={config}" if one == "--config=/etc/muster/muster.yaml" else one for one in args]
+        args = [f"--config={config}" if arg == "--config=/etc/muster/muster.yaml" else arg for arg in args]
         assert (program, args[:2]) == ("python", ["-m", "extender.probe"])
         codes[name] = subprocess.run([sys.executable, *args], capture_output=True, check=False).returncode
     assert codes == {"startupProbe": 0, "livenessProbe": 0, "readinessProbe": 1}
@@ -100,9 +100,9 @@ def test_the_probes_of_the_manifests_are_the_light_one(port: int, tmp_path: Path
 def test_the_probe_reads_the_settings_that_say_where_muster_listens(tmp_path: Path) -> None:
     config = tmp_path / "muster.yaml"
     config.write_text("listen_host: 0.0.0.0\nlisten_port: 1\ntls_cert_file: a\ntls_key_file: b\nmode: advise\n")
-    found = probe.listener_from(str(config), {"MUSTER_LISTEN_PORT": "2", "muster_tls_client_ca_file": "c"})
-    assert found == probe.Listener("0.0.0.0", 2, "a", "b", "c")  # noqa: S104
-    assert found.url == "https://127.0.0.1:2"
+    listener = probe.listener_from(str(config), {"MUSTER_LISTEN_PORT": "2", "muster_tls_client_ca_file": "c"})
+    assert listener == probe.Listener("0.0.0.0", 2, "a", "b", "c")  # noqa: S104
+    assert listener.url == "https://127.0.0.1:2"
     assert probe.listener_from(None, {}) == probe.Listener()
 
 
@@ -135,8 +135,8 @@ def test_check_asks_what_the_probe_asks(port: int, nobody: int) -> None:
 
     assert check(f"--port={port}", "--live") == (0, "ok")
     assert check(f"--port={port}", "--ready") == (1, "not synced")
-    code, said = check(f"--port={nobody}")
-    assert (code, f"no answer from http://127.0.0.1:{nobody}/readyz" in said) == (2, True)
+    code, output = check(f"--port={nobody}")
+    assert (code, f"no answer from http://127.0.0.1:{nobody}/readyz" in output) == (2, True)
 
 
 # Ctrl-C while Python imports the modules of a command.
@@ -275,10 +275,10 @@ def test_a_mistake_gets_a_sentence_and_exit_code_2(mistake: str, nobody: int, tm
     text.write_text("just text\n")
     config = kubeconfig(tmp_path / "config", f"http://127.0.0.1:{nobody}", {})
     names = {"nobody": nobody, "config": config, "missing": tmp_path / "missing", "folder": tmp_path, "text": text}
-    typed, said = (one.format(**names) for one in MISTAKES[mistake])
-    argv = [one.strip("'") for one in re.findall(r"(?:[^\s']|'[^']*')+", typed)]
+    typed, message = (words.format(**names) for words in MISTAKES[mistake])
+    argv = [word.strip("'") for word in re.findall(r"(?:[^\s']|'[^']*')+", typed)]
     done = CliRunner().invoke(main, argv, env={"COLUMNS": "1000", "MUSTER_URL": ""})
     assert done.exit_code == 2, (done.output, done.exception)
-    assert said in done.output, done.output
+    assert message in done.output, done.output
     assert "Traceback" not in done.output
     assert done.exception is None or isinstance(done.exception, SystemExit)

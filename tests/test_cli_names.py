@@ -93,10 +93,10 @@ def test_a_gang_is_known_by_what_makes_its_pods() -> None:
     maker = Controller("apps/v1", "ReplicaSet", "web-5d9", "uid-web")
     group, pods = coscheduled("train", 2)
     core.handle(GroupSeen(group), 1.0)
-    for pod in (*pods, *(replace(one, controller=maker) for one in gang("web", 2))):
+    for pod in (*pods, *(replace(member, controller=maker) for member in gang("web", 2))):
         core.handle(PodSeen(pod), 1.0)
-    found = {key.name: view(core.state, one, 2.0).objects for key, one in core.state.workloads.items()}
-    assert found == {"train": ["podgroup/train"], "web": ["replicaset/web-5d9"]}
+    objects = {key.name: view(core.state, workload, 2.0).objects for key, workload in core.state.workloads.items()}
+    assert objects == {"train": ["podgroup/train"], "web": ["replicaset/web-5d9"]}
 
 
 def queue(kind: str, namespace: str, name: str, parent: str) -> QueueView:
@@ -129,7 +129,7 @@ QUEUES = [
     ],
 )
 def test_queues_takes_a_local_queue_too(typed: str, namespace: str | None, found: list[str]) -> None:
-    assert [one.name for one in chosen_queues(QUEUES, typed, namespace, "ml")] == found
+    assert [entry.name for entry in chosen_queues(QUEUES, typed, namespace, "ml")] == found
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_only_names_are_written_where_only_names_are_wanted(url: str) -> None:
 
 
 def test_a_level_may_be_called_by_its_label(url: str) -> None:
-    said = asked("domains", "--level", "nvidia.com/gpu.clique", "--url", url, "-o", "json")
-    assert [one["name"] for one in json.loads(said.output)] == ["a", "b"]
+    result = asked("domains", "--level", "nvidia.com/gpu.clique", "--url", url, "-o", "json")
+    assert [domain["name"] for domain in json.loads(result.output)] == ["a", "b"]
     unknown = asked("domains", "--level", "galaxy", "--url", url)
     assert 'unknown level "galaxy"; available: clique (nvidia.com/gpu.clique)' in unknown.output
 
@@ -186,8 +186,8 @@ def test_a_level_may_be_called_by_its_label(url: str) -> None:
 def test_an_output_that_does_not_exist_is_told_in_plain_words() -> None:
     assert "'odd' is not one of table, wide, name, json, yaml" in asked("gangs", "-o", "odd").output
     assert "Value error" not in asked("gangs", "-o", "odd").output
-    said = asked("bench", "latency", "--rate", "0")
-    assert "it has to be greater than or equal to 0.1" in said.output
+    result = asked("bench", "latency", "--rate", "0")
+    assert "it has to be greater than or equal to 0.1" in result.output
 
 
 def test_watch_shows_it_again_when_it_has_changed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +200,8 @@ def test_watch_shows_it_again_when_it_has_changed(url: str, monkeypatch: pytest.
             raise KeyboardInterrupt
 
     monkeypatch.setattr(commands, "pause", wait)
-    said = asked("gangs", "-w", "--url", url)
-    assert (said.exit_code, rounds, said.output.count("NAMESPACE")) == (130, 3, 1)
+    result = asked("gangs", "-w", "--url", url)
+    assert (result.exit_code, rounds, result.output.count("NAMESPACE")) == (130, 3, 1)
     assert asked("queues", "--watch", "--url", url, "-o", "json").exit_code == 2
 
 
@@ -218,9 +218,9 @@ def test_watch_goes_on_when_muster_comes_back(url: str, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(commands, "pause", lambda _: None)
     monkeypatch.setattr(Muster, "queues", queues)
-    said = asked("queues", "all", "-w", "-o", "name", "--url", url)
-    assert said.exit_code == 130
-    assert "no answer; asking again" in said.stderr
+    result = asked("queues", "all", "-w", "-o", "name", "--url", url)
+    assert result.exit_code == 130
+    assert "no answer; asking again" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -81,31 +81,33 @@ def explanation(name: str) -> Explanation:
 def drawings(names: list[str]) -> dict[str, Callable[[Console], None]]:
     """Each table of each command."""
     domains = [
-        DomainStock(level="clique", name=one, inside=f"rack-{one}", nodes=18, open=18, whole=17, gpus=72,
+        DomainStock(level="clique", name=name, inside=f"rack-{name}", nodes=18, open=18, whole=17, gpus=72,
                     free_gpus=68, gangs=[f"team/{other}" for other in names],
                     devices=[DeviceStock(name=f"gpu-{other}", devices=72, free=4, promised=4, used=64)
                              for other in names])
-        for one in names
+        for name in names
     ]  # fmt: skip
     of_nvidia = [
-        ComputeDomainView(namespace="team", name=one, uid=one, num_nodes=4, members=2, workloads=names, nodes=2,
-                          cliques=names, problems=[MESSAGE.format(one)])
-        for one in names
+        ComputeDomainView(namespace="team", name=name, uid=name, num_nodes=4, members=2, workloads=names, nodes=2,
+                          cliques=names, problems=[MESSAGE.format(name)])
+        for name in names
     ]  # fmt: skip
     queues = [
-        *(queue("Cohort", f"all-{one}", "") for one in names),
-        *(queue("ClusterQueue", f"cq-{one}", f"all-{one}") for one in names),
-        *(queue("LocalQueue", f"lq-{one}", f"cq-{one}") for one in names),
+        *(queue("Cohort", f"all-{name}", "") for name in names),
+        *(queue("ClusterQueue", f"cq-{name}", f"all-{name}") for name in names),
+        *(queue("LocalQueue", f"lq-{name}", f"cq-{name}") for name in names),
     ]
     steps = [
-        {"namespace": "team", "kind": "PyTorchJob", "name": one, "says": [MESSAGE.format(one)], "changes": True}
-        for one in names
+        {"namespace": "team", "kind": "PyTorchJob", "name": name, "says": [MESSAGE.format(name)], "changes": True}
+        for name in names
     ]
     figures = Table("Waiting", ("What the GPUs did", *names), [("held without work", *("1.2 h" for _ in names))])
-    why = Table("Never started", ("job", "why"), [(one, MESSAGE.format(one)) for one in names], words=True)
-    findings = [error("NobodyServes", f"team/{one}", MESSAGE.format(one), f"kubectl delete pod {one}") for one in names]
+    why = Table("Never started", ("job", "why"), [(name, MESSAGE.format(name)) for name in names], words=True)
+    findings = [
+        error("NobodyServes", f"team/{name}", MESSAGE.format(name), f"kubectl delete pod {name}") for name in names
+    ]
     return {
-        "gangs": lambda out: show_gangs([gang(one, MESSAGE.format(one)) for one in names], out),
+        "gangs": lambda out: show_gangs([gang(name, MESSAGE.format(name)) for name in names], out),
         "domains": lambda out: show_domains(domains, of_nvidia, out),
         "queues": lambda out: show_queues(queues, out),
         "explain": lambda out: show_explanation(explanation(names[0]), out),
@@ -123,8 +125,8 @@ def test_no_name_is_broken_or_cut_at_any_width(names: list[str]) -> None:
         for width in (*WIDTHS, None):
             lines = drawn(draw, width)
             words = [word.strip(";,:)(") for line in lines for word in re.split(r"[\s/]+", line)]
-            for one in shown:
-                assert any(word == one or word.endswith(f"-{one}") for word in words), (command, width, one, lines)
+            for name in shown:
+                assert any(word == name or word.endswith(f"-{name}") for word in words), (command, width, name, lines)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

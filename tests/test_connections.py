@@ -16,8 +16,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    async with Served(Connections()).serving() as one:
-        yield one
+    async with Served(Connections()).serving() as server:
+        yield server
 
 
 HEADS = {
@@ -36,9 +36,9 @@ async def test_a_head_beyond_its_limit_is_refused_and_not_kept(served: Served, h
     await caller.send(*head)
     assert await caller.status() in (431, 0)
     assert await caller.closed()
-    (one,) = served.protocols
-    assert one._received <= MAX_HEAD + connections._SLICE, "nothing is parsed after the slice that was too much"
-    assert len(one.headers) <= MAX_HEADERS
+    (protocol,) = served.protocols
+    assert protocol._received <= MAX_HEAD + connections._SLICE, "nothing is parsed after the slice that was too much"
+    assert len(protocol.headers) <= MAX_HEADERS
     assert served.refusals == {"headers": 1}
     assert served.requests == 0
     assert served.shared.arriving_bytes == 0
@@ -208,7 +208,7 @@ async def test_a_whole_answer_ends_the_request_and_not_the_connection(served: Se
 async def test_nobody_is_answered_twice(served: Served) -> None:
     caller = await served.caller()
     assert await caller.get() == 200
-    (one,) = served.protocols
-    one.answer(b"[1]")
+    (protocol,) = served.protocols
+    protocol.answer(b"[1]")
     await caller.send(REQUEST + b"Connection: close\r\n\r\n")
     assert b"[1]" not in await caller.rest()

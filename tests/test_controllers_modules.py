@@ -29,15 +29,15 @@ def minor(controller: str) -> str:
 def groups() -> list[list[str]]:
     """The controllers by Kubernetes minor version, where there are several."""
     names = sorted((path.parent.name for path in CONTROLLERS.glob("*/go.mod")), key=lambda name: (minor(name), name))
-    return [group for _, found in groupby(names, minor) if len(group := list(found)) > 1]
+    return [group for _, same_minor in groupby(names, minor) if len(group := list(same_minor)) > 1]
 
 
 @pytest.mark.parametrize("group", groups(), ids="+".join)
 def test_controllers_of_one_kubernetes_version_pin_the_same_versions(group: list[str]) -> None:
     """Go compiles a package again for each version of any module below it: one that differs costs minutes."""
     everything = {name: pinned(name) for name in group}
-    for module in sorted({module for one in everything.values() for module in one if not OF_PROJECTS.match(module)}):
-        versions = {name: one[module] for name, one in everything.items() if module in one}
+    for module in sorted({module for pins in everything.values() for module in pins if not OF_PROJECTS.match(module)}):
+        versions = {name: pins[module] for name, pins in everything.items() if module in pins}
         assert len(set(versions.values())) == 1, (
             f"{module}: {versions}. Run `go get {module}@HIGHEST` in the folders of the others."
         )

@@ -24,9 +24,9 @@ from tests.manifests_of_queues import FLAVORS, TEAMS, TUTORIAL
 
 
 def test_every_change_is_made_and_all_else_stays_as_it_was_written() -> None:
-    found = rewrite(EVERY_CHANGE)
-    assert found.text == CONVERTED
-    assert (found.count, found.notes) == (14, ())
+    rewritten = rewrite(EVERY_CHANGE)
+    assert rewritten.text == CONVERTED
+    assert (rewritten.count, rewritten.notes) == (14, ())
     again = rewrite(CONVERTED)
     assert (again.text, again.count, again.notes) == (CONVERTED, 0, ())
 
@@ -91,7 +91,7 @@ OBJECTS = st.one_of(
             ),
         }.items()
     )
-).map(lambda said: {"apiVersion": OLD, "kind": said[0], "metadata": {"name": "one"}, "spec": said[1]})
+).map(lambda pair: {"apiVersion": OLD, "kind": pair[0], "metadata": {"name": "one"}, "spec": pair[1]})
 
 
 def _written(obj: Any, style: str) -> str:
@@ -108,7 +108,9 @@ def _written(obj: Any, style: str) -> str:
             return yaml.safe_dump(obj, sort_keys=False, indent=4)
 
 
-KINDS = {one["kind"] for one in yaml.safe_load_all(EVERY_CHANGE) if "kueue" in one["apiVersion"]} | {"Workload"}
+KINDS = {document["kind"] for document in yaml.safe_load_all(EVERY_CHANGE) if "kueue" in document["apiVersion"]} | {
+    "Workload"
+}
 FIELDS = sorted(
     set(re.findall(r"\b([a-z]\w+):", EVERY_CHANGE)) | {"admission", "podSetAssignments", "topologyAssignment"}
 )
@@ -124,14 +126,14 @@ QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCh
 def test_in_every_style_the_text_says_what_the_conversion_makes(
     objects: list[dict[str, Any]], style: str, listed: bool
 ) -> None:
-    expected: list[Any] = [converted(one["kind"], one) for one in objects]
+    expected: list[Any] = [converted(obj["kind"], obj) for obj in objects]
     if listed:
         objects, expected = [{"kind": "List", "items": objects}], [{"kind": "List", "items": expected}]
-    found = rewrite("\n---\n".join(_written(one, style) for one in objects))
-    assert list(yaml.safe_load_all(found.text)) == expected
-    assert not found.notes
+    rewritten = rewrite("\n---\n".join(_written(obj, style) for obj in objects))
+    assert list(yaml.safe_load_all(rewritten.text)) == expected
+    assert not rewritten.notes
     if "json" in style and len(objects) == 1:
-        assert json.loads(found.text) == expected[0]
+        assert json.loads(rewritten.text) == expected[0]
 
 
 @QUICK
@@ -139,13 +141,15 @@ def test_in_every_style_the_text_says_what_the_conversion_makes(
 def test_comments_stay_but_for_those_of_lines_that_go(objects: dict[str, Any]) -> None:
     lines = _written(objects, "block").splitlines()
     text = "".join(f"{line}  # {number}\n# before {number + 1}\n" for number, line in enumerate(lines))
-    found = rewrite(text)
-    assert yaml.safe_load(found.text) == converted(objects["kind"], objects)
-    before, after = _comments(text), _comments(found.text)
+    rewritten = rewrite(text)
+    assert yaml.safe_load(rewritten.text) == converted(objects["kind"], objects)
+    before, after = _comments(text), _comments(rewritten.text)
     gone = {"admissionChecks: []", "kubeConfig:", "location: ''", "locationType: Secret", "retryDelayMinutes: 15"}
-    lost = [lines[int(one.rpartition(" ")[2])] for one in before if one not in after and "before" not in one]
+    lost = [
+        lines[int(comment.rpartition(" ")[2])] for comment in before if comment not in after and "before" not in comment
+    ]
     assert all(line.strip() in gone or line.strip().startswith("priorityClass") for line in lost)
-    assert after == [one for one in before if one in after]
+    assert after == [comment for comment in before if comment in after]
 
 
 def _comments(text: str) -> list[str]:
@@ -187,9 +191,9 @@ items:
 - {_of_list("two", "admissionChecks: *checks   # the same")}
 - {{apiVersion: {OLD}, kind: AdmissionCheck, spec: {{controllerName: &name x, retryDelayMinutes: *name}}}}
 """
-    found = rewrite(text)
-    assert not found.notes
-    assert "      admissionChecks: *checks   # the same" in found.text
+    rewritten = rewrite(text)
+    assert not rewritten.notes
+    assert "      admissionChecks: *checks   # the same" in rewritten.text
 
 
 def _of_list(name: str, spec: str) -> str:
@@ -198,11 +202,11 @@ def _of_list(name: str, spec: str) -> str:
 
 def test_a_part_that_is_shared_with_something_else_is_written_anew() -> None:
     text = SHARED + "- {apiVersion: example.com/v1, kind: Other, spec: *spec}\n"
-    found = rewrite(text)
-    items = yaml.safe_load(found.text)["items"]
-    assert [one["spec"].get("cohortName") for one in items] == ["all", "all", "all", None]
+    rewritten = rewrite(text)
+    items = yaml.safe_load(rewritten.text)["items"]
+    assert [item["spec"].get("cohortName") for item in items] == ["all", "all", "all", None]
     assert items[3]["spec"] == {"cohort": "all"}
-    assert found.notes == ("document 1 is written without its comments: its text cannot be edited in place",)
+    assert rewritten.notes == ("document 1 is written without its comments: its text cannot be edited in place",)
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n"])
@@ -212,8 +216,8 @@ def test_comments_stay_where_the_last_lines_go(line_break: str, last: str) -> No
     start = "kind: ClusterQueue\nspec:\n  cohort: all   # of them"
     text = f"apiVersion: {OLD}\n{start}\n  admissionChecks: []\n  admissionChecksStrategy: {{}}{last}"
     kept = f"apiVersion: {OLD}\n{start}{last}".replace("v1beta1", "v1beta2").replace("cohort:", "cohortName:")
-    found = rewrite(text.replace("\n", line_break))
-    assert (found.text, found.notes) == (kept.replace("\n", line_break), ())
+    rewritten = rewrite(text.replace("\n", line_break))
+    assert (rewritten.text, rewritten.notes) == (kept.replace("\n", line_break), ())
 
 
 @pytest.mark.parametrize(
@@ -236,9 +240,9 @@ def test_a_typed_list_is_converted_with_items_that_do_not_say_what_they_are() ->
 
 def test_what_is_not_known_stays_and_is_named() -> None:
     text = f"apiVersion: {OLD}\nkind: Later\nspec: {{cohort: all}}\n---\npatch: |-\n  apiVersion: {OLD}\n"
-    found = rewrite(text)
-    assert (found.text, found.count) == (text, 0)
-    assert found.notes == (
+    rewritten = rewrite(text)
+    assert (rewritten.text, rewritten.count) == (text, 0)
+    assert rewritten.notes == (
         f"document 1: no kind Later of {OLD} is known: it stays as it is",
         f"{OLD} still stands in line 1, 6 of what was written: look at it",
     )
@@ -256,7 +260,9 @@ def test_what_has_no_objects_stays(text: str) -> None:
 
 
 def test_ends_of_documents_stay() -> None:
-    text = "".join(f"%YAML 1.1\n---\n{one}...\n# after\n" for one in (_of("ClusterQueue", "{cohort: a}"), "a: 1\n"))
+    text = "".join(
+        f"%YAML 1.1\n---\n{document}...\n# after\n" for document in (_of("ClusterQueue", "{cohort: a}"), "a: 1\n")
+    )
     assert rewrite(text).text == text.replace("v1beta1", "v1beta2").replace("cohort:", "cohortName:")
 
 
@@ -281,11 +287,11 @@ def test_whatever_stands_in_a_field_ends_in_an_object_or_a_reason(kind: str, spe
     obj = {"apiVersion": OLD, "kind": kind, "spec": spec, "status": status}
     text = json.dumps(obj)
     try:
-        found = rewrite(text)
+        rewritten = rewrite(text)
     except ConversionError:
         return
-    assert json.loads(found.text) == converted(kind, obj)
-    assert not found.notes
+    assert json.loads(rewritten.text) == converted(kind, obj)
+    assert not rewritten.notes
 
 
 def _of(kind: str, spec: str) -> str:
@@ -347,8 +353,8 @@ def test_an_assignment_of_domains_becomes_one_slice() -> None:
     domains = [{"values": ["r1", "n1"], "count": 2}, {"values": ["r1", "n2"], "count": 1}]
     podset: dict[str, Any] = {"name": "main", "topologyAssignment": {"levels": ["rack", "host"], "domains": domains}}
     status = {"admission": {"podSetAssignments": [podset]}}
-    found = converted("Workload", {"apiVersion": OLD, "kind": "Workload", "status": status})
-    (assigned,) = found["status"]["admission"]["podSetAssignments"]
+    workload = converted("Workload", {"apiVersion": OLD, "kind": "Workload", "status": status})
+    (assigned,) = workload["status"]["admission"]["podSetAssignments"]
     assert assigned["topologyAssignment"] == {
         "levels": ["rack", "host"],
         "slices": [
@@ -371,18 +377,18 @@ def test_files_go_to_standard_output_as_one_stream(tmp_path: Path) -> None:
     files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     for file in files:
         file.write_text(TUTORIAL)
-    code, out, said = _run(*map(str, files))
+    code, out, messages = _run(*map(str, files))
     assert code == 0
     assert out == f"{rewrite(TUTORIAL).text}---\n{rewrite(TUTORIAL).text}"
-    assert said == "".join(f"{file}: 3 objects converted\n" for file in files)
+    assert messages == "".join(f"{file}: 3 objects converted\n" for file in files)
     assert files[0].read_text() == TUTORIAL
 
 
 def test_standard_input_is_read_where_no_file_is_named() -> None:
     assert _run(given=TUTORIAL) == (0, rewrite(TUTORIAL).text, "standard input: 3 objects converted\n")
-    code, out, said = _run("--write", given=TUTORIAL)
+    code, out, messages = _run("--write", given=TUTORIAL)
     assert (code, out) == (2, "")
-    assert said.startswith("--write needs files")
+    assert messages.startswith("--write needs files")
 
 
 def test_files_are_written_back_as_what_they_are(tmp_path: Path) -> None:
@@ -401,9 +407,9 @@ def test_nothing_is_written_while_anything_cannot_be_converted(tmp_path: Path) -
     good.write_text(TUTORIAL)
     bad.write_text(f"{TUTORIAL}---\n{_of('Workload', '{priorityClassName: high}')}")
     text.write_bytes(b"\xff")
-    code, out, said = _run("--write", *map(str, (good, bad, text, absent)))
+    code, out, messages = _run("--write", *map(str, (good, bad, text, absent)))
     assert (code, out) == (2, "")
-    assert said == (
+    assert messages == (
         f"{bad}, document 4, Workload one: spec.priorityClassName has no priorityClassSource: "
         "say of which kind the class is\n"
         f"{text}: this is no UTF-8 text; save it as UTF-8\n"
@@ -420,7 +426,9 @@ def test_several_files_become_one_stream_whatever_ends_the_one_and_begins_the_ne
         path.write_text(f"{begins}apiVersion: {OLD}\nkind: ClusterQueue\nspec:\n  cohort: {path.stem}")
     done = CliRunner().invoke(main, ["convert", *map(str, paths)])
     assert done.exit_code == 0
-    assert [one["spec"] for one in yaml.safe_load_all(done.stdout)] == [{"cohortName": name} for name in "abc"]
+    assert [document["spec"] for document in yaml.safe_load_all(done.stdout)] == [
+        {"cohortName": name} for name in "abc"
+    ]
 
 
 def test_a_closed_standard_input_is_an_error_in_a_sentence() -> None:
@@ -435,9 +443,9 @@ def test_a_closed_standard_input_is_an_error_in_a_sentence() -> None:
 def test_what_to_do_with_a_template_or_a_directory_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "template.yaml"
     file.write_text(f"apiVersion: {OLD}\nkind: ClusterQueue\n{text}")
-    code, out, said = _run(str(file), str(tmp_path))
+    code, out, messages = _run(str(file), str(tmp_path))
     assert (code, out) == (2, "")
-    template, folder, end = said.splitlines()
+    template, folder, end = messages.splitlines()
     assert template.startswith(f"{file}, ")
     assert template.endswith("; it is a template: convert what `helm template` prints, or edit it by hand")
     assert "unicode string" not in template

@@ -99,7 +99,7 @@ def test_three_of_four_workers_are_not_a_completed_job() -> None:
 def test_every_gpu_second_is_counted_once(seen: list[PodTimes], until_s: float) -> None:
     totals = ledger.totals(seen, JOBS, CASE.work, 32, until_s)
     parts = (totals.productive, totals.starting, totals.held, totals.free)
-    assert all(part >= -1e-9 for part in parts)
+    assert all(hours >= -1e-9 for hours in parts)
     assert sum(parts) == pytest.approx(32 * totals.observed_s / 3600)
 
 
@@ -161,9 +161,9 @@ def test_a_pod_was_tried_when_there_is_a_sign_of_it(
 
 def test_the_jobs_wait_suspended_need_the_whole_cluster_each_and_nothing_stands_on_their_pods() -> None:
     jobs = list(yaml.safe_load_all(MANIFEST.read_text()))
-    assert tuple(one["metadata"]["name"] for one in jobs) == JOBS
-    for one in jobs:
-        spec, template = one["spec"], one["spec"]["template"]
+    assert tuple(document["metadata"]["name"] for document in jobs) == JOBS
+    for job in jobs:
+        spec, template = job["spec"], job["spec"]["template"]
         [container] = template["spec"]["containers"]
         assert (spec["suspend"], spec["completions"], spec["parallelism"]) == (True, Work().workers, Work().workers)
         assert spec["parallelism"] * container["resources"]["limits"]["nvidia.com/gpu"] == CASE.gpus

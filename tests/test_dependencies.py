@@ -42,7 +42,9 @@ def test_the_build_backend_is_the_one_of_the_lock_file() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     [backend] = project["build-system"]["requires"]
     name, _, version = backend.partition("==")
-    locked = {one["name"]: one["version"] for one in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    locked = {
+        package["name"]: package["version"] for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    }
     assert locked[name] == version
     assert backend in project["dependency-groups"]["build"]
     assert project["tool"]["uv"]["no-build-isolation-package"] == [project["project"]["name"]]
@@ -56,9 +58,9 @@ def test_uv_is_fetched_by_its_hashes_and_no_other_way() -> None:
     assert len(lines) > 10
     assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines[1:])
     for file in ("Makefile", "Dockerfile"):
-        installs = [one for one in (ROOT / file).read_text().splitlines() if re.search(r"pip install", one)]
+        installs = [line for line in (ROOT / file).read_text().splitlines() if re.search(r"pip install", line)]
         assert len(installs) == 1
-        assert all("--require-hashes" in one and "uv.txt" in one for one in installs)
+        assert all("--require-hashes" in line and "uv.txt" in line for line in installs)
     # Images come by FROM alone, where .ci/digests sees them.
     assert "COPY --from=builder" in (ROOT / "Dockerfile").read_text()
     assert len(re.findall(r"--from=", (ROOT / "Dockerfile").read_text())) == 1
@@ -104,7 +106,9 @@ def test_digests_are_filled_in_once(shipped: Path) -> None:
     dockerfile = (shipped / "Dockerfile").read_text()
     assert len(re.findall(rf"^FROM debian:\S+@{digest}( AS builder)?$", dockerfile, re.MULTILINE)) == 2
     pods = yaml.safe_load((shipped / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
-    assert all(one["image"].endswith(f"@{digest}") for one in [*pods["initContainers"], *pods["containers"]])
+    assert all(
+        container["image"].endswith(f"@{digest}") for container in [*pods["initContainers"], *pods["containers"]]
+    )
     assert digests(shipped, "--fill", registry="exit 1").stdout == ""
 
 
@@ -116,7 +120,7 @@ def test_the_chart_has_the_digests_as_well(shipped: Path, monkeypatch: pytest.Mo
     assert images.read_text() == written()["files/images.yaml"], "as `make chart` would write it"
     known = yaml.safe_load(images.read_text())["digests"]
     hub = yaml.safe_load((shipped / CHART).read_text())["annotations"]["artifacthub.io/images"]
-    assert {one["image"] for one in yaml.safe_load(hub)} == {f"{image}@{digest}" for image in known}
+    assert {image["image"] for image in yaml.safe_load(hub)} == {f"{image}@{digest}" for image in known}
     images.write_text(images.read_text().replace("555", "666"))
     stale = digests(shipped)
     assert (stale.returncode, "its digests are not those of manifests/base" in stale.stderr) == (1, True)
@@ -136,9 +140,9 @@ class Advisories(BaseHTTPRequestHandler):
     vulnerable: tuple[str, ...] = ()
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
-        found = [{"vulns": [ADVISORY]} if one["package"]["name"] in self.vulnerable else {} for one in asked]
-        self._say({"results": found})
+        queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+        results = [{"vulns": [ADVISORY]} if query["package"]["name"] in self.vulnerable else {} for query in queries]
+        self._say({"results": results})
 
     def do_GET(self) -> None:
         self._say(ADVISORY)
@@ -185,10 +189,10 @@ def test_a_known_vulnerability_fails_and_a_silent_database_is_told_of() -> None:
     assert "no known vulnerabilities" in clean.stdout
 
     with database("aiohttp") as address:
-        found = audit(address)
-    assert found.returncode == 1
-    assert "aiohttp" in found.stdout
-    assert "PYSEC-2099-1" in found.stdout
+        vulnerable = audit(address)
+    assert vulnerable.returncode == 1
+    assert "aiohttp" in vulnerable.stdout
+    assert "PYSEC-2099-1" in vulnerable.stdout
 
     gone = audit(address)
     assert gone.returncode == 0

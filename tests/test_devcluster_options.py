@@ -39,9 +39,9 @@ def test_mistakes_in_settings_are_those_that_muster_serve_names(tmp_path: Path, 
     ],
 )
 def test_options_that_mean_nothing_are_refused_before_anything_starts(options: list[str], message: str) -> None:
-    said = RUNNER.invoke(app, options, env={"COLUMNS": "300"})
-    assert said.exit_code == 2
-    assert message in " ".join(said.output.split())
+    result = RUNNER.invoke(app, options, env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
 
 
 def test_a_settings_file_is_read_over_the_shipped_one(tmp_path: Path) -> None:
@@ -54,9 +54,12 @@ def test_a_settings_file_is_read_over_the_shipped_one(tmp_path: Path) -> None:
 
 def test_the_manifests_have_the_components_that_are_asked_for(tmp_path: Path) -> None:
     folder = with_components(tmp_path / "made", "preemption", "elastic")
-    said = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    assert [Path(one).name for one in said["components"]] == ["preemption", "elastic"]
-    assert all((folder / one / "kustomization.yaml").exists() for one in (*said["resources"], *said["components"]))
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert [Path(component).name for component in kustomization["components"]] == ["preemption", "elastic"]
+    assert all(
+        (folder / entry / "kustomization.yaml").exists()
+        for entry in (*kustomization["resources"], *kustomization["components"])
+    )
 
 
 def test_a_process_that_has_ended_is_reported_once_with_its_last_lines() -> None:
@@ -67,7 +70,7 @@ def test_a_process_that_has_ended_is_reported_once_with_its_last_lines() -> None
 
     watched = cast("Any", [process("etcd", running=True), process("muster", running=False)])
     assert ended(watched) == ["muster has ended (exit code -9); the last lines of logs/muster.log:\n5 lines"]
-    assert [one.name for one in watched] == ["etcd"]
+    assert [alive.name for alive in watched] == ["etcd"]
     assert ended(watched) == []
 
 

@@ -26,7 +26,11 @@ def digest(*effects: Effect) -> str:
 
 
 def test_every_field_of_every_effect_has_its_place() -> None:
-    effects = {one for part in get_args(Effect | Write) for one in get_args(part) or (part,)}
+    effects = {
+        effect_type
+        for alternative in get_args(Effect | Write)
+        for effect_type in get_args(alternative) or (alternative,)
+    }
     assert set(FORMS) == effects
     for effect, (_, names) in FORMS.items():
         left_out = {"shape"} if effect is TryPod else set()
@@ -73,7 +77,7 @@ def test_the_effects_of_each_core_are_recorded() -> None:
             core = Engine()
             core.handle(PodSeen(Pod(uid, "team", uid)), 0.0)
             core.handle(Synced(0.0), 0.0)
-    assert [one.events for one in streams.values()] == [2, 2]
+    assert [stream.events for stream in streams.values()] == [2, 2]
     Engine().handle(Synced(0.0), 0.0)
     assert len(streams) == 2, "and none after the block"
 

@@ -57,7 +57,9 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 def test_the_rights_are_those_that_the_shipped_role_gives() -> None:
     (role,) = [
-        one for one in yaml.safe_load_all((BASE / "rbac-extender.yaml").read_text()) if one["kind"] == "ClusterRole"
+        document
+        for document in yaml.safe_load_all((BASE / "rbac-extender.yaml").read_text())
+        if document["kind"] == "ClusterRole"
     ]
     given = {
         (verb, resource, group)
@@ -66,13 +68,15 @@ def test_the_rights_are_those_that_the_shipped_role_gives() -> None:
         for resource in rule["resources"]
         for group in rule["apiGroups"]
     }
-    asked = {(one.verb, one.resource, one.group) for one in needed(load(None), None) if one.account == EXTENDER}
-    assert asked == given
+    rights = {
+        (right.verb, right.resource, right.group) for right in needed(load(None), None) if right.account == EXTENDER
+    }
+    assert rights == given
 
 
 def test_the_right_to_a_token_is_asked_for_in_the_namespace_of_muster() -> None:
-    asked = [one for one in needed(load(None), None, "team-platform") if one.resource == "serviceaccounts/token"]
-    assert [(one.account, one.namespace, one.name) for one in asked] == [
+    rights = [right for right in needed(load(None), None, "team-platform") if right.resource == "serviceaccounts/token"]
+    assert [(right.account, right.namespace, right.name) for right in rights] == [
         ("muster-scheduler", "team-platform", "muster-extender")
     ]
 
@@ -93,13 +97,13 @@ def test_kube_scheduler_is_tested_and_no_newer_than_the_api_server(
     container = {"name": "kube-scheduler", "image": f"registry.k8s.io/kube-scheduler:{scheduler}"}
     deployment = {"spec": {"template": {"spec": {"containers": [container]}}}}
     facts = Facts(load(None), version=server, deployment=deployment)
-    assert [one for one in codes(facts) if one.endswith("Version")] == found
+    assert [code for code in codes(facts) if code.endswith("Version")] == found
 
 
 def test_where_the_api_server_has_no_mutating_policies_another_way_is_named() -> None:
     def fix(version: str) -> str:
         facts = Facts(load(None), version=version, policies={}, policy_bindings={})
-        return next(one.fix for one in examine(facts).findings if one.code == "NoGate")
+        return next(finding.fix for finding in examine(facts).findings if finding.code == "NoGate")
 
     assert "docs/kyverno.md" in fix("v1.35.4")
     assert fix("v1.37.2") == fix("unknown") == "kubectl apply -k manifests/components/admission-gate"
@@ -115,9 +119,9 @@ def pod(name: str, *, age_s: float = 600, looked_at: bool = False, **spec: Any) 
 def test_pods_that_no_scheduler_looks_at_are_found_once_they_are_old() -> None:
     pods = [pod("lost", scheduler_name="mustr"), pod("new", scheduler_name="mustr", age_s=5)]
     pods.append(pod("refused", scheduler_name="other", looked_at=True))
-    facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods], skipped=[])
-    (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
-    assert (found.subject, "1 pod" in found.what, "mustr" in found.what) == ("team/lost", True, True)
+    facts = Facts(load(None), now=NOW, members=[member_from(pod_object) for pod_object in pods], skipped=[])
+    (unserved,) = [finding for finding in examine(facts).findings if finding.code == "NobodyServes"]
+    assert (unserved.subject, "1 pod" in unserved.what, "mustr" in unserved.what) == ("team/lost", True, True)
 
 
 def test_one_template_is_one_fault_however_many_pods_it_has() -> None:
@@ -131,9 +135,9 @@ def test_one_template_is_one_fault_however_many_pods_it_has() -> None:
                 OwnerReference("batch/v1", "Job", template, f"uid-{template}", controller=True)
             ]
             pods.append(made)
-    facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods])
-    found = [one for one in examine(facts).findings if one.code == "UnreadableGang"]
-    assert [(one.subject, one.what.rpartition("; on ")[2]) for one in found] == [
+    facts = Facts(load(None), now=NOW, members=[member_from(pod_object) for pod_object in pods])
+    findings = [finding for finding in examine(facts).findings if finding.code == "UnreadableGang"]
+    assert [(finding.subject, finding.what.rpartition("; on ")[2]) for finding in findings] == [
         ("team/a-0", "3 pods of Job a"), ("team/b-0", "3 pods of Job b"),
     ]  # fmt: skip
 
@@ -150,9 +154,9 @@ def test_where_no_deployment_tells_it_the_running_muster_does() -> None:
 
 def test_a_volcano_job_that_nobody_serves_is_found_without_pods() -> None:
     facts = Facts(load(None), now=NOW, untaken={"Job team/big": "volcano"})
-    (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
-    assert found.subject == "Job team/big"
-    assert found.what == "no scheduler called volcano has taken it up since it was created, so it has no pods"
+    (unserved,) = [finding for finding in examine(facts).findings if finding.code == "NobodyServes"]
+    assert unserved.subject == "Job team/big"
+    assert unserved.what == "no scheduler called volcano has taken it up since it was created, so it has no pods"
 
 
 @pytest.mark.parametrize(
@@ -224,31 +228,31 @@ def owner(
 def test_keys_that_nothing_reads_are_found_without_any_pod(
     on_itself: dict[str, str], in_template: dict[str, str], code: str, fix: str
 ) -> None:
-    (found,) = examine(owner(on_itself, in_template)).findings
-    assert (found.code, found.subject, found.fix.startswith(fix)) == (code, "Job team/train", True)
+    (finding,) = examine(owner(on_itself, in_template)).findings
+    assert (finding.code, finding.subject, finding.fix.startswith(fix)) == (code, "Job team/train", True)
 
 
 def test_a_template_that_says_all_in_its_place_has_no_findings() -> None:
-    said = {GANG_KEY: "train", "muster.dev/min-member": "2"}
-    assert codes(owner(said, said)) == []
+    keys = {GANG_KEY: "train", "muster.dev/min-member": "2"}
+    assert codes(owner(keys, keys)) == []
     assert codes(owner({}, {"scheduling.k8s.io/group-name": "train"}, scheduler="volcano")) == [], "Volcano reads it"
 
 
 def test_a_job_that_is_admitted_as_a_whole_says_its_minimum_itself_and_needs_no_gang() -> None:
-    said = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
-    assert codes(owner(said, {"muster.dev/required-topology": "clique"})) == []
-    assert codes(owner({**said, GANG_KEY: "train"}, {})) == ["KeyOnOwner"]
-    assert codes(owner({**said, "muster.dev/gang": "false"}, {})) == ["KeyOnOwner"]
+    keys = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
+    assert codes(owner(keys, {"muster.dev/required-topology": "clique"})) == []
+    assert codes(owner({**keys, GANG_KEY: "train"}, {})) == ["KeyOnOwner"]
+    assert codes(owner({**keys, "muster.dev/gang": "false"}, {})) == ["KeyOnOwner"]
 
 
 def test_a_stateful_set_whose_pods_are_a_gang_says_its_minimum_itself() -> None:
-    said = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
+    keys = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
     template = {"muster.dev/gang": "true", "muster.dev/required-topology": "clique"}
-    assert codes(owner(said, template, kind="StatefulSet")) == []
-    queued = {**said, "muster.dev/gang": "yes", "kueue.x-k8s.io/queue-name": "team-a"}
+    assert codes(owner(keys, template, kind="StatefulSet")) == []
+    queued = {**keys, "muster.dev/gang": "yes", "kueue.x-k8s.io/queue-name": "team-a"}
     assert codes(owner(queued, {}, kind="StatefulSet")) == ["KeyOnOwner"]
-    (found,) = examine(owner({"muster.dev/gang": "true"}, {}, kind="StatefulSet", on_pods=said)).findings
-    assert (found.code, "write it on that object instead" in found.fix) == ("UnreadKey", True)
+    (finding,) = examine(owner({"muster.dev/gang": "true"}, {}, kind="StatefulSet", on_pods=keys)).findings
+    assert (finding.code, "write it on that object instead" in finding.fix) == ("UnreadKey", True)
 
 
 def test_a_gang_that_waits_for_the_word_of_its_owner_lacks_no_annotation_on_its_pods() -> None:
@@ -258,13 +262,15 @@ def test_a_gang_that_waits_for_the_word_of_its_owner_lacks_no_annotation_on_its_
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
 def test_a_misspelt_key_is_found_on_pods_that_run_and_is_one_finding(phase: str) -> None:
     pods = [pod(f"p{at}", scheduler_name="muster", node_name="n1") for at in range(3)]
-    for one in pods:
-        one.status = PodStatus(phase=phase)
-        assert one.metadata is not None
-        one.metadata.annotations = {TYPO: "train"}
-    members = [member_from(one) for one in pods]
-    (found,) = [one for one in examine(Facts(load(None), members=members)).findings if one.code == "UnknownKey"]
-    assert (found.subject, "on 3 pods" in found.what) == ("team/p0", True)
+    for pod_object in pods:
+        pod_object.status = PodStatus(phase=phase)
+        assert pod_object.metadata is not None
+        pod_object.metadata.annotations = {TYPO: "train"}
+    members = [member_from(made) for made in pods]
+    (typo,) = [
+        finding for finding in examine(Facts(load(None), members=members)).findings if finding.code == "UnknownKey"
+    ]
+    assert (typo.subject, "on 3 pods" in typo.what) == ("team/p0", True)
 
 
 def test_kueues_controller_manages_the_queues_while_it_runs() -> None:
@@ -284,16 +290,16 @@ def test_a_gang_that_another_scheduler_has_started_is_found() -> None:
 
 def test_objects_that_the_core_has_failed_on_are_named() -> None:
     findings = examine(Facts(load(None), left_out=f"{LEFT_OUT_NOTICE}: Node odd")).findings
-    assert [one.what for one in findings if one.code == "LeftOut"] == [f"{LEFT_OUT_NOTICE}: Node odd"]
+    assert [finding.what for finding in findings if finding.code == "LeftOut"] == [f"{LEFT_OUT_NOTICE}: Node odd"]
 
 
 def test_many_pods_with_one_fault_are_told_briefly() -> None:
     pods = [pod(f"p{at}", scheduler_name="muster", scheduling_gates=None) for at in range(50)]
-    for one in pods:
-        assert one.metadata is not None
-        one.metadata.annotations = {"muster.dev/pod-group": "Bad Name"}
-    report = examine(Facts(load(None), members=[member_from(one) for one in pods]))
-    assert [one.code for one in report.findings].count("UnreadableGang") == 20
+    for pod_object in pods:
+        assert pod_object.metadata is not None
+        pod_object.metadata.annotations = {"muster.dev/pod-group": "Bad Name"}
+    report = examine(Facts(load(None), members=[member_from(made) for made in pods]))
+    assert [finding.code for finding in report.findings].count("UnreadableGang") == 20
     assert report.more == {"UnreadableGang": 30}
 
 
@@ -315,7 +321,7 @@ def test_the_exit_code_tells_well_from_faulty_from_unseen(facts: Facts, code: in
 
 def test_the_gravest_comes_first() -> None:
     facts = Facts(load(None), scheduler=shipped() | {"clientConnection": {}, "percentageOfNodesToScore": 5})
-    assert [one.severity for one in examine(facts).findings] == [Severity.ERROR, Severity.WARNING]
+    assert [finding.severity for finding in examine(facts).findings] == [Severity.ERROR, Severity.WARNING]
 
 
 def test_the_document_has_every_code_and_no_other() -> None:
@@ -336,9 +342,11 @@ def test_a_file_is_judged_without_a_cluster(tmp_path: Path, *, spoil: bool, code
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config.all))
     args = ["doctor", "--kubeconfig", str(tmp_path / "none"), "-o", "json"]
-    said = CliRunner().invoke(main, [*args, f"--kube-scheduler-config={path}", f"--config={BASE / 'muster.yaml'}"])
-    assert said.exit_code == code, said.output
-    assert [one["code"] for one in json.loads(said.stdout)["findings"]] == ["Ignorable"] * spoil + ["NotChecked"]
+    result = CliRunner().invoke(main, [*args, f"--kube-scheduler-config={path}", f"--config={BASE / 'muster.yaml'}"])
+    assert result.exit_code == code, result.output
+    assert [finding["code"] for finding in json.loads(result.stdout)["findings"]] == ["Ignorable"] * spoil + [
+        "NotChecked"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -356,8 +364,8 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, content: byt
     path = tmp_path / "config.yaml"
     if content is not None:
         path.write_bytes(content)
-    said = CliRunner().invoke(main, ["doctor", f"--kube-scheduler-config={path}"])
-    assert (said.exit_code, words in said.output, "Traceback" in said.output) == (2, True, False), said.output
+    result = CliRunner().invoke(main, ["doctor", f"--kube-scheduler-config={path}"])
+    assert (result.exit_code, words in result.output, "Traceback" in result.output) == (2, True, False), result.output
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
@@ -403,16 +411,16 @@ def test_settings_that_cannot_be_used_are_told_in_the_same_words_as_by_muster(te
             await gather(kube, "kube-system", facts, settings_given=False)
 
     asyncio.run(scenario())
-    (found,) = [one for one in facts.skipped if one.code in ("BadSettings", "BadConfigMap")]
-    assert (found.code, found.what.removeprefix("Muster does not start: ")) == (code, said)
+    (problem,) = [finding for finding in facts.skipped if finding.code in ("BadSettings", "BadConfigMap")]
+    assert (problem.code, problem.what.removeprefix("Muster does not start: ")) == (code, said)
 
 
 def found(nodes: list[Node], *seen: DeviceClassSeen) -> dict[str, Finding]:
     members = [Member(replace(pod, scheduler="muster"), Meta(), looked_at=True) for pod in gang("train", 2)]
     facts = Facts(load(None), nodes=nodes, members=members)
-    for one in seen:
-        facts.devices.note(one)
-    return {one.code: one for one in examine(facts).findings}
+    for device_class in seen:
+        facts.devices.note(device_class)
+    return {finding.code: finding for finding in examine(facts).findings}
 
 
 def test_it_says_which_class_offers_them_and_not_to_run_the_device_plugin() -> None:
@@ -433,15 +441,15 @@ def test_nothing_is_said_where_nodes_list_them_or_no_class_offers_them() -> None
 def devices(**facts: Any) -> dict[str, Finding]:
     """The findings about devices where the driver's classes exist, with these facts."""
     seen = Facts(load(None), nodes=cluster("a: 2x8"), members=[], **facts)
-    for one in CLASSES:
-        seen.devices.note(one)
-    return {one.code: one for one in examine(seen).findings}
+    for device_class in CLASSES:
+        seen.devices.note(device_class)
+    return {finding.code: finding for finding in examine(seen).findings}
 
 
 def test_a_driver_that_a_class_names_and_that_publishes_nothing() -> None:
-    found = devices(drivers=frozenset({"gpu.nvidia.com"}))["DriverWithoutSlices"]
-    assert (found.subject, found.severity) == (IMEX, Severity.WARNING)
-    assert f"pods that ask for {DAEMON}, {CHANNEL} wait" in found.what
+    finding = devices(drivers=frozenset({"gpu.nvidia.com"}))["DriverWithoutSlices"]
+    assert (finding.subject, finding.severity) == (IMEX, Severity.WARNING)
+    assert f"pods that ask for {DAEMON}, {CHANNEL} wait" in finding.what
     assert "DriverWithoutSlices" not in devices(drivers=frozenset({IMEX}))
     assert "DriverWithoutSlices" not in devices(drivers=None), "nobody may read the slices"
 
@@ -450,11 +458,11 @@ def test_nodes_that_are_labelled_for_a_domain_that_is_gone() -> None:
     node, other = cluster("a: 2x8")
     nodes = [replace(node, labels={**node.labels, DOMAIN_LABEL: "u-1"}), other]
     facts = Facts(load(None), nodes=nodes, domains=[])
-    (found,) = [one for one in examine(facts).findings if one.code == "StaleDomainLabel"]
-    assert (found.subject, found.fix) == ("a-0", f"kubectl label node a-0 {DOMAIN_LABEL}-")
+    (stale,) = [finding for finding in examine(facts).findings if finding.code == "StaleDomainLabel"]
+    assert (stale.subject, stale.fix) == ("a-0", f"kubectl label node a-0 {DOMAIN_LABEL}-")
     for known in (None, [ComputeDomain("team", "train", "u-1")]):
         facts = Facts(load(None), nodes=nodes, domains=known)
-        assert "StaleDomainLabel" not in {one.code for one in examine(facts).findings}
+        assert "StaleDomainLabel" not in {finding.code for finding in examine(facts).findings}
 
 
 def test_allocations_that_no_pod_uses() -> None:
@@ -465,7 +473,7 @@ def test_allocations_that_no_pod_uses() -> None:
 
     def leaked(claim: DeviceClaim) -> list[str]:
         facts = Facts(load(None), members=members, claims=[claim], claim_versions={claim.uid: "7"})
-        return [one.fix for one in examine(facts).findings if one.code == "LeakedAllocation"]
+        return [finding.fix for finding in examine(facts).findings if finding.code == "LeakedAllocation"]
 
     (fix,) = leaked(claim)
     assert fix.startswith("kubectl patch resourceclaim train-gpu -n team --subresource=status --type=merge -p ")
@@ -497,10 +505,14 @@ def test_a_policy_for_other_profiles_is_told() -> None:
 
 
 def test_a_guard_of_pods_for_other_profiles_is_told() -> None:
-    found = yaml.safe_load_all((BASE.parent / "components" / "admission-gate" / "own-keys.yaml").read_text())
+    documents = yaml.safe_load_all((BASE.parent / "components" / "admission-gate" / "own-keys.yaml").read_text())
     facts = admission("admission-gate", "job-admission")
     facts.guards = {name: {} for name in GUARDS}
-    facts.guards |= {one["metadata"]["name"]: one for one in found if one["kind"] == "ValidatingAdmissionPolicy"}
+    facts.guards |= {
+        document["metadata"]["name"]: document
+        for document in documents
+        if document["kind"] == "ValidatingAdmissionPolicy"
+    }
     preemption = yaml.safe_load((BASE.parent / "components" / "preemption" / "kustomization.yaml").read_text())
     (added,) = yaml.safe_load(preemption["patches"][0]["patch"])
     facts.guards["muster-extender-evictions"] = {"spec": {"matchConditions": [added["value"]]}}
@@ -509,9 +521,11 @@ def test_a_guard_of_pods_for_other_profiles_is_told() -> None:
     facts.policies, facts.guards = {}, names
     facts.scheduler = shipped() | {"profiles": [{"schedulerName": "gpus"}]}
     facts.settings = load(None, scheduler_names=("gpus",))
-    told = {(one.code, one.subject) for one in examine(facts).findings} - {("NoGate", "muster-gang-gate")}
+    findings = {(finding.code, finding.subject) for finding in examine(facts).findings} - {
+        ("NoGate", "muster-gang-gate")
+    }
     where = ("muster-extender-evictions", "muster-pod-keys")
-    assert told == {("GateElsewhere", name) for name in where}
+    assert findings == {("GateElsewhere", name) for name in where}
 
 
 def held_for(seconds: int, facts: Facts) -> Facts:
@@ -524,11 +538,15 @@ def held_for(seconds: int, facts: Facts) -> Facts:
 
 def test_binds_that_end_before_the_pods_of_a_job_exist_are_told() -> None:
     both = "admission-gate", "job-admission"
-    (found,) = examine(held_for(60, admission(*both))).findings
-    assert (found.severity, found.code, found.subject) == (Severity.ERROR, "BindTimeoutShortForJobs", "httpTimeout")
-    assert "600 pods" in found.what
-    assert "httpTimeout: 600s" in found.fix
-    assert "bind_timeout_s: 600" in found.fix
+    (finding,) = examine(held_for(60, admission(*both))).findings
+    assert (finding.severity, finding.code, finding.subject) == (
+        Severity.ERROR,
+        "BindTimeoutShortForJobs",
+        "httpTimeout",
+    )
+    assert "600 pods" in finding.what
+    assert "httpTimeout: 600s" in finding.fix
+    assert "bind_timeout_s: 600" in finding.fix
     assert codes(held_for(600, admission(*both))) == []
     assert codes(held_for(60, admission("admission-gate"))) == [], "nobody admits jobs"
 
@@ -550,13 +568,17 @@ def test_they_are_told_where_the_component_is_not_installed_and_jobs_ask_for_a_q
 def test_a_kueue_that_manages_the_same_kinds_is_told(frameworks: tuple[str, ...] | None, kinds: str) -> None:
     facts = admission("admission-gate", "job-admission")
     facts.kueue = Kueue("ConfigMap kueue-system/kueue-manager-config", frameworks)
-    (found,) = examine(facts).findings
-    assert (found.severity, found.code, found.subject) == (Severity.ERROR, "KueueManagesJobs", facts.kueue.config)
-    assert kinds in found.what
-    assert "integrations.frameworks" in found.fix
-    assert 'muster.dev/gang: "false"' in found.fix
+    (conflict,) = examine(facts).findings
+    assert (conflict.severity, conflict.code, conflict.subject) == (
+        Severity.ERROR,
+        "KueueManagesJobs",
+        facts.kueue.config,
+    )
+    assert kinds in conflict.what
+    assert "integrations.frameworks" in conflict.fix
+    assert 'muster.dev/gang: "false"' in conflict.fix
     facts = Facts(load(None), scheduler=shipped(), kueue=facts.kueue)
-    assert [one.severity for one in examine(facts).findings] == [Severity.WARNING], "no job is admitted yet"
+    assert [finding.severity for finding in examine(facts).findings] == [Severity.WARNING], "no job is admitted yet"
 
 
 @pytest.mark.parametrize(
@@ -571,11 +593,13 @@ def test_a_kueue_that_manages_the_same_kinds_is_told(frameworks: tuple[str, ...]
 )
 def test_a_kind_of_the_settings_that_is_not_there_is_told(served: dict[tuple[str, str], str] | None, told: str) -> None:
     settings = Settings.model_validate({"job_kinds": [SIMULATION]})
-    found = [one for one in examine(Facts(settings, served=served)).findings if one.code == "KindNotServed"]
-    assert [(one.severity, one.subject) for one in found] == (
+    findings = [
+        finding for finding in examine(Facts(settings, served=served)).findings if finding.code == "KindNotServed"
+    ]
+    assert [(finding.severity, finding.subject) for finding in findings] == (
         [(Severity.WARNING, "simulations of science.example.com/v1")] if told else []
     )
-    assert all(told in one.what for one in found)
+    assert all(told in finding.what for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -591,9 +615,9 @@ def test_a_kind_of_the_settings_that_is_not_there_is_told(served: dict[tuple[str
 )
 def test_a_kind_in_another_version_is_noted(served: dict[tuple[str, str], str], told: list[str]) -> None:
     findings = examine(Facts(load(None), served=served)).findings
-    found = [one for one in findings if one.code == "OtherVersion"]
-    assert all(one.severity is Severity.NOTE and one.subject.startswith(told[0]) for one in found)
-    assert len(found) == len(told)
+    noted = [finding for finding in findings if finding.code == "OtherVersion"]
+    assert all(finding.severity is Severity.NOTE and finding.subject.startswith(told[0]) for finding in noted)
+    assert len(noted) == len(told)
 
 
 @pytest.mark.parametrize(
@@ -602,8 +626,10 @@ def test_a_kind_in_another_version_is_noted(served: dict[tuple[str, str], str], 
 def test_queue_objects_in_a_version_that_is_not_read_are_told(version: str, told: int, *, runs: bool) -> None:
     served = {(f"kueue.x-k8s.io/{version}", "cohorts"): "Cohort", ("kueue.x-k8s.io/v1beta1", "clusterqueues"): "X"}
     facts = Facts(load(None), served=served, kueue_runs=runs)
-    found = [(one.severity, one.subject) for one in examine(facts).findings if one.code == "OtherVersion"]
-    assert found == [(Severity.WARNING, "cohorts.kueue.x-k8s.io")] * told
+    findings = [
+        (finding.severity, finding.subject) for finding in examine(facts).findings if finding.code == "OtherVersion"
+    ]
+    assert findings == [(Severity.WARNING, "cohorts.kueue.x-k8s.io")] * told
 
 
 GUARD = next(yaml.safe_load_all((BASE.parent / "examples" / "own-kind" / "extender-policy.yaml").read_text()))
@@ -628,17 +654,17 @@ def judging(group: str, operation: str) -> Tree:
 def test_a_kind_of_the_settings_without_a_policy_on_what_muster_writes_is_told(said: Tree, *, told: bool) -> None:
     settings = Settings.model_validate({"job_kinds": [SIMULATION]})
     guards: dict[str, Mapping[str, Any]] = {"x": {"spec": {**GUARD["spec"], **said}}}
-    found = {one.code: one for one in examine(Facts(settings, guards=guards)).findings}
-    assert ("KindUnguarded" in found) is told
+    by_code = {finding.code: finding for finding in examine(Facts(settings, guards=guards)).findings}
+    assert ("KindUnguarded" in by_code) is told
     assert "KindUnguarded" in codes(Facts(settings, guards={}))
     assert "KindUnguarded" not in codes(Facts(settings))
 
 
 def test_a_right_that_a_kind_of_the_settings_lacks_is_not_in_the_base() -> None:
     settings = Settings.model_validate({"job_kinds": [SIMULATION]})
-    rights = {one: one.resource not in ("simulations", "jobs") for one in needed(settings, None)}
-    found = examine(Facts(settings, rights=rights)).findings
-    fixes = {one.what: one.fix for one in found if one.code == "MissingRight"}
+    rights = {right: right.resource not in ("simulations", "jobs") for right in needed(settings, None)}
+    findings = examine(Facts(settings, rights=rights)).findings
+    fixes = {finding.what: finding.fix for finding in findings if finding.code == "MissingRight"}
     assert "own-kind" in fixes["it may not patch simulations.science.example.com"]
     assert "base" in fixes["it may not patch jobs.batch"]
 
@@ -648,8 +674,8 @@ def granted_by(component: str) -> set[tuple[str, str, str]]:
     role = yaml.safe_load_all((BASE.parent / "components" / component / "role.yaml").read_text())
     return {
         (verb, resource, group)
-        for one in role
-        for rule in one.get("rules", ())
+        for document in role
+        for rule in document.get("rules", ())
         for verb in rule["verbs"]
         for resource in rule["resources"]
         for group in rule["apiGroups"]
@@ -659,40 +685,52 @@ def granted_by(component: str) -> set[tuple[str, str, str]]:
 def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_there_are_such() -> None:
     settings = Settings.model_validate({"elastic": {"flavors": ["spot"]}})
     given = granted_by("elastic")
-    asked = set(needed(settings, None)) - set(needed(load(None), None))
-    assert {(one.verb, one.resource, one.group) for one in asked} == given
-    found = examine(Facts(settings, rights=dict.fromkeys(asked, False))).findings
-    assert {one.fix for one in found if one.code == "MissingRight"} == {"kubectl apply -k manifests/components/elastic"}
+    rights = set(needed(settings, None)) - set(needed(load(None), None))
+    assert {(right.verb, right.resource, right.group) for right in rights} == given
+    findings = examine(Facts(settings, rights=dict.fromkeys(rights, False))).findings
+    assert {finding.fix for finding in findings if finding.code == "MissingRight"} == {
+        "kubectl apply -k manifests/components/elastic"
+    }
 
 
 def test_the_right_to_take_devices_back_is_asked_for_where_a_gang_has_claims() -> None:
     given = granted_by("device-release")
-    asked = set(needed(load(None), None, claims=True)) - set(needed(load(None), None))
-    assert {(one.verb, one.resource, one.group) for one in asked} == given
-    rights = dict.fromkeys(asked, False)
-    pods = [Member(one, Meta(), looked_at=True) for one in gang("train", 2)]
-    assert not [one for one in examine(Facts(load(None), rights=rights, members=pods)).findings if "Right" in one.code]
-    pods = [replace(one, pod=replace(one.pod, device_claims=(ClaimUse("gpu", "", "gpus"),))) for one in pods]
-    found = examine(Facts(load(None), rights=rights, members=pods)).findings
-    fixes = {one.fix for one in found if one.code == "MissingRight"}
+    wanted = set(needed(load(None), None, claims=True)) - set(needed(load(None), None))
+    assert {(right.verb, right.resource, right.group) for right in wanted} == given
+    rights = dict.fromkeys(wanted, False)
+    pods = [Member(gang_pod, Meta(), looked_at=True) for gang_pod in gang("train", 2)]
+    assert not [
+        finding
+        for finding in examine(Facts(load(None), rights=rights, members=pods)).findings
+        if "Right" in finding.code
+    ]
+    pods = [replace(member, pod=replace(member.pod, device_claims=(ClaimUse("gpu", "", "gpus"),))) for member in pods]
+    findings = examine(Facts(load(None), rights=rights, members=pods)).findings
+    fixes = {finding.fix for finding in findings if finding.code == "MissingRight"}
     assert fixes == {"kubectl apply -k manifests/components/device-release"}
 
 
 def test_a_policy_of_the_base_on_what_muster_may_write_that_is_missing_is_told() -> None:
-    documents = [one for file in BASE.glob("*.yaml") for one in yaml.safe_load_all(file.read_text())]
-    guards = {one["metadata"]["name"]: one for one in documents if one.get("kind") == "ValidatingAdmissionPolicy"}
+    documents = [document for file in BASE.glob("*.yaml") for document in yaml.safe_load_all(file.read_text())]
+    guards = {
+        document["metadata"]["name"]: document
+        for document in documents
+        if document.get("kind") == "ValidatingAdmissionPolicy"
+    }
     assert guards.keys() == set(GUARDS)
     assert codes(Facts(load(None), guards=guards)) == []
     del guards["muster-extender-jobs"]
-    (found,) = examine(Facts(load(None), guards=guards)).findings
-    assert (found.code, found.subject) == ("ExtenderUnguarded", "muster-extender")
-    assert "no ValidatingAdmissionPolicy muster-extender-jobs: " in found.what
+    (finding,) = examine(Facts(load(None), guards=guards)).findings
+    assert (finding.code, finding.subject) == ("ExtenderUnguarded", "muster-extender")
+    assert "no ValidatingAdmissionPolicy muster-extender-jobs: " in finding.what
 
 
 @pytest.mark.parametrize(("preemption", "component"), [("on", True), ("on", False), ("dry-run", False)])
 def test_preemption_without_its_component_is_told(preemption: str, *, component: bool) -> None:
     policies = yaml.safe_load_all((BASE / "extender-policy.yaml").read_text())
-    guards = {one["metadata"]["name"]: one for one in policies if one["kind"] == "ValidatingAdmissionPolicy"}
+    guards = {
+        policy["metadata"]["name"]: policy for policy in policies if policy["kind"] == "ValidatingAdmissionPolicy"
+    }
     if component:
         patches = yaml.safe_load((BASE.parent / "components" / "preemption" / "kustomization.yaml").read_text())[
             "patches"
@@ -705,9 +743,14 @@ def test_preemption_without_its_component_is_told(preemption: str, *, component:
 
 def test_an_account_that_has_lost_its_role_is_one_finding() -> None:
     rights = dict.fromkeys(needed(load(None), None), False)
-    found = [one for one in examine(Facts(load(None), rights=rights)).findings if one.code == "MissingRight"]
-    assert sorted(one.subject for one in found) == ["muster-extender", *["muster-scheduler"] * (len(found) - 1)]
-    (extender,) = [one for one in found if one.subject == "muster-extender"]
+    findings = [
+        finding for finding in examine(Facts(load(None), rights=rights)).findings if finding.code == "MissingRight"
+    ]
+    assert sorted(finding.subject for finding in findings) == [
+        "muster-extender",
+        *["muster-scheduler"] * (len(findings) - 1),
+    ]
+    (extender,) = [finding for finding in findings if finding.subject == "muster-extender"]
     assert extender.what.startswith("it may not get pods, list pods, ")
     assert re.search(r" and \d+ more$", extender.what)
     assert "ClusterRoleBinding" in extender.fix

@@ -25,8 +25,8 @@ def test_what_ships_has_no_fault() -> None:
 
 def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    said = [re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", page.read_text(), re.DOTALL) for page in pages]
-    texts = [one for blocks in said for one in blocks]
+    by_page = [re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", page.read_text(), re.DOTALL) for page in pages]
+    texts = [block for blocks in by_page for block in blocks]
     assert texts
     mine = {key: shipped()[key] for key in ("apiVersion", "kind", "clientConnection")}
     for text in texts:
@@ -114,9 +114,9 @@ def test_what_advisory_mode_asks_for_is_no_fault_there() -> None:
     config = Config()
     for entry in (config.ask, config.bind):
         entry["ignorable"] = True
-    found = examine(Facts(load(None, mode="advise"), scheduler=config.all, policies={}, policy_bindings={}))
-    assert [one.code for one in found.findings] == ["Ignorable", "Ignorable", "Advising"]
-    assert found.exit_code == 0
+    report = examine(Facts(load(None, mode="advise"), scheduler=config.all, policies={}, policy_bindings={}))
+    assert [finding.code for finding in report.findings] == ["Ignorable", "Ignorable", "Advising"]
+    assert report.exit_code == 0
 
 
 def test_a_muster_that_asks_for_a_certificate_is_called_with_one(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def starts(members: Sequence[Pod], nodes: list[Node], there: Sequence[Pod]) -> b
 
 def test_whom_a_sliced_gang_waits_for_is_counted_in_whole_slices() -> None:
     nodes, there = cluster("a: 3x8", "b: 3x8"), busy("a-0 a-1 b-0 b-1", 8)
-    said = explained("wait", *nodes, *there, *gang("wait", 4, topology=SLICES))
-    assert said.remedies[0] == (
+    explanation = explained("wait", *nodes, *there, *gang("wait", 4, topology=SLICES))
+    assert explanation.remedies[0] == (
         "wait for pod default/busy-a-0 and pod default/busy-b-0 to finish: that frees enough in the cluster"
     )
 
@@ -36,8 +36,8 @@ def test_whom_a_sliced_gang_waits_for_is_counted_in_whole_slices() -> None:
 def test_whom_a_leader_and_its_workers_wait_for_is_counted_for_all_of_them() -> None:
     leader, *workers = gang("wait", 3, topology=CLIQUE_ONLY)
     members = [replace(leader, requests=requests(4, cpu=2)), *workers]
-    said = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *members)
-    assert said.remedies == [
+    explanation = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *members)
+    assert explanation.remedies == [
         "wait for pod default/busy-a-0 and pod default/busy-a-1 to finish: that frees enough in clique a",
         "at least 1 more node with 8 GPUs free in clique a",
     ]
@@ -45,8 +45,8 @@ def test_whom_a_leader_and_its_workers_wait_for_is_counted_for_all_of_them() -> 
 
 def test_roles_that_never_fit_beside_each_other_are_told_so() -> None:
     leader, worker = gang("wait", 2, topology=CLIQUE_ONLY)
-    said = explained("wait", *cluster("a: 1x8"), replace(leader, requests=requests(2, cpu=2)), worker)
-    assert said.remedies == [
+    explanation = explained("wait", *cluster("a: 1x8"), replace(leader, requests=requests(2, cpu=2)), worker)
+    assert explanation.remedies == [
         "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
     ]
 
@@ -63,8 +63,8 @@ def test_a_gang_is_planned_few_times_to_find_out_whom_it_waits_for(monkeypatch: 
     leader, *workers = gang("wait", 12, topology=CLIQUE_ONLY)
     members = [replace(leader, requests=requests(4, cpu=2)), *workers]
     there = busy(" ".join(f"a-{at}" for at in range(12)), 8)
-    said = explained("wait", *cluster("a: 12x8"), *there, *members)
-    assert not any("to finish" in one for one in said.remedies)
+    explanation = explained("wait", *cluster("a: 12x8"), *there, *members)
+    assert not any("to finish" in remedy for remedy in explanation.remedies)
     assert len(planned) <= 5
 
 
@@ -73,23 +73,23 @@ def test_remedies_are_true(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - it is a test
     nodes, members = _nodes(chance), _members(chance)
     there = [
-        single(f"busy-{one.name}", gpus=chance.choice([8, 8, 4]), cpu=0, node=one.name)
-        for one in nodes
+        single(f"busy-{cluster_node.name}", gpus=chance.choice([8, 8, 4]), cpu=0, node=cluster_node.name)
+        for cluster_node in nodes
         if chance.random() < 0.45
     ]
     if starts(members, nodes, there):
         return
-    for said in explained("wait", *nodes, *there, *members).remedies:
-        if said.startswith("wait for pod") and "more to finish" not in said:
-            ends = re.findall(r"default/(busy-\w+)", said)
-            assert starts(members, nodes, [one for one in there if one.name not in ends]), said
+    for remedy in explained("wait", *nodes, *there, *members).remedies:
+        if remedy.startswith("wait for pod") and "more to finish" not in remedy:
+            ends = re.findall(r"default/(busy-\w+)", remedy)
+            assert starts(members, nodes, [tenant for tenant in there if tenant.name not in ends]), remedy
             for kept in ends:
                 gone = {*ends} - {kept}
-                assert not starts(members, nodes, [one for one in there if one.name not in gone]), said
-        if more := re.match(r"(at least )?(\d) more nodes? with .* free in (clique|zone) (\w+)$", said):
+                assert not starts(members, nodes, [tenant for tenant in there if tenant.name not in gone]), remedy
+        if more := re.match(r"(at least )?(\d) more nodes? with .* free in (clique|zone) (\w+)$", remedy):
             least, count, level, name = more.groups()
-            assert least or _starts_with(members, nodes, there, level, name, int(count)), said
-            assert count == "1" or not _starts_with(members, nodes, there, level, name, int(count) - 1), said
+            assert least or _starts_with(members, nodes, there, level, name, int(count)), remedy
+            assert count == "1" or not _starts_with(members, nodes, there, level, name, int(count) - 1), remedy
 
 
 def _nodes(chance: Random) -> list[Node]:
@@ -124,7 +124,12 @@ def _starts_with(
     if level == "clique":
         zone, cliques = name[:2], [name]
     else:
-        zone, cliques = name, sorted({one.labels[CLIQUE] for one in nodes if one.labels[ZONE] == name})
+        zone, cliques = (
+            name,
+            sorted({cluster_node.labels[CLIQUE] for cluster_node in nodes if cluster_node.labels[ZONE] == name}),
+        )
     more = combinations_with_replacement(cliques, count)
-    added = [[node(f"new-{at}", clique=one, labels={ZONE: zone}) for at, one in enumerate(some)] for some in more]
-    return any(starts(members, nodes + some, there) for some in added)
+    added = [
+        [node(f"new-{at}", clique=clique, labels={ZONE: zone}) for at, clique in enumerate(choice)] for choice in more
+    ]
+    return any(starts(members, nodes + new_nodes, there) for new_nodes in added)

@@ -24,8 +24,8 @@ from tests.explaining import running
 
 def shown(script: Script, name: str) -> str:
     out = io.StringIO()
-    told = explain(script.core.state, script.gang(name), script.now)
-    show_explanation(told, Console(file=out, width=300))
+    explanation = explain(script.core.state, script.gang(name), script.now)
+    show_explanation(explanation, Console(file=out, width=300))
     return out.getvalue()
 
 
@@ -63,13 +63,13 @@ def test_members_and_domains_are_in_the_order_in_which_people_count() -> None:
     script = Script(
         *cluster(*(f"c{at}: 1x8" for at in range(11))), *(pods[at] for at in (3, 10, 0, 2, 11, *range(4, 10), 1))
     )
-    said = explain(script.core.state, script.gang("wait"), script.now)
-    assert [one.name for one in said.gang.pods] == [f"wait-{at}" for at in range(12)]
-    assert [one.name for one in said.domains] == [f"c{at}" for at in range(11)]
-    assert [one.name for one in domains(script.core.state)] == [f"c{at}" for at in range(11)]
+    explanation = explain(script.core.state, script.gang("wait"), script.now)
+    assert [pod.name for pod in explanation.gang.pods] == [f"wait-{at}" for at in range(12)]
+    assert [domain.name for domain in explanation.domains] == [f"c{at}" for at in range(11)]
+    assert [domain.name for domain in domains(script.core.state)] == [f"c{at}" for at in range(11)]
     named = [replace(pod, index=None, name=f"web-{at}-x") for at, pod in enumerate(gang("web", 11))]
     script.see(reversed(named))
-    assert [one.name for one in view(script.core.state, script.gang("web"), script.now).pods] == [
+    assert [pod.name for pod in view(script.core.state, script.gang("web"), script.now).pods] == [
         f"web-{at}-x" for at in range(11)
     ]
 

@@ -33,31 +33,37 @@ from policies.model import GANG_GATE
 from tests.test_manifests import documents
 
 FILES = ("extender-policy", "extender-policy-jobs", "extender-policy-podgroups", "extender-policy-workloads")
-DOCUMENTS = [one for file in FILES for one in documents(f"base/{file}.yaml")]
-POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "ValidatingAdmissionPolicy"}
+DOCUMENTS = [document for file in FILES for document in documents(f"base/{file}.yaml")]
+POLICIES = {
+    document["metadata"]["name"]: document["spec"]
+    for document in DOCUMENTS
+    if document["kind"] == "ValidatingAdmissionPolicy"
+}
 
 
 def text(name: str) -> str:
     """The expressions that the policy judges by, apart from the one about the requesting account."""
     spec = POLICIES[name]
-    return " ".join(one["expression"] for one in (*spec["matchConditions"][1:], *spec["validations"]))
+    return " ".join(rule["expression"] for rule in (*spec["matchConditions"][1:], *spec["validations"]))
 
 
 def gate(name: str) -> str:
     """A match condition of the admission gate."""
     spec = documents("components/admission-gate/policy.yaml")[0]["spec"]
-    return next(str(one["expression"]) for one in spec["matchConditions"] if one["name"] == name)
+    return next(str(condition["expression"]) for condition in spec["matchConditions"] if condition["name"] == name)
 
 
 def test_every_policy_is_bound_refuses_and_fails_closed() -> None:
-    bindings = [one for one in DOCUMENTS if one["kind"] != "ValidatingAdmissionPolicy"]
-    assert {one["spec"]["policyName"] for one in bindings} == set(POLICIES)
-    assert all(one["spec"]["validationActions"] == ["Deny"] for one in bindings)
+    bindings = [binding for binding in DOCUMENTS if binding["kind"] != "ValidatingAdmissionPolicy"]
+    assert {binding["spec"]["policyName"] for binding in bindings} == set(POLICIES)
+    assert all(binding["spec"]["validationActions"] == ["Deny"] for binding in bindings)
     assert all(spec["failurePolicy"] == "Fail" for spec in POLICIES.values())
 
 
 def test_it_is_the_extenders_account_that_is_judged() -> None:
-    role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRoleBinding")
+    role = next(
+        document for document in documents("base/rbac-extender.yaml") if document["kind"] == "ClusterRoleBinding"
+    )
     [subject] = role["subjects"]
     account = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
     for spec in POLICIES.values():
@@ -66,7 +72,7 @@ def test_it_is_the_extenders_account_that_is_judged() -> None:
 
 def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
     """The status of queues, and of PodGroups of the coscheduling plugin and KAI, are the only exceptions."""
-    role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
+    role = next(document for document in documents("base/rbac-extender.yaml") if document["kind"] == "ClusterRole")
     writes = {
         (group, resource, {"patch": "UPDATE", "create": "CREATE"}[verb])
         for rule in role["rules"]
@@ -108,10 +114,14 @@ ON_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 
 
 def test_which_jobs_are_managed_is_said_in_the_same_words_where_they_are_suspended() -> None:
-    (created,) = [one["spec"] for one in documents("components/job-admission/jobs.yaml") if "variables" in one["spec"]]
-    judged = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
-    outermost = next(one["expression"] for one in created["matchConditions"] if one["name"] == "outermost")
-    named = next(one["expression"] for one in created["variables"] if one["name"] == "named")
+    (created,) = [
+        policy["spec"] for policy in documents("components/job-admission/jobs.yaml") if "variables" in policy["spec"]
+    ]
+    judged = {variable["name"]: variable["expression"] for variable in POLICIES["muster-extender-jobs"]["variables"]}
+    outermost = next(
+        condition["expression"] for condition in created["matchConditions"] if condition["name"] == "outermost"
+    )
+    named = next(variable["expression"] for variable in created["variables"] if variable["name"] == "named")
     shown = f"'{WORKLOAD}' in object.metadata.?annotations.orValue({{}}) || "
     assert outermost.startswith(shown), "a JobSet that shows a managed TrainJob gets its scheduler"
     assert judged["outermost"] == outermost.removeprefix(shown).replace("object.", "variables.old.")
@@ -134,7 +144,7 @@ def test_the_names_are_those_of_the_code() -> None:
     for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
         assert re.findall(r"'([^']+)'", listed) == [*NAMES]
-    [_, plain] = (one["expression"] for one in POLICIES["muster-extender-jobs"]["matchConditions"])
+    [_, plain] = (condition["expression"] for condition in POLICIES["muster-extender-jobs"]["matchConditions"])
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", plain)) == {
         *QUEUES[:2],
         GANG,
@@ -146,9 +156,9 @@ def test_the_names_are_those_of_the_code() -> None:
         NODES,
         LED,
     }
-    judged = " ".join(one["expression"] for one in POLICIES["muster-extender-jobs"]["validations"])
+    judged = " ".join(validation["expression"] for validation in POLICIES["muster-extender-jobs"]["validations"])
     assert set(re.findall(r"'(muster\.dev/[\w-]+)'", judged)) == {OWN, FLAVORS, MANAGER}
-    jobs = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
+    jobs = {variable["name"]: variable["expression"] for variable in POLICIES["muster-extender-jobs"]["variables"]}
     assert re.findall(r"'([^']+)'", jobs["marks"]) == [*ON_TEMPLATES, COMPONENT, PODSET]
     assert APP_WRAPPER.patience is not None
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", jobs["said"])) == {*ON_JOBS, APP_WRAPPER.patience[0]}

@@ -34,7 +34,11 @@ def test_a_policy_selects_the_pods_of_the_deployment(name: str, pod: dict[str, A
 def test_from_outside_only_the_metrics_of_kube_scheduler_can_be_reached(pod: dict[str, Any]) -> None:
     policy = document("base/network-policy.yaml")["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    ports = {port["name"]: port["containerPort"] for one in pod["spec"]["containers"] for port in one.get("ports", [])}
+    ports = {
+        port["name"]: port["containerPort"]
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", [])
+    }
     [rule] = policy["ingress"]
     assert [port["port"] for port in rule["ports"]] == [ports["metrics"]]
     assert all(port["port"] in (443, 6443) for rule in policy["egress"] for port in rule["ports"])

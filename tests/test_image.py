@@ -41,13 +41,17 @@ def needed_by_the_server() -> Iterator[str]:
     """Names of all packages of the image, for any markers."""
     packages = locked()
     [project] = packages["muster-scheduler"]
-    names = [one["name"] for one in [*project["dependencies"], *project["optional-dependencies"]["server"]]]
+    names = [
+        dependency["name"] for dependency in [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    ]
     seen = set(names)
     while names:
         name = names.pop()
         yield name
         for package in packages[name]:
-            further = [one["name"] for one in package.get("dependencies", []) if one["name"] not in seen]
+            further = [
+                dependency["name"] for dependency in package.get("dependencies", []) if dependency["name"] not in seen
+            ]
             seen.update(further)
             names += further
 
@@ -74,22 +78,29 @@ def test_every_dependency_has_a_wheel_for_the_python_of_the_image(machine: str) 
 def test_the_stages_agree_with_each_other_and_with_the_manifests() -> None:
     builder, last = STAGES
     assert (builder.name, builder.base) == ("builder", last.base)
-    said = {name: text for name, text in last.instructions if name in ("USER", "ENTRYPOINT", "COPY")}
+    instructions = {name: text for name, text in last.instructions if name in ("USER", "ENTRYPOINT", "COPY")}
     deployment = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())
     security = deployment["spec"]["template"]["spec"]["securityContext"]
-    assert said["USER"] == f"{security['runAsUser']}:{security['runAsGroup']}"
+    assert instructions["USER"] == f"{security['runAsUser']}:{security['runAsGroup']}"
     assert (
-        json.loads(said["ENTRYPOINT"])[0] in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+        json.loads(instructions["ENTRYPOINT"])[0]
+        in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     )
     # A virtual environment works only where it was made.
     workdir = next(text for name, text in builder.instructions if name == "WORKDIR")
-    assert dockerfile.copy(said["COPY"]) == ("builder", (f"{workdir}/.venv",), f"{workdir}/.venv")
+    assert dockerfile.copy(instructions["COPY"]) == ("builder", (f"{workdir}/.venv",), f"{workdir}/.venv")
 
 
 def test_what_is_copied_is_sent_and_nothing_else() -> None:
     context = dockerfile.Context(ROOT)
     copied = [dockerfile.copy(text) for stage in STAGES for name, text in stage.instructions if name == "COPY"]
-    files = [file for one in copied if not one.stage for source in one.sources for file in context.files(source)]
+    files = [
+        file
+        for instruction in copied
+        if not instruction.stage
+        for source in instruction.sources
+        for file in context.files(source)
+    ]
     assert ROOT / "extender" / "cli" / "main.py" in files
     assert not [file for file in files if "__pycache__" in file.parts]
     for left_out in ("tests", "Makefile", ".git"):

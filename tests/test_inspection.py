@@ -35,8 +35,8 @@ def url() -> Iterator[str]:
 
 
 def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:
-    said = asked("explain", "default/wait", "--url", url)
-    assert said.exit_code == 0, said.output
+    result = asked("explain", "default/wait", "--url", url)
+    assert result.exit_code == 0, result.output
     for text in (
         "default/wait  NoRoom",
         "1 more node with 8 GPUs free in clique a",
@@ -44,31 +44,31 @@ def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:
         "wait-0",
         "nothing would be evicted for it: 1 of 2 members fit at once",
     ):
-        assert text in said.output
+        assert text in result.output
     assert asked("explain", "wait", "-n", "default", "--url", url).exit_code == 0
 
 
 def test_who_would_give_way_is_told_with_what_they_are_told() -> None:
     core = Engine()
-    for one in cluster("a: 1x8"):
-        core.handle(NodeSeen(one), 1.0)
+    for node in cluster("a: 1x8"):
+        core.handle(NodeSeen(node), 1.0)
     for pod in (single("dev", gpus=8, node="a-0"), *gang("wait", 1, priority=10)):
         core.handle(PodSeen(pod), 1.0)
     core.handle(Synced(), 1.0)
     core.handle(Tick(), 2.0)
     with listening(app_of(core)) as url:
-        said = asked("explain", "default/wait", "--url", url).output
+        output = asked("explain", "default/wait", "--url", url).output
         read = json.loads(asked("explain", "default/wait", "--url", url, "-o", "json").output)
-    assert "preemption is off; if it were on, pod default/dev would be evicted for it" in said
+    assert "preemption is off; if it were on, pod default/dev would be evicted for it" in output
     assert read["victims"] == [
         {"name": "pod default/dev", "told": "preempted by default/wait, which has priority 10 and lacked room"}
     ]
-    assert all(one["told"] in said for one in read["victims"])
+    assert all(victim["told"] in output for victim in read["victims"])
 
 
 def test_json_and_yaml_say_the_same(url: str) -> None:
-    one, two = (asked("explain", "default/wait", "--url", url, "-o", how) for how in ("json", "yaml"))
-    read, other = json.loads(one.output), yaml.safe_load(two.output)
+    as_json, two = (asked("explain", "default/wait", "--url", url, "-o", how) for how in ("json", "yaml"))
+    read, other = json.loads(as_json.output), yaml.safe_load(two.output)
     assert read["remedies"] == other["remedies"]
     assert read["gang"]["state"] == other["gang"]["state"] == "NoRoom"
     assert [row["name"] for row in json.loads(asked("gangs", "--url", url, "-o", "json").output)] == [
@@ -77,9 +77,9 @@ def test_json_and_yaml_say_the_same(url: str) -> None:
 
 
 def test_gangs_can_be_chosen(url: str) -> None:
-    said = asked("gangs", "--url", url)
-    assert "train" in said.output
-    assert "NoRoom" in said.output
+    result = asked("gangs", "--url", url)
+    assert "train" in result.output
+    assert "NoRoom" in result.output
     waiting = json.loads(asked("gangs", "--waiting", "-n", "default", "--url", url, "-o", "json").output)
     assert [row["name"] for row in waiting] == ["'x\\x1b[31m'", "wait"]
     assert json.loads(asked("gangs", "--state", "running", "--url", url, "-o", "json").output)[0]["name"] == "train"
@@ -95,15 +95,15 @@ def test_moves_that_would_help_are_shown_in_their_order() -> None:
     script.see(gang("wait", 1, gpus=4))
     script.advance(2)
     with listening(app_of(script.core)) as url:
-        said = asked("defrag", "--dry-run", "default/wait", "--url", url)
+        result = asked("defrag", "--dry-run", "default/wait", "--url", url)
         read = asked("defrag", "--dry-run", "wait", "-n", "default", "--url", url, "-o", "json")
         running = asked("defrag", "--dry-run", "default/four", "--url", url)
         missing = asked("defrag", "--dry-run", "default/other", "--url", url)
         careless = asked("defrag", "default/wait", "--url", url)
-    assert said.exit_code == 0, said.output
-    assert "default/wait starts after 1 move of 3 devices; nothing is moved now" in said.output
-    assert "three-0: a-0 -> a-1" in said.output
-    assert "Then default/wait starts: wait-0: a-0" in said.output
+    assert result.exit_code == 0, result.output
+    assert "default/wait starts after 1 move of 3 devices; nothing is moved now" in result.output
+    assert "three-0: a-0 -> a-1" in result.output
+    assert "Then default/wait starts: wait-0: a-0" in result.output
     (move,) = json.loads(read.output)["moves"]
     assert (move["workload"], move["devices"], move["checkpointed"]) == ("default/three", 3, False)
     assert (running.exit_code, missing.exit_code, careless.exit_code) == (1, 2, 2)
@@ -113,17 +113,17 @@ def test_moves_that_would_help_are_shown_in_their_order() -> None:
 
 
 def test_domains_show_what_is_left(url: str) -> None:
-    said = asked("domains", "--url", url)
-    assert said.exit_code == 0
+    result = asked("domains", "--url", url)
+    assert result.exit_code == 0
     a, b = json.loads(asked("domains", "--level", "clique", "--url", url, "-o", "json").output)
     assert (a["name"], a["nodes"], a["whole"], a["free_gpus"], a["gangs"]) == ("a", 3, 1, 8, ["default/train"])
     assert (b["name"], b["gangs"]) == ("b", [])
 
 
 def test_nothing_that_is_shown_controls_the_terminal(url: str) -> None:
-    for said in (asked("gangs", "--url", url), asked("explain", "default/'x\\x1b[31m'", "--url", url)):
-        assert said.exit_code == 0, said.output
-        assert "\x1b" not in said.output
+    for result in (asked("gangs", "--url", url), asked("explain", "default/'x\\x1b[31m'", "--url", url)):
+        assert result.exit_code == 0, result.output
+        assert "\x1b" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_nothing_that_is_shown_controls_the_terminal(url: str) -> None:
     ],
 )
 def test_a_question_that_cannot_be_answered_ends_in_one_sentence(url: str, args: tuple[str, ...], words: str) -> None:
-    said = asked(*args, "--url", url)
-    assert said.exit_code == 2
-    assert words in said.output
-    assert "Traceback" not in said.output
+    result = asked(*args, "--url", url)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_a_question_that_cannot_be_answered_ends_in_one_sentence(url: str, args:
     ["http://127.0.0.1:1", "127.0.0.1:1", "ftp://x", "http://", "http://[::1", "http://a b", "https://127.0.0.1:1", ""],
 )
 def test_no_muster_is_one_sentence(nowhere: str) -> None:
-    said = asked("gangs", "--url", nowhere)
-    assert said.exit_code == 2
-    assert len(said.output.strip().splitlines()) == 1
+    result = asked("gangs", "--url", nowhere)
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("question", [["gangs"], ["domains"], ["queues"], ["explain", "a/b"]])
@@ -171,15 +171,15 @@ def test_no_muster_is_one_sentence(nowhere: str) -> None:
     ("status", "content"),
     [
         *[
-            (200, said)
-            for said in (b"<html>hello</html>", b'"text"', b"{}", b"\xff", b"", b"[1]", b'[{"a": 1}]', b"[" * 9999)
+            (200, body)
+            for body in (b"<html>hello</html>", b'"text"', b"{}", b"\xff", b"", b"[1]", b'[{"a": 1}]', b"[" * 9999)
         ],
         *[(status, b"<html>elsewhere</html>") for status in (301, 404)],
     ],
 )
 def test_whatever_else_answers_is_told_from_muster(question: list[str], status: int, content: bytes) -> None:
-    said = answered(question, status, content)
-    assert (said.exit_code, "it is no Muster" in said.output) == (2, True), said.output
+    result = answered(question, status, content)
+    assert (result.exit_code, "it is no Muster" in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize(
@@ -194,17 +194,19 @@ def test_whatever_else_answers_is_told_from_muster(question: list[str], status: 
     ],
 )
 def test_a_muster_of_another_version_is_told(question: list[str], content: bytes) -> None:
-    said = answered(question, 200, content)
-    assert (said.exit_code, "it may be of another version than this command" in said.output) == (2, True), said.output
+    result = answered(question, 200, content)
+    assert (result.exit_code, "it may be of another version than this command" in result.output) == (2, True), (
+        result.output
+    )
 
 
 @pytest.mark.parametrize("question", [["gangs"], ["queues"], ["explain", "wait"]])
 def test_a_replica_that_stands_by_is_told(question: list[str]) -> None:
     with extender(standing_by=True) as url:
-        said = asked(*question, "--url", url, "-o", "json")
-    assert said.exit_code == 0
-    assert "stands by: its kube-scheduler does not hold the Lease" in said.stderr
-    assert json.loads(said.stdout) is not None
+        result = asked(*question, "--url", url, "-o", "json")
+    assert result.exit_code == 0
+    assert "stands by: its kube-scheduler does not hold the Lease" in result.stderr
+    assert json.loads(result.stdout) is not None
 
 
 def answered(question: list[str], status: int, content: bytes) -> Result:
@@ -222,15 +224,15 @@ def answered(question: list[str], status: int, content: bytes) -> Result:
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         thread = threading.Thread(target=other.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        said = asked(*question, "--url", f"http://127.0.0.1:{other.server_port}")
+        result = asked(*question, "--url", f"http://127.0.0.1:{other.server_port}")
         other.shutdown()
         thread.join()
-    return said
+    return result
 
 
 def test_a_certificate_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    said = asked("gangs", "--url", "https://127.0.0.1:1", "--ca-file", str(tmp_path / "none"))
-    assert (said.exit_code, "certificate files" in said.output) == (2, True)
+    result = asked("gangs", "--url", "https://127.0.0.1:1", "--ca-file", str(tmp_path / "none"))
+    assert (result.exit_code, "certificate files" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -285,9 +287,9 @@ def answering(folder: Path, answers: dict[str, object]) -> str:
 
 def test_without_a_url_kubectl_forwards_the_port_of_the_leader(url: str, tmp_path: Path) -> None:
     path = kubectl(tmp_path, url.rpartition(":")[2], "muster-5d9-abc_0b6f")
-    said = asked("gangs", "--context", "prod", "--muster-namespace", "sched", PATH=path)
-    assert said.exit_code == 0, said.output
-    assert "train" in said.output
+    result = asked("gangs", "--context", "prod", "--muster-namespace", "sched", PATH=path)
+    assert result.exit_code == 0, result.output
+    assert "train" in result.output
     lease, forward = (tmp_path / "calls").read_text().splitlines()
     assert lease.startswith("--context=prod --namespace=sched get lease muster")
     assert forward == "--context=prod --namespace=sched port-forward --address=127.0.0.1 pod/muster-5d9-abc :10290"
@@ -323,27 +325,27 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
         "else: print('forbidden', file=sys.stderr); sys.exit(1)\n"
     )
     (tmp_path / "kubectl").chmod(0o755)
-    said = asked("explain", "team/train", "--context", "x", PATH=str(tmp_path))
-    assert said.exit_code == 0, said.output
-    assert "forbidden" in said.stderr
+    result = asked("explain", "team/train", "--context", "x", PATH=str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "forbidden" in result.stderr
     for text in ("team/train  MembersMissing", "1 of 2 members exist", "train-0", "Gated", "at least: 2"):
-        assert text in said.stdout
-    assert "NoRoom" not in said.stdout
+        assert text in result.stdout
+    assert "NoRoom" not in result.stdout
     other = asked("explain", "team/other", "--context", "x", PATH=str(tmp_path))
     assert (
         other.exit_code,
         "there is no gang, job or pod team/other that Muster manages; gangs there" in other.stderr,
     ) == (2, True)
     for typed in ("pod/train-0", "train-0", "team/pod/train-0", "gang/train"):
-        said = asked(
+        result = asked(
             "explain", typed, *(["-n", "team"] if typed.count("/") < 2 else []), "--context", "x", PATH=str(tmp_path)
         )
-        assert "team/train  MembersMissing" in said.stdout, said.output
-    said = asked("explain", "team/job-big", "--context", "x", PATH=str(tmp_path))
-    assert (said.exit_code, "team/job-big  NoRoom" in said.stdout) == (0, True), "a job that waits has no pods"
-    assert "0 of 4 members fit at once" in said.stdout
-    said = asked("explain", "job/big", "-n", "team", "--context", "x", PATH=str(tmp_path))
-    assert "team/job-big  NoRoom" in said.stdout
+        assert "team/train  MembersMissing" in result.stdout, result.output
+    result = asked("explain", "team/job-big", "--context", "x", PATH=str(tmp_path))
+    assert (result.exit_code, "team/job-big  NoRoom" in result.stdout) == (0, True), "a job that waits has no pods"
+    assert "0 of 4 members fit at once" in result.stdout
+    result = asked("explain", "job/big", "-n", "team", "--context", "x", PATH=str(tmp_path))
+    assert "team/job-big  NoRoom" in result.stdout
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
@@ -360,21 +362,21 @@ def test_without_an_event_the_podgroup_says_since_when_and_how_many(url: str | N
         **group,
         "status": {"conditions": [{"type": "Scheduled", "reason": "NoRoom", "message": "0 of 4 fit"}]},
     }
-    for told, texts in (
+    for pod_group, texts in (
         (group, ("team/train  Unknown for 27m", "no Event says why")),
         (group_told, ("NoRoom", "0 of 4 fit")),
     ):
         answers = {
             "pods": {"items": [{"metadata": meta, "spec": {}}]},
-            "podgroups.scheduling.x-k8s.io": {"items": [told]},
+            "podgroups.scheduling.x-k8s.io": {"items": [pod_group]},
         }
         answering(tmp_path, answers)
         way = ["--context", "x"] if url is None else ["--url", url]
-        said = asked("explain", "team/train", *way, PATH=str(tmp_path))
-        assert said.exit_code == 0, said.output
+        result = asked("explain", "team/train", *way, PATH=str(tmp_path))
+        assert result.exit_code == 0, result.output
         for text in (*texts, "at least: 4"):
-            assert text in said.stdout
-        assert "What follows is read from the pods and their Events" in said.stderr
+            assert text in result.stdout
+        assert "What follows is read from the pods and their Events" in result.stderr
 
 
 def test_a_job_that_waits_is_known_without_an_event_and_no_job_of_others(tmp_path: Path) -> None:
@@ -384,22 +386,24 @@ def test_a_job_that_waits_is_known_without_an_event_and_no_job_of_others(tmp_pat
         for name, labels in (("ours", {"muster.dev/gang": "true"}), ("theirs", {}))
     ]
     path = answering(tmp_path, {"pods": {"items": []}, "jobs.batch": {"items": jobs}})
-    said = asked("explain", "ours", "-n", "team", "--context", "x", PATH=path)
-    assert "team/job-ours  Unknown for 9m" in said.stdout, said.output
-    assert "no Event says why: its job is suspended" in said.stdout
-    assert "members: 0, of which 0 bound, 0 held\n" in said.stdout, "no size is known, and none is shown"
+    result = asked("explain", "ours", "-n", "team", "--context", "x", PATH=path)
+    assert "team/job-ours  Unknown for 9m" in result.stdout, result.output
+    assert "no Event says why: its job is suspended" in result.stdout
+    assert "members: 0, of which 0 bound, 0 held\n" in result.stdout, "no size is known, and none is shown"
     other = asked("explain", "job/theirs", "-n", "team", "--context", "x", PATH=path)
     assert "there is no gang, job or pod job/theirs in namespace team that Muster manages" in other.output
 
 
 def test_something_else_at_that_address_is_not_explained_by_objects(tmp_path: Path) -> None:
-    said = asked("explain", "team/train", "--url", "nonsense", PATH=kubectl(tmp_path, ""))
-    assert (said.exit_code, "nonsense is not a URL of Muster" in said.output) == (2, True)
+    result = asked("explain", "team/train", "--url", "nonsense", PATH=kubectl(tmp_path, ""))
+    assert (result.exit_code, "nonsense is not a URL of Muster" in result.output) == (2, True)
     assert not (tmp_path / "calls").exists()
 
 
 @pytest.mark.parametrize(
-    "option", [("--context", "prod"), ("--kubeconfig", "/prod"), ("--muster-namespace", "prod")], ids=lambda one: one[0]
+    "option",
+    [("--context", "prod"), ("--kubeconfig", "/prod"), ("--muster-namespace", "prod")],
+    ids=lambda option: option[0],
 )
 def test_an_option_that_names_a_cluster_counts_more_than_the_variable(
     url: str, option: tuple[str, str], tmp_path: Path
@@ -407,10 +411,10 @@ def test_an_option_that_names_a_cluster_counts_more_than_the_variable(
     path = kubectl(tmp_path, "")
     usual = asked("gangs", PATH=path, MUSTER_URL=url)
     assert (usual.exit_code, "train" in usual.stdout) == (0, True)
-    said = asked("gangs", *option, PATH=path, MUSTER_URL=url)
-    assert said.exit_code == 2
-    assert f"$MUSTER_URL ({url}) is left aside: an option names {option[1]}" in said.stderr
-    assert "train" not in said.output
+    result = asked("gangs", *option, PATH=path, MUSTER_URL=url)
+    assert result.exit_code == 2
+    assert f"$MUSTER_URL ({url}) is left aside: an option names {option[1]}" in result.stderr
+    assert "train" not in result.output
     both = asked("gangs", *option, "--url", url, PATH=path)
     assert (both.exit_code, f"{option[0]} in which cluster to look for it: leave one of them out" in both.stderr) == (
         2,
@@ -419,18 +423,18 @@ def test_an_option_that_names_a_cluster_counts_more_than_the_variable(
 
 
 def test_what_kubectl_complains_of_is_passed_on(tmp_path: Path) -> None:
-    said = asked("gangs", "--context", "x", PATH=kubectl(tmp_path, ""))
-    assert said.exit_code == 2
+    result = asked("gangs", "--context", "x", PATH=kubectl(tmp_path, ""))
+    assert result.exit_code == 2
     assert (
         "account ann lacks the right to create pods/portforward in namespace kube-system; "
         "ask an administrator to bind the role muster-viewer to it"
-    ) in " ".join(said.output.split())
+    ) in " ".join(result.output.split())
 
 
 def test_without_kubectl_the_way_is_told(tmp_path: Path) -> None:
-    said = asked("gangs", "--context", "x", PATH=str(tmp_path))
-    assert said.exit_code == 2
-    assert "no kubectl on the PATH" in said.output
+    result = asked("gangs", "--context", "x", PATH=str(tmp_path))
+    assert result.exit_code == 2
+    assert "no kubectl on the PATH" in result.output
 
 
 def test_the_plugin_is_installed_under_the_name_that_kubectl_looks_for(url: str) -> None:

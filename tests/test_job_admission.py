@@ -33,29 +33,35 @@ FOLDER = "components/job-admission"
 JOB_POLICIES = ("muster-jobs", "muster-job-pods", "muster-untracked-pods")
 FILES = ("jobs", "own-keys", "owners", "pods", "queue-names", "untracked", "values")
 DOCUMENTS = [
-    one
+    manifest
     for name in (
         "components/admission-gate/policy.yaml",
         "components/admission-gate/own-keys.yaml",
         *(f"{FOLDER}/{file}.yaml" for file in FILES),
     )
-    for one in documents(name)
+    for manifest in documents(name)
 ]
-POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicy"}
+POLICIES = {
+    manifest["metadata"]["name"]: manifest["spec"]
+    for manifest in DOCUMENTS
+    if manifest["kind"] == "MutatingAdmissionPolicy"
+}
 
 
 def conditions(name: str) -> dict[str, str]:
-    return {one["name"]: one["expression"] for one in POLICIES[name]["matchConditions"]}
+    return {condition["name"]: condition["expression"] for condition in POLICIES[name]["matchConditions"]}
 
 
 def mutation(name: str) -> str:
     """All that it does."""
-    return "\n".join(one["jsonPatch"]["expression"] for one in POLICIES[name]["mutations"])
+    return "\n".join(change["jsonPatch"]["expression"] for change in POLICIES[name]["mutations"])
 
 
 def test_the_component_has_every_file_and_every_policy_is_bound() -> None:
     assert document(f"{FOLDER}/kustomization.yaml")["resources"] == [f"{file}.yaml" for file in FILES]
-    bindings = {one["spec"]["policyName"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicyBinding"}
+    bindings = {
+        manifest["spec"]["policyName"] for manifest in DOCUMENTS if manifest["kind"] == "MutatingAdmissionPolicyBinding"
+    }
     assert (
         bindings
         == set(POLICIES)
@@ -80,15 +86,15 @@ def test_the_queue_of_every_kind_of_job_that_runs_stays_and_so_does_that_of_no_o
     names = policy["metadata"]["name"]
     assert (binding["spec"]["policyName"], binding["spec"]["validationActions"]) == (names, ["Deny"])
     suspended = POLICIES["muster-jobs"]["matchConstraints"]["resourceRules"]
-    rules = [{**one, "operations": ["UPDATE"]} for one in suspended]
+    rules = [{**rule, "operations": ["UPDATE"]} for rule in suspended]
     assert policy["spec"]["matchConstraints"]["resourceRules"] == rules
-    read = next(one["expression"] for one in policy["spec"]["variables"] if one["name"] == "names")
+    read = next(variable["expression"] for variable in policy["spec"]["variables"] if variable["name"] == "names")
     assert read == str([*QUEUES])
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_patches_are_the_cheap_kind(name: str) -> None:
-    assert {one["patchType"] for one in POLICIES[name]["mutations"]} == {"JSONPatch"}
+    assert {change["patchType"] for change in POLICIES[name]["mutations"]} == {"JSONPatch"}
 
 
 def test_scheduler_names_agree() -> None:
@@ -113,14 +119,14 @@ def test_what_only_muster_writes_on_jobs_is_kept_on_every_kind() -> None:
     (mutating, _, validating, _) = documents(f"{FOLDER}/own-keys.yaml")
     rules = POLICIES["muster-jobs"]["matchConstraints"]["resourceRules"]
     assert mutating["spec"]["matchConstraints"]["resourceRules"] == rules
-    kept = {(group, kind) for one in rules for group in one["apiGroups"] for kind in one["resources"]}
+    kept = {(group, kind) for rule in rules for group in rule["apiGroups"] for kind in rule["resources"]}
     judged = validating["spec"]["matchConstraints"]["resourceRules"]
-    looked_at = {(group, kind) for one in judged for group in one["apiGroups"] for kind in one["resources"]}
+    looked_at = {(group, kind) for rule in judged for group in rule["apiGroups"] for kind in rule["resources"]}
     assert looked_at == kept | {("batch", "jobs/status")}
-    variables = {one["name"]: one["expression"] for one in validating["spec"]["variables"]}
+    variables = {variable["name"]: variable["expression"] for variable in validating["spec"]["variables"]}
     assert keys_in(variables["keys"]) == OWN_OF_JOBS
     assert keys_in(variables["marks"]) == OWN_OF_TEMPLATES | {LED, PLAN, OWN, FLAVORS}
-    added = {one["name"]: one["expression"] for one in mutating["spec"]["variables"]}
+    added = {variable["name"]: variable["expression"] for variable in mutating["spec"]["variables"]}
     assert keys_in(added["lost"]) == OWN_OF_JOBS
     assert keys_in(added["stale"]) == OWN_OF_JOBS - {OWN}
 
@@ -132,7 +138,7 @@ def test_what_only_muster_writes_on_pods_is_kept_and_so_are_gang_and_queue_of_th
     assert keys_in(mutating["spec"]["mutations"]) == ours
     assert keys_in(mutating["spec"]["matchConditions"]) == ours
     assert keys_in(mutation("muster-untracked-pods")) - {GANG_GATE} == ours
-    variables = {one["name"]: one["expression"] for one in judged["spec"]["variables"]}
+    variables = {variable["name"]: variable["expression"] for variable in judged["spec"]["variables"]}
     assert keys_in(variables["changed"]) == ours
     assert f"oldObject.spec.schedulerName in {names!r}" in variables["runs"]
     assert set(re.findall(r"'([\w.-]+/queue-name)'", variables["queues"])) == {*QUEUES, OF_VOLCANO}

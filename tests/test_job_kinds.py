@@ -42,8 +42,8 @@ def changed(at: str, value: object) -> dict[str, Any]:
     kind = deepcopy(SIMULATION)
     *above, last = at.split(".")
     place: Any = kind
-    for part in above:
-        place = place[int(part) if part.isdecimal() else part]
+    for step in above:
+        place = place[int(step) if step.isdecimal() else step]
     if value is None:
         del place[last]
     else:
@@ -113,10 +113,10 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_with_its_place(name: str, tmp_path: Path) -> None:
     at, value, what = MISTAKES[name]
-    told = said(tmp_path, changed(at, value))
-    assert told.startswith(f"job_kinds.0{what}")
-    assert "\n" not in told
-    assert len(told) < 400
+    message = said(tmp_path, changed(at, value))
+    assert message.startswith(f"job_kinds.0{what}")
+    assert "\n" not in message
+    assert len(message) < 400
 
 
 def test_a_kind_that_muster_knows_is_refused(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_podset_has_no_more_pods_than_can_be_planned() -> None:
 
 def test_the_doctor_asks_for_the_rights_that_a_kind_needs() -> None:
     settings = load(None).model_validate({"job_kinds": [SIMULATION]})
-    asked = [one for one in needed(settings, None) if one.group == "science.example.com"]
-    assert {(one.account, one.verb, one.resource) for one in asked} == {
+    rights = [right for right in needed(settings, None) if right.group == "science.example.com"]
+    assert {(right.account, right.verb, right.resource) for right in rights} == {
         (EXTENDER, verb, "simulations") for verb in ("get", "list", "watch", "patch")
     }

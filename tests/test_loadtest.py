@@ -80,10 +80,10 @@ class Extender:
 
 @pytest.fixture
 def extender() -> Iterator[Extender]:
-    one = Extender()
-    one.start()
-    yield one
-    one.stop()
+    server = Extender()
+    server.start()
+    yield server
+    server.stop()
 
 
 def load_of(extender: Extender, *calls: Call, concurrency: int = 4) -> Load:
@@ -91,9 +91,9 @@ def load_of(extender: Extender, *calls: Call, concurrency: int = 4) -> Load:
 
 
 def test_answers_refusals_and_failures_are_told_apart(extender: Extender) -> None:
-    one = load_of(extender, *calls(Verb.FILTER, 3, 2), *calls(Verb.BIND, 2, 2), *calls(Verb.PRIORITIZE, 1, 2))
-    assert (len(one.latencies_ms), one.refused, one.failed) == (5, 2, {"status 500": 1})
-    assert all(latency > 0 for latency in one.latencies_ms)
+    load = load_of(extender, *calls(Verb.FILTER, 3, 2), *calls(Verb.BIND, 2, 2), *calls(Verb.PRIORITIZE, 1, 2))
+    assert (len(load.latencies_ms), load.refused, load.failed) == (5, 2, {"status 500": 1})
+    assert all(latency > 0 for latency in load.latencies_ms)
 
 
 def test_every_call_is_sent_once_and_never_more_at_once_than_was_asked_for(extender: Extender) -> None:
@@ -104,16 +104,16 @@ def test_every_call_is_sent_once_and_never_more_at_once_than_was_asked_for(exten
 
 def test_a_load_knows_which_call_was_answered(extender: Extender) -> None:
     mixed = [*calls(Verb.FILTER, 1, 1), *calls(Verb.PRIORITIZE, 1, 1), *calls(Verb.FILTER, 1, 1)]
-    one = asyncio.run(fire(extender.url, mixed, 10_000, 2))
-    assert set(one.answers) == {0, 2}, "the second was not answered"
+    load = asyncio.run(fire(extender.url, mixed, 10_000, 2))
+    assert set(load.answers) == {0, 2}, "the second was not answered"
 
 
 def test_an_extender_that_is_not_there_is_a_failure_of_every_call() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    one = asyncio.run(fire(f"http://127.0.0.1:{port}", calls(Verb.FILTER, 3, 1), 10_000, 2))
-    assert sum(one.failed.values()) == 3
-    assert figures(one) == {"answered": 0, "refused": 0, "failed": 3}
+    load = asyncio.run(fire(f"http://127.0.0.1:{port}", calls(Verb.FILTER, 3, 1), 10_000, 2))
+    assert sum(load.failed.values()) == 3
+    assert figures(load) == {"answered": 0, "refused": 0, "failed": 3}
 
 
 def test_requests_are_what_kube_scheduler_sends() -> None:
@@ -126,10 +126,10 @@ def test_requests_are_what_kube_scheduler_sends() -> None:
 
 
 def test_percentiles_are_those_of_the_nearest_rank() -> None:
-    one = Load(seconds=2.0, answers={number: float(number) for number in range(100, 0, -1)})
-    told = figures(one)
-    assert [told[name] for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")] == [50.0, 95.0, 99.0, 100.0]
-    assert (told["answered"], told["per_s"]) == (100, 50.0)
+    load = Load(seconds=2.0, answers={number: float(number) for number in range(100, 0, -1)})
+    summary = figures(load)
+    assert [summary[name] for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")] == [50.0, 95.0, 99.0, 100.0]
+    assert (summary["answered"], summary["per_s"]) == (100, 50.0)
 
 
 def test_the_command_shows_and_writes_what_it_found_and_gives_up_when_the_first_call_fails(
@@ -140,8 +140,8 @@ def test_the_command_shows_and_writes_what_it_found_and_gives_up_when_the_first_
     good = CliRunner().invoke(main, [*wanted, "--verb", "filter", "--verb", "bind", "--output", str(output)])
     assert good.exit_code == 0, good.output
     assert "do not exist" in good.stdout
-    told = json.loads(output.read_text())
-    assert (told["verbs"]["filter"]["answered"], told["verbs"]["bind"]["refused"]) == (5, 5)
+    report = json.loads(output.read_text())
+    assert (report["verbs"]["filter"]["answered"], report["verbs"]["bind"]["refused"]) == (5, 5)
     bad = CliRunner().invoke(main, [*wanted, "--verb", "prioritize"])
     assert (bad.exit_code, len(extender.asked)) == (2, 13), "one failure of the first call is enough"
     assert f"no usable answer from {extender.url}/prioritize: status 500" in bad.stderr
@@ -156,8 +156,8 @@ def test_an_extender_that_asks_for_a_certificate_is_shown_one(tmp_path: Path) ->
         shown = ["--cert-file", str(client.certificate), "--key-file", str(client.key)]
         assert CliRunner().invoke(main, [*wanted, *shown]).exit_code == 0
         assert "no usable answer" in CliRunner().invoke(main, wanted).stderr
-        told = CliRunner().invoke(main, [*wanted, *shown[2:]])
-    assert (told.exit_code, "--key-file needs --cert-file" in told.stderr) == (2, True)
+        result = CliRunner().invoke(main, [*wanted, *shown[2:]])
+    assert (result.exit_code, "--key-file needs --cert-file" in result.stderr) == (2, True)
 
 
 def test_the_command_judges_thresholds_and_writes_the_files_of_the_other_load_test(
@@ -168,14 +168,14 @@ def test_the_command_judges_thresholds_and_writes_the_files_of_the_other_load_te
     wanted += ["--kube-burner", str(tmp_path), "--fail-if", "p99(filter) > 1m"]
     fine = CliRunner().invoke(main, wanted)
     assert (fine.exit_code, "✓ p99(filter) > 1m: " in fine.stdout) == (0, True), fine.output
-    told = json.loads((tmp_path / "run.json").read_text())
-    assert (told["latency_ms"]["filter"]["count"], told["errors"], told["settings"]["calls"]) == (20, {}, 20)
-    assert [one["broken"] for one in told["thresholds"]] == [False]
+    report = json.loads((tmp_path / "run.json").read_text())
+    assert (report["latency_ms"]["filter"]["count"], report["errors"], report["settings"]["calls"]) == (20, {}, 20)
+    assert [threshold["broken"] for threshold in report["thresholds"]] == [False]
     broken = CliRunner().invoke(main, [*wanted, "--fail-if", "max(filter) > 1us", "--fail-if", "errors > 0"])
     assert (broken.exit_code, "✗ max(filter) > 1us: " in broken.stdout) == (1, True)
     assert "<failure" in (tmp_path / "junit.xml").read_text()
     pods = json.loads((tmp_path / "podLatencyMeasurement-muster-bench-latency.json").read_text())
-    assert [(one["podName"], one["verb"]) for one in pods] == [(f"load-{number}", "filter") for number in range(20)]
+    assert [(pod["podName"], pod["verb"]) for pod in pods] == [(f"load-{number}", "filter") for number in range(20)]
     (quantiles,) = json.loads((tmp_path / "podLatencyQuantilesMeasurement-muster-bench-latency.json").read_text())
     assert (quantiles["quantileName"], quantiles["max"] >= quantiles["P50"] >= 0) == ("filter", True)
     unknown = CliRunner().invoke(main, [*wanted, "--fail-if", "p99(bind) > 1s"])
@@ -202,7 +202,7 @@ def test_on_a_control_plane_of_its_own_thresholds_and_files_are_the_same(
     assert (broken.exit_code, "✗ max(filter.planned) > 1us: " in broken.stdout) == (1, True)
     assert "<failure" in (tmp_path / "junit.xml").read_text()
     pods = json.loads((tmp_path / "podLatencyMeasurement-muster-bench-latency.json").read_text())
-    assert [(one["podName"], one["verb"]) for one in pods] == [(f"load-{at}", "filter.planned") for at in range(20)]
+    assert [(pod["podName"], pod["verb"]) for pod in pods] == [(f"load-{at}", "filter.planned") for at in range(20)]
     same = CliRunner().invoke(main, ["latency", "--compare", str(tmp_path / "run.json"), str(tmp_path / "run.json")])
     assert (same.exit_code, "no difference beyond noise" in same.stdout) == (0, True), same.output
     unknown = CliRunner().invoke(main, [*wanted, "--fail-if", "p99(bind) > 1s"])
@@ -215,14 +215,14 @@ def test_a_client_that_stands_still_hides_nothing(extender: Extender, monkeypatc
         time.sleep(0.05)  # noqa: ASYNC251 - the whole client stands still
 
     monkeypatch.setattr("extender.cli.load.asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": stand_still}))
-    one = asyncio.run(fire(extender.url, calls(Verb.FILTER, 2, 1), rate=20, concurrency=1))
-    assert one.latencies_ms[1] >= 48, "the second call was due 50 ms before it was sent"
-    assert one.client_late_ms >= 50
+    load = asyncio.run(fire(extender.url, calls(Verb.FILTER, 2, 1), rate=20, concurrency=1))
+    assert load.latencies_ms[1] >= 48, "the second call was due 50 ms before it was sent"
+    assert load.client_late_ms >= 50
 
 
 def test_a_load_ends_with_the_first_answer_above_the_limit(extender: Extender) -> None:
-    one = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, limit_ms=1e-6))
-    assert one.stopped_ms is not None
+    load = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, limit_ms=1e-6))
+    assert load.stopped_ms is not None
     assert len(extender.asked) <= 2, "those under way when the first was answered"
     enough = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, limit_ms=60_000))
     assert (enough.stopped_ms, len(enough.latencies_ms)) == (None, 50)
@@ -230,8 +230,8 @@ def test_a_load_ends_with_the_first_answer_above_the_limit(extender: Extender) -
 
 def test_no_answer_within_the_limit_ends_a_load_too(extender: Extender) -> None:
     extender.takes_s = 2
-    one = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, timeout_s=0.05, limit_ms=1))
-    assert (one.stopped_ms is not None, sum(one.failed.values())) == (True, 2)
+    load = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, timeout_s=0.05, limit_ms=1))
+    assert (load.stopped_ms is not None, sum(load.failed.values())) == (True, 2)
 
 
 def test_the_command_warns_and_stops_before_a_live_extender_is_overloaded(extender: Extender) -> None:
@@ -261,8 +261,8 @@ def test_an_extender_that_answers_no_question_is_not_measured(extender: Extender
     wanted = ["latency", "--url", extender.url, "--calls", "5", "--concurrency", "1", "--limit-ms", "60000"]
     wanted += ["--rate", "1000", "--verb", verb]
     extender.refuses_after = 3
-    some = CliRunner().invoke(main, wanted, env={"COLUMNS": "400"})
-    assert (some.exit_code, f"{verb}: 3 calls refused: {why}" in some.stdout) == (1, True)
+    refused = CliRunner().invoke(main, wanted, env={"COLUMNS": "400"})
+    assert (refused.exit_code, f"{verb}: 3 calls refused: {why}" in refused.stdout) == (1, True)
     none = CliRunner().invoke(main, wanted, env={"COLUMNS": "400"})
     assert (none.exit_code, len(extender.asked)) == (2, 7), "the first call shows it"
     assert f"no usable answer from {extender.url}/{verb}: {why}" in none.stderr

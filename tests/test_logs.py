@@ -21,11 +21,11 @@ def written() -> io.StringIO:
 
 @pytest.fixture
 def log(written: io.StringIO) -> logging.Logger:
-    one = logging.Logger("test")
+    logger = logging.Logger("test")
     handler = logging.StreamHandler(written)
     handler.setFormatter(OneLine())
-    one.addHandler(handler)
-    return one
+    logger.addHandler(handler)
+    return logger
 
 
 @pytest.mark.parametrize(

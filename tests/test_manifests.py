@@ -138,8 +138,10 @@ def test_each_container_has_its_own_identity(deployment: dict[str, Any], contain
 
 
 def test_no_token_lives_for_ever(deployment: dict[str, Any]) -> None:
-    shipped = [one for path in sorted((MANIFESTS / "base").glob("*.yaml")) for one in yaml.safe_load_all(path.open())]
-    assert not [one["metadata"]["name"] for one in shipped if one.get("kind") == "Secret"]
+    shipped = [
+        manifest for path in sorted((MANIFESTS / "base").glob("*.yaml")) for manifest in yaml.safe_load_all(path.open())
+    ]
+    assert not [manifest["metadata"]["name"] for manifest in shipped if manifest.get("kind") == "Secret"]
     assert not [volume["name"] for volume in deployment["spec"]["template"]["spec"]["volumes"] if "secret" in volume]
 
 
@@ -241,7 +243,7 @@ def test_the_jobs_that_are_suspended_can_be_started() -> None:
     role, judge = documents("base/rbac-extender.yaml")[0], documents("base/extender-policy-jobs.yaml")[0]
     policy = documents("components/job-admission/jobs.yaml")[0]
     written = [rule for rule in role["rules"] if "patch" in rule["verbs"]]
-    rules = [written, *(one["spec"]["matchConstraints"]["resourceRules"] for one in (judge, policy))]
+    rules = [written, *(manifest["spec"]["matchConstraints"]["resourceRules"] for manifest in (judge, policy))]
     known = {(kind.group, kind.plural) for kind in KINDS}
     for name, listed in zip(("rbac-extender.yaml", "extender-policy-jobs.yaml", "jobs.yaml"), rules, strict=True):
         assert known - resources_of(listed) == set(), f"{name} lacks these kinds of extender/kube/kinds/registry.py"

@@ -178,8 +178,8 @@ def test_gpus_are_told_by_use() -> None:
     running = [replace(pod, node="a-0") for pod in gang("train", 2, gpus=3)]
     script = Script(*nodes, *running)
     metrics = Metrics(lambda: script.core.state)
-    told = {state: value(metrics, f'muster_gpus{{state="{state}"}}') for state in ("used", "free", "closed")}
-    assert told == {"used": 6, "free": 10, "closed": 8}
+    by_state = {state: value(metrics, f'muster_gpus{{state="{state}"}}') for state in ("used", "free", "closed")}
+    assert by_state == {"used": 6, "free": 10, "closed": 8}
 
 
 def test_no_name_of_anybodys_object_is_told() -> None:
@@ -187,8 +187,8 @@ def test_no_name_of_anybodys_object_is_told() -> None:
     (odd,) = gang("odd", 1)
     odd = replace(odd, group=GroupRef("'hidden\\x1b'", Dialect.ANNOTATION, problem="the name is none"))
     script = Script(*cluster("secret-rack: 3x8"), *pods, odd)
-    told = Metrics(lambda: script.core.state).render().decode()
-    assert not re.search(r"secret|hidden|default/", told)
+    text = Metrics(lambda: script.core.state).render().decode()
+    assert not re.search(r"secret|hidden|default/", text)
 
 
 @pytest.mark.anyio

@@ -21,13 +21,13 @@ WORDS = {"by", "and", "or", "unless", "on", "ignoring"}
 
 def rules() -> list[dict[str, Any]]:
     (group,) = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+    alerts: list[dict[str, Any]] = group["rules"]
+    return alerts
 
 
 def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
-    return [one for one in found if one["type"] != "row"]
+    every_panel: list[dict[str, Any]] = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    return [panel for panel in every_panel if panel["type"] != "row"]
 
 
 def queries() -> Iterator[str]:
@@ -49,7 +49,7 @@ def asked(query: str) -> tuple[dict[str, set[str]], set[str]]:
 
 def problems(query: str) -> list[str]:
     """The functions, metrics and labels of a query that do not exist; empty when all exist."""
-    known = {series: one for one in described().values() for series in one.series}
+    known = {series: metric for metric in described().values() for series in metric.series}
     metrics, grouped = asked(query)
     odd = [f"function {name}" for name in re.findall(r"(\w+)\s*\(", query) if name not in FUNCTIONS | WORDS]
     odd += [f"metric {name}" for name in metrics if name not in known]
@@ -83,7 +83,7 @@ def test_a_query_that_asks_for_what_is_not_there_is_noticed(wrong: str) -> None:
 
 def test_every_metric_is_looked_at_by_the_dashboard() -> None:
     shown = {name for panel in panels() for target in panel["targets"] for name in asked(target["expr"])[0]}
-    unseen = [one.name for one in described().values() if not shown & set(one.series)]
+    unseen = [metric.name for metric in described().values() if not shown & set(metric.series)]
     assert unseen == []
 
 
@@ -111,7 +111,7 @@ def test_the_objects_of_the_prometheus_operator_are_the_same_alerts_and_port() -
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert monitor["metadata"]["namespace"] == deployment["metadata"]["namespace"]
     listed = yaml.safe_load((OPERATOR / "kustomization.yaml").read_text())["resources"]
-    assert sorted(listed) == sorted(one.name for one in OPERATOR.glob("*.yaml") if one.name != "kustomization.yaml")
+    assert sorted(listed) == sorted(path.name for path in OPERATOR.glob("*.yaml") if path.name != "kustomization.yaml")
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_the_objects_of_the_prometheus_operator_are_the_same_alerts_and_port() -
     ],
 )
 def test_the_dashboard_shows_gpus_and_the_longest_wait(title: str, query: str) -> None:
-    (panel,) = (one for one in panels() if one["title"] == title)
+    (panel,) = (candidate for candidate in panels() if candidate["title"] == title)
     assert [target["expr"] for target in panel["targets"]] == [query]
 
 
 def test_a_gang_that_waits_for_hours_is_an_alert() -> None:
-    (rule,) = (one for one in rules() if one["alert"] == "MusterGangWaitsLong")
+    (rule,) = (alert for alert in rules() if alert["alert"] == "MusterGangWaitsLong")
     assert rule["expr"] == "max(muster_oldest_waiting_gang_seconds) > 4 * 3600"
     assert "muster gangs --waiting" in rule["annotations"]["description"]
 
@@ -159,4 +159,4 @@ def test_the_port_that_is_opened_is_the_one_that_is_served() -> None:
     policy = yaml.safe_load((FOLDER / "network-policy.yaml").read_text())
     assert container["env"] == [{"name": "MUSTER_METRICS_PORT", "value": str(port["containerPort"])}]
     assert patch["metadata"]["annotations"]["prometheus.io/port"] == str(port["containerPort"])
-    assert [one["port"] for one in policy["spec"]["ingress"][0]["ports"]] == [port["containerPort"]]
+    assert [allowed["port"] for allowed in policy["spec"]["ingress"][0]["ports"]] == [port["containerPort"]]

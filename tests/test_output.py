@@ -18,7 +18,7 @@ def test_nothing_is_there_until_it_is_written_and_then_all_of_it(tmp_path: Path)
     output.write(b"whole")
     assert path.read_bytes() == b"whole"
     Output(path).write(b"anew")
-    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"anew"]
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"anew"]
 
 
 def test_what_was_there_stays_if_it_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_what_was_there_stays_if_it_cannot_be_replaced(tmp_path: Path, monkeypat
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OutputError, match=r"report.json: No space left on device"):
         output.write(b"after")
-    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"before"]
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
 
 
 def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_standard_output_that_is_closed_is_told(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_output_is_neither_an_input_nor_another_output(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    check_apart({"--json": one, "--html": None}, {"--trace": other})
+    first, other = tmp_path / "one", tmp_path / "other"
+    check_apart({"--json": first, "--html": None}, {"--trace": other})
     with pytest.raises(OutputError, match="--trace and --json are the same file"):
-        check_apart({"--json": tmp_path / "." / "one"}, {"--trace": one})
+        check_apart({"--json": tmp_path / "." / "one"}, {"--trace": first})
     with pytest.raises(OutputError, match="--json and --html are the same file"):
-        check_apart({"--json": one, "--html": one}, {"--trace": other})
+        check_apart({"--json": first, "--html": first}, {"--trace": other})

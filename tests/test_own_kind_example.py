@@ -24,7 +24,7 @@ def policy(name: str) -> dict[str, Any]:
 
 
 def by(key: str, said: list[dict[str, str]]) -> dict[str, str]:
-    return {one[key]: " ".join(one["expression"].split()) for one in said}
+    return {entry[key]: " ".join(entry["expression"].split()) for entry in said}
 
 
 def test_its_settings_are_those_that_ship_and_the_kind() -> None:
@@ -33,7 +33,9 @@ def test_its_settings_are_those_that_ship_and_the_kind() -> None:
 
 
 def test_it_is_the_kind_of_the_page() -> None:
-    (shown,) = [yaml.safe_load(one.text) for one in blocks(ROOT / "docs" / "own-kinds.md") if "job_kinds:" in one.text]
+    (shown,) = [
+        yaml.safe_load(block.text) for block in blocks(ROOT / "docs" / "own-kinds.md") if "job_kinds:" in block.text
+    ]
     assert Settings.model_validate(shown).job_kinds == (KIND,)
 
 
@@ -41,7 +43,7 @@ def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> No
     ours, shipped = policy(f"{FOLDER}/extender-policy.yaml"), policy("base/extender-policy-jobs.yaml")
     variables, known = by("name", ours["variables"]), by("name", shipped["variables"])
     assert {
-        name: one for name, one in variables.items() if name not in {*PLACES, "marked", "said"}
+        name: expression for name, expression in variables.items() if name not in {*PLACES, "marked", "said"}
     }.items() <= known.items()
     assert variables.keys() > PLACES
     assert known["marked"].removeprefix(variables["marked"]).startswith(" || variables.patched."), "of a TrainJob"
@@ -49,10 +51,10 @@ def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> No
     all_kinds = f"['{POD_GROUP}', '{MIN_MEMBER}', '{WORKLOAD}', '{NODES}', '{NODE_LABELS}'"
     assert variables["marks"] == f"{all_kinds}, '{PODSET}', '{INDEX_LABEL}']"
     assert known["marks"] == f"{all_kinds}] + (variables.wrapper ? ['{COMPONENT}', '{PODSET}'] : [])"
-    said = by("message", ours["validations"])
-    assert said.items() <= by("message", shipped["validations"]).items()
-    others = by("message", shipped["validations"]).keys() - said.keys()
-    assert all("TrainJob" in one or "parallelism" in one or "order" in one for one in others), others
+    validations = by("message", ours["validations"])
+    assert validations.items() <= by("message", shipped["validations"]).items()
+    others = by("message", shipped["validations"]).keys() - validations.keys()
+    assert all("TrainJob" in message or "parallelism" in message or "order" in message for message in others), others
     account, plain = shipped["matchConditions"]
     assert (ours["failurePolicy"], ours["matchConditions"]) == ("Fail", [account])
     assert "request.kind.group == 'batch'" in plain["expression"], "what is in order in a Job is looked at no further"
@@ -60,10 +62,10 @@ def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> No
 
 def test_which_of_them_are_managed_is_said_in_the_same_words() -> None:
     judged = by("name", policy("base/extender-policy-jobs.yaml")["variables"])
-    asked = by("name", policy(f"{FOLDER}/admission.yaml")["matchConditions"])
-    assert asked["outermost"].replace("object.", "variables.old.") == judged["outermost"]
-    said = asked["named"].replace("object.metadata.?labels[", "variables.labels[")
-    assert said.replace("object.metadata.?annotations[", "variables.oldAnnotations[") == judged["named"]
+    conditions = by("name", policy(f"{FOLDER}/admission.yaml")["matchConditions"])
+    assert conditions["outermost"].replace("object.", "variables.old.") == judged["outermost"]
+    named = conditions["named"].replace("object.metadata.?labels[", "variables.labels[")
+    assert named.replace("object.metadata.?annotations[", "variables.oldAnnotations[") == judged["named"]
 
 
 def test_every_file_is_of_the_kind_of_the_settings() -> None:
@@ -73,7 +75,9 @@ def test_every_file_is_of_the_kind_of_the_settings() -> None:
     for file in ("extender-policy", "admission"):
         (rule,) = policy(f"{FOLDER}/{file}.yaml")["matchConstraints"]["resourceRules"]
         assert (rule["apiGroups"], rule["resources"]) == ([KIND.group], [KIND.plural])
-        (templates,) = [one for one in policy(f"{FOLDER}/{file}.yaml")["variables"] if one["name"] == "templates"]
+        (templates,) = [
+            variable for variable in policy(f"{FOLDER}/{file}.yaml")["variables"] if variable["name"] == "templates"
+        ]
         for podset in KIND.podsets:
             path = podset.template if file == "extender-policy" else f"/{podset.template.replace('.', '/')}'"
             assert path in templates["expression"]

@@ -147,12 +147,12 @@ def test_the_client_alone_asks_the_api_server_by_kubectl(client: Path, tmp_path:
     kubectl = tmp_path / "kubectl"
     kubectl.write_text('#!/bin/sh\necho "error: the context $* is not here" >&2\nexit 1\n')
     kubectl.chmod(0o755)
-    asked = ran(
+    result = ran(
         client / "muster",
         "snapshot",
         "--context=prod",
         f"--output={tmp_path / 'out'}",
         PATH=f"{tmp_path}:/bin:/usr/bin",
     )
-    assert asked.returncode == 2
-    assert "kubectl could not log in: error: the context --context=prod proxy" in asked.stderr
+    assert result.returncode == 2
+    assert "kubectl could not log in: error: the context --context=prod proxy" in result.stderr

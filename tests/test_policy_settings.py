@@ -58,9 +58,9 @@ def test_without_a_word_ours_are_in_force() -> None:
     assert isinstance(chosen.queue, PriorityThenAge)
     assert isinstance(chosen.topology, BestFit)
     here = cluster("a: 2x8", "wide: 1x16")
-    found = place(gang("train", 1), 1, snapshot(here, *busy("wide-0", 8)), policies=chosen)
-    assert isinstance(found, Placed)
-    assert list(found.nodes.values()) == ["wide-0"], "packing takes the broken node"
+    placement = place(gang("train", 1), 1, snapshot(here, *busy("wide-0", 8)), policies=chosen)
+    assert isinstance(placement, Placed)
+    assert list(placement.nodes.values()) == ["wide-0"], "packing takes the broken node"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_a_setting_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_foreign")
 def test_a_policy_of_an_installed_package_is_found_by_its_name() -> None:
     chosen = load(None, topology_policy="emptiest").policies
-    found = place(gang("train", 2), 2, snapshot(cluster("a: 2x8", "b: 3x8")), policies=chosen)
-    assert isinstance(found, Placed)
-    assert sorted(found.nodes.values()) == ["b-0", "b-1"]
+    placement = place(gang("train", 2), 2, snapshot(cluster("a: 2x8", "b: 3x8")), policies=chosen)
+    assert isinstance(placement, Placed)
+    assert sorted(placement.nodes.values()) == ["b-0", "b-1"]
 
 
 @pytest.mark.usefixtures("_foreign")

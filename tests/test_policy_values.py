@@ -27,12 +27,12 @@ Policy = dict[str, Any]
 
 def policies(kind: str) -> Iterator[Policy]:
     for path in sorted((ROOT / "manifests").rglob("*.yaml")):
-        yield from (one for one in yaml.safe_load_all(path.read_text()) if one and one.get("kind") == kind)
+        yield from (policy for policy in yaml.safe_load_all(path.read_text()) if policy and policy.get("kind") == kind)
 
 
-MUTATING = {one["metadata"]["name"]: one for one in policies("MutatingAdmissionPolicy")}
-FAIL_OPEN = {name for name, one in MUTATING.items() if one["spec"]["failurePolicy"] == "Ignore"}
-VALIDATING = {one["metadata"]["name"]: one for one in policies("ValidatingAdmissionPolicy")}
+MUTATING = {policy["metadata"]["name"]: policy for policy in policies("MutatingAdmissionPolicy")}
+FAIL_OPEN = {name for name, policy in MUTATING.items() if policy["spec"]["failurePolicy"] == "Ignore"}
+VALIDATING = {policy["metadata"]["name"]: policy for policy in policies("ValidatingAdmissionPolicy")}
 
 
 def built_in(policy: Policy) -> Iterator[tuple[str, str]]:
@@ -104,12 +104,14 @@ def test_what_it_makes_itself_and_scalars_are_no_fault(value: str) -> None:
 def expressions(policy: Policy) -> Iterator[str]:
     """All CEL of a policy."""
     spec = policy["spec"]
-    for one in (*spec.get("matchConditions", ()), *spec.get("variables", ()), *spec.get("validations", ())):
-        yield from (one[key] for key in ("expression", "messageExpression") if key in one)
-    yield from (one["jsonPatch"]["expression"] for one in spec.get("mutations", ()))
+    for rule in (*spec.get("matchConditions", ()), *spec.get("variables", ()), *spec.get("validations", ())):
+        yield from (rule[key] for key in ("expression", "messageExpression") if key in rule)
+    yield from (mutation["jsonPatch"]["expression"] for mutation in spec.get("mutations", ()))
 
 
-@pytest.mark.parametrize("policy", [*MUTATING.values(), *VALIDATING.values()], ids=lambda one: one["metadata"]["name"])
+@pytest.mark.parametrize(
+    "policy", [*MUTATING.values(), *VALIDATING.values()], ids=lambda policy: policy["metadata"]["name"]
+)
 def test_all_cel_is_read(policy: Policy) -> None:
     """Expressions that cannot be read here are not checked above."""
     assert all(parse(text) for text in expressions(policy))

@@ -60,9 +60,9 @@ def url(script: Script) -> Iterator[str]:
 
 
 def test_the_tree_says_what_each_has_uses_borrows_and_lends(url: str) -> None:
-    told = asked("queues", f"--url={url}")
-    assert told.exit_code == 0, told.output
-    shown = told.output.partition("Who waits")[0].replace("cohort all", "cohort-all").splitlines()
+    result = asked("queues", f"--url={url}")
+    assert result.exit_code == 0, result.output
+    shown = result.output.partition("Who waits")[0].replace("cohort all", "cohort-all").splitlines()
     lines = {line.split()[0]: line.split() for line in shown if line.strip()}
     assert lines["cohort-all"][1:] == ["gpus", GPU, "[############]", "32", "32", "16", "16", "1", "1"]
     assert lines["team-a"][1:] == ["gpus", GPU, "[############]+", "16", "32", "16", "0", "48", "1", "0"]
@@ -71,25 +71,28 @@ def test_the_tree_says_what_each_has_uses_borrows_and_lends(url: str) -> None:
 
 
 def test_who_waits_and_what_is_wrong(url: str) -> None:
-    told = asked("queues", f"--url={url}").output
-    assert "NoQuota" in told
-    assert "later" in told
+    output = asked("queues", f"--url={url}").output
+    assert "NoQuota" in output
+    assert "later" in output
     for text in ("its quota is odd", WARNED):
-        assert text in told
+        assert text in output
 
 
 def test_one_queue_alone_as_json(url: str) -> None:
-    told = json.loads(asked("queues", "team-b", f"--url={url}", "--output=json").output)
-    assert [(one["kind"], one["name"]) for one in told] == [("ClusterQueue", "team-b"), ("LocalQueue", "team-b")]
-    assert [one["name"] for one in told[0]["waiting"]] == [named("later", 2, "").key.name]
+    listed = json.loads(asked("queues", "team-b", f"--url={url}", "--output=json").output)
+    assert [(queue["kind"], queue["name"]) for queue in listed] == [
+        ("ClusterQueue", "team-b"),
+        ("LocalQueue", "team-b"),
+    ]
+    assert [workload["name"] for workload in listed[0]["waiting"]] == [named("later", 2, "").key.name]
     within = json.loads(asked("queues", "all", f"--url={url}", "--output=json").output)
-    assert [one["name"] for one in within] == ["all", "team-a", "team-a", "team-b", "team-b"]
+    assert [queue["name"] for queue in within] == ["all", "team-a", "team-a", "team-b", "team-b"]
 
 
 def test_a_queue_that_is_not_there(url: str) -> None:
-    told = asked("queues", "nowhere", f"--url={url}")
-    assert told.exit_code != 0
-    assert "there is no ClusterQueue, cohort or LocalQueue nowhere" in told.output
+    result = asked("queues", "nowhere", f"--url={url}")
+    assert result.exit_code != 0
+    assert "there is no ClusterQueue, cohort or LocalQueue nowhere" in result.output
 
 
 def test_the_metrics_have_the_names_that_users_of_kueue_know(script: Script) -> None:
@@ -106,9 +109,9 @@ def test_the_metrics_have_the_names_that_users_of_kueue_know(script: Script) -> 
     ):
         assert line in text
     assert "lending_limit{" not in text
-    families = [one for one in metrics.families() if one.name.startswith("kueue_")]
+    families = [family for family in metrics.families() if family.name.startswith("kueue_")]
     page = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
-    assert [one.name for one in families if f"- `{one.name}`: {one.documentation}" not in page] == []
+    assert [family.name for family in families if f"- `{family.name}`: {family.documentation}" not in page] == []
 
 
 def test_a_cluster_without_queues_has_no_such_metric() -> None:
@@ -123,9 +126,9 @@ def test_the_queues_of_volcano_are_a_tree_that_has_what_the_nodes_have() -> None
     lab = VolcanoQueue("lab", deserved={GPU: 24}, guarantee={GPU: 4})
     show(script, lab, VolcanoQueue("vision", parent="lab", deserved={GPU: 8}), VolcanoQueue("speech"))
     script.advance(0.5)
-    found = queues(script.core, script.now)
-    gpus = {one.name: next(quota for quota in one.quotas if quota.resource == GPU) for one in found}
-    assert [(one.kind, one.name, one.parent, gpus[one.name].nominal) for one in found] == [
+    listed = queues(script.core, script.now)
+    gpus = {queue.name: next(quota for quota in queue.quotas if quota.resource == GPU) for queue in listed}
+    assert [(queue.kind, queue.name, queue.parent, gpus[queue.name].nominal) for queue in listed] == [
         ("Cohort", "volcano/lab", "volcano/root", 24),
         ("Cohort", "volcano/root", "", 64),
         ("ClusterQueue", "volcano/speech", "volcano/root", 0),

@@ -105,7 +105,9 @@ def test_a_trainjob_goes_back_by_its_entry(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     (patch,) = api.bodies("PATCH")
     assert set(patch["spec"]) == {"runtimePatches"}, "it stays suspended"
-    (entry,) = (one for one in patch["spec"]["runtimePatches"] if one["manager"] == MANAGER)
+    (entry,) = (
+        runtime_patch for runtime_patch in patch["spec"]["runtimePatches"] if runtime_patch["manager"] == MANAGER
+    )
     (replicated,) = entry["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     assert set(replicated["template"]["spec"]["template"]["metadata"]["annotations"].values()) == {""}
     assert "TrainJob torch-ddp" in " ".join(done.output.split())
@@ -122,7 +124,7 @@ def test_a_job_that_waits_is_started_only_when_asked_for(tmp_path: Path) -> None
     done, api = Cluster(tmp_path, waiting()).release("--yes")
     assert (done.exit_code, api.bodies("PATCH")) == (0, [])
     done, api = Cluster(tmp_path, waiting()).release("--yes", "--unsuspend")
-    assert [one["spec"] for one in api.bodies("PATCH")] == [{"suspend": False}]
+    assert [body["spec"] for body in api.bodies("PATCH")] == [{"suspend": False}]
     assert "its pods ask for the scheduler muster" in done.output
 
 
@@ -177,18 +179,18 @@ def test_pods_lose_the_gate_and_the_nomination_and_nothing_else(tmp_path: Path) 
     )
     done, api = Cluster(tmp_path, pods=pods).release("--yes")
     assert done.exit_code == 0, done.output
-    asked = {one.path.rpartition("/pods/")[2]: one.body for one in api.asked if one.method == "PATCH"}
-    assert set(asked) == {"a", "b/status"}
-    assert asked["a"]["spec"] == {"schedulingGates": [{"name": "muster.dev/gang", "$patch": "delete"}]}
-    assert asked["b/status"]["status"] == {"nominatedNodeName": ""}
+    patches = {request.path.rpartition("/pods/")[2]: request.body for request in api.asked if request.method == "PATCH"}
+    assert set(patches) == {"a", "b/status"}
+    assert patches["a"]["spec"] == {"schedulingGates": [{"name": "muster.dev/gang", "$patch": "delete"}]}
+    assert patches["b/status"]["status"] == {"nominatedNodeName": ""}
 
 
 @pytest.mark.parametrize("status", [SUSPENDED, {"conditions": [{"type": "Complete", "status": "True"}]}])
 def test_what_a_next_start_would_have_gone_by_comes_off_a_job(tmp_path: Path, status: Object) -> None:
-    said = {"muster.dev/evicted-at": "2026-01-02T03:04:05Z", "muster.dev/nodes-in-vain": "no nodes came by attempt 1"}
-    done, api = Cluster(tmp_path, waiting(annotations={**said, "mine": "1"}) | {"status": status}).release("--yes")
+    stamps = {"muster.dev/evicted-at": "2026-01-02T03:04:05Z", "muster.dev/nodes-in-vain": "no nodes came by attempt 1"}
+    done, api = Cluster(tmp_path, waiting(annotations={**stamps, "mine": "1"}) | {"status": status}).release("--yes")
     assert done.exit_code == 0, done.output
-    assert [one["metadata"]["annotations"] for one in api.bodies("PATCH")] == [dict.fromkeys(said)]
+    assert [body["metadata"]["annotations"] for body in api.bodies("PATCH")] == [dict.fromkeys(stamps)]
     assert "what Muster wrote on it comes off" in " ".join(done.output.split())
 
 
@@ -199,19 +201,19 @@ def test_pods_that_wait_lose_what_else_muster_wrote_on_them(tmp_path: Path) -> N
     waits["metadata"]["annotations"]["muster.dev/reserved"] = "{}"
     done, api = Cluster(tmp_path, pods=(woken, preempts, waits)).release("--yes")
     assert done.exit_code == 0, done.output
-    asked = {one.path.rpartition("/pods/")[2]: one.body for one in api.asked if one.method == "PATCH"}
-    assert asked["woken/status"]["metadata"]["labels"] == {"muster.dev/woken": None}
-    assert asked["preempts"]["metadata"]["annotations"] == {"muster.dev/preempting": None}
-    assert asked["waits"]["metadata"]["annotations"] == {"muster.dev/reserved": None}
-    assert len(asked) == 3
+    patches = {request.path.rpartition("/pods/")[2]: request.body for request in api.asked if request.method == "PATCH"}
+    assert patches["woken/status"]["metadata"]["labels"] == {"muster.dev/woken": None}
+    assert patches["preempts"]["metadata"]["annotations"] == {"muster.dev/preempting": None}
+    assert patches["waits"]["metadata"]["annotations"] == {"muster.dev/reserved": None}
+    assert len(patches) == 3
 
 
 def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
     scale_down, disrupt = READ_BY.values()
-    said = {"labels": {PROTECTED_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true", disrupt: "true"}}
+    marks = {"labels": {PROTECTED_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true", disrupt: "true"}}
     cluster = Cluster(tmp_path)
     cluster.answers["GET", NODES] = listed(
-        {"metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "7", **said}}
+        {"metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "7", **marks}}
     )
     cluster.answers["PATCH", f"{NODES}/n1"] = OK
     done, api = cluster.release("--yes")
@@ -219,8 +221,8 @@ def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
     (body,) = api.bodies("PATCH")
     assert (body["metadata"]["labels"], body["metadata"]["annotations"]) == ({PROTECTED_NODE: None}, {scale_down: None})
     assert body["metadata"]["resourceVersion"] == "7"
-    (asked,) = [one for one in api.asked if (one.method, one.path) == ("GET", NODES)]
-    assert asked.query["labelSelector"] == PROTECTED_NODE
+    (listing,) = [request for request in api.asked if (request.method, request.path) == ("GET", NODES)]
+    assert listing.query["labelSelector"] == PROTECTED_NODE
 
 
 def made(name: str) -> Object:
@@ -241,10 +243,12 @@ def test_what_muster_has_made_for_jobs_is_deleted(tmp_path: Path) -> None:
     assert not cluster.release()[1].bodies("DELETE")
     done, api = cluster.release("--yes")
     assert done.exit_code == 0, done.output
-    uids = [one["preconditions"]["uid"] for one in api.bodies("DELETE")]
+    uids = [body["preconditions"]["uid"] for body in api.bodies("DELETE")]
     assert sorted(uids) == ["uid-asks", "uid-asks-0", "uid-job-train"]
     selectors = {
-        one.path.rpartition("/")[2]: one.query.get("labelSelector") for one in api.asked if one.method == "GET"
+        request.path.rpartition("/")[2]: request.query.get("labelSelector")
+        for request in api.asked
+        if request.method == "GET"
     }
     assert selectors["workloads"] == "muster.dev/record=true"
     assert selectors["provisioningrequests"] == selectors["podtemplates"] == "muster.dev/capacity"
@@ -295,9 +299,9 @@ def test_a_refused_write_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     cluster.answers["PATCH", PATH] = refused(403, "Forbidden", "you may not")
     done, api = cluster.release("--yes", "-o", "json")
     assert done.exit_code == 1
-    job, one = json.loads(done.stdout)["objects"]
+    job, gated_pod = json.loads(done.stdout)["objects"]
     assert "you may not" in job["failed"]
-    assert "failed" not in one
+    assert "failed" not in gated_pod
     assert len(api.bodies("PATCH")) == 2
 
 
@@ -307,8 +311,8 @@ def test_a_kind_that_may_not_be_listed_is_told_and_the_others_go_on(tmp_path: Pa
     cluster.answers["GET", path] = refused(403, "Forbidden", "you may not list these")
     done, api = cluster.release("--yes")
     assert done.exit_code == 1
-    said = " ".join(done.output.split())
-    assert f"left alone, cannot be read: all {path.rpartition('/')[2]}: 403 Forbidden: you may not list these" in said
+    output = " ".join(done.output.split())
+    assert f"left alone, cannot be read: all {path.rpartition('/')[2]}: 403 Forbidden: you may not list these" in output
     assert len(api.bodies("PATCH")) == (2 if path == NODES else 1)
 
 

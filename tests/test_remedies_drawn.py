@@ -45,16 +45,16 @@ def test_most_of_it_can_be_done(draw: str, share: float) -> None:
     The remaining sentences ask for more nodes in a domain that cannot be enlarged.
     """
     make = SCENES[draw]
-    waiting = [(seed, said) for seed in range(SEEDS) if (said := advised(make(seed)))]
-    done = [seed for seed, said in waiting if any(follow(make(seed), text) for text in said)]
+    waiting = [(seed, advice) for seed in range(SEEDS) if (advice := advised(make(seed)))]
+    done = [seed for seed, remedies in waiting if any(follow(make(seed), text) for text in remedies)]
     assert len(waiting) > SEEDS / 3
     assert len(done) >= share * len(waiting)
 
 
 def advised(there: Scene) -> list[str]:
     """The remedies of the waiting workload; none if it starts at once."""
-    said = there.explained
-    return said.remedies if said.gang.state in ("NoRoom", "NoQuota") else []
+    explanation = there.explained
+    return explanation.remedies if explanation.gang.state in ("NoRoom", "NoQuota") else []
 
 
 def closed_nodes(seed: int) -> Scene:
@@ -64,9 +64,9 @@ def closed_nodes(seed: int) -> Scene:
         _node(chance, clique, at) for clique in "abc"[: chance.randint(1, 3)] for at in range(chance.randint(1, 4))
     ]
     script = Script(*nodes, checked=1000)
-    for one in nodes:
+    for cluster_node in nodes:
         if chance.random() < 0.25:
-            script.see(single(f"busy-{one.name}", gpus=chance.choice([8, 4]), cpu=0, node=one.name))
+            script.see(single(f"busy-{cluster_node.name}", gpus=chance.choice([8, 4]), cpu=0, node=cluster_node.name))
     selector = (("pool", "blue"),) if chance.random() < 0.4 else ()
     affinity = ((Requirement("pool", "In", ("blue", "red")),),) if chance.random() < 0.2 else None
     topology = CLIQUE_ONLY if chance.random() < 0.2 else Topology()
@@ -97,7 +97,10 @@ def short_quota(seed: int) -> Scene:
     names = ["f1", "f2"][: chance.randint(1, 2)]
     nodes = cluster("a: 40x8")
     if len(names) == 2:
-        nodes = [replace(one, labels={**one.labels, FLAVOR: names[at % 2]}) for at, one in enumerate(nodes)]
+        nodes = [
+            replace(cluster_node, labels={**cluster_node.labels, FLAVOR: names[at % 2]})
+            for at, cluster_node in enumerate(nodes)
+        ]
     script, cohort = Script(*nodes, checked=1000), chance.choice(["", "all", "all"])
 
     def quota() -> Quota:
@@ -111,7 +114,7 @@ def short_quota(seed: int) -> Scene:
         own = tuple((name, {GPU: Quota(8 * chance.randint(0, 3))}) for name in names)
         show(script, Cohort("all", chance.choice(["", "top"]), (ResourceGroup((GPU, "cpu"), own),)))
     for name in ("team", "other"):
-        show(script, cluster_queue(name, {one: quota() for one in names}, cohort=cohort))
+        show(script, cluster_queue(name, {flavor_name: quota() for flavor_name in names}, cohort=cohort))
     for at in range(chance.randint(0, 5)):
         _user(script, f"user-{at}", chance.randint(1, 2), chance.choice(["team", "other"]))
     return _waiting(script, chance, lambda pod: pod, "team")

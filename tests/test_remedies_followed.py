@@ -84,7 +84,7 @@ def asking(**asked: Any) -> dict[str, Any]:
 
 
 def labelled(text: str, **labels: str) -> list[Node]:
-    return [replace(one, labels={**one.labels, **labels}) for one in cluster(text)]
+    return [replace(cluster_node, labels={**cluster_node.labels, **labels}) for cluster_node in cluster(text)]
 
 
 def selecting(**labels: str) -> dict[str, Any]:
@@ -733,13 +733,13 @@ def _not_followed(text: str) -> bool:
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
 def test_the_reason_and_every_remedy_are_true(cause: Cause) -> None:
     there = cause.make()
-    said = there.explained
-    assert said.gang.state == cause.code, said.gang.message
-    assert cause.says in said.gang.message
-    assert said.remedies[:1] == [cause.advice]
+    explanation = there.explained
+    assert explanation.gang.state == cause.code, explanation.gang.message
+    assert cause.says in explanation.gang.message
+    assert explanation.remedies[:1] == [cause.advice]
     # A gang that is planned again after a pause starts by itself.
     assert cause.code == "Forgotten" or not there.runs, "it waits for something"
-    for at, text in enumerate(said.remedies):
+    for at, text in enumerate(explanation.remedies):
         there = cause.make()
         if at == 0 and cause.does is not None:
             cause.does(there)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted(path for part in ("dashboard", "extender", "policies") for path in (ROOT / part).rglob("*.py"))
+FILES = sorted(path for package in ("dashboard", "extender", "policies") for path in (ROOT / package).rglob("*.py"))
 Replaced = dict[str, set[str]]
 """Method -> the attributes of ``self`` that a call of it puts something else into; "*": any."""
 
@@ -45,13 +45,13 @@ def assigned(method: ast.AST) -> Iterator[str]:
 def replaced(owner: ast.ClassDef) -> Replaced:
     """Find out which fields each method replaces, also by the methods that it calls."""
     methods = {node.name: node for node in owner.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    found = {name: set(assigned(method)) for name, method in methods.items()}
+    fields = {name: set(assigned(method)) for name, method in methods.items()}
     calls = {name: set(called(method)) & methods.keys() for name, method in methods.items()}
     while True:
-        more = {name: found[name].union(*(found[other] for other in calls[name])) for name in methods}
-        if more == found:
-            return found
-        found = more
+        more = {name: fields[name].union(*(fields[other] for other in calls[name])) for name in methods}
+        if more == fields:
+            return fields
+        fields = more
 
 
 def held(node: ast.AST) -> Iterator[tuple[ast.expr, list[ast.AST]]]:
@@ -82,7 +82,7 @@ def faults(source: str) -> Iterator[str]:
                     base = base.value
                 if (name := attribute(base)) is None:
                     continue
-                for method in (method for part in between for method in called(part)):
+                for method in (method for expression in between for method in called(expression)):
                     if methods.get(method, set()) & {name, "*"}:
                         yield f"line {node.lineno}: {ast.unparse(container)} is replaced by {method}()"  # type: ignore[attr-defined]
 

@@ -73,7 +73,7 @@ class Played:
         """Wait for that many writes; returns their paths."""
 
         def found() -> list[str]:
-            return [one.path for one in self.api.asked if one.method == method]
+            return [request.path for request in self.api.asked if request.method == method]
 
         await eventually(lambda: len(found()) >= count)
         return found()
@@ -104,7 +104,7 @@ async def replica(**flags: Any) -> AsyncIterator[Played]:
         try:
             if flags.get("enabled", True):
                 # The Lease that this API server does not have has been looked for: from now on the test tells of it.
-                await eventually(lambda: ("WATCH", LEASES) in [(asked.method, asked.path) for asked in api.asked])
+                await eventually(lambda: ("WATCH", LEASES) in [(request.method, request.path) for request in api.asked])
             yield played
         finally:
             running.cancel()
@@ -118,104 +118,104 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_replica_that_stands_by_is_ready_knows_the_gangs_and_writes_nothing() -> None:
-    async with replica() as one:
-        await one.until(acting=False)
-        one.elect("them_1")
-        assert (await one.client.get("/readyz")).text == "ok, standing by\n"
-        assert [gang["name"] for gang in (await one.client.get("/gangs")).json()] == ["train"]
-        assert "muster_leader 0.0" in (await one.client.get("/metrics")).text
-        assert "stands by" in await one.bind("p0")
-        assert {asked.method for asked in one.api.asked} == {"GET", "WATCH"}
+    async with replica() as played:
+        await played.until(acting=False)
+        played.elect("them_1")
+        assert (await played.client.get("/readyz")).text == "ok, standing by\n"
+        assert [gang["name"] for gang in (await played.client.get("/gangs")).json()] == ["train"]
+        assert "muster_leader 0.0" in (await played.client.get("/metrics")).text
+        assert "stands by" in await played.bind("p0")
+        assert {request.method for request in played.api.asked} == {"GET", "WATCH"}
 
 
 async def test_without_leader_election_it_acts_as_soon_as_it_has_read_the_cluster() -> None:
-    async with replica(enabled=False) as one:
-        one.kube._may_write = lambda: True
-        await one.writes("PATCH", 2)
-        assert (await one.client.get("/readyz")).text == "ok\n"
+    async with replica(enabled=False) as played:
+        played.kube._may_write = lambda: True
+        await played.writes("PATCH", 2)
+        assert (await played.client.get("/readyz")).text == "ok\n"
 
 
 async def test_it_takes_over_with_everything_that_it_has_followed() -> None:
-    async with replica() as one:
-        await one.until(acting=False)
-        one.elect("us_1")
-        assert sorted(await one.writes("PATCH", 2)) == [f"/api/v1/namespaces/team/pods/p{n}/status" for n in (0, 1)]
-        assert "muster_leader 1.0" in (await one.client.get("/metrics")).text
-        assert (await one.client.get("/readyz")).text == "ok\n"
+    async with replica() as played:
+        await played.until(acting=False)
+        played.elect("us_1")
+        assert sorted(await played.writes("PATCH", 2)) == [f"/api/v1/namespaces/team/pods/p{n}/status" for n in (0, 1)]
+        assert "muster_leader 1.0" in (await played.client.get("/metrics")).text
+        assert (await played.client.get("/readyz")).text == "ok\n"
 
 
 async def test_after_a_takeover_it_lags_behind_until_the_watch_of_pods_shows_what_was_newest_then() -> None:
-    async with replica() as one:
-        await one.until(acting=False)
-        assert not one.kube.behind
+    async with replica() as played:
+        await played.until(acting=False)
+        assert not played.kube.behind
         newest = Answer(body={"metadata": {"resourceVersion": "7"}, "items": []})
-        one.api.on("GET", "/api/v1/pods", refused(500), newest)
-        one.elect("us_1")
-        await one.until(acting=True)
-        assert one.kube.behind
-        await eventually(lambda: [ask.query.get("limit") for ask in one.api.asked].count("1") == 2)
-        assert one.kube.behind, "the watch has shown version 1"
+        played.api.on("GET", "/api/v1/pods", refused(500), newest)
+        played.elect("us_1")
+        await played.until(acting=True)
+        assert played.kube.behind
+        await eventually(lambda: [ask.query.get("limit") for ask in played.api.asked].count("1") == 2)
+        assert played.kube.behind, "the watch has shown version 1"
         bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
-        one.api.on("WATCH", "/api/v1/pods", watch(bookmark, stays_open=True))
-        one.api.end_streams()
-        await eventually(lambda: not one.kube.behind)
-        assert one.runner.acting.is_set()
+        played.api.on("WATCH", "/api/v1/pods", watch(bookmark, stays_open=True))
+        played.api.end_streams()
+        await eventually(lambda: not played.kube.behind)
+        assert played.runner.acting.is_set()
 
 
 async def test_a_call_that_comes_before_the_news_of_the_election_waits_for_it() -> None:
-    async with replica() as one:
-        await one.until(acting=False)
-        calling = asyncio.create_task(one.bind("p0"))
+    async with replica() as played:
+        await played.until(acting=False)
+        calling = asyncio.create_task(played.bind("p0"))
         await asyncio.sleep(0)
-        one.elect("us_1")
-        await one.until(acting=True)
-        assert [*await asyncio.gather(calling, one.bind("p1"))] == ["", ""]
+        played.elect("us_1")
+        await played.until(acting=True)
+        assert [*await asyncio.gather(calling, played.bind("p1"))] == ["", ""]
 
 
 async def test_whoever_loses_the_lease_fails_what_it_holds_and_writes_no_more() -> None:
-    async with replica() as one:
-        await one.until(acting=False)
-        one.elect("us_1")
-        await one.writes("PATCH", 2)
-        held = asyncio.create_task(one.bind("p0"))
-        await eventually(lambda: bool(one.runner.core.state.binds.held))
-        one.elect("them_1")
+    async with replica() as played:
+        await played.until(acting=False)
+        played.elect("us_1")
+        await played.writes("PATCH", 2)
+        held = asyncio.create_task(played.bind("p0"))
+        await eventually(lambda: bool(played.runner.core.state.binds.held))
+        played.elect("them_1")
         assert "does not lead any more" in await asyncio.wait_for(held, 10)
-        await one.until(acting=False)
-        assert "stands by" in await one.bind("p1")
-        assert not [asked for asked in one.api.asked if asked.path.endswith("/binding")]
-        one.elect("us_2")
-        bound = await asyncio.gather(one.bind("p0"), one.bind("p1"))
+        await played.until(acting=False)
+        assert "stands by" in await played.bind("p1")
+        assert not [request for request in played.api.asked if request.path.endswith("/binding")]
+        played.elect("us_2")
+        bound = await asyncio.gather(played.bind("p0"), played.bind("p1"))
         assert [*bound] == ["", ""]
 
 
 async def test_a_write_that_is_asked_for_after_the_lease_ran_out_is_not_sent() -> None:
     """The event loop may learn of it later than the clock does: the moment of the write counts."""
-    async with replica() as one:
-        await one.until(acting=False)
-        one.elect("us_1")
-        await one.until(acting=True)
-        before = len(one.api.asked)
-        one.leadership._until = 0.0  # ten seconds have passed without a renewal
+    async with replica() as played:
+        await played.until(acting=False)
+        played.elect("us_1")
+        await played.until(acting=True)
+        before = len(played.api.asked)
+        played.leadership._until = 0.0  # ten seconds have passed without a renewal
         with pytest.raises(StandbyError):
-            await one.kube.patch_status("team", "p0", "p0", {"nominatedNodeName": "n0"})
-        assert len([asked for asked in one.api.asked[before:] if asked.method == "PATCH"]) <= 2
+            await played.kube.patch_status("team", "p0", "p0", {"nominatedNodeName": "n0"})
+        assert len([request for request in played.api.asked[before:] if request.method == "PATCH"]) <= 2
 
 
 async def test_a_replica_that_hears_nothing_is_not_ready_and_says_of_what() -> None:
-    async with replica() as one:
-        await one.until(acting=False)
-        one.now += DARK_S
-        assert (await one.client.get("/readyz")).status_code == 200
-        one.now += 5
-        for kind in one.sight.ages().keys() - {"pods"}:
-            one.sight.heard(kind)
-        answer = await one.client.get("/readyz")
+    async with replica() as played:
+        await played.until(acting=False)
+        played.now += DARK_S
+        assert (await played.client.get("/readyz")).status_code == 200
+        played.now += 5
+        for kind in played.sight.ages().keys() - {"pods"}:
+            played.sight.heard(kind)
+        answer = await played.client.get("/readyz")
         silence = "the API server has said nothing about pods for 95 s: what Muster knows is old\n"
         assert (answer.status_code, answer.text) == (503, silence)
-        assert (await one.client.get("/healthz")).status_code == 200, "a restart would not help"
-        detail = (await one.client.get("/readyz?verbose")).text.splitlines()
+        assert (await played.client.get("/healthz")).status_code == 200, "a restart would not help"
+        detail = (await played.client.get("/readyz?verbose")).text.splitlines()
         assert detail[2:4] == ["csidrivers: last heard of 0 s ago", "csistoragecapacities: last heard of 0 s ago"]
         assert "pods: last heard of 95 s ago" in detail
-        one.sight.heard("pods")
-        assert (await one.client.get("/readyz")).text == "ok, standing by\n"
+        played.sight.heard("pods")
+        assert (await played.client.get("/readyz")).text == "ok, standing by\n"

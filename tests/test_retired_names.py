@@ -25,14 +25,14 @@ def names(file: Path) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("package", ["extender", "policies"])
 def test_no_name_is_a_retired_one(package: str) -> None:
-    found = [
+    faults = [
         f"{file}:{line}: {name}: say {RETIRED[name]}"
         for file in FILES
         if package in file.relative_to(HERE.parent).parts[:1]
         for name, line in names(file)
         if name in RETIRED
     ]
-    assert not found, "\n".join(found)
+    assert not faults, "\n".join(faults)
 
 
 def test_the_names_that_stand_for_them_are_no_retired_ones() -> None:

@@ -32,7 +32,9 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", RIGHTS_PAGE + LIMI
 @pytest.mark.parametrize(("file", "name"), NAMED)
 def test_a_test_that_is_named_exists(file: str, name: str) -> None:
     functions = ast.walk(ast.parse((ROOT / file).read_text()))
-    assert name in {one.name for one in functions if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+    assert name in {
+        function.name for function in functions if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def test_every_protection_has_a_test() -> None:
@@ -45,8 +47,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     limits = LIMITS_PAGE.partition("## Limits")[2].partition("## Hostile")[0]
     settings = "max_body_mib", "max_candidates", "max_connections", "max_gang_members", "max_gang_shapes"
     for setting in (*settings, "max_waiting_gangs"):
-        (said,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
-        assert int(said.replace(",", "")) == Settings.model_fields[setting].default
+        (limit,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
+        assert int(limit.replace(",", "")) == Settings.model_fields[setting].default
     assert f"| {MOST_CONDITIONS}, with {MOST_VALUES:,} values and {MOST_CHARACTERS:,} characters |" in limits
     assert f"| {MOST_NAMES} of each |" in limits
     assert f"2^{MOST.bit_length() - 1} |" in limits
@@ -63,14 +65,14 @@ def test_the_limits_are_those_of_the_code() -> None:
 
 
 def test_whatever_its_role_lets_it_write_has_a_row() -> None:
-    (role,) = (one for one in yaml.safe_load_all(RIGHTS.read_text()) if one["kind"] == "ClusterRole")
-    jobs = {(one.group, one.plural) for one in KINDS}
+    (role,) = (document for document in yaml.safe_load_all(RIGHTS.read_text()) if document["kind"] == "ClusterRole")
+    jobs = {(kind.group, kind.plural) for kind in KINDS}
     rows = " ".join(re.findall(r"^\| ([^|]*) \|", RIGHTS_PAGE.partition("| write |")[2], re.MULTILINE)).lower()
     for rule in role["rules"]:
         if {"create", "patch", "update", "delete"}.intersection(rule["verbs"]):
             for group, resource in product(rule["apiGroups"], rule["resources"]):
-                said = resource.removesuffix("/status").removeprefix("pods/").removesuffix("s")
-                assert (group, resource) in jobs or said in rows, resource
+                noun = resource.removesuffix("/status").removeprefix("pods/").removesuffix("s")
+                assert (group, resource) in jobs or noun in rows, resource
 
 
 def test_the_settings_and_the_schedulers_entry_belong_together() -> None:

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def extender() -> AsyncIterator[Extender]:
-    async with running(*(Node(name, (("nvidia.com/gpu", 8), ("pods", 10))) for name in ("n0", "n1"))) as one:
-        yield one
+    async with running(*(Node(name, (("nvidia.com/gpu", 8), ("pods", 10))) for name in ("n0", "n1"))) as started:
+        yield started
 
 
 NOISE = [
@@ -72,8 +72,8 @@ async def test_the_health_page_names_what_is_left_out_and_a_pause_makes_it_unrea
 async def test_before_the_cluster_is_read_every_verb_says_try_again() -> None:
     starting = Extender()
     pod = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
-    asked = await starting.post("filter", {"Pod": pod, "NodeNames": ["n0"]})
-    assert "starting" in asked.json()["Error"]
+    filtered = await starting.post("filter", {"Pod": pod, "NodeNames": ["n0"]})
+    assert "starting" in filtered.json()["Error"]
     bound = await starting.post("bind", {"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n0"})
     assert "starting" in bound.json()["Error"]
     assert (await starting.client.get("/readyz")).status_code == 503
@@ -128,7 +128,7 @@ async def test_a_gang_can_be_looked_at(extender: Extender) -> None:
     assert answer.json()["min_member"] == 3
     assert [pod["name"] for pod in answer.json()["pods"]] == ["a"]
     assert (await extender.client.get("/gangs/ns/other")).status_code == 404
-    assert [one["name"] for one in (await extender.client.get("/gangs")).json()] == ["gang"]
+    assert [gang["name"] for gang in (await extender.client.get("/gangs")).json()] == ["gang"]
 
 
 async def test_metrics_tell_verbs_and_gangs(extender: Extender) -> None:

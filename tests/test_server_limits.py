@@ -24,8 +24,8 @@ VERBS = ["filter", "prioritize", "preempt", "bind"]
 
 @pytest.fixture
 async def extender() -> AsyncIterator[Extender]:
-    async with running() as one:
-        yield one
+    async with running() as started:
+        yield started
 
 
 async def test_more_candidates_than_allowed_are_an_error_in_words(extender: Extender) -> None:
@@ -49,7 +49,7 @@ async def test_a_page_in_a_browser_cannot_call(extender: Extender, verb: str) ->
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_body_that_does_not_state_its_length_ends_at_the_limit_too(extender: Extender, verb: str) -> None:
     app = create_app(extender.runner, Metrics(lambda: extender.core.state), bind_timeout_s=30, max_body=1000)
-    told: list[Message] = []
+    messages: list[Message] = []
     asked = 0
 
     async def receive() -> Message:
@@ -58,13 +58,13 @@ async def test_a_body_that_does_not_state_its_length_ends_at_the_limit_too(exten
         return {"type": "http.request", "body": b"x" * 400, "more_body": True}
 
     async def send(message: Message) -> None:
-        told.append(message)
+        messages.append(message)
 
     await app(
         {"type": "http", "method": "POST", "path": f"/{verb}", "headers": [(b"host", b"localhost")]}, receive, send
     )
-    assert told[0]["status"] == 413
-    assert told[1]["body"] == b"the body is larger than 1000 bytes\n"
+    assert messages[0]["status"] == 413
+    assert messages[1]["body"] == b"the body is larger than 1000 bytes\n"
     assert asked == 3, "nothing is read beyond the limit"
 
 
@@ -192,7 +192,7 @@ async def test_a_page_whose_name_leads_to_this_machine_reads_nothing(extender: E
 
 def test_one_host_is_named() -> None:
     host = (b"host", b"localhost")
-    assert [(Hosts().refusal(said) or [0])[0] for said in ([], [host], [host, host])] == [400, 0, 400]
+    assert [(Hosts().refusal(headers) or [0])[0] for headers in ([], [host], [host, host])] == [400, 0, 400]
     assert Hosts(every=True).refusal([(b"host", b"any")]) is None, "with TLS the certificate decides"
 
 

@@ -30,15 +30,15 @@ def simulate(*args: str | Path) -> tuple[int, str]:
 
 def figures(tmp_path: Path, *args: str | Path) -> dict[str, dict[str, Any]]:
     """The figures in the JSON, by scheduler."""
-    code, said = simulate(*args, "--json", tmp_path / "out.json")
-    assert code == 0, said
-    told = json.loads((tmp_path / "out.json").read_text())
-    return {one["scheduler"]: one for one in told["schedulers"]}
+    code, output = simulate(*args, "--json", tmp_path / "out.json")
+    assert code == 0, output
+    report = json.loads((tmp_path / "out.json").read_text())
+    return {scheduler["scheduler"]: scheduler for scheduler in report["schedulers"]}
 
 
 def test_the_two_jobs_of_the_demo_end_as_in_the_demo(tmp_path: Path) -> None:
-    found = figures(tmp_path, "--scenario", TWO_JOBS)
-    alone, muster = found["kube-scheduler"], found["muster"]
+    by_scheduler = figures(tmp_path, "--scenario", TWO_JOBS)
+    alone, muster = by_scheduler["kube-scheduler"], by_scheduler["muster"]
     assert (alone["completed"], muster["completed"]) == (0, 2)
     assert alone["held"] == pytest.approx(32.0)
     assert (alone["held_in_vain"], alone["rendezvous"]) == (pytest.approx(32.0), 0)
@@ -46,15 +46,15 @@ def test_the_two_jobs_of_the_demo_end_as_in_the_demo(tmp_path: Path) -> None:
     assert muster["held"] == pytest.approx(0.0, abs=0.01)
     assert muster["productive"] == pytest.approx(31.11, abs=0.01)
     assert muster["makespan_s"] == pytest.approx(59 * 60, abs=60)
-    _, said = simulate("--scenario", TWO_JOBS)
-    assert "With muster both jobs start and no GPU is held without work." in " ".join(said.split())
+    _, output = simulate("--scenario", TWO_JOBS)
+    assert "With muster both jobs start and no GPU is held without work." in " ".join(output.split())
 
 
 def test_the_page_has_a_picture_for_everybody_and_fetches_nothing(tmp_path: Path) -> None:
-    code, said = simulate(
+    code, output = simulate(
         "--scenario", TWO_JOBS, "--cluster", "4 nodes x 8 GPUs in cliques of 2", "--html", tmp_path / "p.html"
     )
-    assert code == 0, said
+    assert code == 0, output
     page = (tmp_path / "p.html").read_text()
     for picture in (
         "kube-scheduler",
@@ -76,7 +76,9 @@ def test_a_trace_is_cut_scaled_and_made_into_gangs(tmp_path: Path) -> None:
     trace.write_text(TRACE + "\n".join(rows))
     args = ("--trace", trace, "--trace-cluster", "a", "--jobs", "3", "--cluster", "3 nodes x 8 GPUs", "--load", "0.5")
     muster = figures(tmp_path, *args)["muster"]
-    assert [(one["most_gpus"], one["jobs"]) for one in muster["waits"]] == [(4, 1), (16, 1), (32, 1)], "20 GPUs: 3 x 8"
+    assert [(waits["most_gpus"], waits["jobs"]) for waits in muster["waits"]] == [(4, 1), (16, 1), (32, 1)], (
+        "20 GPUs: 3 x 8"
+    )
     asked_s = 3600 * (16 + 4 + 24)
     assert muster["makespan_s"] == pytest.approx(asked_s / (24 * 0.5) + 30 + 3600, abs=1), "the last comes at the end"
     assert muster["productive"] == pytest.approx(asked_s / 3600)
@@ -94,8 +96,8 @@ jobs:
   - {name: small, submit_s: 20, pods: 1, gpus: 1, duration_s: 100}
 """
     )
-    found = figures(tmp_path, "--scenario", scenario)
-    small = {name: one["waits"][0]["median_s"] for name, one in found.items()}
+    by_scheduler = figures(tmp_path, "--scenario", scenario)
+    small = {name: result["waits"][0]["median_s"] for name, result in by_scheduler.items()}
     assert small["fifo"] == pytest.approx(1080)
     assert small["muster"] == pytest.approx(0, abs=1)
     assert small["ideal"] == 0
@@ -108,17 +110,17 @@ jobs:
 def test_jobs_start_on_nodes_of_platforms(tmp_path: Path, cluster: str) -> None:
     jobs = "until_s: 3600\njobs:\n  - {name: train, pods: 4, gpus: 4, duration_s: 600}\n"
     (tmp_path / "jobs.yaml").write_text(jobs)
-    found = figures(tmp_path, "--scenario", tmp_path / "jobs.yaml", "--cluster", cluster)
-    assert {name: one["completed"] for name, one in found.items()} == dict.fromkeys(found, 1)
+    by_scheduler = figures(tmp_path, "--scenario", tmp_path / "jobs.yaml", "--cluster", cluster)
+    assert {name: result["completed"] for name, result in by_scheduler.items()} == dict.fromkeys(by_scheduler, 1)
 
 
 def test_pools_of_a_scenario_may_be_of_a_platform(tmp_path: Path) -> None:
     pools = "[{platform: gb200, nodes: 36, labels: {team: a}}, {name: other, platform: gb200, nodes: 2}]"
     text = f"cluster: {pools}\njobs:\n  - {{name: train, pods: 18, gpus: 4, duration_s: 600}}\n"
     (tmp_path / "jobs.yaml").write_text(text)
-    code, said = simulate("--scenario", tmp_path / "jobs.yaml", "--scheduler", "muster")
-    assert code == 0, said
-    assert "36 gb200 nodes x 4 GPUs, 2 gb200 nodes x 4 GPUs" in " ".join(said.split())
+    code, output = simulate("--scenario", tmp_path / "jobs.yaml", "--scheduler", "muster")
+    assert code == 0, output
+    assert "36 gb200 nodes x 4 GPUs, 2 gb200 nodes x 4 GPUs" in " ".join(output.split())
     nodes = nodes_of(read_scenario(text, "jobs", {}).pools)
     assert [(node.name, node.labels.get("team")) for node in nodes[35:]] == [
         ("gb200-35", "a"), ("other-0", None), ("other-1", None),
@@ -128,8 +130,8 @@ def test_pools_of_a_scenario_may_be_of_a_platform(tmp_path: Path) -> None:
 
 
 def test_when_one_job_gives_up_the_other_one_runs(tmp_path: Path) -> None:
-    found = figures(tmp_path, "--scenario", TWO_JOBS, "--give-up", "600", "--until", "86400")
-    alone = found["kube-scheduler"]
+    by_scheduler = figures(tmp_path, "--scenario", TWO_JOBS, "--give-up", "600", "--until", "86400")
+    alone = by_scheduler["kube-scheduler"]
     assert alone["completed"] == 2
     assert 32 * 600 / 3600 <= alone["held"] <= 32 * 660 / 3600, "both held half the cluster until the first gave up"
     assert alone["held_in_vain"] == pytest.approx(alone["rendezvous"]), "one of them in vain"
@@ -146,8 +148,8 @@ jobs:
   - {name: second, pods: 2, gpus: 8, duration_s: 10}
 """
     )
-    found = figures(tmp_path, "--scenario", scenario)
-    alone, muster = found["kube-scheduler"], found["muster"]
+    by_scheduler = figures(tmp_path, "--scenario", scenario)
+    alone, muster = by_scheduler["kube-scheduler"], by_scheduler["muster"]
     assert (alone["completed"], alone["never_started"], alone["waits"][1]["median_s"]) == (1, 1, None)
     assert 7 * 8 * 100 / 3600 <= alone["held"] <= 7 * 8 * 110 / 3600, "seven tries, each with one of its two pods"
     assert (muster["completed"], muster["held"]) == (2, 0)
@@ -156,15 +158,15 @@ jobs:
 def test_a_mark_at_the_beginning_quotes_and_foreign_line_ends_do_no_harm(tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     trace.write_bytes(b'\xef\xbb\xbf"submission_time", duration,num_gpu\r\n"50","10",8\r\n0,20,16\r\n')
-    found = figures(tmp_path, "--trace", trace, "--cluster", "2 nodes x 8 GPUs", "--scheduler", "muster")["muster"]
-    assert (found["jobs"], found["completed"]) == (2, 2)
+    muster = figures(tmp_path, "--trace", trace, "--cluster", "2 nodes x 8 GPUs", "--scheduler", "muster")["muster"]
+    assert (muster["jobs"], muster["completed"]) == (2, 2)
 
 
 def test_gpus_alone_decide_where_a_node_has_more_of_them_than_pods(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text("cluster: 1 node x 256 GPUs\njobs: [{name: wide, pods: 200, gpus: 1, duration_s: 9}]")
-    found = figures(tmp_path, "--scenario", scenario)
-    assert {name: one["completed"] for name, one in found.items()} == dict.fromkeys(found, 1)
+    by_scheduler = figures(tmp_path, "--scenario", scenario)
+    assert {name: result["completed"] for name, result in by_scheduler.items()} == dict.fromkeys(by_scheduler, 1)
 
 
 def test_a_policy_is_compared_beside_the_schedulers_that_are_named(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_policy_is_compared_beside_the_schedulers_that_are_named(tmp_path: Pat
 
 def test_figures_on_standard_output_are_nothing_but_json() -> None:
     ended = CliRunner().invoke(main, ["--scenario", str(TWO_JOBS), "--json", "-", "--scheduler", "muster"])
-    assert [one["scheduler"] for one in json.loads(ended.stdout)["schedulers"]] == ["muster"]
+    assert [scheduler["scheduler"] for scheduler in json.loads(ended.stdout)["schedulers"]] == ["muster"]
     assert "GPU-hours held by gangs that never became complete" in ended.stderr
 
 
@@ -192,8 +194,8 @@ def test_an_interrupted_run_leaves_no_file_and_no_traceback(tmp_path: Path, monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr("extender.cli.simulate.run", interrupted)
-    code, said = simulate("--scenario", TWO_JOBS, "--json", tmp_path / "out.json", "--html", tmp_path / "out.html")
-    assert (code, "Traceback" in said) == (130, False)
+    code, output = simulate("--scenario", TWO_JOBS, "--json", tmp_path / "out.json", "--html", tmp_path / "out.html")
+    assert (code, "Traceback" in output) == (130, False)
     assert not list(tmp_path.iterdir())
 
 
@@ -205,7 +207,7 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(tmp_path: Pa
     trace.write_text(TRACE + "\n".join(rows))
     program = "import sys; from extender.cli.simulate import main; main(sys.argv[1:])"
     args = ["--trace", str(trace), "--cluster", "6 nodes x 8 GPUs in cliques of 2", "--json", "-"]
-    told = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", program, *args],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -214,8 +216,8 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(tmp_path: Pa
         ).stdout
         for seed in ("1", "2")
     ]
-    assert told[0] == told[1]
-    assert len(json.loads(told[0])["schedulers"]) == 4
+    assert outputs[0] == outputs[1]
+    assert len(json.loads(outputs[0])["schedulers"]) == 4
 
 
 def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
@@ -264,9 +266,9 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...], message: str) -> None:
-    code, said = simulate(*args)
+    code, output = simulate(*args)
     assert code == 2
-    assert message in " ".join(said.split())
+    assert message in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
@@ -294,9 +296,9 @@ def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...],
 )
 def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str | bytes, message: str) -> None:
     (tmp_path / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, said = simulate("--trace", tmp_path / "t.csv", "--cluster", "1 node x 8 GPUs")
+    code, output = simulate("--trace", tmp_path / "t.csv", "--cluster", "1 node x 8 GPUs")
     assert code == 2
-    assert message in " ".join(said.split())
+    assert message in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
@@ -322,24 +324,24 @@ def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str
 )  # fmt: skip
 def test_a_scenario_that_cannot_be_used_says_why(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "s.yaml").write_text(content)
-    code, said = simulate("--scenario", tmp_path / "s.yaml", "--cluster", "4 nodes x 8 GPUs")
+    code, output = simulate("--scenario", tmp_path / "s.yaml", "--cluster", "4 nodes x 8 GPUs")
     assert code == 2
-    assert message in " ".join(said.split())
+    assert message in " ".join(output.split())
 
 
 def test_jobs_that_are_left_out_are_counted_wherever_the_jobs_are(tmp_path: Path) -> None:
     empty = "x,1,60,0\nx,2,60,0\nx,3,0,8\nother,4,60,0\n"
     (tmp_path / "jobs.csv").write_text(TRACE + "x,0,60,8\nx,5,60,64\n" + empty)
     cluster, out = "1 nodes x 8 GPUs", tmp_path / "out.json"
-    code, said = simulate("--trace", tmp_path / "jobs.csv", "--cluster", cluster, "--json", out)
-    assert code == 0, said
-    told = json.loads(out.read_text())["input"]
-    assert (told["jobs"], told["cluster"]) == ("2 jobs of jobs.csv, 1 left out", "1 node x 8 GPUs")
-    assert f"{told['jobs']}; {told['cluster']}" in said
-    assert "3 jobs of 0 GPUs were left out" in said
-    assert "1 job of 0 s was left out" in said
-    one = "1 job left out, for which the empty cluster is too small: job-3 needs 8 pods of 8 GPUs at once"
-    assert one in " ".join(said.split())
+    code, output = simulate("--trace", tmp_path / "jobs.csv", "--cluster", cluster, "--json", out)
+    assert code == 0, output
+    described = json.loads(out.read_text())["input"]
+    assert (described["jobs"], described["cluster"]) == ("2 jobs of jobs.csv, 1 left out", "1 node x 8 GPUs")
+    assert f"{described['jobs']}; {described['cluster']}" in output
+    assert "3 jobs of 0 GPUs were left out" in output
+    assert "1 job of 0 s was left out" in output
+    left_out = "1 job left out, for which the empty cluster is too small: job-3 needs 8 pods of 8 GPUs at once"
+    assert left_out in " ".join(output.split())
 
 
 def test_the_report_shows_reserved_room_backfilled_jobs_and_how_good_expected_starts_were(tmp_path: Path) -> None:
@@ -355,16 +357,16 @@ jobs:
 """
     )
     args = ("--scenario", scenario, "--durations", "exact", "--policy", "reserve_after_s=0")
-    found = figures(tmp_path, *args)
-    foresight = found["muster, reserve_after_s=0"]["foresight"]
-    assert found["fifo"]["foresight"] is None
+    by_scheduler = figures(tmp_path, *args)
+    foresight = by_scheduler["muster, reserve_after_s=0"]["foresight"]
+    assert by_scheduler["fifo"]["foresight"] is None
     assert foresight["backfilled"] == 1
     assert foresight["late_s"] == [pytest.approx(0, abs=1)]
     assert foresight["kept"] == pytest.approx(8 * (30_000 - 5000) / 3600, rel=0.01)
     (expected,) = foresight["expected"]
     assert (expected["queue"], expected["starts"]) == ("", 1)
     assert expected["median"] == pytest.approx(1, abs=0.01)
-    said = " ".join(simulate(*args)[1].split())
-    assert "Jobs backfilled on reserved nodes" in said
-    assert "0 of 1" in said
-    assert "no queue" in said
+    output = " ".join(simulate(*args)[1].split())
+    assert "Jobs backfilled on reserved nodes" in output
+    assert "0 of 1" in output
+    assert "no queue" in output

@@ -46,7 +46,7 @@ def busy(seed: int, jobs: int = 150) -> tuple[list[Arrival], list[Node]]:
                 min_member=random.choice([0, 0, pods, 1]),
             )
         )
-    return at_load(sorted(arrivals, key=lambda one: one.submit_s), gpus_of(nodes), 1.3), nodes
+    return at_load(sorted(arrivals, key=lambda arrival: arrival.submit_s), gpus_of(nodes), 1.3), nodes
 
 
 def case(seed: int, **settings: object) -> Case:
@@ -62,8 +62,8 @@ def test_no_gpu_is_used_twice_and_every_gpu_hour_is_accounted_for(scheduler: str
     figures = outcome.figures
     assert all(0 <= sum(step[1:]) <= figures.gpus and min(step[1:]) >= 0 for step in outcome.steps)
     assert outcome.steps[-1][1:] == (0, 0, 0, 0), "in the end everything is free"
-    told = figures.productive + figures.starting + figures.held + figures.lost + figures.free
-    assert told == pytest.approx(figures.gpus * figures.observed_s / 3600)
+    hours = figures.productive + figures.starting + figures.held + figures.lost + figures.free
+    assert hours == pytest.approx(figures.gpus * figures.observed_s / 3600)
     assert figures.held_in_vain + figures.rendezvous == pytest.approx(figures.held)
     assert figures.completed + figures.never_started == figures.jobs
     if scheduler == "muster":
@@ -119,7 +119,7 @@ def test_a_replay_is_kept_and_told_for_each_load_and_a_gang_that_holds_is_a_prob
     assert "50 % offered load. Waiting until the gang is whole: median / 95th percentile" in titles
     assert "200 % offered load. What the GPUs did" in titles
     assert replay.problems(again) == []
-    muster = next(one for one in again if one.figures.scheduler == "muster")
+    muster = next(replayed for replayed in again if replayed.figures.scheduler == "muster")
     muster.figures = replace(muster.figures, held=5.0, completed=3)
     assert replay.problems(again) == [
         "at 50 % load gangs held 5.0 GPU-hours without work",

@@ -40,8 +40,8 @@ def template(requests: Tree, **spec: Any) -> Tree:
 
 
 def taken(owners: list[Tree], pods: list[Tree], nodes: int) -> ClusterFile:
-    for one in pods:
-        one["spec"]["tolerations"] = [{"operator": "Exists"}]
+    for pod_tree in pods:
+        pod_tree["spec"]["tolerations"] = [{"operator": "Exists"}]
     return reduced(
         nodes=msgspec.convert([node(f"gpu-{number}", "rack") for number in range(nodes)], list[NodeObject]),
         pods=msgspec.convert(pods, list[PodObject]),
@@ -52,15 +52,15 @@ def taken(owners: list[Tree], pods: list[Tree], nodes: int) -> ClusterFile:
 
 def asked(tmp_path: Path, file: ClusterFile) -> tuple[int, int, str]:
     """How many of how many members start, with names and without, or the reason why none does."""
-    found = []
+    outcomes = []
     for shown in (file, anonymise(file)):
         assert b"hush" not in encode(shown)
         _, (verdict,) = simulate(tmp_path, shown)
         (answer,) = verdict["answers"]
-        found.append((len(answer["nodes"]), answer["members"], answer["code"]))
+        outcomes.append((len(answer["nodes"]), answer["members"], answer["code"]))
     assert b"secret-web" not in encode(anonymise(file))
-    assert found[0] == found[1]
-    return found[0]
+    assert outcomes[0] == outcomes[1]
+    return outcomes[0]
 
 
 BY_DEPLOYMENT = [owned(n, "ReplicaSet", "secret-web-5d9f", **{"pod-template-hash": "5d9f"}) for n in range(2)]
@@ -96,8 +96,8 @@ def test_the_leader_of_a_group_starts_if_its_workers_have_room(tmp_path: Path) -
         "workerTemplate": template(WORKERS, tolerations=[{"operator": "Exists"}]),
     }
     wanted = owner("LeaderWorkerSet", replicas=2, startupPolicy="LeaderReady", leaderWorkerTemplate=made_of)
-    said = {"name": "secret-web", "group-index": "0", "worker-index": "0"}
-    labels = {f"leaderworkerset.sigs.k8s.io/{key}": value for key, value in said.items()}
+    names = {"name": "secret-web", "group-index": "0", "worker-index": "0"}
+    labels = {f"leaderworkerset.sigs.k8s.io/{key}": value for key, value in names.items()}
     leader = owned(0, "StatefulSet", "secret-web", **labels)
     leader["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/size": "3"}
     leader["spec"]["containers"][0]["resources"] = {"requests": LEADER, "limits": LEADER}
@@ -110,9 +110,9 @@ def test_what_the_templates_of_an_owner_select_by_is_in_it() -> None:
     spec = template(WORKERS, affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}})
     single = pod("single", 0, 1)
     single["metadata"]["labels"] = {"team": "a", "other": "hush"}
-    (found,) = taken([owner("StatefulSet", template=spec)], [single], nodes=1).pods
-    assert found.metadata is not None
-    assert found.metadata.labels == {"team": "a"}
+    (kept_pod,) = taken([owner("StatefulSet", template=spec)], [single], nodes=1).pods
+    assert kept_pod.metadata is not None
+    assert kept_pod.metadata.labels == {"team": "a"}
 
 
 def test_a_set_of_another_scheduler_can_be_tried_with_muster(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_set_of_another_scheduler_can_be_tried_with_muster(tmp_path: Path) -> 
 def test_an_owner_of_an_unknown_kind_or_without_a_name_is_left_out(tmp_path: Path) -> None:
     nameless = owner("StatefulSet", replicas=1)
     del nameless["metadata"]["name"]
-    said, _ = simulate(tmp_path, taken([owner("DaemonSet"), nameless], [], nodes=1))
-    assert "left out: no pods of a 'DaemonSet' are a gang" in said
-    assert "left out: the StatefulSet lacks its name, namespace or UID" in said
+    output, _ = simulate(tmp_path, taken([owner("DaemonSet"), nameless], [], nodes=1))
+    assert "left out: no pods of a 'DaemonSet' are a gang" in output
+    assert "left out: the StatefulSet lacks its name, namespace or UID" in output
 
 
 def test_an_owner_that_is_no_object_makes_no_snapshot() -> None:

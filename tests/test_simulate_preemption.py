@@ -31,22 +31,24 @@ def both(tmp_path: Path, trace: str, *options: str) -> tuple[dict[str, Any], dic
     """The figures without preemption, and with it."""
     (tmp_path / "trace.csv").write_text(trace)
     given = ("--trace", tmp_path / "trace.csv", "--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc")
-    found = figures(tmp_path, *given, "--scheduler", "muster", "--policy", "preemption=on", *options)
-    return found["muster"], found[ON]
+    by_scheduler = figures(tmp_path, *given, "--scheduler", "muster", "--policy", "preemption=on", *options)
+    return by_scheduler["muster"], by_scheduler[ON]
 
 
 def test_lent_quota_is_taken_back_and_the_work_of_the_borrowers_is_done_again(tmp_path: Path) -> None:
     without, preempts = both(tmp_path, LENT)
     assert (without["preempted"]["evictions"], without["lost"]) == (0, 0)
-    told = preempts["preempted"]
-    assert (told["evictions"], told["jobs"], told["most"]) == (2, 2, 1)
+    preempted = preempts["preempted"]
+    assert (preempted["evictions"], preempted["jobs"], preempted["most"]) == (2, 2, 1)
     assert preempts["lost"] == pytest.approx((8 * (568 + 30) + 8 * (567 + 30)) / 3600, abs=0.01), "grace is lost, too"
     assert preempts["productive"] == pytest.approx(without["productive"]) == pytest.approx(48)
     assert preempts["starting"] - without["starting"] == pytest.approx(2 * 8 * 30 / 3600), "they start once more"
-    (_, late), (_, waited) = ([queue["max_s"] for queue in one["fairness"]["queues"]] for one in (preempts, without))
+    (_, late), (_, waited) = (
+        [queue["max_s"] for queue in result["fairness"]["queues"]] for result in (preempts, without)
+    )
     assert (late, waited) == (pytest.approx(30, abs=1), pytest.approx(3031, abs=1))
     assert preempts["completed"] == 5
-    ends = [one["took"][2] for one in told["priorities"]]
+    ends = [row["took"][2] for row in preempted["priorities"]]
     assert ends == [pytest.approx(3630 + 3630 - 2, abs=1), pytest.approx(30 + 3630, abs=2)], "of all, and of the gang"
 
 
@@ -59,9 +61,9 @@ def test_only_the_work_since_the_last_checkpoint_is_lost(tmp_path: Path) -> None
 
 def test_an_urgent_job_evicts_the_youngest_of_its_queue(tmp_path: Path) -> None:
     without, preempts = both(tmp_path, URGENT_ONE, "--priority-column", "prio")
-    urgent = [(one["priority"], one["gangs"], one["jobs"]) for one in preempts["preempted"]["priorities"]]
+    urgent = [(row["priority"], row["gangs"], row["jobs"]) for row in preempts["preempted"]["priorities"]]
     assert urgent == [(7, False, 1), (7, True, 1), (0, False, 2), (0, True, 2)]
-    waited = [one["preempted"]["priorities"][0]["waited"][2] for one in (without, preempts)]
+    waited = [result["preempted"]["priorities"][0]["waited"][2] for result in (without, preempts)]
     assert waited == [pytest.approx(3030, abs=1), pytest.approx(30, abs=1)]
     assert preempts["lost"] == pytest.approx(16 * (569 + 30) / 3600, abs=0.01)
     assert preempts["makespan_s"] == pytest.approx(630 + 630 + 3630, abs=1), "the victim is next when that has ended"
@@ -87,19 +89,19 @@ def test_nobody_is_evicted_whom_the_rules_of_the_virtual_clusters_spare(
 def test_the_tables_say_what_preemption_cost_and_gave(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(LENT)
     given = ("--trace", tmp_path / "trace.csv", "--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc")
-    told = ("--scheduler", "muster", "--policy", "preemption=on", "--html", tmp_path / "page.html")
-    code, said = simulate(*given, *told, "--checkpoint-every", "200")
+    options = ("--scheduler", "muster", "--policy", "preemption=on", "--html", tmp_path / "page.html")
+    code, output = simulate(*given, *options, "--checkpoint-every", "200")
     assert code == 0
     page = (tmp_path / "page.html").read_text()
-    for text in (" ".join(said.split()), page):
+    for text in (" ".join(output.split()), page):
         assert "Evictions of whole jobs" in text
         assert "Waiting by priority" in text
         assert "Busy hours (demand beyond the entitlement)" in text
     assert "work is saved every 3.3 min" in page
     assert "lost to preemption" in page
-    _, said = simulate(*given, "--scheduler", "muster")
-    assert "Evictions" not in said
-    assert "by priority" not in said
+    _, output = simulate(*given, "--scheduler", "muster")
+    assert "Evictions" not in output
+    assert "by priority" not in output
 
 
 @pytest.mark.parametrize("checkpoint_s", [None, 100.0])
@@ -111,18 +113,18 @@ def test_with_evictions_too_every_gpu_hour_is_told_and_every_job_does_its_work_o
     makers = {"muster": partial(core, load(None, preemption="on"))}
     case = Case(arrivals, nodes, Terms(checkpoint_s=checkpoint_s), seed, makers)
     (outcome,) = run(case, ["muster"], lambda *_: None)
-    told = outcome.figures
+    totals = outcome.figures
     assert outcome.preempted.evictions > 3
-    assert told.lost > 0
-    assert told.completed == told.jobs
-    assert all(0 <= sum(step[1:]) <= told.gpus and min(step[1:]) >= 0 for step in outcome.steps)
-    assert told.productive + told.starting + told.held + told.lost + told.free == pytest.approx(
-        told.gpus * told.observed_s / 3600
+    assert totals.lost > 0
+    assert totals.completed == totals.jobs
+    assert all(0 <= sum(step[1:]) <= totals.gpus and min(step[1:]) >= 0 for step in outcome.steps)
+    assert totals.productive + totals.starting + totals.held + totals.lost + totals.free == pytest.approx(
+        totals.gpus * totals.observed_s / 3600
     )
-    whole = [one for one in arrivals if one.needed == one.pods]
+    whole = [arrival for arrival in arrivals if arrival.needed == arrival.pods]
     (rigid,) = run(Case(whole, nodes, case.terms, seed, makers), ["muster"], lambda *_: None)
     assert rigid.preempted.evictions > 0
-    assert rigid.figures.productive == pytest.approx(sum(one.all_gpus * one.run_s for one in whole) / 3600)
+    assert rigid.figures.productive == pytest.approx(sum(arrival.all_gpus * arrival.run_s for arrival in whole) / 3600)
 
 
 def test_hours_of_demand_are_judged_as_one_counts_by_hand() -> None:
@@ -132,7 +134,7 @@ def test_hours_of_demand_are_judged_as_one_counts_by_hand() -> None:
     halves = [Arrival(name, 0.0, 2, 8, 100.0, queue=name) for name in "ab"]
     queueing = Queueing(virtual_clusters(halves, 32, None))
     queueing.check(jobs, nodes_of(pools_from("4 nodes x 8 GPUs")))
-    lives = [Life(one, number) for number, one in enumerate(jobs)]
+    lives = [Life(arrival, number) for number, arrival in enumerate(jobs)]
     lives[0].runs, lives[0].ended_s = [Run(0.0, 9000.0, 32)], 9000.0
     lives[2].runs = lives[3].runs = [Run(9000.0, None, 16)]
     a, b = fairness(lives, 14_400.0, queueing).queues
@@ -149,9 +151,9 @@ def test_hours_of_demand_are_judged_as_one_counts_by_hand() -> None:
 
 def test_a_part_of_the_jobs_is_urgent_by_the_seed() -> None:
     jobs = [Arrival(f"job-{at}", 0.0, 1, 1, 1.0) for at in range(1000)]
-    found = with_urgent(jobs, 0.1, Random(3))  # noqa: S311
-    assert 70 < sum(one.priority == URGENT for one in found) < 130
-    assert found == with_urgent(jobs, 0.1, Random(3))  # noqa: S311
+    drawn = with_urgent(jobs, 0.1, Random(3))  # noqa: S311
+    assert 70 < sum(arrival.priority == URGENT for arrival in drawn) < 130
+    assert drawn == with_urgent(jobs, 0.1, Random(3))  # noqa: S311
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,6 @@ def test_options_of_preemption_that_mean_nothing_are_refused(
     tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
     (tmp_path / "trace.csv").write_text(LENT)
-    code, told = simulate("--trace", tmp_path / "trace.csv", "--cluster", "1 node x 8 GPUs", *options)
+    code, output = simulate("--trace", tmp_path / "trace.csv", "--cluster", "1 node x 8 GPUs", *options)
     assert code == 2
-    assert said in " ".join(told.split())
+    assert said in " ".join(output.split())

@@ -34,12 +34,12 @@ def write(path: Path, text: str) -> Path:
 
 def test_the_tutorials_objects_let_one_job_run_after_the_other(tmp_path: Path) -> None:
     scenario = write(tmp_path / "jobs.yaml", JOBS)
-    found = figures(tmp_path, "--scenario", scenario, "--queues", TUTORIAL)
-    assert list(found) == ["fifo", "fifo-quota", "muster-no-queues", "muster"]
-    latest = {name: one["fairness"]["queues"][0]["max_s"] for name, one in found.items()}
+    by_scheduler = figures(tmp_path, "--scenario", scenario, "--queues", TUTORIAL)
+    assert list(by_scheduler) == ["fifo", "fifo-quota", "muster-no-queues", "muster"]
+    latest = {name: result["fairness"]["queues"][0]["max_s"] for name, result in by_scheduler.items()}
     expected = {"fifo": 0, "fifo-quota": 630, "muster-no-queues": 0, "muster": 630}
     assert latest == pytest.approx(expected, abs=1)
-    (queue,) = found["muster"]["fairness"]["queues"]
+    (queue,) = by_scheduler["muster"]["fairness"]["queues"]
     assert (queue["queue"], queue["nominal"], queue["jobs"]) == ("heavy-ml-cluster-queue", 32, 2)
     assert (queue["used"], queue["short"]) == (pytest.approx(11.2), pytest.approx(0, abs=0.01))
 
@@ -55,33 +55,35 @@ def test_a_job_beyond_all_quota_never_starts_and_the_simulation_ends(tmp_path: P
     jobs = JOBS + "  - {name: small, submit_s: 60, pods: 1, gpus: 8, duration_s: 600, queue: kueue-gang-queue}\n"
     queues, scenario = write(tmp_path / "queues.yaml", objects), write(tmp_path / "jobs.yaml", jobs)
     settings = write(tmp_path / "muster.yaml", config)
-    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--config", settings)
-    one = found["muster"]
-    assert (one["jobs"], one["completed"], one["never_started"]) == (3, 1, 2)
-    assert one["observed_s"] == pytest.approx(60 + 30 + 600, abs=1), "nothing happened after the small one had ended"
-    assert list(one["reasons"]) == ["train-0", "train-1"]
-    assert "the queue can have 31 nvidia.com/gpu at most" in one["reasons"]["train-0"]
-    _, said = simulate("--scenario", scenario, "--queues", queues, "--scheduler", "muster", "--html", tmp_path / "page")
-    for told in (said, (tmp_path / "page").read_text()):
-        assert "Never started with muster" in told
-        assert "the queue can have 31 nvidia.com/gpu at most" in " ".join(told.split())
+    by_scheduler = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--config", settings)
+    muster = by_scheduler["muster"]
+    assert (muster["jobs"], muster["completed"], muster["never_started"]) == (3, 1, 2)
+    assert muster["observed_s"] == pytest.approx(60 + 30 + 600, abs=1), "nothing happened after the small one had ended"
+    assert list(muster["reasons"]) == ["train-0", "train-1"]
+    assert "the queue can have 31 nvidia.com/gpu at most" in muster["reasons"]["train-0"]
+    _, output = simulate(
+        "--scenario", scenario, "--queues", queues, "--scheduler", "muster", "--html", tmp_path / "page"
+    )
+    for text in (output, (tmp_path / "page").read_text()):
+        assert "Never started with muster" in text
+        assert "the queue can have 31 nvidia.com/gpu at most" in " ".join(text.split())
 
 
 def test_queue_objects_may_be_a_list_as_kubectl_prints_several(tmp_path: Path) -> None:
-    items = "".join(f"- {json.dumps(one)}\n" for one in yaml.safe_load_all(TUTORIAL.read_text()))
+    items = "".join(f"- {json.dumps(document)}\n" for document in yaml.safe_load_all(TUTORIAL.read_text()))
     queues = write(tmp_path / "queues.yaml", f"apiVersion: v1\nkind: List\nitems:\n{items}")
     scenario = write(tmp_path / "jobs.yaml", JOBS)
     (queue,) = figures(tmp_path, "--scenario", scenario, "--queues", queues)["muster"]["fairness"]["queues"]
     assert (queue["queue"], queue["nominal"], queue["jobs"]) == ("heavy-ml-cluster-queue", 32, 2)
-    code, said = simulate("--scenario", scenario, "--queues", write(queues, "kind: List\nitems: [{}]\n"))
-    assert (code, "document 1, item 1: it is no object with apiVersion and kind" in said) == (2, True), said
+    code, output = simulate("--scenario", scenario, "--queues", write(queues, "kind: List\nitems: [{}]\n"))
+    assert (code, "document 1, item 1: it is no object with apiVersion and kind" in output) == (2, True), output
 
 
 @pytest.mark.parametrize("text", ["", "---\n# nothing\n", "apiVersion: v1\nkind: List\nitems: []\n"])
 def test_a_file_without_queue_objects_is_refused(tmp_path: Path, text: str) -> None:
     scenario = write(tmp_path / "jobs.yaml", JOBS)
-    code, said = simulate("--scenario", scenario, "--queues", write(tmp_path / "none.yaml", text))
-    assert (code, "none.yaml: there is no object in it" in said) == (2, True), said
+    code, output = simulate("--scenario", scenario, "--queues", write(tmp_path / "none.yaml", text))
+    assert (code, "none.yaml: there is no object in it" in output) == (2, True), output
 
 
 def test_what_the_author_of_a_queue_may_not_have_meant_is_told(tmp_path: Path) -> None:
@@ -92,24 +94,24 @@ def test_what_the_author_of_a_queue_may_not_have_meant_is_told(tmp_path: Path) -
         TUTORIAL.read_text().replace("nominalQuota: 32", "nominalQuota: 32\n              borowingLimit: 8") + other
     )
     scenario, queues = write(tmp_path / "jobs.yaml", JOBS), write(tmp_path / "queues.yaml", objects)
-    code, said = simulate("--scenario", scenario, "--queues", queues)
-    said = " ".join(said.split())
-    assert code == 0, said
+    code, output = simulate("--scenario", scenario, "--queues", queues)
+    output = " ".join(output.split())
+    assert code == 0, output
     title = "warning: ClusterQueue heavy-ml-cluster-queue:"
-    assert f"{title} cpu, memory: covered, and no flavor says a quota: there is no limit" in said
-    assert f"{title} nothing is called spec.resourceGroups.flavors.resources.borowingLimit" in said
-    assert "ClusterQueue other cannot be used: there is no ResourceFlavor gone" in said
+    assert f"{title} cpu, memory: covered, and no flavor says a quota: there is no limit" in output
+    assert f"{title} nothing is called spec.resourceGroups.flavors.resources.borowingLimit" in output
+    assert "ClusterQueue other cannot be used: there is no ResourceFlavor gone" in output
 
 
 def test_queues_that_count_for_nothing_are_told(tmp_path: Path) -> None:
     named = write(tmp_path / "named.yaml", JOBS)
-    code, said = simulate("--scenario", named, "--scheduler", "muster")
-    assert code == 0, said
-    assert "the jobs name queues, and no --queues is given: they count for nothing" in said
+    code, output = simulate("--scenario", named, "--scheduler", "muster")
+    assert code == 0, output
+    assert "the jobs name queues, and no --queues is given: they count for nothing" in output
     free = write(tmp_path / "free.yaml", JOBS.replace("queue: kueue-gang-queue, ", ""))
-    code, said = simulate("--scenario", free, "--scheduler", "muster", "--queues", TUTORIAL)
-    assert code == 0, said
-    assert "no job names a queue: the quota of --queues counts for nothing" in said
+    code, output = simulate("--scenario", free, "--scheduler", "muster", "--queues", TUTORIAL)
+    assert code == 0, output
+    assert "no job names a queue: the quota of --queues counts for nothing" in output
 
 
 def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:
@@ -126,8 +128,8 @@ def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:
         "priority_class: urgent}\n"
     )
     queues, scenario = write(tmp_path / "queues.yaml", objects), write(tmp_path / "jobs.yaml", jobs)
-    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "muster")
-    (queue,) = found["muster"]["fairness"]["queues"]
+    by_scheduler = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "muster")
+    (queue,) = by_scheduler["muster"]["fairness"]["queues"]
     assert (queue["jobs"], queue["max_s"]) == (4, pytest.approx(630 + 90 + 630, abs=1))
     assert queue["p50_s"] == pytest.approx(629, abs=1), "the urgent one is second"
 
@@ -136,8 +138,8 @@ def test_queues_of_volcano_are_those_of_the_jobs_that_name_them(tmp_path: Path) 
     text = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: kueue-gang-queue}\n"
     queues = write(tmp_path / "queues.yaml", text + "spec: {capability: {nvidia.com/gpu: 32}}\n")
     scenario = write(tmp_path / "jobs.yaml", JOBS)
-    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "muster")
-    (queue,) = found["muster"]["fairness"]["queues"]
+    by_scheduler = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "muster")
+    (queue,) = by_scheduler["muster"]["fairness"]["queues"]
     assert (queue["queue"], queue["jobs"]) == ("volcano/kueue-gang-queue", 2)
     assert queue["max_s"] == pytest.approx(630, abs=1)
 
@@ -146,8 +148,8 @@ def test_a_queue_of_volcano_is_a_partition_of_what_it_deserves_by_weight(tmp_pat
     named = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: %s}\nspec: {weight: 1}\n"
     queues = write(tmp_path / "queues.yaml", "---\n".join(named % name for name in ("kueue-gang-queue", "other")))
     scenario = write(tmp_path / "jobs.yaml", JOBS)
-    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "fifo-quota")
-    queue = next(one for one in found["fifo-quota"]["fairness"]["queues"] if one["jobs"])
+    by_scheduler = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "fifo-quota")
+    queue = next(row for row in by_scheduler["fifo-quota"]["fairness"]["queues"] if row["jobs"])
     assert (queue["nominal"], queue["max_s"]) == (32, pytest.approx(630, abs=1))
 
 
@@ -175,9 +177,9 @@ def test_objects_that_cannot_be_used_are_said_with_their_reason(
     tmp_path: Path, queues: str, jobs: str, said: str
 ) -> None:
     files = write(tmp_path / "queues.yaml", queues), write(tmp_path / "jobs.yaml", jobs)
-    code, told = simulate("--scenario", files[1], "--queues", files[0])
+    code, output = simulate("--scenario", files[1], "--queues", files[0])
     assert code == 2
-    assert said in " ".join(told.split())
+    assert said in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
@@ -190,9 +192,9 @@ def test_objects_that_cannot_be_used_are_said_with_their_reason(
 )
 def test_options_of_queues_that_mean_nothing_are_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     trace = write(tmp_path / "trace.csv", TRACE + "a,0,60,8\n")
-    code, told = simulate("--trace", trace, "--cluster", "1 node x 8 GPUs", *options)
+    code, output = simulate("--trace", trace, "--cluster", "1 node x 8 GPUs", *options)
     assert code == 2
-    assert said in " ".join(told.split())
+    assert said in " ".join(output.split())
 
 
 def crowded() -> str:
@@ -204,16 +206,19 @@ def crowded() -> str:
 def test_virtual_clusters_share_a_cluster_by_what_they_ask_for(tmp_path: Path) -> None:
     trace = write(tmp_path / "trace.csv", crowded())
     options = ("--trace", trace, "--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc")
-    found = figures(tmp_path, *options, "--borrowing-limit", "0")
+    by_scheduler = figures(tmp_path, *options, "--borrowing-limit", "0")
     for name, fair in (("fifo", False), ("muster-no-queues", False), ("fifo-quota", True), ("muster", True)):
-        queues = found[name]["fairness"]["queues"]
-        assert [(one["queue"], one["nominal"], one["jobs"]) for one in queues] == [("one-vc", 16, 8), ("two", 16, 8)]
-        assert (found[name]["fairness"]["jain"] > 0.99) == fair, name
+        queues = by_scheduler[name]["fairness"]["queues"]
+        assert [(queue["queue"], queue["nominal"], queue["jobs"]) for queue in queues] == [
+            ("one-vc", 16, 8),
+            ("two", 16, 8),
+        ]
+        assert (by_scheduler[name]["fairness"]["jain"] > 0.99) == fair, name
         assert (queues[1]["p50_s"] < 5000) == fair, name
         assert len(queues[0]["curve"]) == 240
-    code, said = simulate(*options, "--html", tmp_path / "page.html")
+    code, output = simulate(*options, "--html", tmp_path / "page.html")
     assert code == 0
-    assert "Jain's index" in said
+    assert "Jain's index" in output
     page = (tmp_path / "page.html").read_text()
     assert 'aria-label="Shares with muster"' in page
     assert "Waiting by queue" in page
@@ -224,9 +229,11 @@ def test_two_virtual_clusters_that_would_have_one_name_are_refused(tmp_path: Pat
     trace = write(tmp_path / "trace.csv", TRACE + "Team A,0,60,8\nTeam A ,1,60,8\n")
     assert simulate("--trace", trace, *options)[0] == 0
     write(trace, TRACE + "Team A,0,60,8\nteam_a,1,60,8\n")
-    code, said = simulate("--trace", trace, *options)
+    code, output = simulate("--trace", trace, *options)
     assert code == 2
-    assert "line 3 of the trace: the queues 'Team A' and 'team_a' would both be called team-a" in " ".join(said.split())
+    assert "line 3 of the trace: the queues 'Team A' and 'team_a' would both be called team-a" in " ".join(
+        output.split()
+    )
 
 
 def test_idle_quota_is_lent_unless_a_limit_says_otherwise(tmp_path: Path) -> None:
@@ -246,14 +253,16 @@ def test_quota_follows_the_gpu_time_and_every_job_fits_into_that_of_its_queue() 
             Arrival(f"j{at}", 0.0, chance.randint(1, 4), 8, chance.uniform(1, 1e5), queue=f"q{chance.randrange(8)}")
             for at in range(40)
         ]
-        found = nominal_quotas(jobs, 512)
-        assert sum(found.values()) == 512
-        assert all(found[one.queue] >= one.all_gpus for one in jobs)
-        asked = {name: sum(one.all_gpus * one.run_s for one in jobs if one.queue == name) for name in found}
-        least = {name: max(one.all_gpus for one in jobs if one.queue == name) for name in found}
-        above = [name for name in found if found[name] > least[name] + 1]
-        rates = [found[name] / asked[name] for name in above]
-        slack = max(1 / asked[name] for name in above) * 2
+        quotas = nominal_quotas(jobs, 512)
+        assert sum(quotas.values()) == 512
+        assert all(quotas[arrival.queue] >= arrival.all_gpus for arrival in jobs)
+        gpu_time = {
+            name: sum(arrival.all_gpus * arrival.run_s for arrival in jobs if arrival.queue == name) for name in quotas
+        }
+        least = {name: max(arrival.all_gpus for arrival in jobs if arrival.queue == name) for name in quotas}
+        above = [name for name in quotas if quotas[name] > least[name] + 1]
+        rates = [quotas[name] / gpu_time[name] for name in above]
+        slack = max(1 / gpu_time[name] for name in above) * 2
         assert max(rates) - min(rates) <= slack
     with pytest.raises(InputError, match="the largest jobs of the 8 virtual clusters need"):
         nominal_quotas(jobs, 16)
@@ -261,8 +270,8 @@ def test_quota_follows_the_gpu_time_and_every_job_fits_into_that_of_its_queue() 
 
 def test_what_is_lent_is_divided_among_virtual_clusters_by_their_quota() -> None:
     jobs = [Arrival(f"j{at}", 0.0, 1, 8, 100.0 * at, queue=f"q{at}") for at in range(1, 5)]
-    seen = [one.object for one in virtual_clusters(jobs, 512, None)]
-    assert {one.name: one.weight for one in seen if isinstance(one, ClusterQueue)} == nominal_quotas(jobs, 512)
+    seen = [event.object for event in virtual_clusters(jobs, 512, None)]
+    assert {queue.name: queue.weight for queue in seen if isinstance(queue, ClusterQueue)} == nominal_quotas(jobs, 512)
 
 
 def test_jains_index_is_that_of_its_paper() -> None:
@@ -278,15 +287,15 @@ def test_entitlements_are_what_filling_up_in_small_steps_gives() -> None:
         stakes = {f"q{at}": Stake(chance.randrange(30), chance.randint(5, 60)) for at in range(chance.randint(1, 6))}
         demand = {name: chance.choice((0, chance.randint(1, 80))) for name in stakes}
         gpus = chance.randint(10, 100)
-        found = entitlements(Partition(gpus, stakes), demand)
+        entitled = entitlements(Partition(gpus, stakes), demand)
         step, filled = 0.01, dict.fromkeys((name for name in stakes if demand[name]), 0.0)
         most = {name: min(demand[name], stakes[name].most) for name in filled}
         while (growing := [name for name in filled if filled[name] < most[name]]) and sum(filled.values()) < gpus:
             for name in growing:
                 filled[name] = min(most[name], filled[name] + step * max(1, stakes[name].nominal))
-        assert found.keys() == filled.keys()
-        assert all(found[name] == pytest.approx(filled[name], abs=2.0) for name in found)
-        assert sum(found.values()) <= gpus + 1e-6
+        assert entitled.keys() == filled.keys()
+        assert all(entitled[name] == pytest.approx(filled[name], abs=2.0) for name in entitled)
+        assert sum(entitled.values()) <= gpus + 1e-6
 
 
 def test_shares_of_a_run_are_what_one_counts_by_hand() -> None:
@@ -297,10 +306,10 @@ def test_shares_of_a_run_are_what_one_counts_by_hand() -> None:
     queueing.check(jobs, nodes_of(pools_from("4 nodes x 8 GPUs")))
     early = Life(jobs[0], 0, whole_s=0.0, ended_s=200.0, runs=[Run(0.0, 200.0, 32)])
     late = Life(jobs[1], 1, whole_s=200.0, ended_s=300.0, runs=[Run(200.0, 300.0, 16)])
-    found = fairness([early, late], 300.0, queueing)
-    a, b = found.queues
+    report = fairness([early, late], 300.0, queueing)
+    a, b = report.queues
     gpu_s = [3600 * amount for amount in (a.used, a.short, b.used, b.entitled, b.short)]
     assert gpu_s == pytest.approx([6400, 0, 1600, 3200, 1600])
-    assert found.jain == pytest.approx(0.5), "while both have demand one of them has all"
+    assert report.jain == pytest.approx(0.5), "while both have demand one of them has all"
     assert (b.p50_s, b.max_s, b.never_started) == (100.0, 100.0, 0)
     assert sum(point[0] for point in a.curve) * 300 / 240 == pytest.approx(6400, rel=0.01)

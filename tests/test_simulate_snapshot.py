@@ -19,29 +19,31 @@ from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
 
 
 def test_it_says_what_starts_where_and_what_waits_and_why(tmp_path: Path) -> None:
-    said, (verdict,) = simulate(tmp_path, crowded())
-    found = answers(verdict)
-    assert found["fits"]["nodes"] == {"fits-0": "gpu-a0", "fits-1": "gpu-a1"}
-    assert found["fits"]["domains"] == ["rack-a"]
-    assert found["large"]["code"] == "NoRoom"
-    assert "1 of 3 members fit at once" in found["large"]["reason"]
-    assert found["lonely"]["code"] == "MembersMissing"
-    assert "1 gang runs, 3 gangs wait" in said
+    output, (verdict,) = simulate(tmp_path, crowded())
+    by_gang = answers(verdict)
+    assert by_gang["fits"]["nodes"] == {"fits-0": "gpu-a0", "fits-1": "gpu-a1"}
+    assert by_gang["fits"]["domains"] == ["rack-a"]
+    assert by_gang["large"]["code"] == "NoRoom"
+    assert "1 of 3 members fit at once" in by_gang["large"]["reason"]
+    assert by_gang["lonely"]["code"] == "MembersMissing"
+    assert "1 gang runs, 3 gangs wait" in output
 
 
 def test_pods_of_other_schedulers_that_wait_are_told_with_how_they_are_taken(tmp_path: Path) -> None:
-    told = "2 pods wait for another schedulerName: koord-scheduler (2); --scheduler-name NAME asks what Muster would do"
+    notice = (
+        "2 pods wait for another schedulerName: koord-scheduler (2); --scheduler-name NAME asks what Muster would do"
+    )
     pods = [pod("theirs", 0, 2), pod("theirs", 1, 2), pod("ours", 0, 1)]
-    for one in pods[:2]:
-        one["spec"]["schedulerName"] = "koord-scheduler"
+    for pod_tree in pods[:2]:
+        pod_tree["spec"]["schedulerName"] = "koord-scheduler"
     file = taken([node("gpu-0", "rack"), node("gpu-1", "rack")], pods)
-    said, (verdict,) = simulate(tmp_path, file)
-    assert told in said
+    output, (verdict,) = simulate(tmp_path, file)
+    assert notice in output
     assert set(answers(verdict)) == {"ours"}
-    said, _ = simulate(tmp_path, file, "--scheduler-name", "koord")
-    assert "3 pods wait for another schedulerName: koord-scheduler (2), muster (1); " in said
-    said, (verdict,) = simulate(tmp_path, file, "--scheduler-name", "koord-scheduler", "--scheduler-name", "muster")
-    assert "another schedulerName" not in said
+    output, _ = simulate(tmp_path, file, "--scheduler-name", "koord")
+    assert "3 pods wait for another schedulerName: koord-scheduler (2), muster (1); " in output
+    output, (verdict,) = simulate(tmp_path, file, "--scheduler-name", "koord-scheduler", "--scheduler-name", "muster")
+    assert "another schedulerName" not in output
     assert set(answers(verdict)) == {"ours", "theirs"}
 
 
@@ -49,8 +51,8 @@ def test_the_same_is_on_a_page(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     simulate(tmp_path, crowded(), "--html", str(out))
     page = out.read_text()
-    for told in ("1 gang runs, 3 gangs wait", "team-vision/large", "1 of 3 members fit at once"):
-        assert told in page
+    for text in ("1 gang runs, 3 gangs wait", "team-vision/large", "1 of 3 members fit at once"):
+        assert text in page
 
 
 def outranked(priority: int = 100) -> ClusterFile:
@@ -59,10 +61,10 @@ def outranked(priority: int = 100) -> ClusterFile:
     Another gang of the same hour has a node of its own.
     """
     low, other = pod("low", 0, 1, node="gpu-0"), pod("other", 0, 1, node="gpu-1", priority=1000)
-    for one in (low, other):
-        stamp = {"gang-uid": "g", "release": f"r-{one['metadata']['name']}", "release-complete": "true"}
+    for pod_tree in (low, other):
+        stamp = {"gang-uid": "g", "release": f"r-{pod_tree['metadata']['name']}", "release-complete": "true"}
         stamp |= {"release-quorum": "1", "released-at": "2026-08-01T10:00:00Z"}
-        one["metadata"]["annotations"] |= {f"muster.dev/{key}": value for key, value in stamp.items()}
+        pod_tree["metadata"]["annotations"] |= {f"muster.dev/{key}": value for key, value in stamp.items()}
     file = taken([node("gpu-0", "rack"), node("gpu-1", "rack")], [low, other, pod("high", 0, 1, priority=priority)])
     file.taken = "2026-08-01T11:00:00+00:00"
     return file
@@ -71,14 +73,14 @@ def outranked(priority: int = 100) -> ClusterFile:
 @pytest.mark.parametrize("hidden", [False, True])
 def test_it_says_who_would_give_way_to_those_that_wait(tmp_path: Path, *, hidden: bool) -> None:
     file = anonymise(outranked()) if hidden else outranked()
-    said, (verdict,) = simulate(tmp_path, file)
-    (one,) = verdict["answers"]
-    assert one["code"] == "NoRoom"
-    assert len(one["victims"]) == 1
-    assert hidden or one["victims"] == ["team-vision/low"]
+    output, (verdict,) = simulate(tmp_path, file)
+    (answer,) = verdict["answers"]
+    assert answer["code"] == "NoRoom"
+    assert len(answer["victims"]) == 1
+    assert hidden or answer["victims"] == ["team-vision/low"]
     # Since its start, an hour before the snapshot.
-    assert one["preemption"].endswith("would be evicted for it; 8.0 device-hours would be lost")
-    assert "What would be evicted" in said
+    assert answer["preemption"].endswith("would be evicted for it; 8.0 device-hours would be lost")
+    assert "What would be evicted" in output
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -96,17 +98,17 @@ def test_a_budget_protects_those_that_it_counts(tmp_path: Path, *, hidden: bool)
         assert "hush" not in text
         assert not (hidden and ("web" in text or "corp" in text))
         _, (verdict,) = simulate(tmp_path, file)
-        (one,) = verdict["answers"]
-        assert len(one["victims"]) == victims
-        assert victims or "does not let all of its pods go" in one["preemption"]
+        (answer,) = verdict["answers"]
+        assert len(answer["victims"]) == victims
+        assert victims or "does not let all of its pods go" in answer["preemption"]
 
 
 def test_it_says_why_nobody_would_give_way(tmp_path: Path) -> None:
     _, (verdict,) = simulate(tmp_path, outranked(priority=0))
-    (one,) = verdict["answers"]
-    assert one["victims"] == []
-    assert one["preemption"].startswith("nothing would be evicted for it: 0 of 1 members fit at once")
-    assert "2 candidates may not: priority is not lower" in one["preemption"]
+    (answer,) = verdict["answers"]
+    assert answer["victims"] == []
+    assert answer["preemption"].startswith("nothing would be evicted for it: 0 of 1 members fit at once")
+    assert "2 candidates may not: priority is not lower" in answer["preemption"]
 
 
 def test_the_age_of_those_who_run_is_that_of_the_snapshot(tmp_path: Path) -> None:
@@ -127,15 +129,17 @@ def test_only_what_decides_is_written() -> None:
 def test_another_setting_shows_what_it_changes(tmp_path: Path) -> None:
     nodes = [node(f"gpu-{number}", f"clique-{number}", **{"corp.example/row": "one"}) for number in range(2)]
     pods = [pod("wide", index, 2) for index in range(2)]
-    for one in pods:
-        one["metadata"]["annotations"]["muster.dev/required-topology"] = "corp.example/row"
+    for pod_tree in pods:
+        pod_tree["metadata"]["annotations"]["muster.dev/required-topology"] = "corp.example/row"
     file = taken(nodes, pods)
-    said, (before, after) = simulate(tmp_path, file, "--policy", "topology_levels=[corp.example/row]")
+    output, (before, after) = simulate(tmp_path, file, "--policy", "topology_levels=[corp.example/row]")
     assert answers(before)["wide"]["nodes"] == {}
     assert sorted(answers(after)["wide"]["nodes"].values()) == ["gpu-0", "gpu-1"]
-    assert "With topology_levels=[corp.example/row] 1 gang starts that would wait as it is (team-vision/wide)." in said
-    assert "Changed by muster, topology_levels=[corp.example/row]" in said
-    assert "waits: UnknownTopology" in said
+    assert (
+        "With topology_levels=[corp.example/row] 1 gang starts that would wait as it is (team-vision/wide)." in output
+    )
+    assert "Changed by muster, topology_levels=[corp.example/row]" in output
+    assert "waits: UnknownTopology" in output
 
 
 def test_pods_of_another_scheduler_can_be_tried_with_muster(tmp_path: Path) -> None:
@@ -149,9 +153,9 @@ def test_pods_of_another_scheduler_can_be_tried_with_muster(tmp_path: Path) -> N
 def test_gangs_with_a_pod_group_object_take_their_size_from_it(tmp_path: Path) -> None:
     group = {"metadata": {"name": "mpi", "namespace": "team-vision", "uid": "u"}, "spec": {"minMember": 2}}
     pods = [pod("mpi", index, 2) for index in range(2)]
-    for one in pods:
-        one["metadata"]["annotations"] = {}
-        one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "mpi"}
+    for pod_tree in pods:
+        pod_tree["metadata"]["annotations"] = {}
+        pod_tree["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "mpi"}
     named = taken([node("a", "r"), node("b", "r")], pods, [group])
     for file in (named, anonymise(named)):
         _, (verdict,) = simulate(tmp_path, file)
@@ -173,7 +177,7 @@ def test_gangs_with_a_pod_group_object_take_their_size_from_it(tmp_path: Path) -
         ),
         (
             KaiGroup,
-            {"subGroups": [{"name": one, "minMember": 1} for one in ("driver", "worker")]},
+            {"subGroups": [{"name": role, "minMember": 1} for role in ("driver", "worker")]},
             {"annotations": {"pod-group-name": "mpi"}, "labels": {"kai.scheduler/subgroup-name": "{role}"}},
         ),
     ],
@@ -181,10 +185,12 @@ def test_gangs_with_a_pod_group_object_take_their_size_from_it(tmp_path: Path) -
 def test_podgroups_of_other_projects_are_in_it(tmp_path: Path, kind: Any, spec: Tree, said: Tree) -> None:
     theirs = {"metadata": {"name": "mpi", "namespace": "team-vision", "uid": "u"}, "spec": spec}
     pods = [pod("mpi", index, 2) for index in range(2)]
-    for one, role in zip(pods, ("worker", "driver"), strict=True):
-        one["metadata"] |= {where: {k: v.format(role=role) for k, v in keys.items()} for where, keys in said.items()}
+    for pod_tree, role in zip(pods, ("worker", "driver"), strict=True):
+        pod_tree["metadata"] |= {
+            where: {k: v.format(role=role) for k, v in keys.items()} for where, keys in said.items()
+        }
     nodes = [msgspec.convert(node(name, "r"), NodeObject) for name in "ab"]
-    file = reduced(nodes, [msgspec.convert(one, PodObject) for one in pods], [msgspec.convert(theirs, kind)])
+    file = reduced(nodes, [msgspec.convert(tree, PodObject) for tree in pods], [msgspec.convert(theirs, kind)])
     hidden = anonymise(file)
     assert not any(word in encode(hidden) for word in (b"driver", b"mpi"))
     for shown in (file, hidden):
@@ -221,6 +227,6 @@ def test_a_snapshot_that_was_cut_off_or_edited_into_nonsense_is_refused() -> Non
 def test_an_object_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
     broken = node("odd", "rack")
     broken["status"]["allocatable"]["cpu"] = "lots"
-    said, (verdict,) = simulate(tmp_path, taken([broken, node("good", "rack")], [pod("train", 0, 1)]))
-    assert "left out: the allocatable" in said
+    output, (verdict,) = simulate(tmp_path, taken([broken, node("good", "rack")], [pod("train", 0, 1)]))
+    assert "left out: the allocatable" in output
     assert answers(verdict)["train"]["nodes"] == {"train-0": "good"}

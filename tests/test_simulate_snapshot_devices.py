@@ -42,8 +42,11 @@ def published(name: str, *memory: str) -> Tree:
 
 
 def spec(*selectors: str) -> Tree:
-    asked: Tree = {"deviceClassName": DRIVER, "selectors": [{"cel": {"expression": one}} for one in selectors]}
-    return {"devices": {"requests": [{"name": "hush-gpu", "exactly": asked}]}}
+    request: Tree = {
+        "deviceClassName": DRIVER,
+        "selectors": [{"cel": {"expression": selector}} for selector in selectors],
+    }
+    return {"devices": {"requests": [{"name": "hush-gpu", "exactly": request}]}}
 
 
 def template(name: str, *selectors: str) -> Tree:
@@ -100,9 +103,9 @@ def cluster() -> ClusterFile:
 def test_gangs_with_claims_are_planned_by_the_devices_of_the_snapshot(tmp_path: Path, *, hidden: bool) -> None:
     file = anonymise(cluster()) if hidden else cluster()
     _, (verdict,) = simulate(tmp_path, file)
-    starts = [one for one in verdict["answers"] if one["nodes"]]
-    (waits,) = [one for one in verdict["answers"] if not one["nodes"]]
-    assert [one["members"] for one in starts] == [1]
+    starts = [answer for answer in verdict["answers"] if answer["nodes"]]
+    (waits,) = [answer for answer in verdict["answers"] if not answer["nodes"]]
+    assert [answer["members"] for answer in starts] == [1]
     assert waits["members"] == 2
     assert waits["code"] == "NoRoom"
     assert f"device of {DRIVER} with memory >= 80Gi" in waits["reason"]

@@ -20,20 +20,20 @@ from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue, queue_ob
 
 
 def test_a_suspended_job_starts_and_the_next_waits_for_quota(tmp_path: Path) -> None:
-    said, (verdict,) = simulate(tmp_path, contended())
-    found = answers(verdict)
-    assert found["job-first"]["nodes"] == {"first-0": "gpu-0", "first-1": "gpu-1"}
-    assert found["job-second"]["nodes"] == {}
-    assert found["job-second"]["code"] == "NoQuota"
-    assert "0 of 16 nvidia.com/gpu are left" in found["job-second"]["reason"]
-    assert "0 gangs run, 2 gangs wait (2 suspended jobs among them)" in said
+    output, (verdict,) = simulate(tmp_path, contended())
+    by_gang = answers(verdict)
+    assert by_gang["job-first"]["nodes"] == {"first-0": "gpu-0", "first-1": "gpu-1"}
+    assert by_gang["job-second"]["nodes"] == {}
+    assert by_gang["job-second"]["code"] == "NoQuota"
+    assert "0 of 16 nvidia.com/gpu are left" in by_gang["job-second"]["reason"]
+    assert "0 gangs run, 2 gangs wait (2 suspended jobs among them)" in output
 
 
 def test_more_quota_starts_it_too(tmp_path: Path) -> None:
     more = written(tmp_path, cluster_queue("research", 32, lendingLimit=0))
-    said, (_, then) = simulate(tmp_path, contended(), "--what-if", more)
+    output, (_, then) = simulate(tmp_path, contended(), "--what-if", more)
     assert sorted(answers(then)["job-second"]["nodes"].values()) == ["gpu-2", "gpu-3"]
-    assert "What if: ClusterQueue research: changed." in said
+    assert "What if: ClusterQueue research: changed." in output
 
 
 def test_pods_tolerate_what_their_flavor_adds(tmp_path: Path) -> None:
@@ -45,37 +45,37 @@ def test_pods_tolerate_what_their_flavor_adds(tmp_path: Path) -> None:
     for there in (2, 1):
         pods = pods_of(runs, ("gpu-2", "gpu-3"))[:there]
         _, (verdict,) = simulate(tmp_path, cluster([runs, waits], pods, objects=objects))
-        (found,) = verdict["answers"]
-        assert sorted(found["nodes"].values()) == ["gpu-0", "gpu-1"], found["reason"]
+        (answer,) = verdict["answers"]
+        assert sorted(answer["nodes"].values()) == ["gpu-0", "gpu-1"], answer["reason"]
 
 
 def test_more_jobs_start_than_pods_could_be_created_at_once(tmp_path: Path) -> None:
     """A real controller makes 20 pods a second; no job waits for that here."""
     jobs = [job(f"small-{number}", 1, containers=[{"name": "main"}], queue="") for number in range(700)]
-    for one in jobs:
-        one["metadata"]["labels"] = {"muster.dev/gang": "true"}
+    for small in jobs:
+        small["metadata"]["labels"] = {"muster.dev/gang": "true"}
     _, (verdict,) = simulate(tmp_path, cluster(jobs, nodes=8))
-    assert all(one["nodes"] for one in verdict["answers"])
+    assert all(answer["nodes"] for answer in verdict["answers"])
 
 
 def test_a_job_that_runs_uses_its_quota_and_its_nodes(tmp_path: Path) -> None:
     runs = begun(job("runs", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
     for there in (2, 1, 0):
         pods = pods_of(runs, ("gpu-2", "gpu-3"))[:there]
-        said, (verdict,) = simulate(tmp_path, cluster([runs, job("waits", 2), job("other", 2, queue="gemini")], pods))
-        found = answers(verdict)
-        assert found.keys() == {"job-waits", "job-other"}, "those that do not run"
-        assert found["job-waits"]["code"] == "NoQuota"
-        assert sorted(found["job-other"]["nodes"].values()) == ["gpu-0", "gpu-1"]
-        assert "would be suspended" not in said
+        output, (verdict,) = simulate(tmp_path, cluster([runs, job("waits", 2), job("other", 2, queue="gemini")], pods))
+        by_gang = answers(verdict)
+        assert by_gang.keys() == {"job-waits", "job-other"}, "those that do not run"
+        assert by_gang["job-waits"]["code"] == "NoQuota"
+        assert sorted(by_gang["job-other"]["nodes"].values()) == ["gpu-0", "gpu-1"]
+        assert "would be suspended" not in output
 
 
 def test_a_job_that_others_have_started_uses_quota_too(tmp_path: Path) -> None:
     theirs = job("theirs", 2)
     theirs["spec"]["suspend"], theirs["status"] = False, {"active": 2, "ready": 2}
     pods = pods_of(theirs, ("gpu-2", "gpu-3"))
-    for one in pods:
-        one["metadata"]["annotations"] = {}
+    for pod_tree in pods:
+        pod_tree["metadata"]["annotations"] = {}
     _, (verdict,) = simulate(tmp_path, cluster([theirs, job("waits", 2)], pods))
     assert answers(verdict)["job-waits"]["code"] == "NoQuota"
 
@@ -90,16 +90,16 @@ def test_a_job_that_nobody_has_planned_is_suspended_and_planned(tmp_path: Path) 
 
 def test_a_job_whose_gang_another_one_is_waits(tmp_path: Path) -> None:
     jobs = [job(name, 1) for name in ("a", "b")]
-    for one in jobs:
-        one["spec"]["template"]["metadata"]["annotations"]["muster.dev/pod-group"] = "same"
+    for job_tree in jobs:
+        job_tree["spec"]["template"]["metadata"]["annotations"]["muster.dev/pod-group"] = "same"
     _, (verdict,) = simulate(tmp_path, cluster(jobs))
-    assert sorted(one["code"] for one in verdict["answers"]) == ["NameTaken", "Running"]
+    assert sorted(answer["code"] for answer in verdict["answers"]) == ["NameTaken", "Running"]
 
 
 def test_a_priority_class_counts_where_there_are_queues(tmp_path: Path) -> None:
-    one = job("one", 1, labels={"kueue.x-k8s.io/priority-class": "gone"})
+    job_tree = job("one", 1, labels={"kueue.x-k8s.io/priority-class": "gone"})
     for objects, code in ((OBJECTS, "InvalidJob"), ((), "Running")):
-        _, (verdict,) = simulate(tmp_path, cluster([one], objects=objects))
+        _, (verdict,) = simulate(tmp_path, cluster([job_tree], objects=objects))
         assert answers(verdict)["job-one"]["code"] == code
 
 
@@ -117,18 +117,18 @@ def test_only_pods_that_are_yet_to_come_are_made() -> None:
 
 def test_who_runs_in_a_queue_that_is_drained_is_told_and_stays(tmp_path: Path) -> None:
     runs = begun(job("runs", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
-    drained = [one for one in OBJECTS if one["metadata"]["name"] != "research"]
+    drained = [manifest for manifest in OBJECTS if manifest["metadata"]["name"] != "research"]
     drained.append(cluster_queue("research", 16, lendingLimit=0, stopPolicy="HoldAndDrain"))
     file = cluster([runs, job("next", 3, queue="gemini")], pods_of(runs, ("gpu-2", "gpu-3")), objects=drained)
-    said, (verdict,) = simulate(tmp_path, file)
+    output, (verdict,) = simulate(tmp_path, file)
     assert verdict["suspended"].keys() == {"team-vision/job-runs"}
-    assert "Run, and would be suspended" in said
+    assert "Run, and would be suspended" in output
     assert not answers(verdict)["job-next"]["nodes"]
 
 
 def test_it_says_who_would_give_way_to_a_suspended_job(tmp_path: Path) -> None:
     rules = {"withinClusterQueue": "LowerPriority"}
-    objects = [one for one in OBJECTS if one["metadata"]["name"] != "research"]
+    objects = [manifest for manifest in OBJECTS if manifest["metadata"]["name"] != "research"]
     objects.append(cluster_queue("research", 16, lendingLimit=0, preemption=rules))
     runs = begun(job("runs", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
     urgent = job("urgent", 2, labels={"kueue.x-k8s.io/priority-class": "high"})
@@ -141,8 +141,8 @@ def test_it_says_who_would_give_way_to_a_suspended_job(tmp_path: Path) -> None:
         (waits,) = verdict["answers"]
         assert len(waits["victims"]) == 1
         assert "would be evicted for it" in waits["preemption"]
-    said, (_, then) = simulate(tmp_path, file, "--what-if", written(tmp_path, low))
-    assert "WorkloadPriorityClass high: changed" in said
+    output, (_, then) = simulate(tmp_path, file, "--what-if", written(tmp_path, low))
+    assert "WorkloadPriorityClass high: changed" in output
     assert answers(then)["job-urgent"]["victims"] == []
 
 
@@ -172,11 +172,11 @@ def test_nothing_else_of_a_job_is_written_and_no_name_without_names(tmp_path: Pa
     hidden = anonymise(file)
     for word in ("secret", "vision", "corp", "gpu-2", "rack", "0000-", "job-x", "apollo"):
         assert word not in encode(hidden).decode(), word
-    found = []
+    outcomes = []
     for shown in (file, hidden):
         _, (verdict,) = simulate(tmp_path, shown)
-        found.append(sorted((one["code"], one["members"]) for one in verdict["answers"]))
-    assert found[0] == found[1] == [("InvalidJob", 0), ("NoQuota", 2)]
+        outcomes.append(sorted((answer["code"], answer["members"]) for answer in verdict["answers"]))
+    assert outcomes[0] == outcomes[1] == [("InvalidJob", 0), ("NoQuota", 2)]
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -190,30 +190,30 @@ def test_a_job_in_the_file_is_the_one_that_the_extender_reads(*, hidden: bool) -
     jobs = [held, named, partly]
     file = cluster(jobs)
     read = decode(encode(anonymise(file) if hidden else file)).jobs
-    for one, said in zip(read, jobs, strict=True):
-        live = Reader().read(JOB, said)
+    for read_job, job_tree in zip(read, jobs, strict=True):
+        live = Reader().read(JOB, job_tree)
         facts = ("suspended", "stopped", "finished", "running", "held", "marked", "problem", "closed")
-        assert [getattr(one, fact) for fact in facts] == [getattr(live, fact) for fact in facts]
-        sizes = [(podset.count, podset.minimum, podset.indexed, podset.left_out) for podset in one.podsets.podsets]
+        assert [getattr(read_job, fact) for fact in facts] == [getattr(live, fact) for fact in facts]
+        sizes = [(podset.count, podset.minimum, podset.indexed, podset.left_out) for podset in read_job.podsets.podsets]
         assert sizes == [(each.count, each.minimum, each.indexed, each.left_out) for each in live.podsets.podsets]
-        assert {slot[1] for slot in one.done} == {slot[1] for slot in live.done}
-        assert hidden or (one.podsets.key, one.plan, one.flavors, one.queue) == (
+        assert {slot[1] for slot in read_job.done} == {slot[1] for slot in live.done}
+        assert hidden or (read_job.podsets.key, read_job.plan, read_job.flavors, read_job.queue) == (
             live.podsets.key,
             live.plan,
             live.flavors,
             live.queue,
         )
-        assert one.podsets.podsets[0].template.requests == live.podsets.podsets[0].template.requests
+        assert read_job.podsets.podsets[0].template.requests == live.podsets.podsets[0].template.requests
 
 
 def test_pods_of_a_later_wave_come_into_their_room(tmp_path: Path) -> None:
-    one = job("waves", 2)
-    spec = one["spec"]
+    waves = job("waves", 2)
+    spec = waves["spec"]
     replicated = [{"name": name, "template": {"spec": spec | {"suspend": False}}} for name in ("driver", "worker")]
-    one["spec"] = {"suspend": True, "startupPolicy": {"startupPolicyOrder": "InOrder"}, "replicatedJobs": replicated}
+    waves["spec"] = {"suspend": True, "startupPolicy": {"startupPolicyOrder": "InOrder"}, "replicatedJobs": replicated}
     behind = job("behind", 1, queue="gemini")
     behind["metadata"]["creationTimestamp"] = "2026-08-01T11:00:00Z"
-    _, (verdict,) = simulate(tmp_path, cluster([one, behind], objects=[OBJECTS[0], *OPEN]))
+    _, (verdict,) = simulate(tmp_path, cluster([waves, behind], objects=[OBJECTS[0], *OPEN]))
     assert len(answers(verdict)["jobset-waves"]["nodes"]) == 4
     assert answers(verdict)["job-behind"]["code"] == "NoRoom"
 
@@ -228,4 +228,4 @@ def test_a_file_without_jobs_is_read_as_before(tmp_path: Path) -> None:
 def test_a_local_queue_in_what_if_takes_jobs_elsewhere(tmp_path: Path) -> None:
     moved = written(tmp_path, queue_object("LocalQueue", "apollo", "team-vision", clusterQueue="nowhere"))
     _, (_, then) = simulate(tmp_path, contended(), "--what-if", moved)
-    assert {one["code"] for one in then["answers"]} == {"QueueMissing"}
+    assert {answer["code"] for answer in then["answers"]} == {"QueueMissing"}

@@ -35,9 +35,9 @@ def queue_object(kind: str, name: str, namespace: str = "", **spec: Any) -> Tree
 
 
 def queued(gang: str, index: int, size: int, queue: str, node: str | None = None) -> Tree:
-    one = pod(gang, index, size, node=node)
-    one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
-    return one
+    pod_tree = pod(gang, index, size, node=node)
+    pod_tree["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
+    return pod_tree
 
 
 OBJECTS = [
@@ -57,7 +57,7 @@ def shared() -> ClusterFile:
         msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(4)], list[NodeObject]),
         msgspec.convert(pods, list[PodObject]),
         [],
-        queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in OBJECTS],
+        queues=[reduced_queue(manifest["kind"], "v1beta2", json.dumps(manifest).encode()) for manifest in OBJECTS],
         namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
     )
 
@@ -68,8 +68,8 @@ def by_past_usage(used: str) -> ClusterFile:
     def local(name: str, much: str) -> Tree:
         past = {"consumedResources": {GPU: much, "hush.example/x": "5"}, "lastUpdate": "2026-07-01T11:00:00Z"}
         sharing = {"weightedShare": 7, "admissionFairSharingStatus": past}
-        found = queue_object("LocalQueue", name, "team-vision", clusterQueue="research")
-        return found | {"status": {"fairSharing": sharing, "conditions": [{"message": "secret-note"}]}}
+        local_queue = queue_object("LocalQueue", name, "team-vision", clusterQueue="research")
+        return local_queue | {"status": {"fairSharing": sharing, "conditions": [{"message": "secret-note"}]}}
 
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
     objects = [OBJECTS[0], cluster_queue("research", 16, admissionScope=scope)]
@@ -79,7 +79,7 @@ def by_past_usage(used: str) -> ClusterFile:
         msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(4)], list[NodeObject]),
         msgspec.convert(pods, list[PodObject]),
         [],
-        queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in objects],
+        queues=[reduced_queue(manifest["kind"], "v1beta2", json.dumps(manifest).encode()) for manifest in objects],
         namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
         taken="2026-07-01T12:00:00Z",
     )
@@ -93,8 +93,8 @@ def test_who_has_used_less_in_the_past_is_next(tmp_path: Path, used: str, starts
         assert b"secret-note" not in encode(file)
         assert b"hush" not in encode(anonymise(file))
         _, (verdict,) = simulate(tmp_path, file, "--config", str(settings))
-        found = {one["gang"]: bool(one["nodes"]) for one in verdict["answers"]}
-        assert [found[name] for name in sorted(found)] == [starts == "a", starts == "b"]
+        placed = {answer["gang"]: bool(answer["nodes"]) for answer in verdict["answers"]}
+        assert [placed[name] for name in sorted(placed)] == [starts == "a", starts == "b"]
 
 
 def of_volcano() -> ClusterFile:
@@ -102,8 +102,8 @@ def of_volcano() -> ClusterFile:
 
     def gang(name: str, queue: str, *nodes: str) -> tuple[list[Tree], Tree]:
         pods = [queued(name, index, 2, "", *nodes[index : index + 1]) for index in range(2)]
-        for one in pods:
-            one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+        for pod_tree in pods:
+            pod_tree["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
         meta = {"name": name, "namespace": "team-vision", "uid": f"uid-of-{name}"}
         return pods, {"metadata": meta, "spec": {"minMember": 2, "queue": queue}}
 
@@ -117,7 +117,7 @@ def of_volcano() -> ClusterFile:
         msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(6)], list[NodeObject]),
         msgspec.convert([pod for pods, _ in gangs for pod in pods], list[PodObject]),
         msgspec.convert([group for _, group in gangs], list[VolcanoGroup]),
-        queues=[reduced_volcano_queue(json.dumps(one).encode()) for one in queues],
+        queues=[reduced_volcano_queue(json.dumps(queue).encode()) for queue in queues],
     )
 
 
@@ -125,14 +125,14 @@ def test_the_queues_of_volcano(tmp_path: Path) -> None:
     for file in (of_volcano(), anonymise(of_volcano())):
         assert b"hush" not in encode(file)
         _, (verdict,) = simulate(tmp_path, file)
-        waits, free = sorted(verdict["answers"], key=lambda one: len(one["nodes"]))
+        waits, free = sorted(verdict["answers"], key=lambda answer: len(answer["nodes"]))
         assert (waits["code"], len(free["nodes"])) == ("NoQuota", 2)
         assert "0 of 16 nvidia.com/gpu are left" in waits["reason"]
     text = encode(anonymise(of_volcano())).decode()
     assert not any(word in text for word in ('"research"', '"lab"'))
     more = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "research"}}
-    said, (_, then) = simulate(tmp_path, of_volcano(), "--what-if", written(tmp_path, more))
-    assert "What if: Queue research: changed." in said
+    output, (_, then) = simulate(tmp_path, of_volcano(), "--what-if", written(tmp_path, more))
+    assert "What if: Queue research: changed." in output
     assert len(answers(then)["waits"]["nodes"]) == 2
 
 
@@ -140,14 +140,14 @@ def test_what_is_wrong_with_the_objects_of_what_if_is_told(tmp_path: Path) -> No
     more = cluster_queue("research", 32, lendingLimit=33, queueingStrategies="StrictFIFO")
     path = written(tmp_path, more, cluster_queue("lab", 1, stopPolicy="Halt"))
     page = tmp_path / "page.html"
-    said, _ = simulate(tmp_path, shared(), "--what-if", path, "--html", str(page))
-    for told in (
+    output, _ = simulate(tmp_path, shared(), "--what-if", path, "--html", str(page))
+    for warning in (
         "warning: ClusterQueue research: the lendingLimit for nvidia.com/gpu of flavor secret-flavor is more than its",
         "warning: ClusterQueue research: nothing is called spec.queueingStrategies",
         "ClusterQueue lab cannot be used: spec.stopPolicy is ",
     ):
-        assert told in " ".join(said.split())
-        assert told in page.read_text()
+        assert warning in " ".join(output.split())
+        assert warning in page.read_text()
 
 
 def written(tmp_path: Path, *objects: Tree) -> str:
@@ -175,20 +175,20 @@ def test_nothing_else_of_the_objects_is_written_and_no_name_without_names() -> N
 
 def test_more_quota_lets_the_gang_start(tmp_path: Path) -> None:
     more = written(tmp_path, cluster_queue("research", 32, lendingLimit=0))
-    said, (before, then) = simulate(tmp_path, shared(), "--what-if", more)
+    output, (before, then) = simulate(tmp_path, shared(), "--what-if", more)
     assert answers(before)["waits"]["nodes"] == {}
     assert sorted(answers(then)["waits"]["nodes"].values()) == ["gpu-2", "gpu-3"]
-    assert f"With {more} 1 gang starts that would wait as it is (" in said
-    assert "What if: ClusterQueue research: changed." in said
-    assert "Would start then" in said
+    assert f"With {more} 1 gang starts that would wait as it is (" in output
+    assert "What if: ClusterQueue research: changed." in output
+    assert "Would start then" in output
 
 
 def test_nothing_changes_where_nothing_does(tmp_path: Path) -> None:
     same = written(tmp_path, cluster_queue("research", 16, lendingLimit=0))
-    said, _ = simulate(tmp_path, shared(), "--what-if", same)
-    assert f"With {same} nothing changes." in said
-    assert "Would start then" not in said
-    assert said.count("Would wait") == 1
+    output, _ = simulate(tmp_path, shared(), "--what-if", same)
+    assert f"With {same} nothing changes." in output
+    assert "Would start then" not in output
+    assert output.count("Would wait") == 1
 
 
 def test_a_queue_that_lends_lets_the_gang_start(tmp_path: Path) -> None:
@@ -199,16 +199,16 @@ def test_a_queue_that_lends_lets_the_gang_start(tmp_path: Path) -> None:
 
 def test_too_little_more_is_told_beside_the_answer_as_it_is(tmp_path: Path) -> None:
     more = written(tmp_path, cluster_queue("research", 24, lendingLimit=0))
-    said, (_, then) = simulate(tmp_path, shared(), "--what-if", more)
+    output, (_, then) = simulate(tmp_path, shared(), "--what-if", more)
     assert "8 of 24 nvidia.com/gpu are left" in answers(then)["waits"]["reason"]
-    assert "Would start then: none" in said
-    assert "no other gang starts; 1 gang waits for another reason, or with another message (" in said
+    assert "Would start then: none" in output
+    assert "no other gang starts; 1 gang waits for another reason, or with another message (" in output
 
 
 def test_a_queue_of_another_name_is_said_to_be_new(tmp_path: Path) -> None:
     misspelt = written(tmp_path, cluster_queue("reserch", 64, lendingLimit=0))
-    said, (before, then) = simulate(tmp_path, shared(), "--what-if", misspelt)
-    assert "ClusterQueue reserch: new" in said
+    output, (before, then) = simulate(tmp_path, shared(), "--what-if", misspelt)
+    assert "ClusterQueue reserch: new" in output
     assert then["answers"] == before["answers"]
 
 

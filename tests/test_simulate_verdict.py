@@ -34,8 +34,8 @@ MUSTER = outcome("muster", 0, 36_000)
 
 
 def test_the_verdict_names_what_starts_what_is_held_and_the_waits() -> None:
-    said = verdict([KUBE, MUSTER], 2.0)
-    assert said == (
+    text = verdict([KUBE, MUSTER], 2.0)
+    assert text == (
         "With muster all 14 jobs start and no GPU is held without work. "
         "With kube-scheduler 2 of 14 jobs never start and 100.00 GPU-hours (200 USD) are held without work. "
         "The median and the 95th percentile of the waiting time are 0 s / 10.0 h with muster, and 2.0 h / 10.0 min "
@@ -44,27 +44,27 @@ def test_the_verdict_names_what_starts_what_is_held_and_the_waits() -> None:
 
 
 def test_one_scheduler_alone_has_a_verdict_too() -> None:
-    said = verdict([replace(MUSTER, figures=replace(MUSTER.figures, jobs=1))], 2.0)
-    assert said.startswith("With muster the only job starts and no GPU is held without work. The median")
+    text = verdict([replace(MUSTER, figures=replace(MUSTER.figures, jobs=1))], 2.0)
+    assert text.startswith("With muster the only job starts and no GPU is held without work. The median")
     assert longer_waits([MUSTER]) == []
 
 
 def test_the_changed_setting_is_answered_first_with_the_reason_why_nobody_starts() -> None:
     failing = outcome("muster, queue_policy=mine", None, None, never=14)
     failing = replace(failing, reasons={"train": "PolicyFailed: order() raised KeyError."})
-    said = verdict([KUBE, MUSTER, failing], 2.0)
-    assert said.startswith(
+    text = verdict([KUBE, MUSTER, failing], 2.0)
+    assert text.startswith(
         "With queue_policy=mine none of the 14 jobs starts (the first of them waits: PolicyFailed: order() raised "
         "KeyError) and no GPU is held without work. Jobs wait longer than with muster: 1 GPU: median never against 0 s"
     )
-    assert "With muster all 14 jobs start" in said
+    assert "With muster all 14 jobs start" in text
     assert verdict([failing], 2.0).startswith("With muster, queue_policy=mine none of the 14 jobs starts")
 
 
 def test_a_changed_setting_that_changes_nothing_is_said_to() -> None:
     same = outcome("muster, topology_policy=balanced", 0, 36_000)
-    said = verdict([MUSTER, same], 2.0)
-    assert said.startswith(
+    text = verdict([MUSTER, same], 2.0)
+    assert text.startswith(
         "With topology_policy=balanced nothing changes: all figures are those of muster. With muster"
     )
 
@@ -77,11 +77,11 @@ def test_a_changed_setting_names_what_waits_less_and_what_evictions_cost() -> No
     ]
     changed = replace(changed, figures=replace(changed.figures, lost=3.0), preempted=Preempted(4, 3, 2, tuple(times)))
     before = replace(MUSTER, preempted=Preempted(priorities=tuple(times)))
-    said = verdict([before, changed], 2.0)
-    assert "Jobs wait longer than with muster: 1 GPU: median 60.0 min against 0 s" in said
-    assert "Jobs wait less long than with muster: 17-32 GPUs: median 10.0 min against 10.0 h" in said
-    assert "4 evictions cost 3.00 GPU-hours of work; with muster: 0 evictions, 0.00 GPU-hours." in said
-    assert "Jobs of priority 100 wait 1.7 min / 3.3 min (median / 95th percentile) against 1.7 min / 3.3 min." in said
+    text = verdict([before, changed], 2.0)
+    assert "Jobs wait longer than with muster: 1 GPU: median 60.0 min against 0 s" in text
+    assert "Jobs wait less long than with muster: 17-32 GPUs: median 10.0 min against 10.0 h" in text
+    assert "4 evictions cost 3.00 GPU-hours of work; with muster: 0 evictions, 0.00 GPU-hours." in text
+    assert "Jobs of priority 100 wait 1.7 min / 3.3 min (median / 95th percentile) against 1.7 min / 3.3 min." in text
 
 
 def test_the_percentile_is_named_where_only_one_is_longer() -> None:
@@ -91,11 +91,11 @@ def test_the_percentile_is_named_where_only_one_is_longer() -> None:
     mine = replace(mine, figures=replace(mine.figures, waits=(small, mine.figures.waits[1])))
     other = Waits(SMALL, 10, 10, 0, 36_000)
     theirs = replace(theirs, figures=replace(theirs.figures, waits=(other, theirs.figures.waits[1])))
-    (said,) = longer_waits([theirs, mine])
-    assert said.startswith(
+    (sentence,) = longer_waits([theirs, mine])
+    assert sentence.startswith(
         "Longer than with kube-scheduler: 1 GPU: median 10.0 min against 0 s. In turn jobs of 1 GPU "
     )
-    assert "jobs of 1 GPU (95th percentile) wait less" in said
+    assert "jobs of 1 GPU (95th percentile) wait less" in sentence
 
 
 @pytest.mark.parametrize(("jobs", "never", "words"), [
@@ -108,33 +108,33 @@ def test_jobs_are_counted_in_plain_words(jobs: int, never: int, words: str) -> N
 
 
 def test_a_gang_that_waits_whole_is_the_reason_where_the_other_holds_parts() -> None:
-    (said,) = longer_waits([KUBE, MUSTER])
-    assert said.startswith(
+    (sentence,) = longer_waits([KUBE, MUSTER])
+    assert sentence.startswith(
         "Longer than with kube-scheduler: 17-32 GPUs: median 10.0 h against 10.0 min, 95th percentile 10.0 h against "
     )
-    assert "kube-scheduler never starts 2 jobs" in said
-    assert "A gang waits as a whole until there is room for all of its pods" in said
-    assert "100.00 GPU-hours were held without work" in said
+    assert "kube-scheduler never starts 2 jobs" in sentence
+    assert "A gang waits as a whole until there is room for all of its pods" in sentence
+    assert "100.00 GPU-hours were held without work" in sentence
 
 
 def test_a_reason_that_the_figures_do_not_support_is_not_given() -> None:
     nothing_held = outcome("kube-scheduler", 7200, 600)
-    (said,) = longer_waits([nothing_held, MUSTER])
-    assert "GPU-hours" not in said
-    assert "never starts" not in said
+    (sentence,) = longer_waits([nothing_held, MUSTER])
+    assert "GPU-hours" not in sentence
+    assert "never starts" not in sentence
 
 
 def test_an_ordered_queue_is_the_reason_against_fifo() -> None:
-    (said,) = longer_waits([outcome("fifo", 7200, 600), MUSTER])
-    assert "fifo lets no job pass an older one" in said
+    (sentence,) = longer_waits([outcome("fifo", 7200, 600), MUSTER])
+    assert "fifo lets no job pass an older one" in sentence
 
 
 def test_single_pods_wait_longer_for_gangs_that_wait_less() -> None:
-    (said,) = longer_waits([outcome("kube-scheduler", 0, 36_000), outcome("muster", 3600, 60)])
-    assert said.startswith(
+    (sentence,) = longer_waits([outcome("kube-scheduler", 0, 36_000), outcome("muster", 3600, 60)])
+    assert sentence.startswith(
         "Longer than with kube-scheduler: 1 GPU: median 60.0 min against 0 s, 95th percentile 60.0 min against "
     )
-    assert "In turn jobs of 17-32 GPUs (median and 95th percentile) wait less" in said
+    assert "In turn jobs of 17-32 GPUs (median and 95th percentile) wait less" in sentence
 
 
 @pytest.mark.parametrize("other", [outcome("ideal", 0, 0), outcome("fifo", 0, 36_000 - 50), outcome("fifo", 0, 35_000)])
@@ -143,14 +143,14 @@ def test_a_bound_and_small_differences_are_no_longer_waits(other: Outcome) -> No
 
 
 def test_never_is_longer_than_any_time() -> None:
-    (said,) = longer_waits([outcome("fifo", 0, 600), outcome("muster", 0, None)])
-    assert "median never against 10.0 min" in said
+    (sentence,) = longer_waits([outcome("fifo", 0, 600), outcome("muster", 0, None)])
+    assert "median never against 10.0 min" in sentence
 
 
 def test_the_page_begins_with_the_verdict_and_gives_the_reasons_beside_the_waits() -> None:
-    told = page(ABOUT, [KUBE, MUSTER], 2.0)
-    assert told.index('<p class="verdict">With muster all 14 jobs start') < told.index('<div class="cards">')
-    assert told.index("Waiting time by gang size") < told.index("A gang waits as a whole") < told.index("<h2>Cost")
+    html = page(ABOUT, [KUBE, MUSTER], 2.0)
+    assert html.index('<p class="verdict">With muster all 14 jobs start') < html.index('<div class="cards">')
+    assert html.index("Waiting time by gang size") < html.index("A gang waits as a whole") < html.index("<h2>Cost")
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ def test_everything_wide_can_be_moved_sideways_on_a_phone(told: str) -> None:
 
 
 def test_on_a_phone_all_labels_and_dots_are_inside_the_first_screen() -> None:
-    told = page(ABOUT, [KUBE, MUSTER, outcome("muster, topology_policy=balanced", 0, None)], 2.0)
+    html = page(ABOUT, [KUBE, MUSTER, outcome("muster, topology_policy=balanced", 0, None)], 2.0)
     shown = re.findall(
-        r'<div class="narrow phone"><div class="scroll">(<svg viewBox="0 0 350 .*?</svg>)', told, re.DOTALL
+        r'<div class="narrow phone"><div class="scroll">(<svg viewBox="0 0 350 .*?</svg>)', html, re.DOTALL
     )
     assert len(shown) == 2, "waiting and cost"
-    assert told.count('<div class="wide">') == 2, "and each of them for a wide screen"
+    assert html.count('<div class="wide">') == 2, "and each of them for a wide screen"
     for picture in shown:
         places = re.findall(r' (?:x|x1|x2|cx)="([-\d.]+)"', picture)
         assert places
@@ -183,21 +183,21 @@ def test_on_a_phone_all_labels_and_dots_are_inside_the_first_screen() -> None:
             begin = float(x) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
             assert begin >= 0, text
             assert begin + wide <= 350, text
-    assert ".wide { display: none }" in told
-    assert ".phone svg { min-width: 0 }" in told
+    assert ".wide { display: none }" in html
+    assert ".phone svg { min-width: 0 }" in html
 
 
 def test_the_page_says_what_each_scheduler_is() -> None:
-    told = page(ABOUT, [KUBE, MUSTER, outcome("fifo", 0, 0), outcome("ideal", 0, 0)], 2.0)
+    html = page(ABOUT, [KUBE, MUSTER, outcome("fifo", 0, 0), outcome("ideal", 0, 0)], 2.0)
     for name in ("kube-scheduler: pod by pod", "fifo: whole gangs, strictly in order", "ideal: a bound"):
-        assert name in told
+        assert name in html
 
 
 def test_the_page_of_a_snapshot_is_text_and_never_markup() -> None:
     rows = [("<b>team</b>", "<script>")]
-    told = snapshot_page(
+    html = snapshot_page(
         "<i>", ["a < b"], [Table("Would wait", ("gang", "reason"), rows), Table("None", ("gang",), [])]
     )
-    assert "<script" not in told
-    assert "&lt;b&gt;team&lt;/b&gt;" in told
-    assert "<h3>None: none</h3>" in told
+    assert "<script" not in html
+    assert "&lt;b&gt;team&lt;/b&gt;" in html
+    assert "<h3>None: none</h3>" in html

@@ -29,10 +29,10 @@ def test_a_snapshot_without_names_is_decided_alike(tmp_path: Path) -> None:
     _, (nameless,) = simulate(tmp_path, file)
 
     def decisions(verdict: Tree) -> list[tuple[str, int, str]]:
-        return sorted((one["code"], len(one["nodes"]), one["reason"]) for one in verdict["answers"])
+        return sorted((answer["code"], len(answer["nodes"]), answer["reason"]) for answer in verdict["answers"])
 
     assert decisions(nameless) == decisions(named)
-    started = next(one for one in nameless["answers"] if one["nodes"])
+    started = next(answer for answer in nameless["answers"] if answer["nodes"])
     assert sorted(started["nodes"].values()) == ["node-1", "node-2"], "in the order of the names they had"
 
 
@@ -44,7 +44,7 @@ def test_selectors_affinity_and_claims_still_match_without_names(tmp_path: Path)
     file = taken(nodes, pods)
     file = anonymise(file)
     _, (verdict,) = simulate(tmp_path, file)
-    assert sorted(node for one in verdict["answers"] for node in one["nodes"].values()) == ["node-2", "node-3"]
+    assert sorted(node for answer in verdict["answers"] for node in answer["nodes"].values()) == ["node-2", "node-3"]
 
 
 def test_volumes_are_reached_from_the_same_nodes_without_names(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_volumes_are_reached_from_the_same_nodes_without_names(tmp_path: Path) -
     for word in ("gpu-", "scratch", "pv-1", "vision", "hush"):
         assert word not in encode(file).decode(), word
     _, (nameless,) = simulate(tmp_path, file)
-    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-3"]]
+    assert [list(answer["nodes"].values()) for answer in nameless["answers"]] == [["node-3"]]
 
 
 def test_claims_that_wait_for_a_node_are_planned_as_on_the_cluster(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_claims_that_wait_for_a_node_are_planned_as_on_the_cluster(tmp_path: Pat
     def waiting(name: str, storage_class: str) -> tuple[Tree, Tree]:
         mounts = [{"name": "v", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]
         meta = {"name": f"data-{name}", "namespace": "team-vision", "uid": name}
-        asked = {"resources": {"requests": {"storage": "10Gi"}}, "accessModes": ["ReadWriteOnce"]}
-        spec = {"storageClassName": storage_class, **asked, "selector": {"matchLabels": {"tier": "fast"}}}
+        demand = {"resources": {"requests": {"storage": "10Gi"}}, "accessModes": ["ReadWriteOnce"]}
+        spec = {"storageClassName": storage_class, **demand, "selector": {"matchLabels": {"tier": "fast"}}}
         if storage_class != "corp-local":
             del spec["selector"]
         return pod(name, 0, 1, gpus=1, volumes=mounts), {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
@@ -132,7 +132,7 @@ def test_claims_that_wait_for_a_node_are_planned_as_on_the_cluster(tmp_path: Pat
     for word in ("gpu-", "data-", "pv-", "team-", "corp", "lvm", "fast", "room-"):
         assert word not in encode(file).decode(), word
     _, (nameless,) = simulate(tmp_path, file)
-    assert sorted(node for one in nameless["answers"] for node in one["nodes"].values()) == ["node-1", "node-3"]
+    assert sorted(node for answer in nameless["answers"] for node in answer["nodes"].values()) == ["node-1", "node-3"]
 
 
 def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path) -> None:
@@ -159,45 +159,45 @@ def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path
     for word in ("corp", "vision", "row", "10.1.2.3", "hush"):
         assert word not in encode(file).decode(), word
     _, (nameless,) = simulate(tmp_path, file)
-    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-4"]]
+    assert [list(answer["nodes"].values()) for answer in nameless["answers"]] == [["node-4"]]
 
 
 def test_the_levels_of_slices_in_layers_get_the_pseudonyms_of_the_labels() -> None:
     labels = {"corp.example/row": "r", "corp.example/hall": "h"}
     layers = {"muster.dev/slice-size": "2,4", "muster.dev/slice-topology": "corp.example/row,corp.example/hall"}
-    one = pod("train", 0, 4)
-    one["metadata"]["annotations"] |= layers
-    file = anonymise(taken([node("gpu-1", "rack", **labels)], [one]))
+    sliced = pod("train", 0, 4)
+    sliced["metadata"]["annotations"] |= layers
+    file = anonymise(taken([node("gpu-1", "rack", **labels)], [sliced]))
     assert file.pods[0].metadata is not None
-    said = (file.pods[0].metadata.annotations or {})["muster.dev/slice-topology"].split(",")
+    levels = (file.pods[0].metadata.annotations or {})["muster.dev/slice-topology"].split(",")
     assert file.nodes[0].metadata is not None
-    assert set(said) <= set(file.nodes[0].metadata.labels or {})
-    assert len(set(said)) == 2
+    assert set(levels) <= set(file.nodes[0].metadata.labels or {})
+    assert len(set(levels)) == 2
 
 
 def test_the_levels_of_slices_in_layers_in_kueues_words_have_the_pseudonyms_of_the_labels() -> None:
     labels = {"corp.example/row": "r", "corp.example/hall": "h", "corp.example/pool": "p"}
     key, exclusive = "kueue.x-k8s.io/podset-slice-required-topology-constraints", LWS_EXCLUSIVE
     layers = [{"topology": "corp.example/hall", "size": 4}, {"topology": "corp.example/row", "size": 2}]
-    one = pod("train", 0, 4)
-    one["metadata"]["annotations"] |= {key: json.dumps(layers), exclusive: "corp.example/pool"}
-    file = anonymise(taken([node("gpu-1", "rack", **labels)], [one]))
+    sliced = pod("train", 0, 4)
+    sliced["metadata"]["annotations"] |= {key: json.dumps(layers), exclusive: "corp.example/pool"}
+    file = anonymise(taken([node("gpu-1", "rack", **labels)], [sliced]))
     assert b"corp.example" not in encode(file)
     assert file.pods[0].metadata is not None
     assert file.nodes[0].metadata is not None
-    said = file.pods[0].metadata.annotations or {}
-    levels = [layer["topology"] for layer in json.loads(said[key])]
-    assert [layer["size"] for layer in json.loads(said[key])] == [4, 2]
-    assert {*levels, said[exclusive]} <= set(file.nodes[0].metadata.labels or {})
-    assert len({*levels, said[exclusive]}) == 3
+    written = file.pods[0].metadata.annotations or {}
+    levels = [layer["topology"] for layer in json.loads(written[key])]
+    assert [layer["size"] for layer in json.loads(written[key])] == [4, 2]
+    assert {*levels, written[exclusive]} <= set(file.nodes[0].metadata.labels or {})
+    assert len({*levels, written[exclusive]}) == 3
 
 
 def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -> None:
-    groups = json.dumps([{"name": one, "minMember": 1, "minResource": {"secret": 1}} for one in ("driver", "worker")])
+    groups = json.dumps([{"name": name, "minMember": 1, "minResource": {"secret": 1}} for name in ("driver", "worker")])
     pods = [pod("mpi", index, 2) for index in range(2)]
-    for one, role in zip(pods, ("driver", "worker"), strict=True):
-        said = {"yunikorn.apache.org/task-group-name": role, "yunikorn.apache.org/task-groups": groups}
-        one["metadata"] |= {"annotations": said, "labels": {"applicationId": "mpi"}}
+    for pod_tree, role in zip(pods, ("driver", "worker"), strict=True):
+        task_group = {"yunikorn.apache.org/task-group-name": role, "yunikorn.apache.org/task-groups": groups}
+        pod_tree["metadata"] |= {"annotations": task_group, "labels": {"applicationId": "mpi"}}
     file = taken([node("a", "r"), node("b", "r")], pods)
     hidden = anonymise(file)
     assert not any(word in encode(hidden) for word in (b"driver", b"mpi", b"secret"))
@@ -207,25 +207,28 @@ def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -
 
 
 def test_the_index_of_a_pod_of_a_kind_of_the_settings_is_in_it_under_another_label() -> None:
-    one = pod("train", 0, 2)
-    one["metadata"]["annotations"] |= {"muster.dev/podset": "solver", "muster.dev/index-label": "corp.example/rank"}
-    one["metadata"]["labels"] = {"corp.example/rank": "5", "corp.example/other": "secret"}
-    file = taken([node("a", "r")], [one])
+    pod_tree = pod("train", 0, 2)
+    pod_tree["metadata"]["annotations"] |= {
+        "muster.dev/podset": "solver",
+        "muster.dev/index-label": "corp.example/rank",
+    }
+    pod_tree["metadata"]["labels"] = {"corp.example/rank": "5", "corp.example/other": "secret"}
+    file = taken([node("a", "r")], [pod_tree])
     hidden = anonymise(file)
     assert not any(word in encode(hidden) for word in (b"solver", b"corp.example", b"secret"))
     for shown in (file, hidden):
-        (found,) = decode(encode(shown)).pods
-        assert found.index == 5
-        assert found.series.startswith("1-")
+        (kept,) = decode(encode(shown)).pods
+        assert kept.index == 5
+        assert kept.series.startswith("1-")
 
 
 def test_the_group_of_a_job_is_in_it_under_the_pseudonym_of_the_job() -> None:
     maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "hush", "uid": "j", "controller": True}
     groups = "hush-5b9f-hush-pgt-0-x7k2", "hush-group"
     pods = [pod(f"train-{at}", 0, 1, schedulingGroup={"podGroupName": name}) for at, name in enumerate(groups)]
-    for one in pods:
-        one["metadata"]["ownerReferences"] = [maker]
+    for pod_tree in pods:
+        pod_tree["metadata"]["ownerReferences"] = [maker]
     file = anonymise(taken([node("gpu-0", "rack")], pods))
     assert "hush" not in encode(file).decode()
-    told = [pod_from(msgspec.convert(one, PodObject)) for one in msgspec.to_builtins(file)["pods"]]
-    assert [(bool(one.job_group), bool(one.native_group)) for one in told] == [(True, False), (False, True)]
+    members = [pod_from(msgspec.convert(tree, PodObject)) for tree in msgspec.to_builtins(file)["pods"]]
+    assert [(bool(member.job_group), bool(member.native_group)) for member in members] == [(True, False), (False, True)]

@@ -38,17 +38,19 @@ def test_every_policy_of_the_table_can_be_chosen(name: str) -> None:
 
 def test_every_metric_that_is_named_is_told_with_the_labels_that_are_named() -> None:
     script = Script(*cluster("a: 2x8"), *gang("train", 3), mode=Mode.ADVISE)
-    samples = [one for family in parsed(Metrics(lambda: script.core.state).render().decode()) for one in family.samples]
+    samples = [
+        sample for family in parsed(Metrics(lambda: script.core.state).render().decode()) for sample in family.samples
+    ]
     page = DOCUMENT.with_name("advisory.md").read_text()
     rows = re.findall(r"^\| `(muster_\w+)(?:\{(.*?)\})?` \|", page, re.MULTILINE)
     assert rows
     for metric, labels in rows:
-        asked = [part.partition("=") for part in labels.split(",") if part]
-        told = [one.labels for one in samples if one.name == metric]
+        wanted = [condition.partition("=") for condition in labels.split(",") if condition]
+        label_sets = [sample.labels for sample in samples if sample.name == metric]
         assert any(
-            all(label in seen and (not equals or seen[label] == value.strip('"')) for label, equals, value in asked)
-            for seen in told
-        ), f"{metric}{{{labels}}} is not told: {told}"
+            all(label in seen and (not equals or seen[label] == value.strip('"')) for label, equals, value in wanted)
+            for seen in label_sets
+        ), f"{metric}{{{labels}}} is not told: {label_sets}"
 
 
 def test_the_scores_of_the_document_are_those_of_the_policy() -> None:

@@ -75,8 +75,8 @@ def test_labels_are_read_with_and_without_honor_labels(exported: bool) -> None:
 
 def test_the_exported_labels_go_before_those_of_the_exporter_itself() -> None:
     script = running(*gang("train", 1))
-    one = series("train-0", 40, namespace="gpu-operator", pod="nvidia-dcgm-exporter-x7k2p")
-    shown = of_train(script, Answering({UTIL: [one]}))
+    exported = series("train-0", 40, namespace="gpu-operator", pod="nvidia-dcgm-exporter-x7k2p")
+    shown = of_train(script, Answering({UTIL: [exported]}))
     assert shown is not None
     assert shown.percent == 40.0
 
@@ -121,7 +121,7 @@ def test_mig_instances_are_shown_by_profile() -> None:
     ]
     shown = of_train(script, Answering({ACTIVE: instances}))
     assert shown is not None
-    assert {name: (one.gpus, one.percent) for name, one in shown.mig.items()} == {
+    assert {name: (use.gpus, use.percent) for name, use in shown.mig.items()} == {
         "1g.10gb": (4, 30.0),
         "3g.40gb": (1, 25.0),
     }
@@ -162,7 +162,7 @@ def test_hostile_labels_name_no_pod(name: str) -> None:
     shown = of_train(script, answering)
     assert shown is not None
     assert shown.percent == 50.0
-    assert [one.node for one in finish(known(answering).of_nodes(script.core.state))] == ["a-0"]
+    assert [node.node for node in finish(known(answering).of_nodes(script.core.state))] == ["a-0"]
 
 
 def test_many_more_series_than_pods_do_no_harm() -> None:
@@ -182,8 +182,8 @@ def test_a_node_counts_the_gpus_that_no_pod_has() -> None:
         series("", 30, count=8, Hostname="exporter", namespace="default", pod="exporter"),
     ]
     answering = Answering({UTIL: [series("train-0", 60, count=6, Hostname="a-0"), *free]})
-    nodes = {one.node: one.utilisation for one in finish(known(answering).of_nodes(script.core.state))}
-    assert {name: (one.percent, one.gpus) for name, one in nodes.items()} == {"a-0": (45.0, 8), "a-1": (30.0, 8)}
+    nodes = {node.node: node.utilisation for node in finish(known(answering).of_nodes(script.core.state))}
+    assert {name: (use.percent, use.gpus) for name, use in nodes.items()} == {"a-0": (45.0, 8), "a-1": (30.0, 8)}
 
 
 def test_no_step_of_reading_measurements_is_long() -> None:
@@ -226,7 +226,7 @@ def test_people_see_idle_gangs() -> None:
         runner, Metrics(lambda: script.core.state), utilisation=lambda: utilisation, bind_timeout_s=30, max_body=1 << 20
     )
     with listening(app) as url:
-        every, only, told = (
+        every, only, explanation = (
             CliRunner().invoke(main, [*words, "--url", url], env={"COLUMNS": "200"}).output
             for words in (["gangs"], ["gangs", "--idle"], ["explain", "default/idle"])
         )
@@ -236,12 +236,12 @@ def test_people_see_idle_gangs() -> None:
     assert "75 %" in every
     assert "busy" not in only
     assert "3 %" in only
-    assert "its 8 GPUs were used 3 % in the mean of the last 30m: idle" in told
-    found = examine(Facts(load(None), utilisation=report, idle=[one for one in gangs if is_idle(one)]))
-    assert [one.subject for one in found.findings if one.code == "IdleGang"] == ["default/idle"]
+    assert "its 8 GPUs were used 3 % in the mean of the last 30m: idle" in explanation
+    diagnosis = examine(Facts(load(None), utilisation=report, idle=[view for view in gangs if is_idle(view)]))
+    assert [finding.subject for finding in diagnosis.findings if finding.code == "IdleGang"] == ["default/idle"]
     unasked = Facts(load(None), utilisation=report.model_copy(update={"problem": "no answer"}))
-    problems = [one for one in examine(unasked).findings if one.code == "NoUtilisation"]
-    assert [one.what for one in problems] == ["no answer"]
+    problems = [finding for finding in examine(unasked).findings if finding.code == "NoUtilisation"]
+    assert [problem.what for problem in problems] == ["no answer"]
 
 
 def silent(_: httpx.Request) -> httpx.Response:

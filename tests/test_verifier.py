@@ -86,82 +86,89 @@ class Checked:
     def counted(self, name: str, **labels: str) -> float:
         families = text_string_to_metric_families(self.metrics.render().decode())
         return sum(
-            one.value for family in families for one in family.samples if (one.name, one.labels) == (name, labels)
+            sample.value
+            for family in families
+            for sample in family.samples
+            if (sample.name, sample.labels) == (name, labels)
         )
 
 
 @asynccontextmanager
 async def checked(every_s: float = 0.0) -> AsyncIterator[Checked]:
-    one = Checked(every_s=every_s)
-    await one.runner.acting.wait()
-    task = asyncio.create_task(one.verifier.run())
+    checking = Checked(every_s=every_s)
+    await checking.runner.acting.wait()
+    task = asyncio.create_task(checking.verifier.run())
     try:
-        yield one
+        yield checking
     finally:
         task.cancel()
         await asyncio.wait([task])
-        await one.runner.drain()
-        await one.client.aclose()
+        await checking.runner.drain()
+        await checking.client.aclose()
 
 
 async def test_a_round_that_agrees_tells_how_much_it_has_compared() -> None:
-    async with checked() as one:
-        view = await one.round()
+    async with checked() as checking:
+        view = await checking.round()
     assert (view.differences, view.unconfirmed, view.problem) == ([], 0, "")
     assert (view.compared["claims"], view.compared["room"]) == (1, 2)
-    assert one.counted("muster_verify_checks_total", outcome="agrees") == 1
-    assert one.told == []
+    assert checking.counted("muster_verify_checks_total", outcome="agrees") == 1
+    assert checking.told == []
 
 
 async def test_drift_is_told_and_repaired_by_a_restart_once() -> None:
-    async with checked(every_s=900.0) as one:
-        core = one.runner.core
-        one.drift()
-        view = await one.round()
-        assert [(found.kind, found.object) for found in view.differences] == [("claims", f"pod {GONE.uid}")]
-        assert one.runner.core is not core, "the core is a new one"
-        assert view.restarts == one.counted("muster_verify_restarts_total") == 1
-        assert one.counted("muster_verify_differences_total", kind="claims") == 1
-        assert one.told[0].startswith("1 difference was found twice in a row by the self-check; its core was restarted")
-        await one.runner.acting.wait()
-        assert (await one.round()).differences == []
-        one.drift()
-        assert (await one.round()).restarts == 1, "not so soon again"
-        one.now += FIRST_PAUSE_S
-        assert (await one.round()).restarts == 2
+    async with checked(every_s=900.0) as checking:
+        core = checking.runner.core
+        checking.drift()
+        view = await checking.round()
+        assert [(difference.kind, difference.object) for difference in view.differences] == [
+            ("claims", f"pod {GONE.uid}")
+        ]
+        assert checking.runner.core is not core, "the core is a new one"
+        assert view.restarts == checking.counted("muster_verify_restarts_total") == 1
+        assert checking.counted("muster_verify_differences_total", kind="claims") == 1
+        assert checking.told[0].startswith(
+            "1 difference was found twice in a row by the self-check; its core was restarted"
+        )
+        await checking.runner.acting.wait()
+        assert (await checking.round()).differences == []
+        checking.drift()
+        assert (await checking.round()).restarts == 1, "not so soon again"
+        checking.now += FIRST_PAUSE_S
+        assert (await checking.round()).restarts == 2
 
 
 async def test_without_an_interval_nothing_is_repaired() -> None:
-    async with checked() as one:
-        one.drift()
-        view = await one.round()
+    async with checked() as checking:
+        checking.drift()
+        view = await checking.round()
     assert (len(view.differences), view.restarts) == (1, 0)
-    assert "its core goes on as it is" in one.told[0]
+    assert "its core goes on as it is" in checking.told[0]
 
 
 async def test_nothing_is_checked_while_another_replica_leads_or_the_core_recovers() -> None:
-    async with checked() as one:
-        one.runner.acting.clear()
-        assert (await one.round()).problem == NO_CHECK
+    async with checked() as checking:
+        checking.runner.acting.clear()
+        assert (await checking.round()).problem == NO_CHECK
 
 
 async def test_a_second_core_that_fails_is_no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    async with checked(every_s=900.0) as one:
+    async with checked(every_s=900.0) as checking:
         monkeypatch.setattr("extender.runtime.verification.Check._walk", fail)
-        view = await one.round()
+        view = await checking.round()
     assert "RuntimeError: a bug" in view.problem
     assert view.restarts == 0
 
 
 async def test_drift_is_an_event_on_the_pod_and_on_its_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with checked() as one:
+    async with checked() as checking:
         seen: list[Hint] = []
-        monkeypatch.setattr(one.runner, "write_event", seen.append)
-        report_drift(one.runner, MUSTER.name, "it differs")
-        report_drift(one.runner, "elsewhere", "it differs")
+        monkeypatch.setattr(checking.runner, "write_event", seen.append)
+        report_drift(checking.runner, MUSTER.name, "it differs")
+        report_drift(checking.runner, "elsewhere", "it differs")
     (hint,) = seen
     assert (hint.uid, hint.owner, hint.reason) == (
         MUSTER.uid,
@@ -172,8 +179,8 @@ async def test_drift_is_an_event_on_the_pod_and_on_its_deployment(monkeypatch: p
 
 def view(**facts: object) -> VerifyView:
     done = {"rounds": 1, "under_way": False, "confirming": False, "progress": 0.0, "every_s": 600.0, "restarts": 0}
-    found = {"problem": "", "ago_s": 0.2, "seconds": 1.5, "differences": [], "unconfirmed": 0}
-    return VerifyView.model_validate({**done, **found, "compared": {"claims": 3}, "left_out": {}, **facts})
+    outcome = {"problem": "", "ago_s": 0.2, "seconds": 1.5, "differences": [], "unconfirmed": 0}
+    return VerifyView.model_validate({**done, **outcome, "compared": {"claims": 3}, "left_out": {}, **facts})
 
 
 class Asked:
@@ -201,12 +208,12 @@ def test_the_command_waits_for_the_round_and_ends_by_what_it_finds(
     last: VerifyView, code: int, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = view(rounds=0, under_way=True, progress=0.5)
-    asked = Asked(waits, waits.model_copy(update={"confirming": True}), last)
+    client = Asked(waits, waits.model_copy(update={"confirming": True}), last)
 
-    monkeypatch.setattr(verify, "reach", lambda _way: nullcontext(asked))
+    monkeypatch.setattr(verify, "reach", lambda _way: nullcontext(client))
     monkeypatch.setattr(verify, "pause", lambda _s: None)
-    said = CliRunner().invoke(main, ["verify", "--url", "http://127.0.0.1:1"])
-    assert said.exit_code == code, said.output
-    assert text in said.output
-    said = CliRunner().invoke(main, ["verify", "--last", "--url", "http://127.0.0.1:1", "-o", "json"])
-    assert (said.exit_code, json.loads(said.stdout)["rounds"]) == (code, 1)
+    result = CliRunner().invoke(main, ["verify", "--url", "http://127.0.0.1:1"])
+    assert result.exit_code == code, result.output
+    assert text in result.output
+    result = CliRunner().invoke(main, ["verify", "--last", "--url", "http://127.0.0.1:1", "-o", "json"])
+    assert (result.exit_code, json.loads(result.stdout)["rounds"]) == (code, 1)

@@ -54,8 +54,8 @@ def test_every_command_says_so(command: str, bomb: str, tmp_path: Path, capsys: 
     with pytest.raises(SystemExit) as ended:
         sys.exit(probe(["--config", str(file)]) if command == "probe" else main(command.format(file, file).split()))
     assert ended.value.code
-    said = "".join(capsys.readouterr())
-    assert "its aliases repeat more than 10,000 values" in " ".join(said.split()), said
+    output = "".join(capsys.readouterr())
+    assert "its aliases repeat more than 10,000 values" in " ".join(output.split()), output
 
 
 def test_yaml_is_read_in_one_place() -> None:

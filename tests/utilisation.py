@@ -36,9 +36,9 @@ class Answering:
         if self.answer is not None:
             return self.answer(request)
         text = request.url.params["query"]
-        part = text.partition(" ")[0]
-        known = next((some for metric, some in self.series.items() if metric in text), [])
-        result = [{"metric": one["metric"], "value": [1.5, f"{one[part]}"]} for one in known]
+        label = text.partition(" ")[0]
+        known = next((rows for metric, rows in self.series.items() if metric in text), [])
+        result = [{"metric": row["metric"], "value": [1.5, f"{row[label]}"]} for row in known]
         return httpx.Response(200, json={"status": "success", "data": {"resultType": "vector", "result": result}})
 
 
