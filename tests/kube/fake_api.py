@@ -67,7 +67,7 @@ class FakeApi:
         self._answers[method, path] = list(answers)
 
     def bodies(self, method: str) -> list[Any]:
-        return [asked.body for asked in self.asked if asked.method == method]
+        return [request.body for request in self.asked if request.method == method]
 
     def end_streams(self) -> None:
         """Every watch that is open ends."""
@@ -82,9 +82,9 @@ class FakeApi:
         method = "WATCH" if "watch" in request.query else request.method
         body = json.loads(raw) if raw else None
         caller = request.headers.get("Authorization", "")
-        asked = Asked(method, request.path, dict(request.query), body, request.content_type, caller)
-        asked = replace(asked, impersonated=request.headers.get("Impersonate-User", ""))
-        self.asked.append(asked)
+        received = Asked(method, request.path, dict(request.query), body, request.content_type, caller)
+        received = replace(received, impersonated=request.headers.get("Impersonate-User", ""))
+        self.asked.append(received)
         answers = self._answers.get((method, request.path), [refused(404, "NotFound")])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if answer.cut:

@@ -74,7 +74,7 @@ class Followed:
 
     @property
     def asked(self) -> list[str]:
-        return [asked.method for asked in self.api.asked]
+        return [request.method for request in self.api.asked]
 
 
 def follow(

@@ -40,8 +40,8 @@ def test_nor_one_that_no_kind_of_job_gives_a_podset_or_no_node_has_as_a_resource
     for at in range(4):
         victim: list[Any] = ["ns", "gang", "", ["r"]]
         victim[at] = ["@"] if at == 3 else "@"
-        said = json.dumps({"rooms": [], "victims": [victim], "until": 1}).replace("@", name[:318])
-        assert reservation_from(said) is None
+        text = json.dumps({"rooms": [], "victims": [victim], "until": 1}).replace("@", name[:318])
+        assert reservation_from(text) is None
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from policies.model import DisruptionBudget, Requirement
 def read(spec: dict[str, Any], status: dict[str, Any] | None, **meta: object) -> DisruptionBudget:
     meta = {"name": "web", "namespace": "team", "uid": "u1", "generation": 2, **meta}
     raw = msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": spec, "status": status}))
-    _, found = BUDGETS.read(raw)
-    assert found is not None
-    return found
+    _, budget = BUDGETS.read(raw)
+    assert budget is not None
+    return budget
 
 
 def test_selector_and_how_many_may_go_are_read() -> None:
@@ -43,7 +43,7 @@ def test_one_without_a_name_is_skipped() -> None:
 
 
 def test_it_becomes_events_and_is_not_missed_where_it_may_not_be_read() -> None:
-    found = read({"selector": {}}, None)
-    assert BUDGETS.seen(found) == BudgetSeen(found)
-    assert BUDGETS.gone(found) == BudgetGone("team", "web")
+    budget = read({"selector": {}}, None)
+    assert BUDGETS.seen(budget) == BudgetSeen(budget)
+    assert BUDGETS.gone(budget) == BudgetGone("team", "web")
     assert BUDGETS.dispensable

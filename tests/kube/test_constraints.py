@@ -38,8 +38,8 @@ def ports(*said: dict[str, Any], **spec: Any) -> tuple[HostPort, ...]:
 
 
 def spread(labels: dict[str, str] | None = None, **said: Any) -> Spread:
-    one = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **said}
-    return pod(labels, topologySpreadConstraints=[one]).constraints.spread[0]
+    constraint = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **said}
+    return pod(labels, topologySpreadConstraints=[constraint]).constraints.spread[0]
 
 
 def test_a_pod_that_demands_nothing_of_others_shares_one_object() -> None:
@@ -52,8 +52,8 @@ def test_a_pod_that_demands_nothing_of_others_shares_one_object() -> None:
 
 
 def test_equal_constraints_are_one_object() -> None:
-    said = near({"topologyKey": ZONE, "labelSelector": {}})
-    assert pod(affinity=said).constraints is pod(affinity=said).constraints
+    affinity = near({"topologyKey": ZONE, "labelSelector": {}})
+    assert pod(affinity=affinity).constraints is pod(affinity=affinity).constraints
 
 
 def test_the_labels_are_sorted_and_equal_pairs_are_one_object() -> None:
@@ -103,11 +103,11 @@ def test_an_absent_selector_selects_no_pod_and_an_empty_one_every_pod() -> None:
 
 
 def test_a_selector_requires_all_that_it_says() -> None:
-    said = {"matchLabels": {"app": "train"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
-    found = term(labelSelector=said).selector
-    assert found == (TRAIN, Requirement("old", "DoesNotExist", ()))
-    assert selects(found, {"app": "train"})
-    assert not selects(found, {"app": "train", "old": ""})
+    label_selector = {"matchLabels": {"app": "train"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
+    selector = term(labelSelector=label_selector).selector
+    assert selector == (TRAIN, Requirement("old", "DoesNotExist", ()))
+    assert selects(selector, {"app": "train"})
+    assert not selects(selector, {"app": "train", "old": ""})
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_requirements_are_those_of_label_selectors(
 
 
 def test_the_namespaces_of_a_term() -> None:
-    def meant(one: Term, namespace: str, **about: str) -> bool:
-        return one.matches(namespace, {}, {NAMESPACE_NAME: namespace, **about})
+    def meant(affinity_term: Term, namespace: str, **about: str) -> bool:
+        return affinity_term.matches(namespace, {}, {NAMESPACE_NAME: namespace, **about})
 
     own, named = term(labelSelector={}), term(labelSelector={}, namespaces=["b", "a"])
     assert [meant(own, name) for name in ("team", "a")] == [True, False]
@@ -144,8 +144,8 @@ def test_the_namespaces_of_a_term() -> None:
 
 
 def test_label_keys_are_merged_into_the_selector_of_a_template_and_not_twice() -> None:
-    found = term(labelSelector={}, matchLabelKeys=["app", "absent"]).selector
-    assert found == (TRAIN,)
+    selector = term(labelSelector={}, matchLabelKeys=["app", "absent"]).selector
+    assert selector == (TRAIN,)
     assert term(labelSelector={"matchLabels": {"app": "train"}}, matchLabelKeys=["app"]).selector == (TRAIN,)
     assert term(labelSelector={}, mismatchLabelKeys=["app"]).selector == (Requirement("app", "NotIn", ("train",)),)
     assert term(matchLabelKeys=["app"]).selector is None
@@ -153,35 +153,38 @@ def test_label_keys_are_merged_into_the_selector_of_a_template_and_not_twice() -
 
 def test_spread_constraints_and_their_defaults() -> None:
     assert spread(labelSelector={}) == Spread(ZONE, 1, ())
-    said = spread(maxSkew=2, minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
-    assert said == Spread(ZONE, 2, None, 3, honors_affinity=False, honors_taints=True)
+    constraint = spread(maxSkew=2, minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
+    assert constraint == Spread(ZONE, 2, None, 3, honors_affinity=False, honors_taints=True)
     assert spread({"app": "train"}, labelSelector={}, matchLabelKeys=["app"]).selector == (TRAIN,)
 
 
 def test_what_is_preferred_is_read_with_its_weights_and_demands_nothing() -> None:
     wanted = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["x"]}]}
-    one = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "train"}}}
-    found = pod(
+    base = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "train"}}}
+    demands = pod(
         affinity={
             "nodeAffinity": {PREFERRED: [{"weight": 5, "preference": wanted}, {"weight": 0, "preference": wanted}]},
-            "podAffinity": {PREFERRED: [{"weight": 7, "podAffinityTerm": one}]},
-            "podAntiAffinity": {PREFERRED: [{"weight": 9, "podAffinityTerm": one}]},
+            "podAffinity": {PREFERRED: [{"weight": 7, "podAffinityTerm": base}]},
+            "podAntiAffinity": {PREFERRED: [{"weight": 9, "podAffinityTerm": base}]},
         },
-        topologySpreadConstraints=[{**one, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}],
+        topologySpreadConstraints=[{**base, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}],
     ).constraints
     near_train = Term(ZONE, (TRAIN,), ("team",))
-    assert not found
-    assert found.preferred == Preferred(
+    assert not demands
+    assert demands.preferred == Preferred(
         ((5, (Requirement("pool", "In", ("x",)),)),), ((7, near_train), (-9, near_train)), (Spread(ZONE, 1, (TRAIN,)),)
     )
 
 
 def test_what_is_too_much_to_look_at_is_not_preferred() -> None:
-    one = {"weight": 1, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": {}}}
-    assert len(pod(affinity={"podAffinity": {PREFERRED: [one] * MOST_TERMS}}).constraints.preferred.pods) == MOST_TERMS
-    assert pod(affinity={"podAffinity": {PREFERRED: [one] * (MOST_TERMS + 1)}}).constraints is UNCONSTRAINED
-    one["podAffinityTerm"] = {"topologyKey": ZONE, "namespaces": [f"n{at}" for at in range(300)]}
-    assert pod(affinity={"podAffinity": {PREFERRED: [one]}}).constraints is UNCONSTRAINED
+    weighted = {"weight": 1, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": {}}}
+    assert (
+        len(pod(affinity={"podAffinity": {PREFERRED: [weighted] * MOST_TERMS}}).constraints.preferred.pods)
+        == MOST_TERMS
+    )
+    assert pod(affinity={"podAffinity": {PREFERRED: [weighted] * (MOST_TERMS + 1)}}).constraints is UNCONSTRAINED
+    weighted["podAffinityTerm"] = {"topologyKey": ZONE, "namespaces": [f"n{at}" for at in range(300)]}
+    assert pod(affinity={"podAffinity": {PREFERRED: [weighted]}}).constraints is UNCONSTRAINED
 
 
 def test_a_spread_with_an_empty_selector_counts_no_pod() -> None:
@@ -191,13 +194,13 @@ def test_a_spread_with_an_empty_selector_counts_no_pod() -> None:
 
 
 def test_a_changed_label_changes_what_a_pod_that_is_seen_again_demands() -> None:
-    one = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-    spec = {"topologySpreadConstraints": [{**one, "matchLabelKeys": ["app"]}]}
+    constraint = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    spec = {"topologySpreadConstraints": [{**constraint, "matchLabelKeys": ["app"]}]}
     for app in ("train", "serve"):
         meta = {"name": "p", "namespace": "team", "uid": "again", "labels": {"app": app}}
-        found = pod_sent(msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": spec})))
-        assert found is not None
-        assert found.constraints.spread[0].selector == (Requirement("app", "In", (app,)),)
+        seen_again = pod_sent(msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": spec})))
+        assert seen_again is not None
+        assert seen_again.constraints.spread[0].selector == (Requirement("app", "In", (app,)),)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ def test_a_changed_label_changes_what_a_pod_that_is_seen_again_demands() -> None
 )
 def test_what_is_too_much_to_look_at_is_a_problem_of_the_gang(spec: dict[str, Any]) -> None:
     annotations = {"muster.dev/pod-group": "g", "muster.dev/min-member": "2"}
-    found = pod(annotations=annotations, **spec)
-    assert found.constraints == Constraints()
-    assert found.group is not None
-    assert found.group.problem == TOO_ENTANGLED
+    converted = pod(annotations=annotations, **spec)
+    assert converted.constraints == Constraints()
+    assert converted.group is not None
+    assert converted.group.problem == TOO_ENTANGLED

@@ -36,13 +36,13 @@ def test_a_pod_must_say_which_it_is(absent: str, said: str) -> None:
 
 
 def test_everything_may_be_null() -> None:
-    found = pod(containers=None, tolerations=None, volumes=None, nodeName=None, affinity=None, nodeSelector=None)
-    assert found == Pod(uid="u", namespace="team", name="p", scheduler="")
+    converted = pod(containers=None, tolerations=None, volumes=None, nodeName=None, affinity=None, nodeSelector=None)
+    assert converted == Pod(uid="u", namespace="team", name="p", scheduler="")
 
 
 def test_a_pending_pod_with_its_refusal() -> None:
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 nodes"}
-    found = pod(
+    pending = pod(
         {
             "creationTimestamp": "1970-01-01T00:01:00Z",
             "ownerReferences": [{"uid": "a"}, {"uid": "b", "controller": True}],
@@ -52,8 +52,13 @@ def test_a_pending_pod_with_its_refusal() -> None:
         priority=7,
         schedulingGates=[{"name": "muster.dev/gang"}],
     )
-    assert (found.created, found.owner, found.priority, found.gates) == (60.0, "b", 7, ("muster.dev/gang",))
-    assert (found.nominated_node, found.refusal, found.scheduler, found.node) == ("n1", "0/4 nodes", "muster", None)
+    assert (pending.created, pending.owner, pending.priority, pending.gates) == (60.0, "b", 7, ("muster.dev/gang",))
+    assert (pending.nominated_node, pending.refusal, pending.scheduler, pending.node) == (
+        "n1",
+        "0/4 nodes",
+        "muster",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,8 +76,8 @@ def test_a_pending_pod_with_its_refusal() -> None:
 )
 def test_an_owner_is_told_of_what_happens_if_an_event_can_name_it(change: dict[str, object], *, told: bool) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
-    found = pod({"ownerReferences": [job | change]})
-    assert found.controller == (Controller("batch/v1", "Job", "train", "j") if told else None)
+    converted = pod({"ownerReferences": [job | change]})
+    assert converted.controller == (Controller("batch/v1", "Job", "train", "j") if told else None)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +107,13 @@ def test_a_scheduler_error_is_no_refusal() -> None:
 def test_a_pod_with_an_active_deadline_says_when_it_ends(
     deadline_s: int | None, started: str | None, ends: float | None
 ) -> None:
-    found = pod(status={"phase": "Running", "startTime": started}, nodeName="n1", activeDeadlineSeconds=deadline_s)
-    assert found.ends == ends
+    converted = pod(status={"phase": "Running", "startTime": started}, nodeName="n1", activeDeadlineSeconds=deadline_s)
+    assert converted.ends == ends
 
 
 def test_a_bound_pod_that_is_being_deleted() -> None:
-    found = pod({"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Running"}, nodeName="n1")
-    assert (found.node, found.phase, found.deleting, found.live) == ("n1", "Running", True, False)
+    converted = pod({"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Running"}, nodeName="n1")
+    assert (converted.node, converted.phase, converted.deleting, converted.live) == ("n1", "Running", True, False)
 
 
 def test_what_the_pod_demands_of_a_node() -> None:
@@ -117,12 +122,12 @@ def test_what_the_pod_demands_of_a_node() -> None:
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    found = pod(
+    converted = pod(
         nodeSelector={"b": "2", "a": "1"},
         affinity={"nodeAffinity": required},
         tolerations=[{"operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoSchedule"}],
     )
-    assert found.selection == Selection(
+    assert converted.selection == Selection(
         node_selector=(("a", "1"), ("b", "2")),
         affinity=(
             (Requirement("gpu", "In", ("h100",)),),
@@ -142,8 +147,8 @@ def test_volume_claims_of_both_kinds() -> None:
 
 
 def test_the_group_of_its_podset_is_an_annotation() -> None:
-    said = {"annotations": {"kueue.x-k8s.io/podset-group-name": "leader-and-workers"}}
-    assert pod(said).podset_group == "leader-and-workers"
+    metadata = {"annotations": {"kueue.x-k8s.io/podset-group-name": "leader-and-workers"}}
+    assert pod(metadata).podset_group == "leader-and-workers"
     assert not pod().podset_group
 
 
@@ -165,8 +170,8 @@ def test_native_groups_are_noticed() -> None:
 )
 def test_the_group_that_the_job_controller_has_made_is_no_native_group(name: str, made: bool) -> None:
     maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
-    found = pod({"ownerReferences": [maker]}, schedulingGroup={"podGroupName": name})
-    assert (found.job_group, found.native_group) == ((name, "") if made else ("", name or "unnamed"))
+    converted = pod({"ownerReferences": [maker]}, schedulingGroup={"podGroupName": name})
+    assert (converted.job_group, converted.native_group) == ((name, "") if made else ("", name or "unnamed"))
     for other in ({"kind": "ReplicaSet"}, {"apiVersion": "batch.volcano.sh/v1alpha1"}, {"controller": False}):
         stranger = pod({"ownerReferences": [maker | other]}, schedulingGroup={"podGroupName": name})
         assert (stranger.job_group, stranger.native_group) == ("", name or "unnamed")
@@ -175,8 +180,8 @@ def test_the_group_that_the_job_controller_has_made_is_no_native_group(name: str
 def test_a_group_of_a_job_that_muster_has_started_is_none() -> None:
     maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
     meta = {"ownerReferences": [maker], "annotations": {"muster.dev/workload": "j"}}
-    found = pod(meta, schedulingGroup={"podGroupName": "train-x-train-pgt-0-y"})
-    assert (found.job_group, found.native_group) == ("", "")
+    converted = pod(meta, schedulingGroup={"podGroupName": "train-x-train-pgt-0-y"})
+    assert (converted.job_group, converted.native_group) == ("", "")
 
 
 def test_device_claims_are_noticed() -> None:
@@ -201,15 +206,15 @@ def test_the_stamp_of_a_binding() -> None:
 
 
 def test_a_node() -> None:
-    found = node(
+    converted = node(
         spec={"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]},
         status={
             "allocatable": {"cpu": "7500m", "memory": "1Ki", "nvidia.com/gpu": "8", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     )
-    assert found.allocatable == (("cpu", 7500), ("memory", 1024), ("nvidia.com/gpu", 8), ("pods", 110))
-    assert (found.unschedulable, found.taints, found.ready) == (True, (Taint("k", "", "NoSchedule"),), True)
+    assert converted.allocatable == (("cpu", 7500), ("memory", 1024), ("nvidia.com/gpu", 8), ("pods", 110))
+    assert (converted.unschedulable, converted.taints, converted.ready) == (True, (Taint("k", "", "NoSchedule"),), True)
 
 
 @pytest.mark.parametrize("conditions", [None, [], [{"type": "Ready", "status": "Unknown"}]])
@@ -219,10 +224,10 @@ def test_a_node_that_does_not_say_it_is_ready_is_not(conditions: list[dict[str, 
 
 def test_a_pod_group_object() -> None:
     meta = {"name": "g", "namespace": "team", "uid": "u", "creationTimestamp": "1970-01-01T00:00:01Z"}
-    found = group_from(
+    group = group_from(
         msgspec.convert({"metadata": meta, "spec": {"minMember": 4, "scheduleTimeoutSeconds": 30}}, GroupObject)
     )
-    assert found == PodGroup(GroupKey("team", "g"), "u", 4, created=1.0, timeout_s=30.0)
+    assert group == PodGroup(GroupKey("team", "g"), "u", 4, created=1.0, timeout_s=30.0)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +243,8 @@ def test_a_pod_group_object() -> None:
 )
 def test_a_claim_is_bound_when_it_has_a_volume(volume: str | None, phase: str | None, bound: bool) -> None:
     meta = {"name": "c", "namespace": "team", "uid": "u"}
-    said = {"metadata": meta, "spec": {"volumeName": volume}, "status": {"phase": phase}}
-    claim = msgspec.convert(said, ClaimObject)
+    claim_object = {"metadata": meta, "spec": {"volumeName": volume}, "status": {"phase": phase}}
+    claim = msgspec.convert(claim_object, ClaimObject)
     seen = claim_from(claim)
     assert (seen.namespace, seen.name, seen.bound) == ("team", "c", bound)
 
@@ -292,18 +297,25 @@ def test_a_podgroup_without_a_limit_of_its_own(said: int | None, read: float | N
 
 def test_a_pod_belongs_to_the_job_that_it_names_and_not_to_the_one_that_made_it() -> None:
     maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-workers-0", "uid": "child", "controller": True}
-    said = {"muster.dev/workload": "jobset-uid", "muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
-    found = pod({"ownerReferences": [maker], "annotations": said})
-    assert (found.owner, found.controller) == ("jobset-uid", Controller("batch/v1", "Job", "train-workers-0", "child"))
-    assert found.group is not None
-    assert found.hint is None
+    pod_annotations = {
+        "muster.dev/workload": "jobset-uid",
+        "muster.dev/pod-group": "train",
+        "muster.dev/min-member": "2",
+    }
+    converted = pod({"ownerReferences": [maker], "annotations": pod_annotations})
+    assert (converted.owner, converted.controller) == (
+        "jobset-uid",
+        Controller("batch/v1", "Job", "train-workers-0", "child"),
+    )
+    assert converted.group is not None
+    assert converted.hint is None
 
 
 def test_annotations_without_values_have_been_taken_off_its_job() -> None:
     maker = {"uid": "child", "controller": True}
     empty = dict.fromkeys(("muster.dev/workload", "muster.dev/pod-group", "muster.dev/min-member"), "")
-    found = pod({"ownerReferences": [maker], "annotations": empty})
-    assert (found.owner, found.group, found.hint) == ("child", None, None)
+    converted = pod({"ownerReferences": [maker], "annotations": empty})
+    assert (converted.owner, converted.group, converted.hint) == ("child", None, None)
     named = pod({"ownerReferences": [maker], "annotations": {**empty, "muster.dev/pod-group": "train"}})
     assert named.group_key == GroupKey("team", "train")
 

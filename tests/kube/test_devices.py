@@ -51,14 +51,14 @@ from tests.kube.devices_of_vendors import CHANNEL, claim_spec, fabric_slice, gpu
 
 
 def read(resource: Resource[Any, Any], obj: Any) -> Any:
-    _, found = resource.read(msgspec.Raw(msgspec.json.encode(obj)))
-    return found
+    _, value = resource.read(msgspec.Raw(msgspec.json.encode(obj)))
+    return value
 
 
 def read_class(spec: Any, name: str | None = "gpu.example.com") -> DeviceClassSeen:
-    found = read(DEVICE_CLASSES, {"metadata": {"name": name, "uid": "u"}, "spec": spec})
-    assert isinstance(found, DeviceClassSeen)
-    return found
+    device_class = read(DEVICE_CLASSES, {"metadata": {"name": name, "uid": "u"}, "spec": spec})
+    assert isinstance(device_class, DeviceClassSeen)
+    return device_class
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_classes(spec: Any, resource: str, selectors: tuple[str, ...]) -> None:
 
 
 def test_a_slice_of_the_gpu_driver() -> None:
-    found: Slice = read(SLICES, gpu_slice("node-1", 4))
-    assert (found.name, found.pool) == ("node-1-gpu.nvidia.com-x7k2p", PoolKey("gpu.nvidia.com", "node-1"))
-    assert (found.generation, found.slices, found.reach) == (4, 1, Reach("node-1"))
-    assert [device.name for device in found.devices] == ["gpu-0", "gpu-1", "gpu-1-mig-1g24gb-19-0"]
-    assert [device.taints for device in found.devices] == [
+    published: Slice = read(SLICES, gpu_slice("node-1", 4))
+    assert (published.name, published.pool) == ("node-1-gpu.nvidia.com-x7k2p", PoolKey("gpu.nvidia.com", "node-1"))
+    assert (published.generation, published.slices, published.reach) == (4, 1, Reach("node-1"))
+    assert [device.name for device in published.devices] == ["gpu-0", "gpu-1", "gpu-1-mig-1g24gb-19-0"]
+    assert [device.taints for device in published.devices] == [
         (),
         (),
         (Taint("gpu.nvidia.com/unhealthy", "xid-94", "NoSchedule"),),
@@ -93,36 +93,34 @@ def test_a_slice_of_the_gpu_driver() -> None:
         "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0008:01' && "
         "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('180Gi')) > 0"
     )
-    assert [large(device.facts.get) for device in found.devices] == [False, True, False]
+    assert [large(device.facts.get) for device in published.devices] == [False, True, False]
 
 
 def test_devices_that_share_counters_are_partitions() -> None:
-    some = gpu_slice()
-    some["spec"]["devices"][2]["consumesCounters"] = [
-        {"counterSet": "gpu-1", "counters": {"memory": {"value": "24Gi"}}}
-    ]
-    found: Slice = read(SLICES, some)
-    assert [device.partition for device in found.devices] == [False, False, True]
+    obj = gpu_slice()
+    obj["spec"]["devices"][2]["consumesCounters"] = [{"counterSet": "gpu-1", "counters": {"memory": {"value": "24Gi"}}}]
+    published: Slice = read(SLICES, obj)
+    assert [device.partition for device in published.devices] == [False, False, True]
 
 
 def test_slices_of_channels_and_of_pools_that_nodes_share() -> None:
-    found: Slice = read(SLICES, imex_slice())
+    published: Slice = read(SLICES, imex_slice())
     channel = Selector("device.attributes['compute-domain.nvidia.com'].id == 0 && device.driver.startsWith('compute')")
-    assert [channel(device.facts.get) for device in found.devices] == [True, True]
+    assert [channel(device.facts.get) for device in published.devices] == [True, True]
     assert read(SLICES, fabric_slice()).reach == Reach()
-    some = fabric_slice()
+    obj = fabric_slice()
     term = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}
-    some["spec"] |= {"allNodes": None, "nodeSelector": {"nodeSelectorTerms": [term]}}
-    assert read(SLICES, some).reach == Reach("", ((Requirement("rack", "In", ("a",)),),))
+    obj["spec"] |= {"allNodes": None, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    assert read(SLICES, obj).reach == Reach("", ((Requirement("rack", "In", ("a",)),),))
 
 
 def test_devices_that_say_themselves_which_nodes_reach_them() -> None:
     each = fabric_slice()
     devices = [{"name": "a", "nodeName": "n"}, {"name": "b", "allNodes": True, "allowMultipleAllocations": True}]
     each["spec"] |= {"allNodes": None, "perDeviceNodeSelection": True, "devices": devices}
-    found: Slice = read(SLICES, each)
-    assert [device.reach for device in found.devices] == [Reach("n"), Reach()]
-    assert [device.uncounted for device in found.devices] == ["", "several claims at a time"]
+    published: Slice = read(SLICES, each)
+    assert [device.reach for device in published.devices] == [Reach("n"), Reach()]
+    assert [device.uncounted for device in published.devices] == ["", "several claims at a time"]
 
 
 def test_values_that_cannot_be_read_are_left_out() -> None:
@@ -160,8 +158,8 @@ def test_slices_without_a_driver_or_a_pool_are_skipped(broken: Any) -> None:
 )
 def test_rules_that_taint_devices(selector: Any, effect: str, expected: tuple[str, ...] | None) -> None:
     spec = {"deviceSelector": selector, "taint": {"key": "k", "value": "v", "effect": effect}}
-    found = read(TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
-    assert found == (None if expected is None else TaintRule("r", Taint("k", "v", effect), *expected))
+    rule = read(TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
+    assert rule == (None if expected is None else TaintRule("r", Taint("k", "v", effect), *expected))
 
 
 DOMAIN = "5a1b0d8e-7c39-4a0e-9d57-2f1f2c3d4e5f"
@@ -197,26 +195,28 @@ def configured(driver: str, parameters: Any) -> Any:
 )
 def test_a_template_of_a_compute_domain(labels: Any, spec: Any, domain: str, daemon: bool) -> None:
     meta = {"name": "train-channel", "namespace": "team", "uid": "u", "labels": labels}
-    found = read(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": spec}})
-    asked = ClaimRequest("channel", (DeviceRequest("compute-domain-default-channel.nvidia.com"),))
-    assert found == ClaimTemplate("team", "train-channel", ClaimSpec((asked,), (), domain, daemon))
-    assert read(DEVICE_CLAIMS, {"metadata": meta, "spec": spec}).spec == found.spec
+    template = read(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": spec}})
+    channel_request = ClaimRequest("channel", (DeviceRequest("compute-domain-default-channel.nvidia.com"),))
+    assert template == ClaimTemplate("team", "train-channel", ClaimSpec((channel_request,), (), domain, daemon))
+    assert read(DEVICE_CLAIMS, {"metadata": meta, "spec": spec}).spec == template.spec
 
 
 def test_a_compute_domain() -> None:
     meta = {"name": "train", "namespace": "team", "uid": "u"}
     spec = {"numNodes": 4, "channel": {"resourceClaimTemplate": {"name": "train-channel"}, "allocationMode": "All"}}
-    found = read(COMPUTE_DOMAINS, {"metadata": meta, "spec": spec, "status": {"status": "Ready"}})
-    assert found == ComputeDomain("team", "train", "u", "train-channel", 4)
-    assert COMPUTE_DOMAINS.seen(found) == ComputeDomainSeen(found)
-    assert COMPUTE_DOMAINS.gone(found) == ComputeDomainGone("u")
+    domain = read(COMPUTE_DOMAINS, {"metadata": meta, "spec": spec, "status": {"status": "Ready"}})
+    assert domain == ComputeDomain("team", "train", "u", "train-channel", 4)
+    assert COMPUTE_DOMAINS.seen(domain) == ComputeDomainSeen(domain)
+    assert COMPUTE_DOMAINS.gone(domain) == ComputeDomainGone("u")
     assert read(COMPUTE_DOMAINS, {"metadata": meta}) == ComputeDomain("team", "train", "u")
 
 
 def claim(spec: Any, **more: Any) -> DeviceClaim:
-    found = read(DEVICE_CLAIMS, {"metadata": {"name": "c", "namespace": "team", "uid": "u"}, "spec": spec, **more})
-    assert isinstance(found, DeviceClaim)
-    return found
+    device_claim = read(
+        DEVICE_CLAIMS, {"metadata": {"name": "c", "namespace": "team", "uid": "u"}, "spec": spec, **more}
+    )
+    assert isinstance(device_claim, DeviceClaim)
+    return device_claim
 
 
 def test_every_form_of_a_request() -> None:
@@ -235,8 +235,8 @@ def test_every_form_of_a_request() -> None:
         {"name": "unknown", "another": {}},
         constraints=[{"matchAttribute": "gpu.nvidia.com/parentUUID"}, {"distinctAttribute": "x/y"}, {"later": 1}],
     )
-    found = claim(spec).spec
-    assert found.requests == (
+    parsed = claim(spec).spec
+    assert parsed.requests == (
         ClaimRequest("some", (DeviceRequest("a", ("true",), 3, tolerations=(Toleration("k", "Exists", "", ""),)),)),
         ClaimRequest("every", (DeviceRequest("a", count=None),)),
         ClaimRequest("admin", (DeviceRequest("a", admin=True),)),
@@ -245,7 +245,7 @@ def test_every_form_of_a_request() -> None:
         ClaimRequest("first", (DeviceRequest("a", count=2), DeviceRequest("b"))),
         ClaimRequest("unknown", (DeviceRequest("", uncounted="a request of a kind that is not known"),)),
     )
-    assert found.constraints == (
+    assert parsed.constraints == (
         "devices with the same gpu.nvidia.com/parentUUID",
         "devices with different x/y",
         "a constraint of a kind that is not known",
@@ -267,10 +267,10 @@ def test_an_allocation_holds_its_devices_but_not_those_of_admin_access() -> None
         "ownerReferences": [{"kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}],
     }
     reserved = [{"resource": "pods", "name": "p", "uid": "p-uid"}]
-    found = claim(claim_spec(), metadata=meta, status={"allocation": allocation, "reservedFor": reserved})
+    allocated = claim(claim_spec(), metadata=meta, status={"allocation": allocation, "reservedFor": reserved})
     nodes = ((Requirement("metadata.name", "In", ("node-1",), is_field=True),),)
-    assert found.allocation == Allocation((DeviceKey("gpu.nvidia.com", "node-1", "gpu-0"),), nodes)
-    assert (found.reserved_for, found.owner, found.use) == (("p-uid",), "p-uid", "gpu")
+    assert allocated.allocation == Allocation((DeviceKey("gpu.nvidia.com", "node-1", "gpu-0"),), nodes)
+    assert (allocated.reserved_for, allocated.owner, allocated.use) == (("p-uid",), "p-uid", "gpu")
     everywhere = claim(claim_spec(), status={"allocation": {"devices": {"results": []}}})
     assert (everywhere.allocation, everywhere.owner) == (Allocation(), "")
 
@@ -278,7 +278,8 @@ def test_an_allocation_holds_its_devices_but_not_those_of_admin_access() -> None
 def test_claims_of_pods() -> None:
     made = {"name": "channel", "resourceClaimTemplateName": "t"}
     assert [
-        tuple(one) for one in pod(resourceClaims=[made, {"name": "gpu", "resourceClaimName": "c"}]).device_claims
+        tuple(device_claim)
+        for device_claim in pod(resourceClaims=[made, {"name": "gpu", "resourceClaimName": "c"}]).device_claims
     ] == [
         ("channel", "", "t"),
         ("gpu", "c", ""),
@@ -286,7 +287,7 @@ def test_claims_of_pods() -> None:
     assert not pod(resourceClaims=[]).device_claims
 
 
-@pytest.mark.parametrize("resource", DEVICES, ids=lambda one: one.name)
+@pytest.mark.parametrize("resource", DEVICES, ids=lambda resource: resource.name)
 def test_none_without_a_name_is_read_and_none_is_missed(resource: Resource[Any, Any]) -> None:
     with pytest.raises(UnreadableError, match="has no name"):
         read(resource, {"metadata": {}})

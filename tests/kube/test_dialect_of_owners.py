@@ -56,20 +56,20 @@ def test_all_replica_sets_of_a_deployment_are_one_gang(labels: dict[str, str], n
 @pytest.mark.parametrize("maker", ["vllm", "vllm-3"])
 def test_each_group_of_a_leader_worker_set_is_a_gang_that_its_pods_say_the_size_of(maker: str) -> None:
     labels = {f"{LWS}/name": "vllm", f"{LWS}/group-index": "3", f"{LWS}/worker-index": "0"}
-    found = pod("StatefulSet", maker, labels, {f"{LWS}/size": "4"})
-    assert found == ref("leaderworkerset-vllm-3", "leaderworkerset-vllm", 4)
+    gang = pod("StatefulSet", maker, labels, {f"{LWS}/size": "4"})
+    assert gang == ref("leaderworkerset-vllm-3", "leaderworkerset-vllm", 4)
 
 
 @pytest.mark.parametrize("size", ["0", "four", "-1", "9" * 40])
 def test_a_size_of_a_group_that_is_no_number_is_a_problem(size: str) -> None:
-    found = pod("StatefulSet", "vllm", {f"{LWS}/name": "vllm", f"{LWS}/group-index": "3"}, {f"{LWS}/size": size})
-    assert found is not None
-    assert found.problem == BAD_SIZE.format(LWS_SIZE, quoted(size))
+    gang = pod("StatefulSet", "vllm", {f"{LWS}/name": "vllm", f"{LWS}/group-index": "3"}, {f"{LWS}/size": size})
+    assert gang is not None
+    assert gang.problem == BAD_SIZE.format(LWS_SIZE, quoted(size))
 
 
 def test_a_group_without_a_size_waits_for_its_owner_to_say_it() -> None:
-    found = pod("StatefulSet", "vllm", {f"{LWS}/name": "vllm", f"{LWS}/group-index": "3"})
-    assert found == ref("leaderworkerset-vllm-3", "leaderworkerset-vllm")
+    gang = pod("StatefulSet", "vllm", {f"{LWS}/name": "vllm", f"{LWS}/group-index": "3"})
+    assert gang == ref("leaderworkerset-vllm-3", "leaderworkerset-vllm")
 
 
 def test_a_group_without_a_readable_number_is_that_of_its_stateful_set() -> None:
@@ -79,17 +79,17 @@ def test_a_group_without_a_readable_number_is_that_of_its_stateful_set() -> None
 
 
 def test_a_name_that_is_none_is_a_problem() -> None:
-    found = pod("StatefulSet", "x" * 250)
-    assert found is not None
-    assert found.problem == BAD_NAME.format("the name of its gang", found.name)
-    assert len(found.name) < 70
+    gang = pod("StatefulSet", "x" * 250)
+    assert gang is not None
+    assert gang.problem == BAD_NAME.format("the name of its gang", gang.name)
+    assert len(gang.name) < 70
 
 
 def test_a_topology_that_cannot_be_read_is_a_problem() -> None:
-    found = pod("StatefulSet", "web", annotations={"muster.dev/slice-size": "none"})
-    assert found is not None
-    assert found.problem is not None
-    assert "slice-size" in found.problem
+    gang = pod("StatefulSet", "web", annotations={"muster.dev/slice-size": "none"})
+    assert gang is not None
+    assert gang.problem is not None
+    assert "slice-size" in gang.problem
 
 
 @pytest.mark.parametrize(

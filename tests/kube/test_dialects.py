@@ -40,9 +40,9 @@ def test_a_size_that_is_no_positive_number_is_a_problem(size: str) -> None:
 
 
 def test_a_size_beyond_the_limit_is_quoted_with_the_limit() -> None:
-    found = group({OURS: "train", SIZE: "1000000000"})
-    assert found is not None
-    assert found.problem == f"{SIZE} is '1000000000', which is not a whole number from 1 to 999999999"
+    gang = group({OURS: "train", SIZE: "1000000000"})
+    assert gang is not None
+    assert gang.problem == f"{SIZE} is '1000000000', which is not a whole number from 1 to 999999999"
 
 
 def test_coscheduling_takes_the_size_from_its_object() -> None:
@@ -57,8 +57,8 @@ def test_the_same_name_in_both_dialects_is_coscheduling() -> None:
 
 def test_on_pods_of_a_job_that_muster_admits_its_own_words_count() -> None:
     """The job's operator makes a PodGroup beside them, which counts a launcher that comes last. mpi-operator#608"""
-    said = {OURS: "mpijob-train", SIZE: "3", "muster.dev/workload": "uid"}
-    assert group(said, {THEIRS: "train"}) == GroupRef("mpijob-train", Dialect.ANNOTATION, min_member=3)
+    keys = {OURS: "mpijob-train", SIZE: "3", "muster.dev/workload": "uid"}
+    assert group(keys, {THEIRS: "train"}) == GroupRef("mpijob-train", Dialect.ANNOTATION, min_member=3)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_on_pods_of_a_job_that_muster_admits_its_own_words_count() -> None:
 def test_contradictions_are_problems_with_a_constant_text(
     annotations: dict[str, str], labels: dict[str, str], problem: str
 ) -> None:
-    found = group(annotations, labels)
-    assert found is not None
-    assert found.problem == problem
+    gang = group(annotations, labels)
+    assert gang is not None
+    assert gang.problem == problem
 
 
 @pytest.mark.parametrize(

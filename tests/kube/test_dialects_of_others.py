@@ -29,8 +29,8 @@ def group(annotations: dict[str, str], labels: dict[str, str] | None = None) -> 
 
 
 def test_a_group_of_plain_pods_in_kueues_words() -> None:
-    found = group({COUNT: "2"}, {"kueue.x-k8s.io/queue-name": "user-queue", KUEUE: "sample-group"})
-    assert found == GroupRef("sample-group", Dialect.KUEUE, 2)
+    gang = group({COUNT: "2"}, {"kueue.x-k8s.io/queue-name": "user-queue", KUEUE: "sample-group"})
+    assert gang == GroupRef("sample-group", Dialect.KUEUE, 2)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_group_of_plain_pods_in_kueues_words() -> None:
     ],
 )
 def test_a_gang_in_koordinators_words_and_in_those_of_the_first_coscheduling_plugin(said: dict[str, str]) -> None:
-    for found in (group(said), group({}, said)):
-        assert found == GroupRef("train", Dialect.KOORDINATOR, 2)
+    for gang in (group(said), group({}, said)):
+        assert gang == GroupRef("train", Dialect.KOORDINATOR, 2)
 
 
 @pytest.mark.parametrize(
@@ -60,21 +60,21 @@ def test_a_gang_in_koordinators_words_and_in_those_of_the_first_coscheduling_plu
     ],
 )
 def test_what_is_missing_or_contradicts_itself_is_told(said: dict[str, str], problem: str) -> None:
-    found = group(said)
-    assert found is not None
-    assert found.problem == problem
-    assert found.min_member is None
+    gang = group(said)
+    assert gang is not None
+    assert gang.problem == problem
+    assert gang.min_member is None
 
 
 def test_in_koordinators_words_an_object_may_say_the_size() -> None:
-    for said in ({KOORDINATOR: "train"}, {SIGS: "train"}):
-        assert group({}, said) == GroupRef("train", Dialect.KOORDINATOR)
+    for labels in ({KOORDINATOR: "train"}, {SIGS: "train"}):
+        assert group({}, labels) == GroupRef("train", Dialect.KOORDINATOR)
 
 
 def test_the_annotation_and_the_label_of_one_key_have_to_agree() -> None:
-    found = group({KUEUE: "a", COUNT: "2"}, {KUEUE: "b"})
-    assert found is not None
-    assert found.problem == TWO_NAMES.format(KUEUE)
+    gang = group({KUEUE: "a", COUNT: "2"}, {KUEUE: "b"})
+    assert gang is not None
+    assert gang.problem == TWO_NAMES.format(KUEUE)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_the_annotation_and_the_label_of_one_key_have_to_agree() -> None:
 )
 def test_gangs_that_are_to_start_together_are_told_not_to(others: str) -> None:
     for key in ("gang.scheduling.koordinator.sh/groups", f"{SIGS}/groups"):
-        found = group({KOORDINATOR: "train", LEAST: "2", key: others})
-        assert found is not None
-        assert found.problem == OTHER_GANGS.format(key, quoted(others))
+        gang = group({KOORDINATOR: "train", LEAST: "2", key: others})
+        assert gang is not None
+        assert gang.problem == OTHER_GANGS.format(key, quoted(others))
 
 
 @pytest.mark.parametrize("name", ["Train", "a/b", "z" * 300])
@@ -107,8 +107,8 @@ def test_musters_own_words_win_over_all_others_and_those_of_the_coscheduling_plu
 
 
 def test_of_two_projects_that_name_one_group_kueue_only_admits_it() -> None:
-    found = group({KUEUE: "train", COUNT: "2", KOORDINATOR: "train", LEAST: "1"})
-    assert found == GroupRef("train", Dialect.KOORDINATOR, 1)
+    gang = group({KUEUE: "train", COUNT: "2", KOORDINATOR: "train", LEAST: "1"})
+    assert gang == GroupRef("train", Dialect.KOORDINATOR, 1)
 
 
 _PODSET = "kueue.x-k8s.io/podset"
@@ -153,9 +153,9 @@ def test_where_kueue_manages_the_pod_it_has_assigned_the_domain(
 
 def test_a_level_that_cannot_be_read_is_told_under_its_own_key() -> None:
     key = f"{_PODSET}-required-topology"
-    found = group({KUEUE: "train", COUNT: "2", key: "a b"})
-    assert found is not None
-    assert found.problem == BAD_LEVEL.format(key, quoted("a b"))
+    gang = group({KUEUE: "train", COUNT: "2", key: "a b"})
+    assert gang is not None
+    assert gang.problem == BAD_LEVEL.format(key, quoted("a b"))
 
 
 def test_kueue_numbers_the_pods_of_a_group() -> None:
@@ -168,25 +168,25 @@ EXAMPLE: str = yaml.safe_load(manifests_of_others.YUNIKORN)["spec"]["template"][
 
 def test_an_application_of_yunikorn_is_a_gang_and_its_task_groups_are_its_roles() -> None:
     labels = {"app": "sleep", "applicationId": "gang-scheduling-job-example", "queue": "root.sandbox"}
-    found = group({YUNIKORN: "task-group-example", TASK_GROUPS: EXAMPLE}, labels)
+    gang = group({YUNIKORN: "task-group-example", TASK_GROUPS: EXAMPLE}, labels)
     minima = (("task-group-example", 2),)
     expected = GroupRef("gang-scheduling-job-example", Dialect.YUNIKORN, role="task-group-example", minima=minima)
-    assert found == expected
+    assert gang == expected
     assert group({YUNIKORN: "task-group-example"}, labels) == expected._replace(minima=())
     assert group({}, labels) is None, "a pod of no task group is scheduled by itself"
 
 
 @pytest.mark.parametrize("key", ["yunikorn.apache.org/app-id", "applicationId", "spark-app-selector"])
 def test_where_the_application_may_be_named(key: str) -> None:
-    for found in (group({YUNIKORN: "a", key: "app"}), group({YUNIKORN: "a"}, {key: "app"})):
-        assert found == GroupRef("app", Dialect.YUNIKORN, role="a")
+    for gang in (group({YUNIKORN: "a", key: "app"}), group({YUNIKORN: "a"}, {key: "app"})):
+        assert gang == GroupRef("app", Dialect.YUNIKORN, role="a")
 
 
 def test_a_task_group_of_no_application_is_told() -> None:
-    for said in ({YUNIKORN: "a"}, {TASK_GROUPS: EXAMPLE}, {YUNIKORN: "a", TASK_GROUPS: EXAMPLE}):
-        found = group(said)
-        assert found is not None
-        assert found.problem == NO_APPLICATION
+    for keys in ({YUNIKORN: "a"}, {TASK_GROUPS: EXAMPLE}, {YUNIKORN: "a", TASK_GROUPS: EXAMPLE}):
+        gang = group(keys)
+        assert gang is not None
+        assert gang.problem == NO_APPLICATION
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_task_group_of_no_application_is_told() -> None:
     ],
 )  # fmt: skip
 def test_task_groups_that_cannot_be_read_are_told(text: str) -> None:
-    found = group({YUNIKORN: "a", TASK_GROUPS: text}, {"applicationId": "app"})
-    assert found is not None
-    assert found.problem == BAD_TASK_GROUPS.format(quoted(text))
-    assert found.minima == ()
+    gang = group({YUNIKORN: "a", TASK_GROUPS: text}, {"applicationId": "app"})
+    assert gang is not None
+    assert gang.problem == BAD_TASK_GROUPS.format(quoted(text))
+    assert gang.minima == ()

@@ -37,8 +37,8 @@ BAD = f"{EXPECTED_DURATION} is 'soon' and does not count: {HOW}"
 
 
 def meta(said: str | None = None) -> Object:
-    found: Object = {"name": "w", "namespace": "team", "uid": "u"}
-    return found if said is None else found | {"annotations": {EXPECTED_DURATION: said}}
+    metadata: Object = {"name": "w", "namespace": "team", "uid": "u"}
+    return metadata if said is None else metadata | {"annotations": {EXPECTED_DURATION: said}}
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_anything_else_is_none(text: str) -> None:
 
 
 def test_a_pod_says_it_in_an_annotation_and_has_a_deadline_of_its_own() -> None:
-    def read(said: str | None, **spec: Any) -> Any:
-        return pod_from(msgspec.convert({"metadata": meta(said), "spec": spec}, PodObject))
+    def read(duration: str | None, **spec: Any) -> Any:
+        return pod_from(msgspec.convert({"metadata": meta(duration), "spec": spec}, PodObject))
 
     assert read("6h").run == RunTerms(21600)
     assert read("6h", activeDeadlineSeconds=60).run == RunTerms(21600, 60)
@@ -79,8 +79,8 @@ def test_a_pod_says_it_in_an_annotation_and_has_a_deadline_of_its_own() -> None:
 
 
 def test_a_pod_in_no_gang_begins_when_its_kubelet_takes_it_up_if_it_says_how_long_it_runs() -> None:
-    def began(said: str | None, **status: Any) -> float | None:
-        return pod_from(msgspec.convert({"metadata": meta(said), "spec": {}, "status": status}, PodObject)).began
+    def began(duration: str | None, **status: Any) -> float | None:
+        return pod_from(msgspec.convert({"metadata": meta(duration), "spec": {}, "status": status}, PodObject)).began
 
     assert began("6h", startTime="1970-01-01T00:10:00Z") == 600
     assert began("6h") is None
@@ -91,8 +91,8 @@ def test_a_pod_in_no_gang_begins_when_its_kubelet_takes_it_up_if_it_says_how_lon
     ("kind", "convert"), [(GroupObject, group_from), (VolcanoGroup, volcano_group_from), (KaiGroup, kai_group_from)]
 )
 def test_a_podgroup_says_it_too(kind: type[Any], convert: Any) -> None:
-    def read(said: str) -> Any:
-        return convert(msgspec.convert({"metadata": meta(said), "spec": {"minMember": 1}}, kind))
+    def read(duration: str) -> Any:
+        return convert(msgspec.convert({"metadata": meta(duration), "spec": {"minMember": 1}}, kind))
 
     assert read("6h").run == RunTerms(21600)
     assert read("6h").problem is None
@@ -101,8 +101,8 @@ def test_a_podgroup_says_it_too(kind: type[Any], convert: Any) -> None:
 
 
 def job(deadline: int | None = None, pod: Object | None = None, **more: Any) -> Object:
-    said = {} if deadline is None else {"activeDeadlineSeconds": deadline}
-    return said | more | {"template": {"spec": pod or POD}}
+    spec = {} if deadline is None else {"activeDeadlineSeconds": deadline}
+    return spec | more | {"template": {"spec": pod or POD}}
 
 
 def roles(field: str, **policy: Any) -> Object:
@@ -127,9 +127,9 @@ DEADLINES: list[tuple[Kind, Object, float | None]] = [
 
 @pytest.mark.parametrize(("kind", "spec", "seconds"), DEADLINES)
 def test_a_job_has_the_deadline_of_its_kind(kind: Kind, spec: Object, seconds: float | None) -> None:
-    found = Reader().read(kind, {"metadata": meta("6h"), "spec": {"suspend": True} | spec})
-    assert found.run == RunTerms(21600, seconds)
-    assert found.hint is None
+    read_job = Reader().read(kind, {"metadata": meta("6h"), "spec": {"suspend": True} | spec})
+    assert read_job.run == RunTerms(21600, seconds)
+    assert read_job.hint is None
 
 
 def test_a_jobset_has_a_deadline_if_all_of_its_jobs_do_and_those_that_wait_for_others_end_later() -> None:
@@ -154,8 +154,8 @@ def test_what_a_job_says_goes_before_what_its_template_says() -> None:
     obj["metadata"] = meta("2h")
     assert Reader().read(JOB, obj).run == RunTerms(7200)
     obj["metadata"] = meta("soon")
-    found = Reader().read(JOB, obj)
-    assert (found.run, found.hint, found.problem) == (RunTerms(3600), BAD, "")
+    read_job = Reader().read(JOB, obj)
+    assert (read_job.run, read_job.hint, read_job.problem) == (RunTerms(3600), BAD, "")
 
 
 def test_a_job_began_when_its_status_says() -> None:
@@ -178,29 +178,29 @@ def limited(said: str, key: str = MAX_RUN) -> tuple[Read[ClusterQueue], Read[Loc
 
 
 def test_a_queue_says_how_long_its_workloads_may_run() -> None:
-    for found in limited("12h"):
-        assert (found.value.max_run_s, found.problems) == (43200, ())
-    for found in limited("a while"):
-        assert found.value.max_run_s is None
-        assert found.problems == (f"its annotation {MAX_RUN} is 'a while': {HOW}",)
+    for queue in limited("12h"):
+        assert (queue.value.max_run_s, queue.problems) == (43200, ())
+    for queue in limited("a while"):
+        assert queue.value.max_run_s is None
+        assert queue.problems == (f"its annotation {MAX_RUN} is 'a while': {HOW}",)
 
 
 def test_a_snapshot_has_what_its_queues_say() -> None:
     noted = {"name": "q", "annotations": {MAX_RUN: "12h", AGEING: "5 per hour", "other": "thing"}}
     taken = reduced_queue("ClusterQueue", "v1beta2", msgspec.json.encode({"metadata": noted, "spec": {}}))
-    found = cluster_queue_from(msgspec.convert(taken, ClusterQueueObject)).value
-    assert (found.max_run_s, found.ageing) == (43200, 120)
+    queue = cluster_queue_from(msgspec.convert(taken, ClusterQueueObject)).value
+    assert (queue.max_run_s, queue.ageing) == (43200, 120)
     assert "other" not in taken["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(("text", "points"), [("100 per day", 100), ("5 per hour", 120), ("0 per day", 0)])
 def test_a_cluster_queue_says_how_its_workloads_rise_as_they_wait(text: str, points: int) -> None:
-    found, _ = limited(text, AGEING)
-    assert (found.value.ageing, found.problems) == (points, ())
+    queue, _ = limited(text, AGEING)
+    assert (queue.value.ageing, queue.problems) == (points, ())
 
 
 @pytest.mark.parametrize("text", ["", "100", "per day", "1.5 per day", "-1 per day", "100 per week", "100 per days"])
 def test_anything_else_keeps_the_queue_from_being_used(text: str) -> None:
-    found, _ = limited(text, AGEING)
-    assert found.value.ageing == 0
-    assert found.problems == (f"its annotation {AGEING} is {text!r}: write a number per day or per hour",)
+    queue, _ = limited(text, AGEING)
+    assert queue.value.ageing == 0
+    assert queue.problems == (f"its annotation {AGEING} is {text!r}: write a number per day or per hour",)

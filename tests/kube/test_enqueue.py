@@ -53,7 +53,7 @@ def test_it_is_inqueue_in_the_version_that_was_looked_at(phase: str | None) -> N
 def test_where_there_is_a_status_subresource_that_alone_is_written_to() -> None:
     answer, api = sent(get=(GROUP, group()), patch=(f"{GROUP}/status", OK))
     assert answer == DONE
-    assert [asked.path for asked in api.asked if asked.method == "PATCH"] == [f"{GROUP}/status"]
+    assert [request.path for request in api.asked if request.method == "PATCH"] == [f"{GROUP}/status"]
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from tests.kube.kinds.jobs import stored
 def read(**annotations: str) -> Pod:
     keys = {"least": MIN_RUNTIME, "saved": CHECKPOINTED, "evict": EVICT_INCOMPLETE, "restart": RESTARTABLE}
     keys["overrun"] = EVICT_OVERRUN
-    said = {keys[key]: text for key, text in annotations.items()}
-    meta = {"name": "p", "namespace": "team", "uid": "u", "annotations": said}
+    by_key = {keys[key]: text for key, text in annotations.items()}
+    meta = {"name": "p", "namespace": "team", "uid": "u", "annotations": by_key}
     return pod_from(msgspec.convert({"metadata": meta}, PodObject))
 
 
@@ -81,11 +81,11 @@ def test_a_workload_is_restartable_if_all_that_say_so_agree(text: str, *, may: b
 
 def test_all_that_cannot_be_read_is_told_at_once() -> None:
     pod = read(least="soon", saved="noon")
-    assert [part.partition(" is ")[0] for part in (pod.hint or "").split("; ")] == [MIN_RUNTIME, CHECKPOINTED]
+    assert [clause.partition(" is ")[0] for clause in (pod.hint or "").split("; ")] == [MIN_RUNTIME, CHECKPOINTED]
     obj = stored(INDEXED)
     obj["metadata"]["annotations"] = {MIN_RUNTIME: "soon", CHECKPOINTED: "noon"}
     hint = Reader().read(JOB, obj).hint or ""
-    assert [part.partition(" is ")[0] for part in hint.split("; ")] == [MIN_RUNTIME, CHECKPOINTED]
+    assert [clause.partition(" is ")[0] for clause in hint.split("; ")] == [MIN_RUNTIME, CHECKPOINTED]
 
 
 def test_a_job_says_both_on_itself_or_in_its_template() -> None:
@@ -102,8 +102,8 @@ def test_a_job_says_both_on_itself_or_in_its_template() -> None:
 def test_when_a_job_was_evicted_is_written_with_its_suspension_and_stays_on_it() -> None:
     obj = stored(INDEXED)
     suspend(JOB, obj, (1785578400.25, 1785578460.0))
-    said = obj["metadata"]["annotations"][EVICTED_AT]
-    assert said == "2026-08-01T10:00:00.250+00:00,2026-08-01T10:01:00.000+00:00"
+    times = obj["metadata"]["annotations"][EVICTED_AT]
+    assert times == "2026-08-01T10:00:00.250+00:00,2026-08-01T10:01:00.000+00:00"
     clean(JOB, obj)
     assert Reader().read(JOB, obj).evicted == (1785578400.25, 1785578460.0)
 

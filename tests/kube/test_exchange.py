@@ -146,8 +146,8 @@ def test_a_request_beyond_the_most_waits_for_its_turn() -> None:
         server = Server(said("first"), said("second"))
         async with served(server) as port:
             exchanges = Exchanges(f"http://127.0.0.1:{port}", None, None, most=1)
-            asked = [exchanges.ask("GET", "/it", {}, b"", timeout_s=5) for _ in range(2)]
-            assert [one.content for one in await asyncio.gather(*asked)] == [b"first", b"second"]
+            requests = [exchanges.ask("GET", "/it", {}, b"", timeout_s=5) for _ in range(2)]
+            assert [answer.content for answer in await asyncio.gather(*requests)] == [b"first", b"second"]
             exchanges.close()
         assert server.connections == 1
 
@@ -245,7 +245,7 @@ def test_a_proxy_is_used_where_one_is_configured() -> None:
             connection = Connection(OfficialLogin(configuration))
             await connection.call("PATCH", "/it", body={})
             await connection.close()
-            assert [one.method for one in api.asked] == ["PATCH"]
+            assert [request.method for request in api.asked] == ["PATCH"]
 
     asyncio.run(run())
 
@@ -285,19 +285,19 @@ def test_an_address_that_does_not_answer_keeps_nobody_from_the_next(monkeypatch:
     silent.bind(("127.0.0.1", 0))
     silent.listen(0)
     filling = [socket.socket() for _ in range(4)]
-    for one in filling:
-        one.settimeout(0)
-        one.connect_ex(silent.getsockname())
+    for sock in filling:
+        sock.settimeout(0)
+        sock.connect_ex(silent.getsockname())
 
     async def run() -> None:
         async with served(Server(said("{}"))) as port:
             addresses = [silent.getsockname(), ("127.0.0.1", port)]
-            found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
-            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+            resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
             connection = Connection(OfficialLogin(Configuration(host="http://api.invalid")))
             assert await connection.call("GET", "/it", timeout_s=5) == b"{}"
             await connection.close()
 
     asyncio.run(run())
-    for one in (silent, *filling):
-        one.close()
+    for sock in (silent, *filling):
+        sock.close()

@@ -51,11 +51,11 @@ def hint(annotations: dict[str, str], labels: dict[str, str] | None = None) -> s
     ],
 )
 def test_a_key_that_nothing_reads_is_told_with_the_right_one(said: dict[str, str], key: str, instead: str) -> None:
-    for found in (hint(said), hint({}, said)):
-        assert found is not None
-        assert found.startswith(f"{key} ")
-        assert instead in found
-        assert found.endswith("in the pod template, and create the pods again")
+    for message in (hint(said), hint({}, said)):
+        assert message is not None
+        assert message.startswith(f"{key} ")
+        assert instead in message
+        assert message.endswith("in the pod template, and create the pods again")
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_what_somebody_reads_needs_no_hint(annotations: dict[str, str], labels: 
 
 def test_a_pod_with_thousands_of_keys_costs_one_look_at_each() -> None:
     many = {f"muster.dev/{'x' * 40}{at}": "" for at in range(10_000)}
-    found = hint(many)
-    assert found is not None
-    assert len(found) < 400
+    message = hint(many)
+    assert message is not None
+    assert len(message) < 400
 
 
 def test_a_minimum_on_a_pod_that_is_in_the_gang_of_its_owner_belongs_on_that() -> None:
@@ -91,20 +91,20 @@ def test_a_minimum_on_a_pod_that_is_in_the_gang_of_its_owner_belongs_on_that() -
     )
     assert hint_of(meta) is None
     meta.labels = {"muster.dev/min-member": "2"}
-    found = hint_of(meta)
-    assert found is not None
-    assert found.endswith("write it on that object instead of in the pod template, and create the pods again")
+    message = hint_of(meta)
+    assert message is not None
+    assert message.endswith("write it on that object instead of in the pod template, and create the pods again")
 
 
 @pytest.mark.parametrize("said", ["True", "yes", "1"])
 def test_a_gang_by_a_word_that_is_neither_true_nor_false_is_told(said: str) -> None:
-    told = f"muster.dev/gang is '{said}' and does not count: write true or false in the pod template"
-    assert hint({}, {"muster.dev/gang": said}) == told
-    assert hint({"muster.dev/gang": said}) == told
+    expected = f"muster.dev/gang is '{said}' and does not count: write true or false in the pod template"
+    assert hint({}, {"muster.dev/gang": said}) == expected
+    assert hint({"muster.dev/gang": said}) == expected
 
 
 @pytest.mark.parametrize(
-    "key", [WOKEN, *RESERVATIONS, *(one for one in vars(keys).values() if str(one).startswith("muster.dev/"))]
+    "key", [WOKEN, *RESERVATIONS, *(value for value in vars(keys).values() if str(value).startswith("muster.dev/"))]
 )
 def test_what_muster_itself_writes_on_pods_and_their_templates_is_no_mistake_of_their_author(key: str) -> None:
     assert hint(GANG, {key: "true"}) is None
@@ -117,8 +117,8 @@ def test_what_muster_itself_writes_on_pods_and_their_templates_is_no_mistake_of_
 def test_a_key_of_a_job_that_nothing_reads_is_told_with_one_for_jobs(key: str, instead: str) -> None:
     obj = stored(INDEXED)
     obj["metadata"]["annotations"] = {f"muster.dev/{key}": "true"}
-    found = Reader().read(JOB, obj).hint or ""
-    assert found.startswith(f"muster.dev/{key} means nothing to Muster: write {instead}")
+    message = Reader().read(JOB, obj).hint or ""
+    assert message.startswith(f"muster.dev/{key} means nothing to Muster: write {instead}")
 
 
 def test_what_muster_writes_on_a_job_is_no_mistake_of_its_author() -> None:

@@ -32,14 +32,14 @@ a LocalQueue."""
 
 def keys_of_the_code() -> set[str]:
     """The keys in texts of the code, except docstrings, and in expressions of policies."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for path in (ROOT / "extender").rglob("*.py"):
-        for one in ast.walk(ast.parse(path.read_text())):
-            if isinstance(one, ast.Constant) and isinstance(one.value, str) and _KEY.fullmatch(one.value):
-                found.add(one.value)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _KEY.fullmatch(node.value):
+                keys.add(node.value)
     for path in (ROOT / "manifests" / "components").rglob("*.yaml"):
-        found |= set(re.findall(r"'(muster\.dev/[\w-]+)'", path.read_text()))
-    return found - NO_KEYS
+        keys |= set(re.findall(r"'(muster\.dev/[\w-]+)'", path.read_text()))
+    return keys - NO_KEYS
 
 
 KEYS = sorted(keys_of_the_code())
@@ -56,8 +56,8 @@ def test_the_table_has_every_key_and_no_other() -> None:
 def test_whatever_it_says_what_carries_it_is_read_in_its_own_namespace(key: str) -> None:
     reader = Reader()
     for value in VALUES:
-        for said in ({"annotations": {key: value}}, {"labels": {key: value}}):
-            _read(reader, said)
+        for metadata in ({"annotations": {key: value}}, {"labels": {key: value}}):
+            _read(reader, metadata)
 
 
 def _read(reader: Reader, said: dict[str, Any]) -> None:
@@ -85,6 +85,6 @@ def _read(reader: Reader, said: dict[str, Any]) -> None:
             *(job.plan or {}),
             *job.flavor_names,
             job.key.name,
-            *(one for nodes in (job.plan or {}).values() for one in nodes),
+            *(name for nodes in (job.plan or {}).values() for name in nodes),
         ]
         assert all(text.isascii() and text.isprintable() for text in texts), texts

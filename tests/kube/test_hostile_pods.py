@@ -28,7 +28,7 @@ def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
 
 
 def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
-    terms = [{"matchExpressions": [one]} for one in expressions]
+    terms = [{"matchExpressions": [expression]} for expression in expressions]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
@@ -36,8 +36,8 @@ def test_free_text_of_a_pod_becomes_printable_and_short() -> None:
     """The API server takes any text for these: neither field is checked there."""
     for text in (FORGED, "\u202e", "x" * 100_000, "é"):
         claims = [{"name": "v", "persistentVolumeClaim": {"claimName": text}}]
-        found = pod(GANG, schedulerName=text, volumes=claims, schedulingGates=[{"name": text}])
-        for word in (found.scheduler, *found.claims, *found.gates):
+        converted = pod(GANG, schedulerName=text, volumes=claims, schedulingGates=[{"name": text}])
+        for word in (converted.scheduler, *converted.claims, *converted.gates):
             assert word.isprintable()
             assert word.isascii()
             assert len(word) < 70
@@ -59,11 +59,11 @@ def test_a_group_that_cannot_be_a_name_is_a_problem_and_printable(name: str) -> 
 
 
 def test_a_pod_cannot_name_a_group_of_another_namespace() -> None:
-    found = pod(GANG | {"muster.dev/pod-group": "team-b/train"})
-    assert found.group is not None
-    assert found.group.problem is not None
-    assert found.group_key is not None
-    assert found.group_key.namespace == "team"
+    converted = pod(GANG | {"muster.dev/pod-group": "team-b/train"})
+    assert converted.group is not None
+    assert converted.group.problem is not None
+    assert converted.group_key is not None
+    assert converted.group_key.namespace == "team"
 
 
 def test_amounts_are_summed_up_within_bounds() -> None:
@@ -99,11 +99,11 @@ def test_conditions_without_end_keep_a_gang_waiting_and_nobody_else(spec: dict[s
 
 def test_many_conditions_are_fine() -> None:
     exists = [{"key": f"k{n}", "operator": "Exists"} for n in range(MOST_CONDITIONS)]
-    found = pod(GANG, affinity=affinity(*exists))
-    assert found.group is not None
-    assert found.group.problem is None
-    assert found.selection.affinity is not None
-    assert len(found.selection.affinity) == MOST_CONDITIONS
+    converted = pod(GANG, affinity=affinity(*exists))
+    assert converted.group is not None
+    assert converted.group.problem is None
+    assert converted.selection.affinity is not None
+    assert len(converted.selection.affinity) == MOST_CONDITIONS
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_many_conditions_are_fine() -> None:
     ids=["resources", "claims", "gates"],
 )
 def test_names_without_end_keep_a_gang_waiting(spec: dict[str, Any]) -> None:
-    found = pod(GANG, **spec)
-    assert found.group is not None
-    assert found.group.problem == TOO_MANY_NAMES
-    assert max(map(len, (found.requests, found.claims, found.gates))) == MOST_NAMES
+    converted = pod(GANG, **spec)
+    assert converted.group is not None
+    assert converted.group.problem == TOO_MANY_NAMES
+    assert max(map(len, (converted.requests, converted.claims, converted.gates))) == MOST_NAMES
 
 
 def hostile(number: int) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def test_little_is_kept_of_a_pod_whatever_it_says() -> None:
 
 
 def test_pods_of_one_template_share_what_they_ask_of_nodes() -> None:
-    before, asked = len(constraints._selections), hostile(7)["affinity"]
-    assert bytes_each(20, lambda _: pod(GANG, affinity=asked)) < 3 * 1024
+    before, node_affinity = len(constraints._selections), hostile(7)["affinity"]
+    assert bytes_each(20, lambda _: pod(GANG, affinity=node_affinity)) < 3 * 1024
     gc.collect()
     assert len(constraints._selections) == before, "nothing is kept for pods that are gone"
 

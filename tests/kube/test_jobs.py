@@ -50,21 +50,21 @@ def answered(effect: JobEffect, obj: Object | None, *patched: Answer, status: An
 
 def changed(obj: Object, **parts: Any) -> Object:
     after = deepcopy(obj)
-    for part, fields in parts.items():
-        after[part] = after.get(part, {}) | fields
+    for field, fields in parts.items():
+        after[field] = after.get(field, {}) | fields
     return after
 
 
 def test_a_start_is_one_conditional_merge_patch() -> None:
     response, api = answered(START, waiting())
     assert response.done
-    (asked,) = [one for one in api.asked if one.method == "PATCH"]
-    assert asked.content_type == "application/merge-patch+json"
-    assert (asked.body["metadata"]["uid"], asked.body["metadata"]["resourceVersion"]) == (START.job.uid, "7")
-    assert asked.body["metadata"]["annotations"] == {"muster.dev/plan": '{"":"n0*2,n1*2,n2*1"}'}
-    assert asked.body["spec"]["suspend"] is False
-    assert set(asked.body["spec"]["template"]) == {"metadata", "spec"}
-    assert set(asked.body["spec"]["template"]["spec"]) == {"affinity"}
+    (patch,) = [request for request in api.asked if request.method == "PATCH"]
+    assert patch.content_type == "application/merge-patch+json"
+    assert (patch.body["metadata"]["uid"], patch.body["metadata"]["resourceVersion"]) == (START.job.uid, "7")
+    assert patch.body["metadata"]["annotations"] == {"muster.dev/plan": '{"":"n0*2,n1*2,n2*1"}'}
+    assert patch.body["spec"]["suspend"] is False
+    assert set(patch.body["spec"]["template"]) == {"metadata", "spec"}
+    assert set(patch.body["spec"]["template"]["spec"]) == {"affinity"}
 
 
 UNPLANNED = StartJob(START.job, {}, 5, node_wait=NodeWait(1_767_323_045.0, 1))
@@ -231,7 +231,7 @@ def test_before_the_template_of_a_job_that_ran_is_written_its_start_time_is_clea
     stopped = waiting() if effect is START else changed(started(JOB, waiting()), spec={"suspend": True})
     cleared = Answer(body={"metadata": {"resourceVersion": "8"}})
     response, api = answered(effect, changed(stopped, status=RAN), status=cleared)
-    status, written = (one for one in api.asked if one.method == "PATCH")
+    status, written = (request for request in api.asked if request.method == "PATCH")
     assert response.done
     meta = {"uid": START.job.uid, "resourceVersion": "7"}
     assert (status.path, status.body) == (f"{PATH}/status", {"status": {"startTime": None}, "metadata": meta})
@@ -259,4 +259,4 @@ def test_where_it_may_not_be_cleared_the_write_itself_is_answered() -> None:
 def test_else_its_status_is_left_alone(effect: JobEffect, obj: Object) -> None:
     response, api = answered(effect, obj, status=refused(500))
     assert response.done
-    assert [one.path for one in api.asked if one.method == "PATCH"] == [PATH]
+    assert [request.path for request in api.asked if request.method == "PATCH"] == [PATH]

@@ -52,8 +52,8 @@ def test_kubectl_says_who_asks_and_passes_all_else_on(tmp_path: Path, scratch: P
                 "PATCH", "/api/v1/nodes/a%20b", query={"dryRun": "All"}, body={"x": 1}, impersonate="jane"
             )
             assert answer == b"{}"
-            [asked] = api.asked
-            assert (asked.query, asked.body, asked.impersonated) == ({"dryRun": "All"}, {"x": 1}, "jane")
+            [request] = api.asked
+            assert (request.query, request.body, request.impersonated) == ({"dryRun": "All"}, {"x": 1}, "jane")
             lines = connection.lines("/api/v1/pods", aiohttp.ClientTimeout(5), {"watch": "1"})
             assert [line async for line in lines] == [b'{"type": "ADDED"}']
             with pytest.raises(ApiError, match="404"):

@@ -34,14 +34,14 @@ def told(*answers: tuple[str, Answer], until: int) -> tuple[list[str | None], Fa
         seen: list[str | None] = []
         enough = asyncio.Event()
 
-        def see(found: Lease | None) -> None:
-            seen.append(None if found is None else found.holder)
+        def see(current: Lease | None) -> None:
+            seen.append(None if current is None else current.holder)
             if len(seen) == until:
                 enough.set()
 
         async with fake_api() as (api, kube):
             for method in ("GET", "WATCH"):
-                api.on(method, PATH, *(answer for one, answer in answers if one == method))
+                api.on(method, PATH, *(answer for verb, answer in answers if verb == method))
             following = asyncio.create_task(
                 follow(kube, LeaderElection(enabled=True), see, Sight(), pause=FakeTime().pause)
             )
@@ -68,7 +68,7 @@ def test_the_holder_now_and_every_change_of_it_is_told() -> None:
     )
     seen, api = told(("GET", listed(lease("a_1"))), ("WATCH", changes), until=5)
     assert seen == ["a_1", "a_1", None, "b_1", None]
-    assert {asked.query["fieldSelector"] for asked in api.asked} == {"metadata.name=muster"}
+    assert {request.query["fieldSelector"] for request in api.asked} == {"metadata.name=muster"}
 
 
 def test_a_lease_that_does_not_exist_yet_is_waited_for() -> None:

@@ -26,7 +26,7 @@ SEEN = [
 
 
 def test_one_that_is_being_deleted_says_so() -> None:
-    assert [NAMESPACES.read(msgspec.Raw(json.dumps(one).encode()))[1] for one in (LIVING, DOOMED)] == SEEN
+    assert [NAMESPACES.read(msgspec.Raw(json.dumps(obj).encode()))[1] for obj in (LIVING, DOOMED)] == SEEN
 
 
 def test_so_it_does_in_a_snapshot() -> None:
@@ -35,6 +35,6 @@ def test_so_it_does_in_a_snapshot() -> None:
             api.on("GET", NAMESPACES.path, listed(LIVING, DOOMED))
             documents, namespaces = await take_queues(kube)
             # Nothing is tried there, so that annotations are left out.
-            assert list(queue_events(documents, namespaces, [])) == [replace(one, annotations=()) for one in SEEN]
+            assert list(queue_events(documents, namespaces, [])) == [replace(event, annotations=()) for event in SEEN]
 
     asyncio.run(run())

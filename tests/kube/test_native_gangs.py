@@ -24,8 +24,8 @@ def read(spec: Any, *owners: Any, **meta: Any) -> NativeGangSeen | None:
 def test_a_gang_that_the_job_controller_has_made_is_told() -> None:
     seen = read(GANG, {**JOB, "kind": "Workload", "controller": False}, JOB)
     assert seen == NativeGangSeen(GroupKey("team", "group"), "g")
-    assert [one.gone(seen) for one in NATIVE_GANGS] == [NativeGangGone(seen.key, "g")] * 2
-    assert all(one.optional and one.dispensable for one in NATIVE_GANGS)
+    assert [resource.gone(seen) for resource in NATIVE_GANGS] == [NativeGangGone(seen.key, "g")] * 2
+    assert all(resource.optional and resource.dispensable for resource in NATIVE_GANGS)
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ def test_a_pod_that_only_plugins_have_refused_gets_other_labels_with_each_write(
     _, api, _ = written(
         lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.run(writer.writes.nominate(effect))
     )
-    told = [(body["status"]["nominatedNodeName"], body["metadata"]["labels"]) for body in api.bodies("PATCH")]
+    patches = [(body["status"]["nominatedNodeName"], body["metadata"]["labels"]) for body in api.bodies("PATCH")]
     led = ("n1", {WOKEN: "true"})
-    assert told == [led, (None, {WOKEN: None}), led]
+    assert patches == [led, (None, {WOKEN: None}), led]
 
 
 @pytest.mark.parametrize("lost", [CUT, refused(429), refused(500), refused(409)], ids=lambda answer: str(answer.status))
@@ -88,6 +88,6 @@ def test_a_wake_changes_the_pod_every_time() -> None:
             assert await writer.run(writer.writes.persist(Wake("u", "team", "p"), "wake")) == ""
 
     _, api, _ = written(lambda api: api.on("PATCH", STATUS, OK), twice)
-    one, two = (body["status"]["conditions"] for body in api.bodies("PATCH"))
-    assert one[0]["type"] == two[0]["type"] == "muster.dev/Woken"
-    assert one != two
+    first, second = (body["status"]["conditions"] for body in api.bodies("PATCH"))
+    assert first[0]["type"] == second[0]["type"] == "muster.dev/Woken"
+    assert first != second

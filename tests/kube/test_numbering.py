@@ -65,8 +65,8 @@ def test_series_sort_by_number_and_the_master_before_the_workers_before_the_laun
     jobs = [Meta(labels={JOBSET: str(number)}) for number in (9, 10, 100)]
     roles = [Meta(labels={ROLE: role, REPLICA: "0"}) for role in ("master", "worker", "launcher")]
     for metas in (jobs, roles):
-        found = [series_of(meta) for meta in metas]
-        assert found == sorted(found)
+        series = [series_of(meta) for meta in metas]
+        assert series == sorted(series)
 
 
 def test_a_worker_of_an_mpijob_is_numbered_from_0_by_its_name_even_if_its_launcher_is_worker_0() -> None:

@@ -48,12 +48,12 @@ class Server:
 
 def read(server: Server) -> list[int]:
     async def everything() -> list[int]:
-        found = []
-        async with aclosing(pages(server.ask)) as some:
-            async for page in some:
+        numbers = []
+        async with aclosing(pages(server.ask)) as iterator:
+            async for page in iterator:
                 assert page.resource_version == "7"
-                found += [int(bytes(item)) for item in page.items]
-        return found
+                numbers += [int(bytes(item)) for item in page.items]
+        return numbers
 
     return asyncio.run(everything())
 
@@ -66,17 +66,17 @@ def test_a_list_is_read_to_its_end() -> None:
 def test_pages_that_are_too_large_are_halved() -> None:
     server = Server(1200, largest=100)
     assert read(server) == list(range(1200))
-    assert [int(one["limit"]) for one in server.asked[:4]] == [SIZE, SIZE // 2, SIZE // 4, SIZE // 8]
+    assert [int(query["limit"]) for query in server.asked[:4]] == [SIZE, SIZE // 2, SIZE // 4, SIZE // 8]
 
 
 def test_the_next_page_is_asked_for_while_one_is_read_and_not_after_the_last() -> None:
     async def work() -> None:
         server = Server(SIZE + 1)
-        async with aclosing(pages(server.ask)) as some:
-            await anext(some)
+        async with aclosing(pages(server.ask)) as iterator:
+            await anext(iterator)
             await asyncio.sleep(0)
             assert len(server.asked) == 2
-            await anext(some)
+            await anext(iterator)
             await asyncio.sleep(0)
             assert len(server.asked) == 2
 
@@ -86,8 +86,8 @@ def test_the_next_page_is_asked_for_while_one_is_read_and_not_after_the_last() -
 def test_who_stops_reading_waits_for_no_page() -> None:
     async def work() -> None:
         server = Server(SIZE + 1)
-        async with aclosing(pages(server.ask)) as some:
-            await anext(some)
+        async with aclosing(pages(server.ask)) as iterator:
+            await anext(iterator)
             server.slow.clear()
             await asyncio.sleep(0)
         assert server.gone == 1
@@ -112,9 +112,9 @@ def test_lines_are_whole_wherever_they_are_cut(size: int, monkeypatch: pytest.Mo
     async def read() -> list[bytes]:
         api = Connection(OfficialLogin(Configuration(host="http://127.0.0.1:1")))
         monkeypatch.setattr(api, "answer", answer)
-        found = [line async for line in api.lines("/watched", aiohttp.ClientTimeout(), {})]
+        lines = [line async for line in api.lines("/watched", aiohttp.ClientTimeout(), {})]
         await api.close()
-        return found
+        return lines
 
     assert asyncio.run(read()) == [b'{"a": 1}', b"", b'{"b": "\xc3\xa9"}', b"half of"]
 
@@ -127,9 +127,9 @@ def test_watches_of_all_kinds_stay_open_however_few_connections_writes_have() ->
             for at in range(40):
                 api.on("WATCH", f"/kind-{at}", watch({"kind": at}, stays_open=True))
             async with asyncio.timeout(20):
-                lines = [await anext(one) for one in followed]
-            for one in followed:
-                await one.aclose()
+                lines = [await anext(stream) for stream in followed]
+            for stream in followed:
+                await stream.aclose()
             await connection.close()
             return lines
 

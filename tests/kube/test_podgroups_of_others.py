@@ -33,10 +33,10 @@ def kai(**spec: Any) -> PodGroup:
 
 
 def test_a_podgroup_of_volcano() -> None:
-    found = volcano(minMember=2, minResources={"cpu": "16", "nvidia.com/gpu": "8"}, queue="inference")
-    known = PodGroup(GroupKey("team", "train"), "u", 2, found.created, dialect=Dialect.VOLCANO)
-    assert found == replace(known, queue="volcano/inference")
-    assert found.created > 0
+    group = volcano(minMember=2, minResources={"cpu": "16", "nvidia.com/gpu": "8"}, queue="inference")
+    known = PodGroup(GroupKey("team", "train"), "u", 2, group.created, dialect=Dialect.VOLCANO)
+    assert group == replace(known, queue="volcano/inference")
+    assert group.created > 0
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_podgroup_of_volcano() -> None:
 def test_the_minima_of_its_tasks_count_where_that_of_the_gang_is_not_less_as_in_volcano(
     spec: dict[str, Any], needed: int, minima: tuple[tuple[str, int], ...]
 ) -> None:
-    found = volcano(**spec)
-    assert (found.min_member, found.minima, found.problem) == (needed, minima, None)
+    group = volcano(**spec)
+    assert (group.min_member, group.minima, group.problem) == (needed, minima, None)
 
 
 VOLCANO_JOB = {
@@ -74,8 +74,8 @@ def test_a_podgroup_of_a_volcano_job_waits_until_its_phase_says_that_it_is_taken
     status: dict[str, str], pending: bool
 ) -> None:
     meta = META | {"ownerReferences": [VOLCANO_JOB]}
-    found = volcano_group_from(msgspec.convert({"metadata": meta, "status": status}, VolcanoGroup))
-    assert (found.job, found.pending) == (Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j"), pending)
+    group = volcano_group_from(msgspec.convert({"metadata": meta, "status": status}, VolcanoGroup))
+    assert (group.job, group.pending) == (Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j"), pending)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_podgroup_of_a_volcano_job_waits_until_its_phase_says_that_it_is_taken
 )
 def test_nobody_waits_for_the_phase_of_another_podgroup(other: dict[str, Any]) -> None:
     meta = META | {"ownerReferences": [VOLCANO_JOB | other]}
-    found = volcano_group_from(msgspec.convert({"metadata": meta}, VolcanoGroup))
-    assert (found.job, found.pending) == (None, False)
+    group = volcano_group_from(msgspec.convert({"metadata": meta}, VolcanoGroup))
+    assert (group.job, group.pending) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_nobody_waits_for_the_phase_of_another_podgroup(other: dict[str, Any]) -
     ],
 )
 def test_a_tier_of_volcano_is_a_level_counted_from_the_nearest(network: dict[str, Any], required: str | None) -> None:
-    found = volcano(minMember=2, networkTopology=network)
-    assert (found.topology, found.problem) == (Topology(required), None)
+    group = volcano(minMember=2, networkTopology=network)
+    assert (group.topology, group.problem) == (Topology(required), None)
 
 
 def test_musters_own_annotations_on_a_podgroup_of_others_go_before_its_spec() -> None:
     meta = META | {"annotations": {"muster.dev/required-topology": "block"}}
     spec = {"minMember": 2, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
-    found = volcano_group_from(msgspec.convert({"metadata": meta, "spec": spec}, VolcanoGroup))
-    assert found.topology == Topology("block")
+    group = volcano_group_from(msgspec.convert({"metadata": meta, "spec": spec}, VolcanoGroup))
+    assert group.topology == Topology("block")
 
 
 @pytest.mark.parametrize(
@@ -129,35 +129,35 @@ def test_musters_own_annotations_on_a_podgroup_of_others_go_before_its_spec() ->
     ],
 )
 def test_what_muster_would_not_do_of_a_podgroup_of_volcano_is_told(spec: dict[str, Any], problem: str) -> None:
-    found = volcano(minMember=2, **spec)
-    assert found.problem == problem
-    assert len(found.minima) <= MOST_ROLES
+    group = volcano(minMember=2, **spec)
+    assert group.problem == problem
+    assert len(group.minima) <= MOST_ROLES
 
 
 def test_a_podgroup_of_kai_with_subgroups() -> None:
-    found = kai(**yaml.safe_load(KAI)["spec"])
+    group = kai(**yaml.safe_load(KAI)["spec"])
     rack = Topology(None, None, WHOLE_ROLE, "topology/rack")
-    assert (found.min_member, found.minima) == (5, (("subgroup-a", 2), ("subgroup-b", 3)))
-    assert (found.asked_of("subgroup-a"), found.asked_of("subgroup-b"), found.asked_of("")) == (rack, rack, Topology())
-    assert (found.dialect, found.problem) == (Dialect.KAI, None)
+    assert (group.min_member, group.minima) == (5, (("subgroup-a", 2), ("subgroup-b", 3)))
+    assert (group.asked_of("subgroup-a"), group.asked_of("subgroup-b"), group.asked_of("")) == (rack, rack, Topology())
+    assert (group.dialect, group.problem) == (Dialect.KAI, None)
 
 
 def test_what_a_subgroup_asks_for_is_beside_what_the_gang_does() -> None:
-    found = kai(
+    group = kai(
         topologyConstraint={"requiredTopologyLevel": "zone", "preferredTopologyLevel": "block"},
         subGroups=[
             {"name": "a", "minMember": 1, "topologyConstraint": {"requiredTopologyLevel": "rack"}},
             {"name": "b"},
         ],
     )
-    assert found.asked_of("a") == Topology("zone", "block", WHOLE_ROLE, "rack")
-    assert found.asked_of("b") == Topology("zone", "block")
-    assert found.minima == (("a", 1), ("b", 1)), "a subgroup that says nothing needs one"
+    assert group.asked_of("a") == Topology("zone", "block", WHOLE_ROLE, "rack")
+    assert group.asked_of("b") == Topology("zone", "block")
+    assert group.minima == (("a", 1), ("b", 1)), "a subgroup that says nothing needs one"
 
 
 def test_of_nested_subgroups_the_innermost_count() -> None:
-    found = kai(subGroups=[{"name": "p", "minMember": 2}, {"name": "a", "parent": "p"}, {"name": "b", "parent": "p"}])
-    assert (found.min_member, found.minima, found.problem) == (2, (("a", 1), ("b", 1)), None)
+    group = kai(subGroups=[{"name": "p", "minMember": 2}, {"name": "a", "parent": "p"}, {"name": "b", "parent": "p"}])
+    assert (group.min_member, group.minima, group.problem) == (2, (("a", 1), ("b", 1)), None)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_of_nested_subgroups_the_innermost_count() -> None:
     ],
 )
 def test_what_muster_would_not_do_of_a_podgroup_of_kai_is_told(spec: dict[str, Any], problem: str) -> None:
-    found = kai(**spec)
-    assert found.problem == problem
-    assert len(found.minima) <= MOST_ROLES
+    group = kai(**spec)
+    assert group.problem == problem
+    assert len(group.minima) <= MOST_ROLES
 
 
 def test_how_pods_name_them() -> None:
@@ -197,9 +197,9 @@ def test_how_pods_name_them() -> None:
 
 def test_a_podgroup_of_koordinator() -> None:
     obj = {"metadata": META, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 100}}
-    found = koordinator_group_from(msgspec.convert(obj, KoordinatorGroup))
-    assert (found.min_member, found.timeout_s, found.dialect, found.problem) == (2, 100, Dialect.KOORDINATOR, None)
+    group = koordinator_group_from(msgspec.convert(obj, KoordinatorGroup))
+    assert (group.min_member, group.timeout_s, group.dialect, group.problem) == (2, 100, Dialect.KOORDINATOR, None)
     key = "gang.scheduling.koordinator.sh/groups"
     for others, problem in (('["team/train"]', None), ('["team/a"]', OTHER_GANGS.format(key, quoted('["team/a"]')))):
-        told = obj | {"metadata": META | {"annotations": {key: others}}}
-        assert koordinator_group_from(msgspec.convert(told, KoordinatorGroup)).problem == problem
+        annotated = obj | {"metadata": META | {"annotations": {key: others}}}
+        assert koordinator_group_from(msgspec.convert(annotated, KoordinatorGroup)).problem == problem

@@ -32,8 +32,8 @@ OWNERS = {kind.name: kind for kind in OWNER_KINDS}
 
 
 def of_kinds(kinds: Sequence[str]) -> pytest.MarkDecorator:
-    found = [one for one in manifests() if one.kind in kinds]
-    return pytest.mark.parametrize("printed", found, ids=[one.name for one in found])
+    chosen = [manifest for manifest in manifests() if manifest.kind in kinds]
+    return pytest.mark.parametrize("printed", chosen, ids=[manifest.name for manifest in chosen])
 
 
 def asks(said: Object) -> dict[str, int]:
@@ -65,7 +65,11 @@ def existing(printed: Manifest) -> Object:
 
 def rules(file: str) -> set[tuple[str, str]]:
     """The groups and plurals of the first policy in a file. A rule covers all versions of its group."""
-    policy = next(one for one in yaml.safe_load_all((POLICIES / file).read_text()) if "matchConstraints" in one["spec"])
+    policy = next(
+        document
+        for document in yaml.safe_load_all((POLICIES / file).read_text())
+        if "matchConstraints" in document["spec"]
+    )
     constraints = policy["spec"]["matchConstraints"]
     assert constraints.get("matchPolicy", "Equivalent") == "Equivalent"
     named = constraints["resourceRules"]
@@ -83,11 +87,11 @@ def job_of(printed: Manifest) -> Job:
 
 
 def check_podsets(printed: Manifest, podsets: Sequence[PodSet]) -> None:
-    for podset, said in zip(podsets, printed.podsets, strict=True):
-        assert podset.count == said["pods"]
-        assert podset.wave == said.get("wave", 0)
-        assert podset.minimum == said.get("least", said["pods"])
-        assert asked(podset.template) == asks(said)
+    for podset, expected in zip(podsets, printed.podsets, strict=True):
+        assert podset.count == expected["pods"]
+        assert podset.wave == expected.get("wave", 0)
+        assert podset.minimum == expected.get("least", expected["pods"])
+        assert asked(podset.template) == asks(expected)
         check_topology(printed, podset.template)
 
 
@@ -148,7 +152,7 @@ def pods_of(printed: Manifest, obj: Object) -> list[Pod]:
         labels |= {LWS_NAME: name, LWS_GROUP: "0"}
         exclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
         more = {LWS_SIZE: str(obj["spec"]["leaderWorkerTemplate"]["size"])}
-        more |= {key: said for key, said in (meta.get("annotations") or {}).items() if key == exclusive}
+        more |= {key: value for key, value in (meta.get("annotations") or {}).items() if key == exclusive}
     elif kind.name == "Deployment":
         made |= {"kind": "ReplicaSet", "name": f"{name}-5d59d67564"}
         labels |= {"pod-template-hash": "5d59d67564"}
@@ -156,11 +160,11 @@ def pods_of(printed: Manifest, obj: Object) -> list[Pod]:
         made |= {"kind": kind.name, "name": name}
     pods = []
     for at, template in enumerate([leader, worker] if kind.name == LWS else [worker]):
-        said = template.get("metadata") or {}
+        metadata = template.get("metadata") or {}
         of_pod = {
             "name": f"{name}-{at}", "namespace": "team", "uid": f"pod-{at}", "ownerReferences": [made],
-            "labels": {**(said.get("labels") or {}), **labels},
-            "annotations": {**(said.get("annotations") or {}), **more},
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "annotations": {**(metadata.get("annotations") or {}), **more},
         }  # fmt: skip
         pods.append(pod_from(msgspec.convert({"metadata": of_pod, "spec": template["spec"]}, PodObject)))
     return pods
@@ -175,11 +179,11 @@ def test_an_owner_makes_the_gangs_that_the_table_says(printed: Manifest) -> None
     assert owner.problem == ""
     pods = pods_of(printed, obj)
     least = printed.least
-    for pod, said in zip(pods, printed.podsets, strict=True):
+    for pod, expected in zip(pods, printed.podsets, strict=True):
         assert pod.group is not None
         assert pod.group.problem is None
         assert re.sub("-0$", "", pod.group.name) == printed.must["gang"]
-        assert asked(pod) == asks(said)
+        assert asked(pod) == asks(expected)
         check_topology(printed, pod)
         assert (pod.queue or owner.queue) == printed.queue
         if "gang" in printed.lines:
@@ -202,7 +206,7 @@ def test_pods_are_the_gang_that_the_table_says(printed: Manifest) -> None:
     for at, obj in enumerate(printed.members):
         meta = {**obj["metadata"], "name": f"pod-{at}", "namespace": "team", "uid": f"pod-{at}"}
         pods.append(pod_from(msgspec.convert({"metadata": meta, "spec": obj["spec"]}, PodObject)))
-    amounts = [asks(one) for one in printed.podsets for _ in range(one["pods"])]
+    amounts = [asks(podset) for podset in printed.podsets for _ in range(podset["pods"])]
     assert [asked(pod) for pod in pods] == amounts
     groups = [pod.group for pod in pods]
     if (gang := printed.must.get("gang")) is None:
@@ -224,11 +228,11 @@ def test_a_cluster_queue_has_the_quota_that_the_table_says(printed: Manifest) ->
     queue, must = read.value, printed.must
     assert (read.problems, read.warnings) == ((), ())
     quota = {
-        name: {resource: one.nominal for resource, one in quotas.items()}
+        name: {resource: limit.nominal for resource, limit in quotas.items()}
         for group in queue.groups
         for name, quotas in group.flavors
     }
-    assert quota == {name: asks({"asks": said}) for name, said in must["quota"].items()}
+    assert quota == {name: asks({"asks": amounts}) for name, amounts in must["quota"].items()}
     assert queue.cohort == must.get("cohort", "")
     assert (queue.strategy is Strategy.STRICT) is must.get("strict", False)
 

@@ -59,9 +59,9 @@ def sent(pod: dict[str, Any], version: str = "9") -> Pod:
     """The pod as kube-scheduler sends it, at a version that has not been seen."""
     later = deepcopy(pod)
     later["metadata"]["resourceVersion"] = version
-    found = pod_sent(raw(later))
-    assert found is not None
-    return found
+    converted = pod_sent(raw(later))
+    assert converted is not None
+    return converted
 
 
 def afresh(pod: dict[str, Any]) -> Pod:
@@ -72,20 +72,20 @@ def structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
     """The structs that a type is made of."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield kind
-    for part in get_args(kind):
-        yield from structs(part)
+    for argument in get_args(kind):
+        yield from structs(argument)
 
 
 def unsaid(kind: type[msgspec.Struct], documents: list[Any], path: str = "") -> Iterator[str]:
     """The fields of the struct that none of the documents has."""
     hints = get_type_hints(kind)
     for name, key in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True):
-        said = [one[key] for one in documents if key in one]
-        if not said:
+        values = [document[key] for document in documents if key in document]
+        if not values:
             yield f"{path}.{key}"
-        inner = [one for value in said for one in (value if isinstance(value, list) else [value])]
-        for part in structs(hints[name]):
-            yield from unsaid(part, inner, f"{path}.{key}")
+        inner = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        for struct in structs(hints[name]):
+            yield from unsaid(struct, inner, f"{path}.{key}")
 
 
 def test_the_whole_pod_has_every_field_that_is_decoded() -> None:

@@ -88,7 +88,7 @@ def test_a_broken_connection_is_followed_by_a_pause_and_the_same_version() -> No
 
     followed = follow(NODES, setup, until="+a")
     assert followed.asked == ["GET"] * 3 + ["WATCH"] * 4
-    assert {asked.query["resourceVersion"] for asked in followed.api.asked[3:]} == {"7"}
+    assert {request.query["resourceVersion"] for request in followed.api.asked[3:]} == {"7"}
     first, second, third = followed.time.pauses
     assert 0 < first < second
     assert third >= 6.75
@@ -260,7 +260,7 @@ def test_a_watch_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
     followed = follow(NODES, setup, until="+a")
     assert followed.asked[:3] == ["GET", "WATCH", "WATCH"]
-    assert {asked.query["resourceVersion"] for asked in followed.api.asked[1:]} == {"7"}
+    assert {request.query["resourceVersion"] for request in followed.api.asked[1:]} == {"7"}
 
 
 def test_a_silent_watch_is_noticed_within_45_seconds() -> None:
@@ -271,9 +271,9 @@ def test_a_silent_watch_is_noticed_within_45_seconds() -> None:
         ended = [watch({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}})] * 50
         api.on("WATCH", NODES.path, *ended, watch(change("ADDED", node("a", 9)), stays_open=True))
 
-    asked = [int(one.query["timeoutSeconds"]) for one in follow(NODES, setup, until="+a").api.asked[1:]]
-    assert max(asked) + client.GRACE_S <= 45
-    assert len(set(asked)) > 1, "not all watches should end at once"
+    timeouts = [int(request.query["timeoutSeconds"]) for request in follow(NODES, setup, until="+a").api.asked[1:]]
+    assert max(timeouts) + client.GRACE_S <= 45
+    assert len(set(timeouts)) > 1, "not all watches should end at once"
     # One silent watch, the longest pause and one watch without changes: these alone make no replica unready.
     assert WATCH_S[1] + client.GRACE_S + 1.25 * LONGEST_RETRY_AFTER_S + WATCH_S[1] < DARK_S
 
@@ -335,12 +335,12 @@ def test_a_page_too_large_to_be_kept_is_asked_for_in_parts(monkeypatch: pytest.M
     large = [pod(f"p{at}", f"u{at}", args=["x" * 30_000]) for at in range(6)]
 
     def setup(api: FakeApi) -> None:
-        api.on("GET", PODS.path, listed(*large[:5], more="x"), *(listed(one, more="y") for one in large), listed())
+        api.on("GET", PODS.path, listed(*large[:5], more="x"), *(listed(item, more="y") for item in large), listed())
         api.on("WATCH", PODS.path, watch(change("ADDED", pod("end", "e")), stays_open=True))
 
     followed = follow(PODS, setup, until="+end:e")
     assert followed.told == [*(f"+p{at}:u{at}" for at in range(6)), "+end:e"]
-    limits = [asked.query["limit"] for asked in followed.api.asked if asked.method == "GET"]
+    limits = [request.query["limit"] for request in followed.api.asked if request.method == "GET"]
     assert limits[:2] == ["500", "250"]
     assert set(limits[1:]) == {"250"}, "what was too much once is not asked for again"
 
@@ -390,7 +390,7 @@ def test_it_has_not_caught_up_while_the_watch_says_nothing() -> None:
             await asyncio.wait_for(reflector.synced.wait(), 20)
             catching_up = asyncio.create_task(reflector.catch_up())
             await asyncio.wait_for(seen.wait(), 20)
-            await eventually(lambda: len([one for one in api.asked if one.query.get("limit") == "1"]) == 1)
+            await eventually(lambda: len([request for request in api.asked if request.query.get("limit") == "1"]) == 1)
             await asyncio.sleep(0)
             caught_up = catching_up.done()
             for task in (running, catching_up):

@@ -20,7 +20,7 @@ def report(code: str = "NoRoom", group_uid: str | None = None, message: str = "3
 
 def reported(setup: Callable[[FakeApi], None], *reports: Report) -> tuple[list[str], FakeApi]:
     async def write(writer: Writer) -> list[str]:
-        return [(await writer.run(writer.writes.report(one))) for one in reports]
+        return [(await writer.run(writer.writes.report(effect))) for effect in reports]
 
     results, api, _ = written(setup, write)
     return results, api
@@ -46,7 +46,7 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
     assert [body["status"]["phase"] for body in api.bodies("PATCH")] == ["Pending", "Scheduled", "Finished"]
     assert [(body["status"]["members"], body["status"]["scheduled"]) for body in api.bodies("PATCH")] == [(8, 3)] * 3
     conditions = [body["status"]["conditions"][0] for body in api.bodies("PATCH")]
-    assert [(one["type"], one["status"], one["reason"]) for one in conditions] == [
+    assert [(condition["type"], condition["status"], condition["reason"]) for condition in conditions] == [
         ("Scheduled", "False", "NoRoom"),
         ("Scheduled", "True", "Running"),
         ("Scheduled", "True", "Ended"),
@@ -106,7 +106,7 @@ def test_an_owner_that_is_the_podgroup_itself_is_told_once() -> None:
 def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
     job = Controller("batch/v1", "Job", "train", "j")
     hint = Hint("u", "team", "p", "muster.dev/podgroup means nothing to Muster", job)
-    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.report(hint)))
+    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda writer: writer.run(writer.writes.report(hint)))
     assert [event["regarding"]["uid"] for event in api.bodies("POST")] == ["u", "j"]
     assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("UnreadKey", hint.message)}
 
@@ -114,7 +114,7 @@ def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
 @pytest.mark.parametrize("message", [MISSPELT, f"{MISSPELT} in the pod template"])
 def test_a_misspelt_key_that_is_read_is_not_called_unread(message: str) -> None:
     hint = Hint("u", "team", "p", message, None)
-    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.report(hint)))
+    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda writer: writer.run(writer.writes.report(hint)))
     assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("MisspeltKey", message)}
 
 
@@ -133,7 +133,7 @@ async def _twice(writer: Writer, hint: Hint) -> list[str]:
 
 def test_a_hint_about_a_job_without_pods_is_an_event_on_the_job_alone() -> None:
     hint = Hint("", "team", "train", "kueue.sh/queue-name is misspelt", Controller("batch/v1", "Job", "train", "j"))
-    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.report(hint)))
+    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda writer: writer.run(writer.writes.report(hint)))
     assert [event["regarding"]["uid"] for event in api.bodies("POST")] == ["j"]
 
 

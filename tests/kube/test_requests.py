@@ -50,35 +50,35 @@ def test_what_is_not_a_quantity_is_said(text: str) -> None:
 
 
 def test_containers_add_up_and_each_pod_takes_one_place() -> None:
-    found = pod(containers=[container(cpu="500m", memory="1Gi"), container(**FULL)])
-    assert found.requests == (("cpu", 1500), ("memory", 2**30), ("nvidia.com/gpu", 8), ("pods", 1))
+    converted = pod(containers=[container(cpu="500m", memory="1Gi"), container(**FULL)])
+    assert converted.requests == (("cpu", 1500), ("memory", 2**30), ("nvidia.com/gpu", 8), ("pods", 1))
 
 
 def test_init_containers_run_one_after_another() -> None:
-    found = pod(initContainers=[container(cpu="3"), container(cpu="2")], containers=[container(cpu="1")])
-    assert dict(found.requests)["cpu"] == 3000
+    converted = pod(initContainers=[container(cpu="3"), container(cpu="2")], containers=[container(cpu="1")])
+    assert dict(converted.requests)["cpu"] == 3000
 
 
 def test_sidecars_run_beside_everything_that_starts_after_them() -> None:
-    found = pod(
+    converted = pod(
         initContainers=[container(cpu="1"), container("Always", cpu="2"), container(cpu="4")],
         containers=[container(cpu="3")],
     )
-    assert dict(found.requests)["cpu"] == 6000  # 4 + 2 while the last init container runs; 3 + 2 afterwards
+    assert dict(converted.requests)["cpu"] == 6000  # 4 + 2 while the last init container runs; 3 + 2 afterwards
 
 
 def test_limits_stand_for_missing_requests() -> None:
-    found = pod(containers=[container(limits={"nvidia.com/gpu": "4", "cpu": "2"}, cpu="1")])
-    assert found.requests == (("cpu", 1000), ("nvidia.com/gpu", 4), ("pods", 1))
+    converted = pod(containers=[container(limits={"nvidia.com/gpu": "4", "cpu": "2"}, cpu="1")])
+    assert converted.requests == (("cpu", 1000), ("nvidia.com/gpu", 4), ("pods", 1))
 
 
 def test_overhead_is_added_and_pod_level_resources_replace_the_sum() -> None:
-    found = pod(
+    converted = pod(
         containers=[container(memory="1", **FULL)],
         resources={"requests": {"cpu": "5", "nvidia.com/gpu": "9"}},
         overhead={"cpu": "250m"},
     )
-    assert found.requests == (("cpu", 5250), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 1))
+    assert converted.requests == (("cpu", 5250), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 1))
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_overhead_is_added_and_pod_level_resources_replace_the_sum() -> None:
 )
 def test_a_pod_level_limit_stands_only_for_what_no_container_asks_for(resources: object, asked: dict[str, int]) -> None:
     """The limit completes requests as ``defaultPodRequests`` does; huge pages are never overcommitted."""
-    found = pod(containers=[container(cpu="1"), container(limits={"hugepages-2Mi": "4"})], resources=resources)
-    assert dict(found.requests) == {**asked, "pods": 1}
+    converted = pod(containers=[container(cpu="1"), container(limits={"hugepages-2Mi": "4"})], resources=resources)
+    assert dict(converted.requests) == {**asked, "pods": 1}
 
 
 def test_a_container_that_asks_for_nothing_in_so_many_words_counts_as_one_that_asks() -> None:
-    found = pod(containers=[container(cpu="0")], resources={"limits": {"cpu": "2", "memory": "3"}})
-    assert dict(found.requests) == {"memory": 3, "pods": 1}
+    converted = pod(containers=[container(cpu="0")], resources={"limits": {"cpu": "2", "memory": "3"}})
+    assert dict(converted.requests) == {"memory": 3, "pods": 1}
 
 
 def test_an_unreadable_amount_names_the_pod_and_the_resource() -> None:

@@ -33,17 +33,17 @@ def started(obj: object, *answers: Answer) -> tuple[Response, list[Asked]]:
             api.on("GET", PATH, Answer(body=obj))
             api.on("PATCH", PATH, *answers)
             response = await KubeApi(kube).send(StartJob(job, plan_for(job), 3), 5.0)
-            return response, [one for one in api.asked if one.method == "PATCH"]
+            return response, [request for request in api.asked if request.method == "PATCH"]
 
     return asyncio.run(scenario())
 
 
 def test_a_start_is_one_conditional_patch_of_fields_that_its_crd_has() -> None:
-    response, (asked,) = started(train_job(), DONE)
+    response, (patch,) = started(train_job(), DONE)
     assert response.done
-    assert asked.query == {"fieldValidation": "Strict"}
-    assert (asked.body["metadata"]["uid"], asked.body["metadata"]["resourceVersion"]) == ("train-uid", "7")
-    assert set(asked.body["spec"]) == {"suspend", "runtimePatches"}
+    assert patch.query == {"fieldValidation": "Strict"}
+    assert (patch.body["metadata"]["uid"], patch.body["metadata"]["resourceVersion"]) == ("train-uid", "7")
+    assert set(patch.body["spec"]) == {"suspend", "runtimePatches"}
 
 
 def test_where_the_entry_cannot_be_changed_in_the_patch_that_starts_it_that_goes_first() -> None:
@@ -58,8 +58,8 @@ def test_where_the_entry_cannot_be_changed_in_the_patch_that_starts_it_that_goes
 
 @pytest.mark.parametrize("status", [400, 409, 422])
 def test_any_other_refusal_is_the_answer(status: int) -> None:
-    response, asked = started(older(), refused(status, "", "unknown field"))
-    assert (response.status, len(asked)) == (status, 1)
+    response, patches = started(older(), refused(status, "", "unknown field"))
+    assert (response.status, len(patches)) == (status, 1)
 
 
 def led(**changed: object) -> tuple[Response, list[Asked]]:
@@ -76,7 +76,7 @@ def led(**changed: object) -> tuple[Response, list[Asked]]:
             for path in (SHOWN, PATH):
                 api.on("PATCH", path, DONE)
             response = await KubeApi(kube).send(StartJob(job, plan_for(job), 3), 5.0)
-            return response, [one for one in api.asked if one.method == "PATCH"]
+            return response, [request for request in api.asked if request.method == "PATCH"]
 
     return asyncio.run(scenario())
 
@@ -84,10 +84,10 @@ def led(**changed: object) -> tuple[Response, list[Asked]]:
 def test_the_nodes_of_one_that_was_started_without_nodes_are_written_on_its_jobset_and_its_entry_stays() -> None:
     response, patches = led()
     assert response.done
-    assert [one.path for one in patches] == [SHOWN, PATH], "the entry is frozen while it runs"
-    for one in patches:
-        assert one.body["metadata"]["annotations"] == {"muster.dev/plan": '{"000000000":"n0*2,n1*1"}'}
-        assert "spec" not in one.body
+    assert [request.path for request in patches] == [SHOWN, PATH], "the entry is frozen while it runs"
+    for patch in patches:
+        assert patch.body["metadata"]["annotations"] == {"muster.dev/plan": '{"000000000":"n0*2,n1*1"}'}
+        assert "spec" not in patch.body
 
 
 def test_one_that_its_user_has_suspended_meanwhile_is_not_unsuspended() -> None:

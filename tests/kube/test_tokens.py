@@ -135,8 +135,8 @@ def test_a_program_that_gives_no_credentials_is_named(tmp_path: Path, wrong: str
 
 def test_a_program_may_give_the_credentials(tmp_path: Path) -> None:
     def log_in(given: str) -> None:
-        said = f'{{"apiVersion": "v1", "kind": "ExecCredential", "status": {{{given}}}}}'
-        asyncio.run(module.log_in(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", program("echo", [said]))))
+        credential = f'{{"apiVersion": "v1", "kind": "ExecCredential", "status": {{{given}}}}}'
+        asyncio.run(module.log_in(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", program("echo", [credential]))))
 
     log_in('"token": "a"')
     with pytest.raises(ssl.SSLError, match="PEM"):  # it is taken, and is no certificate
@@ -242,11 +242,11 @@ def test_outside_of_a_pod_the_command_writes_a_token_too(tmp_path: Path) -> None
                 f"--directory={tmp_path}", env={**os.environ, "KUBECONFIG": str(path)}, stderr=subprocess.PIPE,
             )  # fmt: skip
             assert muster.stderr is not None
-            said = await muster.stderr.readline()
+            line = await muster.stderr.readline()
             muster.terminate()
             await muster.wait()
-            return said
+            return line
 
-    said = asyncio.run(script())
-    assert b"wrote a token of kube-system/muster-extender" in said
+    output = asyncio.run(script())
+    assert b"wrote a token of kube-system/muster-extender" in output
     assert (tmp_path / "token").read_text() == "a"

@@ -89,18 +89,18 @@ def test_it_is_a_dry_run_by_that_account_and_carries_nothing_of_ours() -> None:
     response, api, _ = tried()
     assert response.pod is not None
     assert dict(response.pod.requests) == {"cpu": 1100, "pods": 1}
-    [asked] = [one for one in api.asked if one.method == "PATCH"]
-    assert (asked.query, asked.impersonated) == (
+    [patch] = [request for request in api.asked if request.method == "PATCH"]
+    assert (patch.query, patch.impersonated) == (
         {"dryRun": "All", "fieldManager": "muster"},
         account_in("kube-system"),
     )
-    meta, spec = asked.body["metadata"], asked.body["spec"]
+    meta, spec = patch.body["metadata"], patch.body["spec"]
     assert meta["name"] == NAME
     assert "muster" not in str(meta.get("labels")) + str(meta.get("annotations"))
     assert {key: value for key, value in meta["labels"].items() if "batch" not in key} == {"app": "train"}
     assert meta["annotations"] == {"sidecar": "yes"}
     assert "schedulingGates" not in spec
-    assert [one["name"] for one in meta["ownerReferences"]] == ["train"]
+    assert [owner["name"] for owner in meta["ownerReferences"]] == ["train"]
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ def test_it_is_a_dry_run_by_that_account_and_carries_nothing_of_ours() -> None:
 def test_the_account_is_in_the_namespace_of_musters_own(user: str, account: str) -> None:
     review = Answer(201, {"status": {"userInfo": {"username": user}}})
     _, api, _ = tried(2, review=review)
-    assert [one.impersonated for one in api.asked if one.method == "PATCH"] == [account] * 2
-    assert [one.method for one in api.asked].count("POST") == 1
+    assert [request.impersonated for request in api.asked if request.method == "PATCH"] == [account] * 2
+    assert [request.method for request in api.asked].count("POST") == 1
 
 
 def test_the_policy_is_read_once_in_a_while() -> None:
     _, api, _ = tried(3)
-    assert [one.path for one in api.asked].count(POLICY) == 1
+    assert [request.path for request in api.asked].count(POLICY) == 1
 
 
 def _without(policy: Any, *path: Any, value: Any = None) -> Any:
     changed = deepcopy(policy)
     *parts, last = path
     place = changed
-    for part in parts:
-        place = place[part]
+    for key in parts:
+        place = place[key]
     place[last] = value
     return changed
 
@@ -161,7 +161,7 @@ WEAKER = {
 def test_nothing_is_tried_where_the_policy_is_not_as_it_ships(how: str) -> None:
     response, api, _ = tried(**WEAKER[how])
     assert response.status == 412
-    assert not [one for one in api.asked if one.method == "PATCH"]
+    assert not [request for request in api.asked if request.method == "PATCH"]
 
 
 FORBIDDEN = 'pods "muster-trial" is forbidden: '
@@ -220,7 +220,7 @@ def test_a_job_that_was_made_anew_says_nothing_of_its_pods() -> None:
     other["metadata"]["uid"] = "another"
     response, api, _ = tried(obj=other)
     assert response.status == 404
-    assert "PATCH" not in [one.method for one in api.asked]
+    assert "PATCH" not in [request.method for request in api.asked]
 
 
 def test_what_a_trial_meets_is_no_outage_of_the_api_server() -> None:
@@ -246,15 +246,15 @@ def test_a_template_that_was_read_is_not_asked_for_again() -> None:
 
     response, api = asyncio.run(scenario())
     assert response.pod is not None
-    assert [one.path for one in api.asked if "jobs" in one.path] == []
-    [asked] = [one for one in api.asked if one.method == "PATCH"]
-    [before] = [one for one in tried()[1].asked if one.method == "PATCH"]
-    assert asked.body == before.body
+    assert [request.path for request in api.asked if "jobs" in request.path] == []
+    [patch] = [request for request in api.asked if request.method == "PATCH"]
+    [before] = [request for request in tried()[1].asked if request.method == "PATCH"]
+    assert patch.body == before.body
 
 
 def test_a_variable_that_is_named_twice_is_not_sent() -> None:
     twice = stored(MANIFEST)
     twice["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}, {"name": "A"}]
     _, api, _ = tried(obj=twice)
-    [asked] = [one for one in api.asked if one.method == "PATCH"]
-    assert "env" not in asked.body["spec"]["containers"][0]
+    [patch] = [request for request in api.asked if request.method == "PATCH"]
+    assert "env" not in patch.body["spec"]["containers"][0]

@@ -63,14 +63,14 @@ def read(obj: Object) -> GroupJob:
 
 
 def minima(job: GroupJob) -> dict[str, tuple[int, int]]:
-    return {one.name: (one.count, one.minimum) for one in job.podsets.podsets}
+    return {podset.name: (podset.count, podset.minimum) for podset in job.podsets.podsets}
 
 
 def test_its_tasks_are_the_podsets_of_its_podgroup() -> None:
     job = read(stored())
     assert (job.key, job.uid) == (GroupKey("team", "tensorflow-dist-u1"), "u1")
     assert minima(job) == {"2-ps": (1, 1), "1-worker": (2, 2)}
-    assert [dict(one.template.requests).get("nvidia.com/gpu") for one in job.podsets.podsets] == [None, 8]
+    assert [dict(podset.template.requests).get("nvidia.com/gpu") for podset in job.podsets.podsets] == [None, 8]
 
 
 def test_pods_of_a_template_without_a_priority_class_have_that_of_the_job() -> None:
@@ -79,10 +79,10 @@ def test_pods_of_a_template_without_a_priority_class_have_that_of_the_job() -> N
     tasks = stored()["spec"]["tasks"]
     tasks[0]["template"]["spec"]["priorityClassName"] = "low"
     reader = Reader(("muster", "volcano"), Completion(priorities=classes))
-    found = volcano_job_from(stored(priorityClassName="high", tasks=tasks), reader)
-    assert found is not None
-    assert [one.template.priority for one in found.podsets.podsets] == [1, 9]
-    assert found.podsets.priority == 9
+    job = volcano_job_from(stored(priorityClassName="high", tasks=tasks), reader)
+    assert job is not None
+    assert [podset.template.priority for podset in job.podsets.podsets] == [1, 9]
+    assert job.podsets.priority == 9
 
 
 def test_the_pods_that_its_controller_makes_fill_its_slots() -> None:
@@ -109,7 +109,7 @@ def test_the_pods_that_its_controller_makes_fill_its_slots() -> None:
                     }
                 ],
             }
-            tasks = {one["name"]: one for one in stored()["spec"]["tasks"]}
+            tasks = {entry["name"]: entry for entry in stored()["spec"]["tasks"]}
             made = {"metadata": meta, "spec": {**tasks[name]["template"]["spec"], "schedulerName": "volcano"}}
             pod = pod_from(msgspec.convert(made, PodObject))
             assert (pod.identity, pod.requests) == (expected.identity, expected.requests)

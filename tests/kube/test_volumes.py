@@ -66,8 +66,8 @@ def test_an_amount_that_is_none_is_told() -> None:
 
 
 def volume(phase: str, meta: dict[str, Any] | None = None, **spec: Any) -> VolumeSeen | None:
-    said = {**ASKED, "capacity": {"storage": "10Gi"}, **spec}
-    obj = {"metadata": {"name": "pv", "uid": "u", **(meta or {})}, "spec": said, "status": {"phase": phase}}
+    fields = {**ASKED, "capacity": {"storage": "10Gi"}, **spec}
+    obj = {"metadata": {"name": "pv", "uid": "u", **(meta or {})}, "spec": fields, "status": {"phase": phase}}
     return volume_from(msgspec.convert(obj, VolumeObject))
 
 

@@ -175,8 +175,8 @@ def test_nobody_is_evicted_while_the_watch_of_pods_lags_behind_a_change_of_the_l
             answer = await KubeApi(kube).send(Evict("u", "team", "p", "never whole"), 5.0)
             return answer.detail, api.bodies("POST")
 
-    said, posted = asyncio.run(scenario())
-    assert "lags behind" in said
+    detail, posted = asyncio.run(scenario())
+    assert "lags behind" in detail
     assert posted == []
 
 

@@ -155,7 +155,9 @@ STOPPED: Object = {"phase": "Suspended"}
 def wrapping(*components: Object | str, **metadata: Any) -> Object:
     obj = stored(SAMPLE, **STOPPED)
     obj["metadata"] |= metadata
-    obj["spec"]["components"] = [yaml.safe_load(one) if isinstance(one, str) else one for one in components]
+    obj["spec"]["components"] = [
+        yaml.safe_load(component) if isinstance(component, str) else component for component in components
+    ]
     return obj
 
 
@@ -166,4 +168,6 @@ def of(manifest: str, *podsets: Object) -> Object:
 
 
 def written(obj: Object) -> list[list[Object]]:
-    return [[info["annotations"] for info in one.get("podSetInfos", ())] for one in obj["spec"]["components"]]
+    return [
+        [info["annotations"] for info in component.get("podSetInfos", ())] for component in obj["spec"]["components"]
+    ]

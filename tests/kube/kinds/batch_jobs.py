@@ -73,6 +73,6 @@ def indexed(**spec: Any) -> Object:
 
 
 def template(obj: Object) -> Object:
-    found = obj["spec"]["template"]
-    assert isinstance(found, dict)
-    return found
+    pod_template = obj["spec"]["template"]
+    assert isinstance(pod_template, dict)
+    return pod_template

@@ -65,17 +65,19 @@ class Followed:
 
     @property
     def told(self) -> list[str]:
-        return [f"+{one.job.key.name}" if isinstance(one, JobSeen) else f"-{one.key.name}" for one in self._of_jobs]
+        return [
+            f"+{event.job.key.name}" if isinstance(event, JobSeen) else f"-{event.key.name}" for event in self._of_jobs
+        ]
 
     @property
     def _of_jobs(self) -> list[JobSeen | JobGone]:
-        return [one for one in self.events if isinstance(one, JobSeen | JobGone)]
+        return [event for event in self.events if isinstance(event, JobSeen | JobGone)]
 
     def last(self) -> Job:
-        return next(one.job for one in reversed(self.events) if isinstance(one, JobSeen))
+        return next(event.job for event in reversed(self.events) if isinstance(event, JobSeen))
 
     def asked(self, path: str) -> int:
-        return sum(one.path == path for one in self.api.asked)
+        return sum(request.path == path for request in self.api.asked)
 
 
 def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Awaitable[None]], *own: Kind) -> None:

@@ -107,7 +107,7 @@ def by_patch(before: Object, after: Object) -> Object:
 def affinity_names(template: Object) -> Iterator[str]:
     required = template["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     for term in required["nodeSelectorTerms"]:
-        (one,) = term["matchFields"]
-        assert (one["key"], one["operator"]) == ("metadata.name", "In")
-        (name,) = one["values"]
+        (requirement,) = term["matchFields"]
+        assert (requirement["key"], requirement["operator"]) == ("metadata.name", "In")
+        (name,) = requirement["values"]
         yield name

@@ -30,8 +30,8 @@ def test_an_appwrapper_of_a_pytorchjob_is_read() -> None:
     assert (job.key, job.owner.kind) == (GroupKey("team", "appwrapper-sample-pytorch-job"), "AppWrapper")
     assert (job.managed, job.suspended, job.stopped, job.problem, job.marked) == (True, True, True, "", False)
     assert sizes(job) == {"00/0-master": 1, "00/1-worker": 2}
-    assert {one.template.controller for one in job.podsets.podsets} == {job.owner}
-    assert [dict(one.template.requests)["cpu"] for one in job.podsets.podsets] == [1000, 1000]
+    assert {podset.template.controller for podset in job.podsets.podsets} == {job.owner}
+    assert [dict(podset.template.requests)["cpu"] for podset in job.podsets.podsets] == [1000, 1000]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_the_plan_is_written_beside_the_components_and_they_stay_as_they_are() -
     obj = stored(MIXED, **STOPPED)
     after = started(APP_WRAPPER, obj)
     assert after["spec"]["suspend"] is False
-    assert [one["template"] for one in after["spec"]["components"]] == [
-        one["template"] for one in obj["spec"]["components"]
+    assert [component["template"] for component in after["spec"]["components"]] == [
+        component["template"] for component in obj["spec"]["components"]
     ]
     gang = {"muster.dev/pod-group": "appwrapper-mixed", "muster.dev/min-member": "5", "muster.dev/workload": "6f9a-uid"}
     assert written(after) == [
@@ -90,7 +90,7 @@ def test_one_that_has_finished_is_cleaned_where_it_is() -> None:
 def test_labels_that_somebody_has_added_for_the_pods_stay() -> None:
     obj = stored(SAMPLE, **STOPPED)
     obj["spec"]["components"][0]["podSetInfos"] = [{"labels": {"a": "b"}}, {"labels": {"a": "c"}}]
-    assert [dict(one.template.labels)["a"] for one in read(APP_WRAPPER, obj).podsets.podsets] == ["b", "c"]
+    assert [dict(podset.template.labels)["a"] for podset in read(APP_WRAPPER, obj).podsets.podsets] == ["b", "c"]
     after = started(APP_WRAPPER, obj)
     suspend(APP_WRAPPER, after)
     clean(APP_WRAPPER, after)
@@ -101,32 +101,32 @@ def test_its_pods_fill_its_slots() -> None:
     after = started(APP_WRAPPER, stored(MIXED, **STOPPED))
     job = read(APP_WRAPPER, after)
     _, workers, *alone = after["spec"]["components"]
-    found = []
+    pods = []
     for at in range(3):
         template = made_of(workers["template"]["spec"]["template"], workers["podSetInfos"][0])
-        found.append(pod(template, f"w{at}", **{"batch.kubernetes.io/job-completion-index": str(at)}))
-    for one in alone:
-        template = made_of(one["template"], one["podSetInfos"][0])
-        found.append(pod(template, one["template"]["metadata"]["name"]))
-    assert [(one.series, one.index) for one in found] == [
+        pods.append(pod(template, f"w{at}", **{"batch.kubernetes.io/job-completion-index": str(at)}))
+    for component in alone:
+        template = made_of(component["template"], component["podSetInfos"][0])
+        pods.append(pod(template, component["template"]["metadata"]["name"]))
+    assert [(member.series, member.index) for member in pods] == [
         *(("01/", at) for at in range(3)),
         ("02/1-0", None),
         ("03/1-0", None),
     ]
-    assert {one.identity for one in found[:3]} < slots(job)
-    assert {one.group_key for one in found} == {job.key}
-    assert {one.owner for one in found} == {job.uid}
-    shapes = {one.name: one.template for one in job.podsets.podsets}
-    assert all(one.requests == shapes[one.series].requests for one in found)
-    assert all(set(one.labels) >= set(shapes[one.series].labels) for one in found)
+    assert {member.identity for member in pods[:3]} < slots(job)
+    assert {member.group_key for member in pods} == {job.key}
+    assert {member.owner for member in pods} == {job.uid}
+    shapes = {podset.name: podset.template for podset in job.podsets.podsets}
+    assert all(member.requests == shapes[member.series].requests for member in pods)
+    assert all(set(member.labels) >= set(shapes[member.series].labels) for member in pods)
 
 
 def made_of(template: Object, info: Object) -> Object:
     """The object that the AppWrapper controller makes: it adds the info to the component's own metadata."""
     made = deepcopy(template)
     meta = made.setdefault("metadata", {})
-    for part in ("annotations", "labels"):
-        meta[part] = {**info.get(part, {}), **meta.get(part, {})}
+    for field in ("annotations", "labels"):
+        meta[field] = {**info.get(field, {}), **meta.get(field, {})}
     return made
 
 

@@ -39,15 +39,15 @@ def completed(*items: LimitItem, limits: Any = None, **requests: str) -> tuple[d
 
 def test_what_is_said_first_counts() -> None:
     """The first default by the LimitRanges' names counts, as in Kueue."""
-    said = [
-        {"metadata": {"name": name, "namespace": "team"}, "spec": {"limits": [one]}}
-        for name, one in (
+    ranges = [
+        {"metadata": {"name": name, "namespace": "team"}, "spec": {"limits": [limit]}}
+        for name, limit in (
             ("b", {"type": "Container", "defaultRequest": {"cpu": "2", "memory": "2Gi"}}),
             ("a", {"type": "Container", "defaultRequest": {"cpu": "1"}}),
             ("c", {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}),
         )
     ]
-    items = limits_of(msgspec.convert(said, list[LimitRange]))["team"]
+    items = limits_of(msgspec.convert(ranges, list[LimitRange]))["team"]
     assert completed(*items) == ({"cpu": "1", "memory": "2Gi"}, "")
     assert completed(*items, limits={"cpu": "4"})[0]["cpu"] == "4", (
         "as the API server takes it, before it looks at them"

@@ -42,9 +42,9 @@ def test_managed_jobs_are_told_and_others_are_not() -> None:
         lines = [change("ADDED", job("c", labels={"muster.dev/gang": "true"})), change("ADDED", job("end"))]
         api.on("WATCH", JOB.path, watch(*lines, stays_open=True))
 
-    async def check(one: Followed) -> None:
-        await eventually(lambda: "+job-end" in one.told)
-        assert one.told == ["+job-a", "+job-c", "+job-end"]
+    async def check(watched: Followed) -> None:
+        await eventually(lambda: "+job-end" in watched.told)
+        assert watched.told == ["+job-a", "+job-c", "+job-end"]
 
     followed(setup, check)
 
@@ -55,9 +55,9 @@ def test_a_job_that_is_no_longer_managed_is_gone_for_the_core() -> None:
         lines = [change("MODIFIED", job("a", labels={})), change("DELETED", job("a", labels={}))]
         api.on("WATCH", JOB.path, watch(*lines, change("ADDED", job("end")), stays_open=True))
 
-    async def check(one: Followed) -> None:
-        await eventually(lambda: "+job-end" in one.told)
-        assert one.told == ["+job-a", "-job-a", "+job-end"]
+    async def check(watched: Followed) -> None:
+        await eventually(lambda: "+job-end" in watched.told)
+        assert watched.told == ["+job-a", "-job-a", "+job-end"]
 
     followed(setup, check)
 
@@ -70,9 +70,9 @@ def test_a_job_whose_gang_gets_another_name_is_gone_under_the_first() -> None:
         api.on("GET", JOB.path, listed(job("a")))
         api.on("WATCH", JOB.path, watch(change("MODIFIED", renamed), stays_open=True))
 
-    async def check(one: Followed) -> None:
-        await eventually(lambda: "+train" in one.told)
-        assert one.told == ["+job-a", "-job-a", "+train"]
+    async def check(watched: Followed) -> None:
+        await eventually(lambda: "+train" in watched.told)
+        assert watched.told == ["+job-a", "-job-a", "+train"]
 
     followed(setup, check)
 
@@ -84,9 +84,9 @@ def test_a_template_that_cannot_be_read_is_a_problem_and_stops_nothing() -> None
     def setup(api: FakeApi) -> None:
         api.on("GET", JOB.path, listed(broken, job("a")))
 
-    async def check(one: Followed) -> None:
-        assert one.told == ["+job-broken", "+job-a"]
-        problems = [event.job.problem for event in one.events if isinstance(event, JobSeen)]
+    async def check(watched: Followed) -> None:
+        assert watched.told == ["+job-broken", "+job-a"]
+        problems = [event.job.problem for event in watched.events if isinstance(event, JobSeen)]
         assert problems == ["it has no template", ""]
 
     followed(setup, check)
@@ -99,15 +99,15 @@ def test_a_kind_that_is_not_served_is_not_asked_for_and_one_that_comes_is_follow
         api.on("GET", "/apis", served(("apps", "v1", "deployments")), served(), served(JOBS))
         api.on("GET", JOB.path, listed(job("a")))
 
-    async def check(one: Followed) -> None:
-        assert (one.told, one.asked(JOB.path), "jobs" in one.sight.ages()) == ([], 0, False)
-        await eventually(lambda: one.told == ["+job-a"])
-        assert one.sight.ages()["jobs"] < 20
-        one.api.on("GET", "/apis", served())
-        await eventually(lambda: one.told == ["+job-a", "-job-a"])
-        assert "jobs" not in one.sight.ages(), "of a kind that is gone nothing can be heard"
-        one.api.on("GET", "/apis", served(JOBS))
-        await eventually(lambda: one.told == ["+job-a", "-job-a", "+job-a"])
+    async def check(watched: Followed) -> None:
+        assert (watched.told, watched.asked(JOB.path), "jobs" in watched.sight.ages()) == ([], 0, False)
+        await eventually(lambda: watched.told == ["+job-a"])
+        assert watched.sight.ages()["jobs"] < 20
+        watched.api.on("GET", "/apis", served())
+        await eventually(lambda: watched.told == ["+job-a", "-job-a"])
+        assert "jobs" not in watched.sight.ages(), "of a kind that is gone nothing can be heard"
+        watched.api.on("GET", "/apis", served(JOBS))
+        await eventually(lambda: watched.told == ["+job-a", "-job-a", "+job-a"])
 
     followed(setup, check)
 
@@ -115,10 +115,10 @@ def test_a_kind_that_is_not_served_is_not_asked_for_and_one_that_comes_is_follow
 def test_jobs_of_a_kind_that_is_gone_are_gone_also_if_what_completes_pods_changes_with_it(monkeypatch: Any) -> None:
     monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
 
-    async def check(one: Followed) -> None:
-        one.reader.completion = Completion({"team": ()})
-        one.api.on("GET", "/apis", served())
-        await eventually(lambda: one.told == ["+job-a", "-job-a"])
+    async def check(watched: Followed) -> None:
+        watched.reader.completion = Completion({"team": ()})
+        watched.api.on("GET", "/apis", served())
+        await eventually(lambda: watched.told == ["+job-a", "-job-a"])
 
     followed(lambda api: api.on("GET", JOB.path, listed(job("a"))), check)
 
@@ -132,11 +132,11 @@ def test_a_kind_of_the_settings_is_followed_if_it_is_served_and_the_jobs_that_it
         api.on("GET", kind().path, listed(stored(MANIFEST)))
         api.on("WATCH", kind().path, watch(stays_open=True))
 
-    async def check(one: Followed) -> None:
-        assert sorted(one.told) == ["+job-a", "+simulation-ocean"]
+    async def check(watched: Followed) -> None:
+        assert sorted(watched.told) == ["+job-a", "+simulation-ocean"]
 
-    async def check_absent(one: Followed) -> None:
-        assert (sorted(one.told), one.asked(kind().path)) == (["+job-a"], 0)
+    async def check_absent(watched: Followed) -> None:
+        assert (sorted(watched.told), watched.asked(kind().path)) == (["+job-a"], 0)
 
     def setup_absent(api: FakeApi) -> None:
         api.on("GET", JOB.path, listed(job("a")))
@@ -150,8 +150,8 @@ def test_an_api_server_that_cannot_be_asked_is_asked_again() -> None:
         api.on("GET", "/apis", refused(503), refused(500), Answer(body=[]), served(JOBS))
         api.on("GET", JOB.path, listed(job("a")))
 
-    async def check(one: Followed) -> None:
-        assert one.told == ["+job-a"]
+    async def check(watched: Followed) -> None:
+        assert watched.told == ["+job-a"]
 
     followed(setup, check)
 
@@ -160,8 +160,8 @@ def test_a_kind_that_may_not_be_read_does_not_keep_muster_from_acting() -> None:
     def setup(api: FakeApi) -> None:
         api.on("GET", JOB.path, refused(403, "Forbidden"))
 
-    async def check(one: Followed) -> None:
-        assert one.told == []
+    async def check(watched: Followed) -> None:
+        assert watched.told == []
 
     followed(setup, check)
 
@@ -183,14 +183,14 @@ def test_jobs_are_read_with_what_completes_their_pods_and_again_when_that_change
         api.on("WATCH", LIMITS, watch(change("ADDED", defaults), stays_open=True))
         api.on("GET", JOB.path, listed(obj))
 
-    async def check(one: Followed) -> None:
+    async def check(watched: Followed) -> None:
         def memory() -> int:
-            return dict(one.last().podsets.podsets[0].template.requests).get("memory", 0)
+            return dict(watched.last().podsets.podsets[0].template.requests).get("memory", 0)
 
         await eventually(lambda: memory() == 2**30)
-        template = one.last().podsets.podsets[0].template
+        template = watched.last().podsets.podsets[0].template
         assert (dict(template.requests)["cpu"], template.priority) == (2250, 7)
-        assert one.reader.completion.limits.keys() == {"team"}
+        assert watched.reader.completion.limits.keys() == {"team"}
 
     followed(setup, check)
 
@@ -209,8 +209,8 @@ def test_classes_that_may_not_be_read_are_no_problem_and_those_that_do_not_exist
                 api.on("GET", path, refused(403, "Forbidden"))
             api.on("GET", JOB.path, listed(obj))
 
-        async def check(one: Followed, problem: str = problem) -> None:
-            assert one.last().problem == problem
+        async def check(watched: Followed, problem: str = problem) -> None:
+            assert watched.last().problem == problem
 
         followed(setup, check)
 
@@ -219,10 +219,10 @@ def test_a_new_core_is_told_of_all_jobs() -> None:
     def setup(api: FakeApi) -> None:
         api.on("GET", JOB.path, listed(job("a"), job("b")))
 
-    async def check(one: Followed) -> None:
-        one.events.clear()
-        one.follower.repeat()
-        assert one.told == ["+job-a", "+job-b"]
+    async def check(watched: Followed) -> None:
+        watched.events.clear()
+        watched.follower.repeat()
+        assert watched.told == ["+job-a", "+job-b"]
 
     followed(setup, check)
 
@@ -238,7 +238,7 @@ def test_podgroups_of_other_projects_are_followed_where_their_kinds_are_served_a
         api.on("WATCH", volcano, watch(stays_open=True))
 
     async def check(seen: Followed) -> None:
-        assert [one.group.dialect for one in seen.events if isinstance(one, GroupSeen)] == [Dialect.VOLCANO]
+        assert [event.group.dialect for event in seen.events if isinstance(event, GroupSeen)] == [Dialect.VOLCANO]
         assert not any(map(seen.asked, (JOB.path, *others)))
         assert "podgroups.scheduling.volcano.sh" in seen.sight.ages()
         seen.api.on("GET", "/apis", served())
@@ -260,7 +260,7 @@ def test_queues_of_volcano_are_followed_while_they_are_served_and_may_be_read(mo
         assert not seen.asked(path), "the kind is not there"
         seen.api.on("GET", "/apis", served(("scheduling.volcano.sh", "v1beta1", "queues")))
         await eventually(lambda: seen.asked(path) > 0)
-        assert not any(isinstance(one, QueueSeen) for one in seen.events)
+        assert not any(isinstance(event, QueueSeen) for event in seen.events)
         seen.api.on("GET", "/apis", served())
         await eventually(lambda: "queues.scheduling.volcano.sh" not in seen.sight.ages())
         seen.api.on("GET", path, listed(queue))
@@ -308,20 +308,20 @@ def test_device_classes_are_followed_while_they_are_served(monkeypatch: Any) -> 
 
 def test_devices_and_their_claims_are_followed_while_there_is_a_class(monkeypatch: Any) -> None:
     monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
-    kinds = [(*one.kind[0].partition("/")[::2], one.kind[1]) for one in DEVICES]
+    kinds = [(*resource.kind[0].partition("/")[::2], resource.kind[1]) for resource in DEVICES]
     gpus = {"metadata": {"name": "gpus", "uid": "u", "resourceVersion": "2"}, "spec": {}}
 
     def setup(api: FakeApi) -> None:
         api.on("GET", "/apis", served(*kinds))
-        for one in DEVICES:
-            api.on("GET", one.path, listed())
-            api.on("WATCH", one.path, Answer(410) if one is DEVICE_CLASSES else watch(stays_open=True))
+        for resource in DEVICES:
+            api.on("GET", resource.path, listed())
+            api.on("WATCH", resource.path, Answer(410) if resource is DEVICE_CLASSES else watch(stays_open=True))
 
     async def check(seen: Followed) -> None:
         assert seen.asked(DEVICE_CLASSES.path), "whoever claims a device names a class"
-        assert not any(seen.asked(one.path) for one in DEVICES if one is not DEVICE_CLASSES)
+        assert not any(seen.asked(resource.path) for resource in DEVICES if resource is not DEVICE_CLASSES)
         seen.api.on("GET", DEVICE_CLASSES.path, listed(gpus))
-        await eventually(lambda: all(seen.asked(one.path) for one in DEVICES))
+        await eventually(lambda: all(seen.asked(resource.path) for resource in DEVICES))
         seen.api.on("GET", DEVICE_CLASSES.path, listed())
         await eventually(lambda: DeviceClassGone("gpus") in seen.events)
         await eventually(lambda: SLICES.name not in seen.sight.ages())

@@ -81,7 +81,7 @@ def treat(obj: Object) -> None:
         return
     assert job.problem or job.podsets.podsets or kind.is_empty(obj)
     assert len(job.problem) < 1000
-    plan = {one.name: ("node",) * one.count for one in job.podsets.podsets}
+    plan = {podset.name: ("node",) * podset.count for podset in job.podsets.podsets}
     if not job.problem:
         start(kind, obj, StartJob(job, plan, job.podsets.minimum))
     with suppress(UnreadableJobError):

@@ -52,10 +52,10 @@ def test_its_pods_fill_its_slots() -> None:
     obj = stored(INDEXED)
     after = started(JOB, obj)
     pods = [pod(template(after), f"p{index}", UID, **{INDEX: str(index)}) for index in range(5)]
-    assert {one.identity for one in pods} == slots(read(JOB, obj))
-    assert {one.group_key for one in pods} == {GroupKey("team", "job-indexed-job")}
-    assert {one.group.min_member for one in pods if one.group} == {5}
-    assert {one.hint for one in pods} == {None}, "what Muster writes is no mistake of theirs"
+    assert {member.identity for member in pods} == slots(read(JOB, obj))
+    assert {member.group_key for member in pods} == {GroupKey("team", "job-indexed-job")}
+    assert {member.group.min_member for member in pods if member.group} == {5}
+    assert {member.hint for member in pods} == {None}, "what Muster writes is no mistake of theirs"
 
 
 def test_starting_writes_the_plan_on_it_and_names_few_nodes_in_its_template() -> None:
@@ -182,12 +182,12 @@ def test_node_affinity_leads_only_those_whose_whole_number_has_to_start() -> Non
 
 
 def test_without_indexes_up_to_64_nodes_are_named_and_beyond_that_none() -> None:
-    for count, said in ((9, 9), (64, 64), (65, 0)):
+    for count, named in ((9, 9), (64, 64), (65, 0)):
         obj = indexed(completionMode="NonIndexed", parallelism=count, completions=count)
         after = started(JOB, obj, {"": tuple(f"n{index}" for index in range(count))})
         assert "muster.dev/nodes" not in template(after)["metadata"]["annotations"]
-        assert len(list(affinity_names(template(after))) if said else []) == said
-        assert ("affinity" in template(after)["spec"]) is bool(said)
+        assert len(list(affinity_names(template(after))) if named else []) == named
+        assert ("affinity" in template(after)["spec"]) is bool(named)
         assert not read(JOB, obj).podsets.podsets[0].indexed
 
 
@@ -350,7 +350,7 @@ def test_a_job_that_asks_for_a_native_gang_is_left_alone() -> None:
     basic: Object = {"schedulingPolicy": {"basic": {}}}
     assert not read(JOB, indexed(scheduling=gang)).managed
     assert not read(JOB, indexed(template={"spec": {"schedulingGroup": {"podGroupName": "own"}}})).managed
-    assert [read(JOB, indexed(scheduling=one)).managed for one in (basic, {}, None)] == [True] * 3
+    assert [read(JOB, indexed(scheduling=scheduling)).managed for scheduling in (basic, {}, None)] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -375,8 +375,8 @@ def test_who_asks_for_a_gang_by_a_value_that_cannot_be_read_is_told_and_waits(pl
     obj["metadata"]["labels"] = {}
     obj["metadata"].setdefault(place, {})["muster.dev/gang"] = "True"
     job = read(JOB, obj)
-    said = "muster.dev/gang is 'True': write true to have Muster admit it, or false to have it left alone"
-    assert (job.managed, job.problem) == (True, said)
+    problem = "muster.dev/gang is 'True': write true to have Muster admit it, or false to have it left alone"
+    assert (job.managed, job.problem) == (True, problem)
     assert not read(JOB, obj | {"spec": obj["spec"] | {"suspend": False}}).managed, "it runs: nobody stops it for that"
     obj["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team-queue"
     assert read(JOB, obj | {"spec": obj["spec"] | {"suspend": False}}).managed, "by its queue"
@@ -405,8 +405,10 @@ def test_a_spec_is_read_once_and_again_when_anything_that_it_rests_on_changes() 
     assert reader.read(JOB, later).podsets is first.podsets
     assert not reader.read(JOB, later).stopped
     changes: list[Callable[[Object], object]] = [
-        lambda one: one["metadata"].update(generation=4) or one["spec"].update(parallelism=4, completions=4),
-        lambda one: one["metadata"].update(annotations={"muster.dev/min-member": "4"}),
+        lambda changed: (
+            changed["metadata"].update(generation=4) or changed["spec"].update(parallelism=4, completions=4)
+        ),
+        lambda changed: changed["metadata"].update(annotations={"muster.dev/min-member": "4"}),
     ]
     for change in changes:
         other = deepcopy(obj)

@@ -65,7 +65,7 @@ KEY = GroupKey("team", "jobset-pytorch")
 
 
 def templates(obj: Object) -> list[Object]:
-    return [one["template"]["spec"]["template"] for one in obj["spec"]["replicatedJobs"]]
+    return [replicated["template"]["spec"]["template"] for replicated in obj["spec"]["replicatedJobs"]]
 
 
 def replaced(manifest: str, **fields: object) -> Object:
@@ -96,8 +96,8 @@ def test_each_of_its_jobs_is_a_podset() -> None:
 def test_one_whose_controller_chooses_nodes_itself_waits(where: str) -> None:
     obj = stored(WORKERS)
     job = obj["spec"]["replicatedJobs"][1]["template"]
-    part = {"the JobSet": obj, "a Job": job, "a pod": job["spec"]["template"]}[where]
-    part.setdefault("metadata", {}).setdefault("annotations", {})[EXCLUSIVE] = "rack"
+    place = {"the JobSet": obj, "a Job": job, "a pod": job["spec"]["template"]}[where]
+    place.setdefault("metadata", {}).setdefault("annotations", {})[EXCLUSIVE] = "rack"
     assert read(JOBSET, obj).problem == PLACES_THEM
 
 
@@ -110,17 +110,17 @@ def test_its_pods_fill_its_slots() -> None:
         for job in range(2)
         for index in range(4)
     ]
-    assert {one.identity for one in pods} == slots(read(JOBSET, obj))
-    assert {one.group_key for one in pods} == {KEY}
-    assert {one.controller.uid for one in pods if one.controller} == {"maker-uid"}, "its Jobs make them"
+    assert {member.identity for member in pods} == slots(read(JOBSET, obj))
+    assert {member.group_key for member in pods} == {KEY}
+    assert {member.controller.uid for member in pods if member.controller} == {"maker-uid"}, "its Jobs make them"
 
 
 def test_its_nodes_are_annotations_by_job_and_never_affinity() -> None:
     obj = stored(WORKERS)
     after = started(JOBSET, obj, {"000000000": ("a",), "000000001": ("a", "a", "b", "b"), "000000002": tuple("ccdd")})
-    said = [one["metadata"]["annotations"]["muster.dev/nodes"] for one in templates(after)]
-    assert said == ["a", "a,a,b,b;c,c,d,d"]
-    assert all("affinity" not in one["spec"] for one in templates(after))
+    nodes = [template["metadata"]["annotations"]["muster.dev/nodes"] for template in templates(after)]
+    assert nodes == ["a", "a,a,b,b;c,c,d,d"]
+    assert all("affinity" not in template["spec"] for template in templates(after))
     assert after["metadata"]["annotations"]["muster.dev/plan"] == (
         '{"000000000":"a*1","000000001":"a*2,b*2","000000002":"c*2,d*2"}'
     )
@@ -133,18 +133,18 @@ def test_its_annotations_lose_their_values_and_nothing_else_changes() -> None:
     running = by_patch(obj, started(JOBSET, obj, plan))
     assert read(JOBSET, running).podsets == job.podsets
     back = by_patch(running, stopped_again(JOBSET, running))
-    found = read(JOBSET, back)
-    assert (found.marked, found.podsets, found.plan) == (False, job.podsets, None)
-    for one in templates(back):
-        said = one["metadata"]["annotations"]
-        assert {key: value for key, value in said.items() if value} in ({}, {"author": "says"})
-        one["metadata"]["annotations"] = {key: value for key, value in said.items() if value}
+    after = read(JOBSET, back)
+    assert (after.marked, after.podsets, after.plan) == (False, job.podsets, None)
+    for template in templates(back):
+        pod_annotations = template["metadata"]["annotations"]
+        assert {key: value for key, value in pod_annotations.items() if value} in ({}, {"author": "says"})
+        template["metadata"]["annotations"] = {key: value for key, value in pod_annotations.items() if value}
     expected = stored(WORKERS)
     templates(expected)[0]["metadata"] = {"annotations": {}}
     assert without_status(back) == expected
     again = started(JOBSET, back, plan)
-    assert [one["metadata"]["annotations"] for one in templates(again)] == [
-        one["metadata"]["annotations"] for one in templates(running)
+    assert [template["metadata"]["annotations"] for template in templates(again)] == [
+        template["metadata"]["annotations"] for template in templates(running)
     ]
 
 
@@ -158,8 +158,8 @@ def test_pods_of_a_jobset_that_was_given_back_are_in_no_gang() -> None:
 
 def test_what_its_author_says_of_the_gang_is_kept() -> None:
     obj = stored(WORKERS)
-    for one in templates(obj):
-        one.setdefault("metadata", {})["annotations"] = {"muster.dev/pod-group": "g", "muster.dev/min-member": "5"}
+    for template in templates(obj):
+        template.setdefault("metadata", {})["annotations"] = {"muster.dev/pod-group": "g", "muster.dev/min-member": "5"}
     job = read(JOBSET, obj)
     assert job.key == GroupKey("team", "g")
     assert {podset.name: podset.minimum for podset in job.podsets.podsets} == {
@@ -169,9 +169,9 @@ def test_what_its_author_says_of_the_gang_is_kept() -> None:
     }
     plan = {podset.name: ("n",) * podset.count for podset in job.podsets.podsets}
     back = stopped_again(JOBSET, started(JOBSET, obj, plan))
-    for one in templates(back):
-        said = one["metadata"]["annotations"]
-        assert {key: value for key, value in said.items() if value} == {
+    for template in templates(back):
+        pod_annotations = template["metadata"]["annotations"]
+        assert {key: value for key, value in pod_annotations.items() if value} == {
             "muster.dev/pod-group": "g",
             "muster.dev/min-member": "5",
         }
@@ -219,5 +219,5 @@ def test_what_cannot_be_read_is_a_problem() -> None:
 def test_of_jobs_with_more_completions_than_pods_each_podset_says_how_many() -> None:
     obj = stored(WORKERS)
     obj["spec"]["replicatedJobs"][1]["template"]["spec"]["completions"] = 6
-    said = [(one.count, one.indexed, one.completions) for one in read(JOBSET, obj).podsets.podsets]
-    assert said == [(1, True, 0), (4, False, 6), (4, False, 6)]
+    shapes = [(podset.count, podset.indexed, podset.completions) for podset in read(JOBSET, obj).podsets.podsets]
+    assert shapes == [(1, True, 0), (4, False, 6), (4, False, 6)]

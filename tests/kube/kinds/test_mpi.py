@@ -25,8 +25,8 @@ def test_an_mpijob_is_its_workers_and_a_launcher_without_an_index() -> None:
         pod(mpi(after)["Worker"], f"pi-worker-{at}", **{f"{LABELS}/job-role": "worker"}, **indexed(at))
         for at in range(2)
     ]
-    (podset,) = (one for one in job.podsets.podsets if one.name == "1-worker")
-    assert {one.identity for one in workers} == {podset.slot(0), podset.slot(1)}
+    (podset,) = (candidate for candidate in job.podsets.podsets if candidate.name == "1-worker")
+    assert {member.identity for member in workers} == {podset.slot(0), podset.slot(1)}
     launcher = pod(mpi(after)["Launcher"], "pi-launcher-x", **{f"{LABELS}/job-role": "launcher"})
     assert (launcher.owner, launcher.series, launcher.index) == (job.uid, "3-launcher", None)
 
@@ -63,4 +63,4 @@ def test_a_launcher_that_is_a_worker_too_is_number_0_for_the_policy() -> None:
     role = f"{LABELS}/job-role"
     pods = [pod(mpi(after)["Launcher"], "pi-launcher-x", **{role: "launcher"}, **indexed(0))]
     pods += [pod(mpi(after)["Worker"], f"pi-worker-{at}", **{role: "worker"}, **indexed(at + 1)) for at in range(9)]
-    assert {one.identity for one in pods} == slots(job)
+    assert {member.identity for member in pods} == slots(job)

@@ -23,9 +23,9 @@ SPOT = Toleration("spot", "Exists", "", "NoSchedule")
 def started_without_nodes(obj: Object, kind: Kind | None = None, **labels: str) -> Object:
     after, kind = deepcopy(obj), kind or kind_of(obj)
     job = read(kind, obj)
-    flavors = {one.name: {"cpu": "spot"} for one in job.podsets.podsets}
-    asked = dict.fromkeys(flavors, tuple(labels.items()))
-    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL, asked, 900.0))
+    flavors = {podset.name: {"cpu": "spot"} for podset in job.podsets.podsets}
+    node_labels = dict.fromkeys(flavors, tuple(labels.items()))
+    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL, node_labels, 900.0))
     return after
 
 
@@ -56,9 +56,9 @@ def test_it_is_started_without_nodes_and_given_back_as_its_author_wrote_it(manif
     assert (job.suspended, job.marked, job.plan, job.node_wait) == (False, True, None, UNTIL)
     assert (job.flavor_names, job.podsets) == (("spot",), before.podsets)
     for template, was in zip(templates_of(kind, after), templates_of(kind, obj), strict=True):
-        said = template.pod["metadata"]
-        assert NODES not in said["annotations"]
-        assert LED not in (said.get("labels") or {})
+        metadata = template.pod["metadata"]
+        assert NODES not in metadata["annotations"]
+        assert LED not in (metadata.get("labels") or {})
         spec = {**was.pod.get("spec", {}), "tolerations": template.pod["spec"]["tolerations"]}
         assert template.pod["spec"] == spec
     other = stopped_again(kind, started(kind, obj))
@@ -92,8 +92,8 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_it_is_given_back(manif
         assert template.pod["spec"].get("affinity") is None
     given_back = stopped_again(kind, after)
     for template in templates_of(kind, given_back):
-        said = (template.pod.get("metadata") or {}).get("annotations") or {}
-        assert not said.pop(NODE_LABELS, ""), "emptied, where its controller would keep it else"
+        pod_annotations = (template.pod.get("metadata") or {}).get("annotations") or {}
+        assert not pod_annotations.pop(NODE_LABELS, ""), "emptied, where its controller would keep it else"
     assert given_back == stopped_again(kind, started_without_nodes(obj)), "as after one that has brought none"
 
 
@@ -132,8 +132,8 @@ def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
     left = {
         name
         for name, manifest in MANIFESTS.items()
-        for one in [stored(manifest, **SUSPENDED)]
-        if not all(template.affinity for template in templates_of(kind_of(one), one))
+        for obj in [stored(manifest, **SUSPENDED)]
+        if not all(template.affinity for template in templates_of(kind_of(obj), obj))
     }
     assert {"JobSet", "MPIJob"} <= left
     assert not {"Job", "PyTorchJob"} & left
@@ -149,8 +149,8 @@ def test_how_long_it_rests_is_written_with_its_suspension_and_stays_until_it_is_
     if kind.shown_in is not None:
         assert IN_VAIN not in after["metadata"].get("annotations", {})
         return
-    said = after["metadata"]["annotations"][IN_VAIN]
-    assert said == "no nodes came by attempt 3; none are asked for before 2026-01-02T03:04:05Z"
+    message = after["metadata"]["annotations"][IN_VAIN]
+    assert message == "no nodes came by attempt 3; none are asked for before 2026-01-02T03:04:05Z"
     job = read(kind, after)
     assert (job.in_vain, job.marked) == (rest, False)
     assert IN_VAIN not in started(kind, after)["metadata"]["annotations"]

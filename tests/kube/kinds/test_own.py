@@ -59,15 +59,15 @@ spec:
 
 
 def kind(**said: Any) -> Kind:
-    (one,) = own_kinds([JobKind.model_validate(SIMULATION | said)])
-    return one
+    (own,) = own_kinds([JobKind.model_validate(SIMULATION | said)])
+    return own
 
 
 def without(obj: Object, *path: str) -> Object:
     after = deepcopy(obj)
     place = after
-    for part in path[:-1]:
-        place = place[part]
+    for key in path[:-1]:
+        place = place[key]
     del place[path[-1]]
     return after
 
@@ -76,8 +76,8 @@ def test_its_podsets_are_those_that_the_setting_says() -> None:
     job = read(kind(), stored(MANIFEST))
     assert (job.key, job.problem) == (GroupKey("team", "simulation-ocean"), "")
     assert sizes(job) == {"1-solver": 4, "1-viewer": 1}
-    assert [one.indexed for one in job.podsets.podsets] == [True, False]
-    assert [dict(one.template.requests).get("nvidia.com/gpu") for one in job.podsets.podsets] == [8, None]
+    assert [podset.indexed for podset in job.podsets.podsets] == [True, False]
+    assert [dict(podset.template.requests).get("nvidia.com/gpu") for podset in job.podsets.podsets] == [8, None]
 
 
 def test_a_podset_that_is_optional_may_be_left_out_and_no_other() -> None:
@@ -111,10 +111,10 @@ def test_its_pods_are_its_slots_whatever_its_controller_writes_on_them() -> None
     spec = running["spec"]
     ranks = [pod(spec["solver"]["template"], f"solver-{at}", **{RANK: str(at)}) for at in range(4)]
     viewer = pod(spec["viewer"], "viewer-x", **{RANK: "3", "apps.kubernetes.io/pod-index": "7"})
-    assert {one.identity for one in ranks} == {slot for slot in slots(job) if slot[0] == ranks[0].identity[0]}
+    assert {member.identity for member in ranks} == {slot for slot in slots(job) if slot[0] == ranks[0].identity[0]}
     assert (viewer.series, viewer.index) == ("1-viewer", None)
-    assert {one.owner for one in (*ranks, viewer)} == {job.uid}
-    assert {one.group_key for one in (*ranks, viewer)} == {job.key}
+    assert {member.owner for member in (*ranks, viewer)} == {job.uid}
+    assert {member.group_key for member in (*ranks, viewer)} == {job.key}
 
 
 def test_it_is_given_back_as_it_was() -> None:
@@ -182,11 +182,11 @@ def test_it_has_stopped_by_the_signs_of_the_setting(said: Object, status: Object
 def test_one_that_somebody_else_looks_after_is_left_alone() -> None:
     obj = stored(MANIFEST)
     obj["spec"]["managedBy"] = "other.example.com/x"
-    said = {"managed_by": "spec.managedBy", "managers": ["example.com/x"]}
+    setting = {"managed_by": "spec.managedBy", "managers": ["example.com/x"]}
     assert read(kind(), obj).managed
-    assert not read(kind(**said), obj).managed
+    assert not read(kind(**setting), obj).managed
     obj["spec"]["managedBy"] = "example.com/x"
-    assert read(kind(**said), obj).managed
+    assert read(kind(**setting), obj).managed
 
 
 def test_what_it_makes_is_its_own() -> None:

@@ -29,7 +29,7 @@ def stored(manifest: str, **spec: Any) -> Object:
 
 
 def read(obj: Object) -> GangOwner:
-    kind = next(one for one in OWNER_KINDS if one.name == obj["kind"])
+    kind = next(candidate for candidate in OWNER_KINDS if candidate.name == obj["kind"])
     return owner_from(kind, obj, Reader())
 
 
@@ -171,7 +171,7 @@ def test_the_size_of_a_group_that_is_none_is_a_problem() -> None:
 
 def test_only_those_are_asked_for_that_carry_the_label() -> None:
     resources = {kind.name: owners_of(kind, Reader()) for kind in OWNER_KINDS}
-    assert {one.labels for one in resources.values()} == {"muster.dev/gang=true"}
+    assert {resource.labels for resource in resources.values()} == {"muster.dev/gang=true"}
     obj = stored(REPLICA_SET)
     _, owner = resources["ReplicaSet"].read(msgspec.Raw(json.dumps(obj).encode()))
     assert owner is not None

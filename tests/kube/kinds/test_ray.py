@@ -65,10 +65,12 @@ def test_its_pods_fill_its_slots(kind: Kind, manifest: str) -> None:
     head, worker = templates(started(kind, obj))
     job = read(kind, obj)
     made = [pod(head, "head", **{GROUP: "headgroup"}), pod(worker, "w", **{GROUP: workers_of(obj), REPLICA: "0"})]
-    assert {one.owner for one in made} == {job.uid}
-    assert {one.group_key for one in made} == {job.key}
-    assert [one.series for one in made] == [podset.name for podset in job.podsets.podsets][:2]
-    assert [one.index for one in made] == [None, None], "a slot is any worker's: the autoscaler removes whom it likes"
+    assert {member.owner for member in made} == {job.uid}
+    assert {member.group_key for member in made} == {job.key}
+    assert [member.series for member in made] == [podset.name for podset in job.podsets.podsets][:2]
+    assert [member.index for member in made] == [None, None], (
+        "a slot is any worker's: the autoscaler removes whom it likes"
+    )
     assert not any(podset.indexed for podset in job.podsets.podsets)
 
 
@@ -84,7 +86,7 @@ def test_each_replica_of_several_hosts_is_a_podset() -> None:
         for at in range(2)
         for host in range(2)
     ]
-    assert {one.identity for one in made} == {slot for slot in slots(job) if "tpu" in slot[0]}
+    assert {member.identity for member in made} == {slot for slot in slots(job) if "tpu" in slot[0]}
     assert worker["metadata"]["annotations"]["muster.dev/nodes"] == "a,b;c,d", "more replicas may come"
 
 
@@ -98,15 +100,15 @@ def test_many_hosts_are_led_by_their_index() -> None:
 
 
 def test_what_its_operator_adds_to_its_pods_is_asked_for() -> None:
-    head, worker = (dict(one.template.requests) for one in read(RAY_CLUSTER, cluster()).podsets.podsets)
+    head, worker = (dict(podset.template.requests) for podset in read(RAY_CLUSTER, cluster()).podsets.podsets)
     assert (head["cpu"], worker["cpu"]) == (1000, 1000)
     obj = cluster(enableInTreeAutoscaling=True)
     del obj["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["resources"]
-    head, worker = (dict(one.template.requests) for one in read(RAY_CLUSTER, obj).podsets.podsets)
+    head, worker = (dict(podset.template.requests) for podset in read(RAY_CLUSTER, obj).podsets.podsets)
     assert (head["cpu"], head["memory"]) == (1500, (5 << 30) + (512 << 20))
     assert (worker["cpu"], worker["memory"]) == (200, 256 << 20)
     obj["spec"]["autoscalerOptions"] = {"resources": {"requests": {"cpu": "2"}}}
-    head, _ = (dict(one.template.requests) for one in read(RAY_CLUSTER, obj).podsets.podsets)
+    head, _ = (dict(podset.template.requests) for podset in read(RAY_CLUSTER, obj).podsets.podsets)
     assert (head["cpu"], head["memory"]) == (3000, 5 << 30)
 
 
@@ -117,7 +119,7 @@ def test_with_the_autoscaler_the_fewest_replicas_are_enough_of_each_group() -> N
         enableInTreeAutoscaling=True,
     )
     job = read(RAY_CLUSTER, obj)
-    assert {one.name: (one.minimum, one.count) for one in job.podsets.podsets} == {
+    assert {podset.name: (podset.minimum, podset.count) for podset in job.podsets.podsets} == {
         "0-headgroup": (1, 1),
         "1-a": (2, 4),
         "1-b": (0, 4),
@@ -148,8 +150,8 @@ def test_it_is_given_back_as_its_author_wrote_it(kind: Kind, manifest: str) -> N
     running = by_patch(obj, started(kind, obj))
     assert list(affinity_names(templates(running)[1])) == ["n0"]
     assert read(kind, running).podsets == read(kind, obj).podsets
-    said = STOPPED if kind is RAY_CLUSTER else {"jobDeploymentStatus": "Suspended"}
-    assert without_status(by_patch(running, stopped_again(kind, running, **said))) == obj
+    status = STOPPED if kind is RAY_CLUSTER else {"jobDeploymentStatus": "Suspended"}
+    assert without_status(by_patch(running, stopped_again(kind, running, **status))) == obj
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_a_raycluster_runs_when_its_head_or_a_worker_does() -> None:
 def test_a_rayjob_is_its_cluster_and_then_its_submitter() -> None:
     obj = stored(JOB)
     job = read(RAY_JOB, obj)
-    assert {one.name: (one.count, one.wave) for one in job.podsets.podsets} == {
+    assert {podset.name: (podset.count, podset.wave) for podset in job.podsets.podsets} == {
         "0-headgroup": (1, 0),
         "1-small-group": (1, 0),
         "": (1, 1),
@@ -261,5 +263,5 @@ def test_its_pods_have_the_labels_of_ray_operator_by_which_a_spread_may_select_t
     obj = yaml.safe_load(CLUSTER)
     obj["metadata"] |= {"namespace": "team", "uid": "uid"}
     podsets = Reader().read(RAY_CLUSTER, obj).podsets.podsets
-    types = [dict(one.template.labels).get("ray.io/node-type") for one in podsets]
+    types = [dict(podset.template.labels).get("ray.io/node-type") for podset in podsets]
     assert types == ["head", *["worker"] * (len(podsets) - 1)]

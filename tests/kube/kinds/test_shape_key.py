@@ -40,8 +40,8 @@ def shape(name: str = "train-0", **changes: Any) -> str:
     for path, value in changes.items():
         *parts, last = path.split("__")
         place = template
-        for part in parts:
-            place = place[int(part)] if part.isdigit() else place.setdefault(part, {})
+        for key in parts:
+            place = place[int(key)] if key.isdigit() else place.setdefault(key, {})
         place[last] = value
     return Reader().read(JOB, obj).podsets.podsets[0].shape
 

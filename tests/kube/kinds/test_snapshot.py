@@ -59,14 +59,14 @@ def test_what_is_read_of_the_file_is_what_the_watch_reads(manifest: str) -> None
     obj = stored(manifest)
     obj["metadata"]["labels"] = {"muster.dev/queue-name": "team", "kueue.x-k8s.io/priority-class": "high"}
     room = '{"rooms":[[{"cpu":1000},["n1"]]],"victims":[["team","job-x","",[]]],"until":1.0}'
-    said = {
+    values = {
         "hold": "true",
         "min-runtime": "1h",
         "evicted-at": "2026-01-02T03:04:05.000+00:00",
         "preempting": room,
         "reserved": room,
     }
-    annotations = {f"muster.dev/{key}": value for key, value in said.items()}
+    annotations = {f"muster.dev/{key}": value for key, value in values.items()}
     obj["metadata"]["annotations"] = {**obj["metadata"].get("annotations", {}), **annotations}
     kind = kind_of(obj)
     job = READER.read(kind, obj)
@@ -81,25 +81,25 @@ def test_what_is_read_of_the_file_is_what_the_watch_reads(manifest: str) -> None
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
 def test_nothing_that_decides_nothing_is_in_the_file(manifest: str) -> None:
     obj = stored(manifest)
-    for said in (obj, started(kind_of(obj), obj)):
-        said["metadata"] |= {"annotations": {**said["metadata"].get("annotations", {}), "note": "hush"}}
-        said["spec"]["hush"] = "hush"
-        for template in templates_of(kind_of(obj), said):
+    for document in (obj, started(kind_of(obj), obj)):
+        document["metadata"] |= {"annotations": {**document["metadata"].get("annotations", {}), "note": "hush"}}
+        document["spec"]["hush"] = "hush"
+        for template in templates_of(kind_of(obj), document):
             template.pod.setdefault("metadata", {}).setdefault("annotations", {})["note"] = "hush"
             template.pod["spec"] |= {"serviceAccountName": "hush", "imagePullSecrets": [{"name": "hush"}]}
             for container in template.pod["spec"]["containers"]:
                 container |= {"image": "hush", "command": ["hush"], "args": ["hush"], "workingDir": "hush"}
                 container["env"] = [{"name": "hush", "value": "hush"}]
-        assert b"hush" not in in_file(kind_of(obj), said)
+        assert b"hush" not in in_file(kind_of(obj), document)
 
 
 def test_a_train_job_is_in_it_as_its_jobset_shows_it() -> None:
     made = jobset()
     made["metadata"]["annotations"] = {"muster.dev/workload": "", "muster.dev/queue-name": "team"}
     made["metadata"]["annotations"] |= {"muster.dev/plan": '{"": "n1*1"}', MIN_PARALLELISM: "1"}
-    live, said = READER.read(TRAIN_JOB, made), read_again(in_file(TRAIN_JOB, made))
-    assert unlabelled(said) == unlabelled(live)
-    assert (said.owner.kind, said.queue) == ("TrainJob", "team")
+    live, restored = READER.read(TRAIN_JOB, made), read_again(in_file(TRAIN_JOB, made))
+    assert unlabelled(restored) == unlabelled(live)
+    assert (restored.owner.kind, restored.queue) == ("TrainJob", "team")
 
 
 def test_one_that_asks_for_a_gang_by_a_word_that_cannot_be_read_is_there_with_that_problem() -> None:
@@ -149,11 +149,11 @@ def test_pods_find_their_slots_and_their_job_without_names(kind: Kind) -> None:
         assert word not in encode(file), word
     facts = decode(encode(file), READER.schedulers)
     (read,) = facts.jobs
-    slots = {one.prefix for one in read.podsets.podsets}
+    slots = {podset.prefix for podset in read.podsets.podsets}
     assert {f"{pod.owner}{pod.series}" for pod in facts.pods} == slots
     assert {pod.group_key for pod in facts.pods} == {read.key}
     assert read.podsets.by_slot(read.plan or {}).keys() == {
-        one.slot(at) for one in read.podsets.podsets for at in range(one.count)
+        podset.slot(at) for podset in read.podsets.podsets for at in range(podset.count)
     }
 
 
@@ -165,10 +165,12 @@ def taken(*jobs: Object, pods: tuple[dict[str, Any], ...] = (), own: tuple[Kind,
             api.on("GET", LIMITS.path, listed({"metadata": {"namespace": "team"}, "spec": {"limits": [limit]}}))
             api.on("GET", PRIORITIES.path, listed({"metadata": {"name": "urgent"}, "value": 7}))
             reader = Reader(registry=Registry(own))
-            found = await take_jobs(kube, reader, convert(pods, list[PodObject]))
-            assert {one.path for one in api.asked if one.path.startswith("/apis/science")} == {one.path for one in own}
-            assert any(one.path == JOBSET.path for one in api.asked), "a kind that is not served is no fault"
-            return found
+            objects = await take_jobs(kube, reader, convert(pods, list[PodObject]))
+            assert {request.path for request in api.asked if request.path.startswith("/apis/science")} == {
+                kind.path for kind in own
+            }
+            assert any(request.path == JOBSET.path for request in api.asked), "a kind that is not served is no fault"
+            return objects
 
     return asyncio.run(scenario())
 
@@ -178,7 +180,7 @@ def wanted(name: str, **meta: Any) -> Object:
 
 
 def names(jobs: list[JobObject]) -> list[str | None]:
-    return [one.metadata.name for one in jobs]
+    return [obj.metadata.name for obj in jobs]
 
 
 def test_those_that_muster_manages_are_taken() -> None:
@@ -186,9 +188,9 @@ def test_those_that_muster_manages_are_taken() -> None:
     others["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
     empty = wanted("empty")
     empty["spec"]["completions"] = 0
-    part = wanted("part", ownerReferences=[{"apiVersion": JOBSET.version, "kind": "JobSet", "controller": True}])
+    child = wanted("part", ownerReferences=[{"apiVersion": JOBSET.version, "kind": "JobSet", "controller": True}])
     nameless = wanted("nameless", uid=None)
-    left_out = (job("left-alone", labels={}), others, part, nameless, empty)
+    left_out = (job("left-alone", labels={}), others, child, nameless, empty)
     assert names(taken(wanted("ours"), *left_out, own=(own_kind(),))) == ["ours"]
 
 
@@ -205,8 +207,8 @@ def test_a_job_that_has_ended_is_there_while_pods_of_it_are() -> None:
 def test_templates_have_what_the_api_server_adds_to_their_pods() -> None:
     obj = wanted("train")
     obj["spec"]["template"]["spec"] = {"priorityClassName": "urgent", "containers": [{"name": "main"}]}
-    (found,) = taken(obj)
-    (podset,) = job_from(found, Reader()).podsets.podsets
+    (fetched,) = taken(obj)
+    (podset,) = job_from(fetched, Reader()).podsets.podsets
     assert dict(podset.template.requests)["nvidia.com/gpu"] == 4
     assert podset.template.priority == 7
-    assert b"urgent" not in msgspec.json.encode(found)
+    assert b"urgent" not in msgspec.json.encode(fetched)

@@ -95,8 +95,10 @@ def test_its_start_is_one_patch_with_the_plan_in_an_entry_of_its_own() -> None:
 
 
 def test_one_that_is_started_without_nodes_asks_for_the_nodes_of_its_flavor_until_it_is_given_back() -> None:
-    made, asked = jobset(), {"000000000": (("pool", "spot"),)}
-    awaited = StartJob(read(TRAIN_JOB, made), {}, 3, {"000000000": {"cpu": "spot"}}, {}, NodeWait(1.8e9, 1), asked)
+    made, node_labels = jobset(), {"000000000": (("pool", "spot"),)}
+    awaited = StartJob(
+        read(TRAIN_JOB, made), {}, 3, {"000000000": {"cpu": "spot"}}, {}, NodeWait(1.8e9, 1), node_labels
+    )
     start(TRAIN_JOB, made, awaited)
     for obj in (train_job(), older()):
         before = carried(obj, made, entry=True)

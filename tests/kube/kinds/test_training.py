@@ -65,20 +65,20 @@ def test_the_pods_of_each_kind_fill_its_slots(name: str, field: str, roles: dict
         for role, count in roles.items()
         for at in range(count)
     ]
-    assert {one.identity for one in pods} == slots(read(kind, obj))
-    assert {one.group_key for one in pods} == {read(kind, obj).key}
+    assert {member.identity for member in pods} == slots(read(kind, obj))
+    assert {member.group_key for member in pods} == {read(kind, obj).key}
     assert after["spec"]["runPolicy"] == {"suspend": False}
 
 
 def test_the_workers_of_a_pytorchjob_ask_for_what_its_operator_adds() -> None:
     obj = stored(PYTORCH)
-    master, worker = (dict(one.template.requests) for one in read(PYTORCHJOB, obj).podsets.podsets)
+    master, worker = (dict(podset.template.requests) for podset in read(PYTORCHJOB, obj).podsets.podsets)
     assert (master, worker) == (
         {"pods": 1},
         {"pods": 1, "nvidia.com/gpu": 8, "cpu": 50, "memory": 10 * 2**20},
     )
     del obj["spec"]["pytorchReplicaSpecs"]["Master"]
-    (alone,) = (dict(one.template.requests) for one in read(PYTORCHJOB, obj).podsets.podsets)
+    (alone,) = (dict(podset.template.requests) for podset in read(PYTORCHJOB, obj).podsets.podsets)
     assert alone == {"pods": 1, "nvidia.com/gpu": 8}
 
 
@@ -146,7 +146,7 @@ def test_an_elastic_pytorchjob_begins_with_the_workers_that_it_says(least: int, 
     obj = stored(PYTORCH)
     obj["spec"]["elasticPolicy"] = {"rdzvBackend": "c10d", "minReplicas": least, "maxReplicas": 3}
     job = read(PYTORCHJOB, obj)
-    assert {one.name: (one.minimum, one.count) for one in job.podsets.podsets} == {
+    assert {podset.name: (podset.minimum, podset.count) for podset in job.podsets.podsets} == {
         "0-master": (1, 1),
         "1-worker": (expected, 3),
     }
@@ -181,5 +181,5 @@ def test_no_roles_are_a_problem() -> None:
 
 
 def test_a_plan_is_said_by_role() -> None:
-    said = started(PYTORCHJOB, stored(PYTORCH))["metadata"]["annotations"]["muster.dev/plan"]
-    assert json.loads(said) == {"0-master": "n0*1", "1-worker": "n0*1,n1*2"}
+    plan = started(PYTORCHJOB, stored(PYTORCH))["metadata"]["annotations"]["muster.dev/plan"]
+    assert json.loads(plan) == {"0-master": "n0*1", "1-worker": "n0*1,n1*2"}

@@ -117,6 +117,6 @@ def started() -> tuple[Object, Object, Job]:
 
 
 def entry_of(obj: Object) -> Object:
-    (entry,) = (one for one in obj["spec"]["runtimePatches"] if one["manager"] == MANAGER)
+    (entry,) = (patch for patch in obj["spec"]["runtimePatches"] if patch["manager"] == MANAGER)
     template: Object = entry["trainingRuntimeSpec"]["template"]
     return template

@@ -72,7 +72,7 @@ PYTORCHJOB = BY_NAME["PyTorchJob"]
 
 
 def templates(obj: Object, field: str = "pytorchReplicaSpecs") -> dict[str, Object]:
-    return {role: one["template"] for role, one in obj["spec"][field].items()}
+    return {role: spec["template"] for role, spec in obj["spec"][field].items()}
 
 
 def indexed(at: int) -> dict[str, str]:

@@ -74,39 +74,41 @@ class Keeping:
     def name(self) -> str:
         """The name of the ProvisioningRequest that was made last."""
         return str(
-            [one.body for one in self.api.asked if (one.method, one.path) == ("POST", REQUESTS)][-1]["metadata"]["name"]
+            [request.body for request in self.api.asked if (request.method, request.path) == ("POST", REQUESTS)][-1][
+                "metadata"
+            ]["name"]
         )
 
     def says(self, **conditions: str) -> None:
-        said = [{"type": kind, "status": "True", "message": text} for kind, text in conditions.items()]
-        self.api.on("GET", f"{REQUESTS}/{self.name}", Answer(body={"status": {"conditions": said}}))
+        entries = [{"type": kind, "status": "True", "message": text} for kind, text in conditions.items()]
+        self.api.on("GET", f"{REQUESTS}/{self.name}", Answer(body={"status": {"conditions": entries}}))
 
     def deleted(self) -> list[str]:
-        return [one.path for one in self.api.asked if one.method == "DELETE"]
+        return [request.path for request in self.api.asked if request.method == "DELETE"]
 
 
 def run(work: Callable[[Keeping], Awaitable[None]], *asks: CapacityAsk, served: bool = True) -> list[Event]:
     async def connected() -> list[Event]:
         async with fake_api() as (api, kube):
-            told: list[Event] = []
+            events: list[Event] = []
             core = Core(*asks)
             api.on("GET", JOBS, Answer(body=JOB))
             api.on("POST", TEMPLATES, OK)
             api.on("POST", REQUESTS, OK)
             api.on("GET", ALL, Answer(body={"items": []}))
-            keeper = CapacityKeeper(kube, lambda: core, lambda: served, told.append, Registry(), How())
-            await work(Keeping(api, keeper, told, core))
-            return told
+            keeper = CapacityKeeper(kube, lambda: core, lambda: served, events.append, Registry(), How())
+            await work(Keeping(api, keeper, events, core))
+            return events
 
     return asyncio.run(connected())
 
 
 def test_it_asks_for_pods_as_they_will_be_with_their_flavor() -> None:
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        await one.keeper.look()
-        template, request = one.api.bodies("POST")
-        assert template["metadata"]["name"] == f"{one.name}-0"
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        await harness.keeper.look()
+        template, request = harness.api.bodies("POST")
+        assert template["metadata"]["name"] == f"{harness.name}-0"
         for body in (template, request):
             assert body["metadata"]["labels"] == {"muster.dev/capacity": "true"}
             (owner,) = body["metadata"]["ownerReferences"]
@@ -122,7 +124,7 @@ def test_it_asks_for_pods_as_they_will_be_with_their_flavor() -> None:
         assert request["spec"] == {
             "provisioningClassName": How.provisioning_class,
             "parameters": {"ValidUntilSeconds": "900"},
-            "podSets": [{"count": 4, "podTemplateRef": {"name": f"{one.name}-0"}}],
+            "podSets": [{"count": 4, "podTemplateRef": {"name": f"{harness.name}-0"}}],
         }
 
     assert run(work, ASK)[:1] == [CapacityServed(served=True)]
@@ -132,9 +134,9 @@ def test_it_asks_for_what_is_added_to_its_pods_when_they_are_created() -> None:
     """A sidecar of 100m: an autoscaler that counts only the containers makes nodes that are too small."""
     asks = (("cpu", 100), ("memory", 1 << 27), ("nvidia.com/gpu", 8), ("pods", 1))
 
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        spec = one.api.bodies("POST")[0]["template"]["spec"]
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        spec = harness.api.bodies("POST")[0]["template"]["spec"]
         assert spec["overhead"] == {"cpu": "100m", "memory": str(1 << 27)}
         assert spec["containers"] == JOB["spec"]["template"]["spec"]["containers"]
 
@@ -142,16 +144,16 @@ def test_it_asks_for_what_is_added_to_its_pods_when_they_are_created() -> None:
 
 
 def test_what_has_become_of_it_is_told_once() -> None:
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        one.says(Accepted="it is looked at")
-        await one.keeper.look()
-        one.says(Accepted="", Provisioned="")
-        await one.keeper.look()
-        await one.keeper.look()
-        one.says(Provisioned="", CapacityRevoked="the\nnodes are gone")
-        await one.keeper.look()
-        await one.keeper.look()
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        harness.says(Accepted="it is looked at")
+        await harness.keeper.look()
+        harness.says(Accepted="", Provisioned="")
+        await harness.keeper.look()
+        await harness.keeper.look()
+        harness.says(Provisioned="", CapacityRevoked="the\nnodes are gone")
+        await harness.keeper.look()
+        await harness.keeper.look()
 
     assert run(work, ASK)[1:] == [
         CapacityAnswered(KEY, 1, granted=True),
@@ -160,30 +162,30 @@ def test_what_has_become_of_it_is_told_once() -> None:
 
 
 def test_what_nobody_asks_for_any_more_is_deleted_with_its_templates() -> None:
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        name = one.name
-        one.api.on("DELETE", f"{REQUESTS}/{name}", OK)
-        one.core.asks = (replace(ASK, attempt=2),)
-        await one.keeper.look()
-        assert one.deleted() == [f"{REQUESTS}/{name}", f"{TEMPLATES}/{name}-0"]
-        assert one.name != name, "another attempt is another object"
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        name = harness.name
+        harness.api.on("DELETE", f"{REQUESTS}/{name}", OK)
+        harness.core.asks = (replace(ASK, attempt=2),)
+        await harness.keeper.look()
+        assert harness.deleted() == [f"{REQUESTS}/{name}", f"{TEMPLATES}/{name}-0"]
+        assert harness.name != name, "another attempt is another object"
 
     run(work, ASK)
 
 
 def test_an_object_that_may_not_be_deleted_keeps_nobody_from_asking() -> None:
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        former = one.name
-        one.api.on("DELETE", f"{REQUESTS}/{former}", refused(403, "Forbidden"))
-        one.core.asks = (replace(ASK, attempt=2),)
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        former = harness.name
+        harness.api.on("DELETE", f"{REQUESTS}/{former}", refused(403, "Forbidden"))
+        harness.core.asks = (replace(ASK, attempt=2),)
         with pytest.raises(TurnError):
-            await one.keeper.look()
-        assert one.name != former
-        one.api.on("DELETE", f"{REQUESTS}/{former}", OK)
-        await one.keeper.look()
-        assert one.deleted()[-1] == f"{TEMPLATES}/{former}-0", "tried again until it is gone"
+            await harness.keeper.look()
+        assert harness.name != former
+        harness.api.on("DELETE", f"{REQUESTS}/{former}", OK)
+        await harness.keeper.look()
+        assert harness.deleted()[-1] == f"{TEMPLATES}/{former}-0", "tried again until it is gone"
 
     run(work, ASK)
 
@@ -192,20 +194,20 @@ def test_an_object_that_may_not_be_deleted_keeps_nobody_from_asking() -> None:
 def test_a_job_that_rests_says_so_before_its_request_goes(status: int) -> None:
     """A conflict is tried again; any other refusal does not delay the deletion."""
 
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        one.api.on("DELETE", f"{REQUESTS}/{one.name}", OK)
-        one.api.on("PATCH", JOBS, *([refused(status)] if status else []), OK)
-        one.core.asks, one.core.rest = (), InVain(120.0, 1)
-        await one.keeper.look()
-        (said,) = one.api.bodies("PATCH")
-        assert said["metadata"]["annotations"] == {
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        harness.api.on("DELETE", f"{REQUESTS}/{harness.name}", OK)
+        harness.api.on("PATCH", JOBS, *([refused(status)] if status else []), OK)
+        harness.core.asks, harness.core.rest = (), InVain(120.0, 1)
+        await harness.keeper.look()
+        (patch,) = harness.api.bodies("PATCH")
+        assert patch["metadata"]["annotations"] == {
             "muster.dev/nodes-in-vain": "no nodes came by attempt 1; none are asked for before 1970-01-01T00:02:00Z"
         }
-        assert bool(one.deleted()) is (status != 409)
-        await one.keeper.look()
-        assert len(one.api.bodies("PATCH")) == (2 if status == 409 else 1)
-        assert one.deleted()
+        assert bool(harness.deleted()) is (status != 409)
+        await harness.keeper.look()
+        assert len(harness.api.bodies("PATCH")) == (2 if status == 409 else 1)
+        assert harness.deleted()
 
     run(work, ASK)
 
@@ -213,28 +215,28 @@ def test_a_job_that_rests_says_so_before_its_request_goes(status: int) -> None:
 def test_one_of_an_earlier_life_goes_on_and_another_goes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "_GRACE", 2)
 
-    async def work(one: Keeping) -> None:
+    async def work(harness: Keeping) -> None:
         metas = [{"namespace": "team", "name": name} for name in ("other",)]
-        one.api.on("GET", ALL, Answer(body={"items": [{"metadata": meta} for meta in metas]}))
-        one.api.on("POST", TEMPLATES, refused(409))
-        one.api.on("POST", REQUESTS, refused(409))
-        await one.keeper.look()
-        one.says(Provisioned="")
-        await one.keeper.look()
-        assert one.deleted() == []
-        await one.keeper.look()
-        assert one.deleted()[0] == f"{REQUESTS}/other"
-        assert f"{TEMPLATES}/other-0" in one.deleted()
-        assert not any(one.name in path for path in one.deleted())
+        harness.api.on("GET", ALL, Answer(body={"items": [{"metadata": meta} for meta in metas]}))
+        harness.api.on("POST", TEMPLATES, refused(409))
+        harness.api.on("POST", REQUESTS, refused(409))
+        await harness.keeper.look()
+        harness.says(Provisioned="")
+        await harness.keeper.look()
+        assert harness.deleted() == []
+        await harness.keeper.look()
+        assert harness.deleted()[0] == f"{REQUESTS}/other"
+        assert f"{TEMPLATES}/other-0" in harness.deleted()
+        assert not any(harness.name in path for path in harness.deleted())
 
     assert CapacityAnswered(KEY, 1, granted=True) in run(work, ASK)
 
 
 @pytest.mark.parametrize("status", [403, 422])
 def test_what_the_api_server_refuses_is_an_answer(status: int) -> None:
-    async def work(one: Keeping) -> None:
-        one.api.on("POST", TEMPLATES, refused(status, "Refused", "no podtemplates"))
-        await one.keeper.look()
+    async def work(harness: Keeping) -> None:
+        harness.api.on("POST", TEMPLATES, refused(status, "Refused", "no podtemplates"))
+        await harness.keeper.look()
 
     (_, answer) = run(work, ASK)
     assert isinstance(answer, CapacityAnswered)
@@ -242,40 +244,40 @@ def test_what_the_api_server_refuses_is_an_answer(status: int) -> None:
 
 
 def test_an_outage_is_none() -> None:
-    async def work(one: Keeping) -> None:
-        one.api.on("POST", REQUESTS, refused(500, "Internal", "etcd"), OK)
+    async def work(harness: Keeping) -> None:
+        harness.api.on("POST", REQUESTS, refused(500, "Internal", "etcd"), OK)
         with pytest.raises(ApiError):
-            await one.keeper.look()
-        await one.keeper.look()
-        one.says(Provisioned="")
-        await one.keeper.look()
+            await harness.keeper.look()
+        await harness.keeper.look()
+        harness.says(Provisioned="")
+        await harness.keeper.look()
 
     assert run(work, ASK)[1:] == [CapacityAnswered(KEY, 1, granted=True)]
 
 
 def test_a_job_that_is_gone_is_an_answer_and_so_is_a_request_that_somebody_deleted() -> None:
-    async def gone(one: Keeping) -> None:
-        one.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", refused(404))
-        await one.keeper.look()
+    async def gone(harness: Keeping) -> None:
+        harness.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", refused(404))
+        await harness.keeper.look()
 
-    async def odd(one: Keeping) -> None:
-        one.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body={"metadata": {"name": 3}}))
-        await one.keeper.look()
+    async def odd(harness: Keeping) -> None:
+        harness.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body={"metadata": {"name": 3}}))
+        await harness.keeper.look()
 
-    async def deleted(one: Keeping) -> None:
-        await one.keeper.look()
-        await one.keeper.look()
+    async def deleted(harness: Keeping) -> None:
+        await harness.keeper.look()
+        await harness.keeper.look()
 
     cases = (gone, "its job is gone"), (odd, "no readable metadata"), (deleted, "its ProvisioningRequest was deleted")
-    for work, said in cases:
+    for work, detail in cases:
         (_, answer) = run(work, ASK)
         assert isinstance(answer, CapacityAnswered)
-        assert said in answer.detail
+        assert detail in answer.detail
 
 
 def test_where_the_kind_is_not_served_nothing_is_written() -> None:
-    async def work(one: Keeping) -> None:
-        await one.keeper.look()
-        assert one.api.asked == []
+    async def work(harness: Keeping) -> None:
+        await harness.keeper.look()
+        assert harness.api.asked == []
 
     assert run(work, ASK, served=False) == [CapacityServed(served=False)]

@@ -82,7 +82,7 @@ def test_its_pods_tolerate_what_its_flavor_says_and_then_what_they_did(said: dic
     after = started(before, SPOT, ANY, SPOT)
     tolerated = after["spec"]["template"]["spec"]["tolerations"]
     assert tolerated[: len(said.get("tolerations", ()))] == said.get("tolerations", [])
-    assert [tolerated.count(one) for one in (WRITTEN, {"operator": "Exists"})] == [1, 1]
+    assert [tolerated.count(toleration) for toleration in (WRITTEN, {"operator": "Exists"})] == [1, 1]
     assert read(JOB, after).podsets == read(JOB, before).podsets
     suspend(JOB, after)
     after["status"] = SUSPENDED
@@ -107,10 +107,10 @@ def test_each_template_tolerates_what_its_own_podsets_need() -> None:
     meta = {"name": "set", "namespace": "team", "uid": "u"}
     obj: Object = {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": [replicated("a"), replicated("b")]}}
     seen = read(JOBSET, obj)
-    names = [one.name for one in seen.podsets.podsets]
+    names = [podset.name for podset in seen.podsets.podsets]
     start(JOBSET, obj, StartJob(seen, plan_for(seen), 4, {}, {names[3]: (SPOT,)}))
-    specs = [one["template"]["spec"]["template"]["spec"] for one in obj["spec"]["replicatedJobs"]]
-    assert [one.get("tolerations") for one in specs] == [None, [WRITTEN]]
+    specs = [entry["template"]["spec"]["template"]["spec"] for entry in obj["spec"]["replicatedJobs"]]
+    assert [spec.get("tolerations") for spec in specs] == [None, [WRITTEN]]
     assert read(JOBSET, obj).flavors is None
 
 
@@ -128,13 +128,13 @@ def test_a_trainjob_carries_them_beside_those_of_its_runtime_and_gives_them_back
     seen = read(TRAIN_JOB, made)
     start(TRAIN_JOB, made, StartJob(seen, plan_for(seen), 2, {}, {seen.podsets.podsets[0].name: (SPOT,)}))
     train = carried(train, made, entry=True)
-    assert [one.get("spec") for one in in_entry(train)] == [{"tolerations": [*own, WRITTEN]}, None]
+    assert [template.get("spec") for template in in_entry(train)] == [{"tolerations": [*own, WRITTEN]}, None]
     assert read(TRAIN_JOB, made).podsets == seen.podsets
     suspend(TRAIN_JOB, made)
     assert in_entry(carried(train, made, entry=False)) == in_entry(train)
     made["status"] = SUSPENDED
     clean(TRAIN_JOB, made)
-    assert [one.get("spec") for one in in_entry(carried(train, made, entry=True))] == [None, None]
+    assert [template.get("spec") for template in in_entry(carried(train, made, entry=True))] == [None, None]
 
 
 def in_entry(train: Object) -> list[Object]:
@@ -143,7 +143,7 @@ def in_entry(train: Object) -> list[Object]:
         return [*overrides]
     ((entry),) = train["spec"]["runtimePatches"]
     jobs = entry["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    return [one["template"]["spec"]["template"] for one in jobs]
+    return [replicated["template"]["spec"]["template"] for replicated in jobs]
 
 
 @pytest.mark.parametrize("info", [[], [{"tolerations": [{"key": "given"}]}, {"labels": {"a": "b"}}]])
@@ -156,7 +156,7 @@ def test_an_appwrapper_carries_them_beside_its_components_and_gives_them_back(in
         component["podSetInfos"] = info
     seen = read(APP_WRAPPER, obj)
     given = (Toleration("given", "Equal", "", ""),) if info else ()
-    tolerated = [one.template.selection.tolerations for one in seen.podsets.podsets]
+    tolerated = [podset.template.selection.tolerations for podset in seen.podsets.podsets]
     assert tolerated == [given, (Toleration("own", "Equal", "", ""),)]
     after = deepcopy(obj)
     plan = plan_for(seen)
@@ -164,7 +164,7 @@ def test_an_appwrapper_carries_them_beside_its_components_and_gives_them_back(in
     (written,) = after["spec"]["components"]
     assert written["template"] == component["template"]
     known = info[0]["tolerations"] if info else []
-    assert [one["tolerations"] for one in written["podSetInfos"]] == [[*known, WRITTEN], [WRITTEN]]
+    assert [pod_set_info["tolerations"] for pod_set_info in written["podSetInfos"]] == [[*known, WRITTEN], [WRITTEN]]
     assert read(APP_WRAPPER, after).podsets == seen.podsets
     suspend(APP_WRAPPER, after)
     after["status"] = STOPPED

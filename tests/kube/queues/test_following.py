@@ -51,10 +51,10 @@ def told(events: list[Event]) -> list[str]:
     words = []
     for event in events:
         match event:
-            case QueueSeen(one):
-                words.append(f"+{one.name}")
-            case QueueGone(one):
-                words.append(f"-{one.name}")
+            case QueueSeen(item):
+                words.append(f"+{item.name}")
+            case QueueGone(item):
+                words.append(f"-{item.name}")
     return words
 
 
@@ -73,11 +73,11 @@ def test_a_cluster_without_these_kinds_is_asked_for_nothing() -> None:
     def setup(api: FakeApi) -> None:
         api.on("GET", JOB.path, listed(job("a")))
 
-    async def check(one: Followed) -> None:
-        looked = one.asked("/apis")
-        await eventually(lambda: one.asked("/apis") > looked + 3)
-        asked = {asked.path for asked in one.api.asked}
-        assert not [path for path in asked if GROUP in path or path == LEASES]
+    async def check(watched: Followed) -> None:
+        looked = watched.asked("/apis")
+        await eventually(lambda: watched.asked("/apis") > looked + 3)
+        paths = {request.path for request in watched.api.asked}
+        assert not [path for path in paths if GROUP in path or path == LEASES]
 
     followed(setup, check)
 
@@ -88,27 +88,27 @@ def test_objects_of_either_version_are_told_before_jobs(version: str) -> None:
     spec = {"cohort": "all", "admissionChecks": ["x"]}
 
     def setup(api: FakeApi) -> None:
-        found = {"resourceflavors": [obj("f")], "clusterqueues": [obj("cq", spec)], "localqueues": [queue]}
-        serve(api, version, cohorts=[obj("all")], **found)
+        resources = {"resourceflavors": [obj("f")], "clusterqueues": [obj("cq", spec)], "localqueues": [queue]}
+        serve(api, version, cohorts=[obj("all")], **resources)
         api.on("GET", JOB.path, listed(job("a")))
 
-    async def check(one: Followed) -> None:
-        assert told(one.events) == ["+f", "+all", "+cq", "+q"]
-        (seen,) = [event for event in one.events if isinstance(event, QueueSeen) and event.object.name == "cq"]
+    async def check(watched: Followed) -> None:
+        assert told(watched.events) == ["+f", "+all", "+cq", "+q"]
+        (seen,) = [event for event in watched.events if isinstance(event, QueueSeen) and event.object.name == "cq"]
         assert seen.problems == ("spec.admissionChecks is not implemented",)
         assert "namespaceSelector" in seen.warnings[0]
-        assert isinstance(one.events[-1], JobSeen)
-        one.events.clear()
-        one.follower.repeat()
-        assert told(one.events) == ["+f", "+all", "+cq", "+q"]
+        assert isinstance(watched.events[-1], JobSeen)
+        watched.events.clear()
+        watched.follower.repeat()
+        assert told(watched.events) == ["+f", "+all", "+cq", "+q"]
 
     followed(setup, check)
 
 
 def test_of_two_versions_the_newer_one_is_followed() -> None:
-    async def check(one: Followed) -> None:
-        assert told(one.events) == ["+cq"]
-        assert not one.asked(path_of(OLD, "clusterqueues"))
+    async def check(watched: Followed) -> None:
+        assert told(watched.events) == ["+cq"]
+        assert not watched.asked(path_of(OLD, "clusterqueues"))
 
     followed(lambda api: serve(api, OLD, NEW, clusterqueues=[obj("cq")]), check)
 
@@ -118,27 +118,27 @@ def test_one_that_cannot_be_converted_is_read_in_the_other_version() -> None:
         serve(api, OLD, NEW, clusterqueues=[obj("cq")])
         api.on("GET", path_of(NEW, "clusterqueues"), refused(500, "InternalError", "conversion webhook failed"))
 
-    async def check(one: Followed) -> None:
-        assert told(one.events) == ["+cq"]
+    async def check(watched: Followed) -> None:
+        assert told(watched.events) == ["+cq"]
 
     followed(setup, check)
 
 
 def test_another_version_is_taken_up_without_losing_an_object() -> None:
-    async def check(one: Followed) -> None:
-        assert told(one.events) == ["+cq"]
-        serve(one.api, NEW, clusterqueues=[obj("cq"), obj("more")])
-        await eventually(lambda: "+more" in told(one.events))
-        assert told(one.events) == ["+cq", "+more"]
+    async def check(watched: Followed) -> None:
+        assert told(watched.events) == ["+cq"]
+        serve(watched.api, NEW, clusterqueues=[obj("cq"), obj("more")])
+        await eventually(lambda: "+more" in told(watched.events))
+        assert told(watched.events) == ["+cq", "+more"]
 
     followed(lambda api: serve(api, OLD, clusterqueues=[obj("cq")]), check)
 
 
 def test_kinds_that_are_gone_take_their_objects_along() -> None:
-    async def check(one: Followed) -> None:
-        one.api.on("GET", "/apis", served(JOBS))
-        await eventually(lambda: "-cq" in told(one.events))
-        assert told(one.events) == ["+f", "+cq", "-f", "-cq"]
+    async def check(watched: Followed) -> None:
+        watched.api.on("GET", "/apis", served(JOBS))
+        await eventually(lambda: "-cq" in told(watched.events))
+        assert told(watched.events) == ["+f", "+cq", "-f", "-cq"]
 
     followed(lambda api: serve(api, NEW, resourceflavors=[obj("f")], clusterqueues=[obj("cq")]), check)
 
@@ -148,14 +148,14 @@ def test_while_kueue_runs_no_queue_is_told(caplog: pytest.LogCaptureFixture) -> 
         serve(api, NEW, clusterqueues=[obj("cq")])
         api.on("GET", LEASES, listed(lease(5)))
 
-    async def check(one: Followed) -> None:
-        assert (told(one.events), one.follower.queues.kueue_runs) == ([], True)
+    async def check(watched: Followed) -> None:
+        assert (told(watched.events), watched.follower.queues.kueue_runs) == ([], True)
         assert "Muster does not manage queues" in caplog.text
-        one.api.on("GET", LEASES, listed(lease(300)))
-        await eventually(lambda: told(one.events) == ["+cq"])
-        assert not one.follower.queues.kueue_runs
-        one.api.on("GET", LEASES, listed(lease(0)))
-        await eventually(lambda: told(one.events) == ["+cq", "-cq"])
+        watched.api.on("GET", LEASES, listed(lease(300)))
+        await eventually(lambda: told(watched.events) == ["+cq"])
+        assert not watched.follower.queues.kueue_runs
+        watched.api.on("GET", LEASES, listed(lease(0)))
+        await eventually(lambda: told(watched.events) == ["+cq", "-cq"])
 
     followed(setup, check)
 
@@ -169,10 +169,10 @@ def test_a_job_has_the_priority_of_its_workload_priority_class(value: int | None
         serve(api, NEW, **{CLASSES: classes})
         api.on("GET", JOB.path, listed(job("a", labels=labels)))
 
-    async def check(one: Followed) -> None:
-        await eventually(lambda: one.last().problem == problem)
-        assert (one.last().of_class, one.last().priority) == (value, value or 0)
-        assert {podset.template.priority for podset in one.last().podsets.podsets} <= {0}, "kube-scheduler's"
+    async def check(watched: Followed) -> None:
+        await eventually(lambda: watched.last().problem == problem)
+        assert (watched.last().of_class, watched.last().priority) == (value, value or 0)
+        assert {podset.template.priority for podset in watched.last().podsets.podsets} <= {0}, "kube-scheduler's"
 
     followed(setup, check)
 
@@ -180,8 +180,8 @@ def test_a_job_has_the_priority_of_its_workload_priority_class(value: int | None
 def test_the_uid_of_every_object_and_where_it_is_at_the_api_server() -> None:
     local = obj("q", {"clusterQueue": "cq"}, namespace="team")
 
-    async def check(one: Followed) -> None:
-        assert [(uid, path) for _, uid, path in one.follower.queues.known()] == [
+    async def check(watched: Followed) -> None:
+        assert [(uid, path) for _, uid, path in watched.follower.queues.known()] == [
             ("uid-of-cq", path_of(NEW, "clusterqueues/cq")),
             ("uid-of-q", path_of(NEW, "namespaces/team/localqueues/q")),
         ]
@@ -201,16 +201,16 @@ def test_past_usage_that_was_written_is_told_to_whoever_leads_next() -> None:
         api.on("WATCH", path_of(NEW, "localqueues"), watch(change("MODIFIED", after), stays_open=True))
 
     def past(events: list[Event]) -> list[dict[str, float] | None]:
-        found = [event.object for event in events if isinstance(event, QueueSeen)]
-        return [dict(one.past.consumed) if one.past else None for one in found if isinstance(one, LocalQueue)]
+        objects = [event.object for event in events if isinstance(event, QueueSeen)]
+        return [dict(queue.past.consumed) if queue.past else None for queue in objects if isinstance(queue, LocalQueue)]
 
-    async def check(one: Followed) -> None:
-        assert past(one.events) == [None]
+    async def check(watched: Followed) -> None:
+        assert past(watched.events) == [None]
 
         def repeated() -> bool:
-            one.events.clear()
-            one.follower.repeat()
-            return past(one.events) == [{"cpu": 2000.0}]
+            watched.events.clear()
+            watched.follower.repeat()
+            return past(watched.events) == [{"cpu": 2000.0}]
 
         await eventually(repeated)
 

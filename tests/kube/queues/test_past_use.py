@@ -25,10 +25,10 @@ def test_what_is_written_is_read() -> None:
     past = PastUse({GPU: 0.001234567, "cpu": 12345.678, "memory": 2.0**40 / 3}, at=1_700_000_000.0)
     report = QueueReport(past=past)
     status = status_of(LocalQueue("team", "q", "all"), report, (), "2026-01-01T00:00:00Z")
-    found = read(status)
-    assert found is not None
-    assert found.at == past.at
-    assert found.consumed == pytest.approx(past.consumed, rel=1e-5)
+    restored = read(status)
+    assert restored is not None
+    assert restored.at == past.at
+    assert restored.consumed == pytest.approx(past.consumed, rel=1e-5)
 
 
 def test_the_fields_are_those_of_kueue() -> None:
@@ -37,13 +37,13 @@ def test_the_fields_are_those_of_kueue() -> None:
         "lastUpdate": "2023-11-14T22:13:20Z",
     }
     consumed = {"cpu": "500m", "memory": "1Gi"}
-    said = {
+    sharing = {
         "weightedShare": 0,
         "admissionFairSharingStatus": {"consumedResources": consumed, "lastUpdate": "2026-01-01T00:00:00Z"},
     }
-    found = read({"fairSharing": said})
-    assert found is not None
-    assert found.consumed == {"cpu": 500.0, "memory": 2.0**30}
+    past = read({"fairSharing": sharing})
+    assert past is not None
+    assert past.consumed == {"cpu": 500.0, "memory": 2.0**30}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_no_history(said: object) -> None:
 
 
 def test_what_was_consumed_is_never_negative() -> None:
-    said = {"lastUpdate": "2026-01-01T00:00:00Z", "consumedResources": {"cpu": "-4", "memory": "1"}}
-    found = read({"fairSharing": {"admissionFairSharingStatus": said}})
-    assert found is not None
-    assert found.consumed == {"memory": 1.0}
+    usage = {"lastUpdate": "2026-01-01T00:00:00Z", "consumedResources": {"cpu": "-4", "memory": "1"}}
+    past = read({"fairSharing": {"admissionFairSharingStatus": usage}})
+    assert past is not None
+    assert past.consumed == {"memory": 1.0}

@@ -36,8 +36,8 @@ class Keeping:
 
     def node(self, name: str, uid: str = "", **meta: Any) -> None:
         self.uids[name] = uid or f"uid-{name}"
-        said = {"name": name, "uid": self.uids[name], "resourceVersion": "7", **meta}
-        self.api.on("GET", f"{NODES}/{name}", Answer(body={"metadata": said}))
+        metadata = {"name": name, "uid": self.uids[name], "resourceVersion": "7", **meta}
+        self.api.on("GET", f"{NODES}/{name}", Answer(body={"metadata": metadata}))
         self.api.on("PATCH", f"{NODES}/{name}", OK)
 
     def marked(self, *names: str) -> None:
@@ -57,109 +57,109 @@ class Keeping:
         before = len(self.api.bodies("PATCH"))
         for _ in range(count):
             await self.keeper.look()
-        return [one["metadata"] for one in self.api.bodies("PATCH")[before:]]
+        return [body["metadata"] for body in self.api.bodies("PATCH")[before:]]
 
 
 def run(work: Callable[[Keeping], Awaitable[None]]) -> None:
     async def connected() -> None:
         async with fake_api() as (api, kube):
             script = scene(*of("spot", 1))
-            keeper = NodeKeeper(kube, lambda: one.core, lambda: one.uids)
-            one = Keeping(api, keeper, script)
-            one.marked()
-            one.node("spot-0")
-            await work(one)
+            keeper = NodeKeeper(kube, lambda: harness.core, lambda: harness.uids)
+            harness = Keeping(api, keeper, script)
+            harness.marked()
+            harness.node("spot-0")
+            await work(harness)
 
     asyncio.run(connected())
 
 
 def test_a_node_is_kept_while_it_is_planned_with_as_it_was_seen() -> None:
-    async def work(one: Keeping) -> None:
-        assert not await one.rounds(2)
-        one.plan()
-        assert not await one.rounds(1), "most plans are carried out by the next round"
-        assert await one.rounds(3) == [{**KEPT, "uid": "uid-spot-0", "resourceVersion": "7"}]
-        one.node("spot-0", **KEPT)
-        one.revoke()
+    async def work(harness: Keeping) -> None:
+        assert not await harness.rounds(2)
+        harness.plan()
+        assert not await harness.rounds(1), "most plans are carried out by the next round"
+        assert await harness.rounds(3) == [{**KEPT, "uid": "uid-spot-0", "resourceVersion": "7"}]
+        harness.node("spot-0", **KEPT)
+        harness.revoke()
         given_back = {"labels": {LABEL: None}, "annotations": {AUTOSCALER: None, KARPENTER: None}}
-        assert await one.rounds(4) == [{**given_back, "uid": "uid-spot-0", "resourceVersion": "7"}]
+        assert await harness.rounds(4) == [{**given_back, "uid": "uid-spot-0", "resourceVersion": "7"}]
 
     run(work)
 
 
 def test_a_node_that_is_deleted_and_made_anew_between_two_rounds_is_kept_again() -> None:
-    async def work(one: Keeping) -> None:
-        one.plan()
-        assert len(await one.rounds(3)) == 1
-        one.node("spot-0", "uid-anew")
-        assert [meta["uid"] for meta in await one.rounds(3)] == ["uid-anew"]
+    async def work(harness: Keeping) -> None:
+        harness.plan()
+        assert len(await harness.rounds(3)) == 1
+        harness.node("spot-0", "uid-anew")
+        assert [meta["uid"] for meta in await harness.rounds(3)] == ["uid-anew"]
 
     run(work)
 
 
 def test_what_others_have_written_stays() -> None:
-    async def work(one: Keeping) -> None:
-        one.node("spot-0", annotations={KARPENTER: "false"})
-        one.plan()
-        (told,) = await one.rounds(3)
-        assert (told["labels"], told["annotations"]) == ({LABEL: "cluster-autoscaler"}, {AUTOSCALER: "true"})
-        one.node("spot-0", labels=told["labels"], annotations={AUTOSCALER: "changed", KARPENTER: "true"})
-        one.revoke()
-        (given_back,) = await one.rounds(3)
+    async def work(harness: Keeping) -> None:
+        harness.node("spot-0", annotations={KARPENTER: "false"})
+        harness.plan()
+        (written,) = await harness.rounds(3)
+        assert (written["labels"], written["annotations"]) == ({LABEL: "cluster-autoscaler"}, {AUTOSCALER: "true"})
+        harness.node("spot-0", labels=written["labels"], annotations={AUTOSCALER: "changed", KARPENTER: "true"})
+        harness.revoke()
+        (given_back,) = await harness.rounds(3)
         assert (given_back["labels"], given_back["annotations"]) == ({LABEL: None}, {})
 
     run(work)
 
 
 def test_after_a_restart_what_was_kept_is_given_back_unless_it_is_planned_with() -> None:
-    async def work(one: Keeping) -> None:
-        one.marked("spot-0", "spot-1", "spot-2")
-        one.node("spot-0", **KEPT)
-        one.node("spot-1", labels={LABEL: "karpenter"}, annotations={AUTOSCALER: "true", KARPENTER: "true"})
-        one.plan()
-        (given_back,) = await one.rounds(4)
+    async def work(harness: Keeping) -> None:
+        harness.marked("spot-0", "spot-1", "spot-2")
+        harness.node("spot-0", **KEPT)
+        harness.node("spot-1", labels={LABEL: "karpenter"}, annotations={AUTOSCALER: "true", KARPENTER: "true"})
+        harness.plan()
+        (given_back,) = await harness.rounds(4)
         assert (given_back["uid"], given_back["annotations"]) == ("uid-spot-1", {KARPENTER: None})
-        (asked,) = [asked for asked in one.api.asked if asked.path == NODES]
-        assert asked.query["labelSelector"] == LABEL
+        (listing,) = [request for request in harness.api.asked if request.path == NODES]
+        assert listing.query["labelSelector"] == LABEL
 
     run(work)
 
 
 def test_what_somebody_else_has_just_written_to_is_tried_again() -> None:
-    async def work(one: Keeping) -> None:
-        one.api.on("PATCH", f"{NODES}/spot-0", refused(409, "Conflict"), OK)
-        one.plan()
-        assert len(await one.rounds(5)) == 2
-        one.node("spot-0", **KEPT)
-        one.api.on("PATCH", f"{NODES}/spot-0", refused(409, "Conflict"), OK)
-        one.revoke()
-        assert len(await one.rounds(5)) == 2
+    async def work(harness: Keeping) -> None:
+        harness.api.on("PATCH", f"{NODES}/spot-0", refused(409, "Conflict"), OK)
+        harness.plan()
+        assert len(await harness.rounds(5)) == 2
+        harness.node("spot-0", **KEPT)
+        harness.api.on("PATCH", f"{NODES}/spot-0", refused(409, "Conflict"), OK)
+        harness.revoke()
+        assert len(await harness.rounds(5)) == 2
 
     run(work)
 
 
 def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
-    async def work(one: Keeping) -> None:
-        one.api.on("PATCH", f"{NODES}/spot-0", refused(403, "Forbidden"))
-        one.plan()
-        await one.rounds(1)
+    async def work(harness: Keeping) -> None:
+        harness.api.on("PATCH", f"{NODES}/spot-0", refused(403, "Forbidden"))
+        harness.plan()
+        await harness.rounds(1)
         for _ in range(2):
             with pytest.raises(TurnError):
-                await one.keeper.look()
+                await harness.keeper.look()
 
     run(work)
 
 
 def test_who_does_not_act_writes_nothing_and_begins_anew() -> None:
-    async def work(one: Keeping) -> None:
-        one.plan()
-        await one.rounds(1)
-        one.core = None
-        assert not await one.rounds(3)
-        one.core = one.script.core
-        assert not await one.rounds(1)
-        assert len(await one.rounds(1)) == 1
-        assert len([asked for asked in one.api.asked if asked.path == NODES]) == 2
+    async def work(harness: Keeping) -> None:
+        harness.plan()
+        await harness.rounds(1)
+        harness.core = None
+        assert not await harness.rounds(3)
+        harness.core = harness.script.core
+        assert not await harness.rounds(1)
+        assert len(await harness.rounds(1)) == 1
+        assert len([request for request in harness.api.asked if request.path == NODES]) == 2
 
     run(work)
 

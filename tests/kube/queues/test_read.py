@@ -89,17 +89,17 @@ def with_quota(name: str = GPU, **said: object) -> dict[str, Any]:
 
 def test_the_tutorials_queue() -> None:
     _, tutorial, _ = TUTORIAL.split("---\n")
-    found = queue(tutorial)
+    parsed = queue(tutorial)
     group = ResourceGroup(("cpu", "memory", GPU), (("a100-gpu-80gb", {GPU: Quota(32)}),))
-    assert found.value == ClusterQueue("heavy-ml-cluster-queue", (group,), "ml-cohort", namespaces=())
-    assert found.problems == ()
-    assert found.warnings == ("cpu, memory: covered, and no flavor says a quota: there is no limit",)
+    assert parsed.value == ClusterQueue("heavy-ml-cluster-queue", (group,), "ml-cohort", namespaces=())
+    assert parsed.problems == ()
+    assert parsed.warnings == ("cpu, memory: covered, and no flavor says a quota: there is no limit",)
 
 
 def test_every_field_that_counts() -> None:
-    found = queue(THREE_FLAVORS)
-    assert (found.problems, found.warnings) == ((), ())
-    assert found.value == ClusterQueue(
+    parsed = queue(THREE_FLAVORS)
+    assert (parsed.problems, parsed.warnings) == ((), ())
+    assert parsed.value == ClusterQueue(
         "research",
         (
             ResourceGroup(("cpu", "memory"), (("default", {"cpu": Quota(1500), "memory": Quota(36 << 30)}),)),
@@ -124,8 +124,8 @@ def test_every_field_that_counts() -> None:
     ],
 )
 def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read: Fungibility) -> None:
-    found = queue({**with_quota(), "flavorFungibility": said})
-    assert (found.value.fungibility, found.problems) == (read, ())
+    parsed = queue({**with_quota(), "flavorFungibility": said})
+    assert (parsed.value.fungibility, parsed.problems) == (read, ())
 
 
 @pytest.mark.parametrize(
@@ -190,27 +190,27 @@ def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read
     ],
 )
 def test_a_contradiction_is_a_sentence_and_no_guess(spec: dict[str, Any], problem: str | None) -> None:
-    found = queue({"namespaceSelector": {}, **spec})
-    assert found.problems == ((problem,) if problem else ("spec.admissionChecksStrategy is not implemented",))
-    assert found.unclear is (not spec.keys().isdisjoint(("cohort", "resourceGroups"))), "what it has"
+    parsed = queue({"namespaceSelector": {}, **spec})
+    assert parsed.problems == ((problem,) if problem else ("spec.admissionChecksStrategy is not implemented",))
+    assert parsed.unclear is (not spec.keys().isdisjoint(("cohort", "resourceGroups"))), "what it has"
 
 
 def test_whom_its_workloads_may_evict() -> None:
-    said = {
+    preemption = {
         "withinClusterQueue": "LowerPriority",
         "reclaimWithinCohort": "Any",
         "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 100},
     }
-    found = queue({"namespaceSelector": {}, "preemption": said})
-    assert found.problems == ()
-    assert found.value.preemption == Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER, 100)
+    parsed = queue({"namespaceSelector": {}, "preemption": preemption})
+    assert parsed.problems == ()
+    assert parsed.value.preemption == Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER, 100)
 
 
 def test_one_that_is_being_deleted_admits_nobody() -> None:
     """A queue stays until its finalizer is removed."""
     meta = {"name": "q", "deletionTimestamp": "2026-11-26T02:30:00Z"}
-    found = cluster_queue_from(msgspec.convert({"metadata": meta, "spec": with_quota()}, ClusterQueueObject))
-    assert found.problems == ("it is being deleted",)
+    parsed = cluster_queue_from(msgspec.convert({"metadata": meta, "spec": with_quota()}, ClusterQueueObject))
+    assert parsed.problems == ("it is being deleted",)
 
 
 def test_what_may_not_be_meant_is_a_warning() -> None:
@@ -224,9 +224,9 @@ def test_what_may_not_be_meant_is_a_warning() -> None:
         f"there is no nominalQuota for {GPU} of flavor f: it is 0",
     )
     assert queue(with_quota(nominalQuota=4, lendingLimit=4)).warnings == ()
-    (said,) = queue(with_quota(nominalQuota=4, lendingLimit=5)).warnings
-    assert said.startswith(f"the lendingLimit for {GPU} of flavor ")
-    assert said.endswith(" is more than its nominalQuota")
+    (warning,) = queue(with_quota(nominalQuota=4, lendingLimit=5)).warnings
+    assert warning.startswith(f"the lendingLimit for {GPU} of flavor ")
+    assert warning.endswith(" is more than its nominalQuota")
 
 
 def test_cohorts_flavors_and_local_queues() -> None:
@@ -280,12 +280,12 @@ def test_an_object_of_nothing_but_null_is_read() -> None:
 
 def test_no_object_makes_more_groups_than_the_crd_allows_and_what_is_beyond_is_a_fault() -> None:
     many = [{"coveredResources": [f"r{at}"], "flavors": [{"name": f"f{at}"}]} for at in range(1000)]
-    found = queue({"resourceGroups": many})
-    assert len(found.value.groups) == 16
-    assert "spec.resourceGroups: there are 1000, and 16 are allowed" in found.problems
+    parsed = queue({"resourceGroups": many})
+    assert len(parsed.value.groups) == 16
+    assert "spec.resourceGroups: there are 1000, and 16 are allowed" in parsed.problems
     names = [f"r{at}" for at in range(17)]
     quotas = [{"name": name, "nominalQuota": 1} for name in names]
     flavors = [{"name": f"f{at}", "resources": quotas if at == 0 else []} for at in range(17)]
-    found = queue({"resourceGroups": [{"coveredResources": names, "flavors": flavors}]})
+    parsed = queue({"resourceGroups": [{"coveredResources": names, "flavors": flavors}]})
     for what in ("coveredResources of a group", "flavors of a group", "resources of flavor f0"):
-        assert f"{what}: there are 17, and 16 are allowed" in found.problems
+        assert f"{what}: there are 17, and 16 are allowed" in parsed.problems

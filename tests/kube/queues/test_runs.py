@@ -33,13 +33,13 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_it_is_a_condition_beside_the_others_and_nothing_where_nothing_has_run() -> None:
-    said = status_of(QUEUE, QueueReport(runs={8: (60,)}), [{"type": "Other"}], AT)["conditions"]
-    assert [one["type"] for one in said] == ["Other", "Active", RUNS]
-    assert said[-1]["message"] == '{"8":[60]}'
-    later = status_of(QUEUE, QueueReport(runs={8: (60, 90)}), said, "2026-01-02T00:00:00Z")["conditions"]
-    assert [one["type"] for one in later] == ["Other", "Active", RUNS]
+    conditions = status_of(QUEUE, QueueReport(runs={8: (60,)}), [{"type": "Other"}], AT)["conditions"]
+    assert [condition["type"] for condition in conditions] == ["Other", "Active", RUNS]
+    assert conditions[-1]["message"] == '{"8":[60]}'
+    later = status_of(QUEUE, QueueReport(runs={8: (60, 90)}), conditions, "2026-01-02T00:00:00Z")["conditions"]
+    assert [condition["type"] for condition in later] == ["Other", "Active", RUNS]
     assert later[-1]["lastTransitionTime"] == AT
-    assert [one["type"] for one in status_of(QUEUE, QueueReport(), (), AT)["conditions"]] == ["Active"]
+    assert [condition["type"] for condition in status_of(QUEUE, QueueReport(), (), AT)["conditions"]] == ["Active"]
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_what_is_wrong_is_said_and_since_when() -> None:
         },
     ]
     later = status_of(QUEUE, QueueReport(problems=("it is odd",)), first, "2026-01-03T00:00:00Z")["conditions"]
-    assert [(one["type"], one["lastTransitionTime"]) for one in later] == [
+    assert [(condition["type"], condition["lastTransitionTime"]) for condition in later] == [
         ("example.com/Other", BEFORE),
         ("Active", NOW),
     ]
@@ -96,8 +96,8 @@ def test_a_queue_that_is_stopped_says_so() -> None:
 
 
 def test_amounts_are_written_as_kubernetes_writes_them() -> None:
-    found = [quantity("cpu", 1500), quantity("cpu", 2000), quantity("cpu", 0), quantity("memory", 1 << 30)]
-    assert found == ["1500m", "2", "0", "1073741824"]
+    amounts = [quantity("cpu", 1500), quantity("cpu", 2000), quantity("cpu", 0), quantity("memory", 1 << 30)]
+    assert amounts == ["1500m", "2", "0", "1073741824"]
 
 
 # When.
@@ -127,7 +127,7 @@ class Played:
 
     @property
     def written(self) -> list[int]:
-        return [one["status"]["reservingWorkloads"] for one in self.api.bodies("PATCH")]
+        return [body["status"]["reservingWorkloads"] for body in self.api.bodies("PATCH")]
 
 
 def played(check: Callable[[Played], Awaitable[None]], status: dict[str, Any] | None = None) -> None:
@@ -135,48 +135,50 @@ def played(check: Callable[[Played], Awaitable[None]], status: dict[str, Any] | 
         async with fake_api() as (api, kube):
             api.on("GET", STATUS, Answer(body={"status": status or {}}))
             api.on("PATCH", STATUS, OK)
-            one: Played
-            writer = QueueWriter(kube, lambda: one if one.acts else None, lambda: one.known(), clock=lambda: one.now)
-            one = Played(api, writer)
-            await check(one)
+            harness: Played
+            writer = QueueWriter(
+                kube, lambda: harness if harness.acts else None, lambda: harness.known(), clock=lambda: harness.now
+            )
+            harness = Played(api, writer)
+            await check(harness)
 
     asyncio.run(scenario())
 
 
 def test_it_is_looked_at_once_and_written_when_it_differs() -> None:
-    async def check(one: Played) -> None:
-        await one.writer.write()
-        await one.writer.write()
-        one.change(reserving=2)
-        await one.writer.write()
-        one.change(reserving=2)
-        await one.writer.write()
-        assert [(asked.method, asked.path) for asked in one.api.asked] == [
+    async def check(harness: Played) -> None:
+        await harness.writer.write()
+        await harness.writer.write()
+        harness.change(reserving=2)
+        await harness.writer.write()
+        harness.change(reserving=2)
+        await harness.writer.write()
+        assert [(request.method, request.path) for request in harness.api.asked] == [
             ("GET", STATUS),
             ("PATCH", STATUS),
             ("PATCH", STATUS),
         ]
-        assert one.written == [1, 2]
+        assert harness.written == [1, 2]
 
     played(check)
 
 
 def test_what_stands_there_from_before_a_restart_is_not_written_again() -> None:
-    async def check(one: Played) -> None:
-        await one.writer.write()
-        assert one.written == []
+    async def check(harness: Played) -> None:
+        await harness.writer.write()
+        assert harness.written == []
 
     played(check, status_of(QUEUE, QueueReport(reserving=1), (), BEFORE))
 
 
 def test_only_who_acts_writes_and_looks_again_when_it_acts_again() -> None:
-    async def check(one: Played) -> None:
-        one.acts = False
-        await one.writer.write()
-        assert one.api.asked == []
-        for one.acts in (True, False, True):
-            await one.writer.write()
-        assert [asked.method for asked in one.api.asked] == ["GET", "PATCH", "GET", "PATCH"]
+    async def check(harness: Played) -> None:
+        harness.acts = False
+        await harness.writer.write()
+        assert harness.api.asked == []
+        for harness.acts in (True, False, True):
+            await harness.writer.write()
+        assert [request.method for request in harness.api.asked] == ["GET", "PATCH", "GET", "PATCH"]
 
     played(check)
 
@@ -185,14 +187,14 @@ def test_only_who_acts_writes_and_looks_again_when_it_acts_again() -> None:
 def test_one_that_was_deleted_and_made_anew_with_the_same_figures_is_written_at_once(answer: Answer) -> None:
     """This holds even where the status of the earlier object could not be written any more."""
 
-    async def check(one: Played) -> None:
-        one.api.on("PATCH", STATUS, answer)
-        await one.writer.write()
-        one.api.on("PATCH", STATUS, OK)
-        one.uid = "second"
-        one.change(reserving=1)
-        await one.writer.write()
-        assert one.written == [1, 1]
+    async def check(harness: Played) -> None:
+        harness.api.on("PATCH", STATUS, answer)
+        await harness.writer.write()
+        harness.api.on("PATCH", STATUS, OK)
+        harness.uid = "second"
+        harness.change(reserving=1)
+        await harness.writer.write()
+        assert harness.written == [1, 1]
 
     played(check)
 
@@ -201,27 +203,27 @@ def test_one_that_was_deleted_and_made_anew_with_the_same_figures_is_written_at_
 def test_a_write_that_fails_is_tried_again_less_and_less_often(status: int) -> None:
     """A 404 counts, too: a proxy that has lost the API server may answer it."""
 
-    async def check(one: Played) -> None:
-        one.api.on("PATCH", STATUS, refused(status, "No"))
-        for one.now in range(60):
-            await one.writer.write()
-        assert one.written == [1] * 6, "after 1, 2, 4, 8, 16 and 32 s"
-        one.api.on("PATCH", STATUS, OK)
-        for one.now in range(60, 180):
-            await one.writer.write()
-        assert one.written == [1] * 7
+    async def check(harness: Played) -> None:
+        harness.api.on("PATCH", STATUS, refused(status, "No"))
+        for harness.now in range(60):
+            await harness.writer.write()
+        assert harness.written == [1] * 6, "after 1, 2, 4, 8, 16 and 32 s"
+        harness.api.on("PATCH", STATUS, OK)
+        for harness.now in range(60, 180):
+            await harness.writer.write()
+        assert harness.written == [1] * 7
 
     played(check)
 
 
 def test_a_status_that_cannot_be_encoded_fails_alone_and_is_tried_again() -> None:
-    async def check(one: Played) -> None:
-        one.report = QueueReport(reserving=1, used={("\ud800", GPU): 8})
-        await one.writer.write()
-        assert one.written == []
-        one.change(reserving=2)
-        one.now = 1
-        await one.writer.write()
-        assert one.written == [2]
+    async def check(harness: Played) -> None:
+        harness.report = QueueReport(reserving=1, used={("\ud800", GPU): 8})
+        await harness.writer.write()
+        assert harness.written == []
+        harness.change(reserving=2)
+        harness.now = 1
+        await harness.writer.write()
+        assert harness.written == [2]
 
     played(check)

@@ -110,9 +110,9 @@ def test_the_priority_of_a_queue(said: str, read: int) -> None:
 
 
 def test_what_may_not_be_meant() -> None:
-    found = spec("{deserved: {cpu: 2}, capability: {cpu: 1}, priority: 5, affinity: {}, dequeueStrategy: fifo}")
-    assert found.problems == ()
-    assert found.warnings == (
+    parsed = spec("{deserved: {cpu: 2}, capability: {cpu: 1}, priority: 5, affinity: {}, dequeueStrategy: fifo}")
+    assert parsed.problems == ()
+    assert parsed.warnings == (
         "it deserves more cpu than its capability, which is what counts",
         "spec.affinity is not implemented",
         "spec.dequeueStrategy fifo is not implemented",

@@ -35,7 +35,7 @@ ENDED = replace(RUNS, podsets=(ASKED,), reserved=False, admitted=False, finished
 def said(status: dict[str, object]) -> dict[str, tuple[str, str]]:
     conditions = status["conditions"]
     assert isinstance(conditions, list)
-    return {one["type"]: (one["status"], one["reason"]) for one in conditions}
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in conditions}
 
 
 def test_the_name_is_the_one_that_kueue_gives() -> None:
@@ -87,9 +87,9 @@ def test_conditions_keep_their_instant_while_they_stay_and_those_of_others_stay_
     before = [other, *record_status(WAITS, (), None, NOW)["conditions"]]
     after = record_status(RUNS, before, None, LATER)["conditions"]
     assert after[0] == other
-    assert {one["lastTransitionTime"] for one in after[1:]} == {LATER}
+    assert {condition["lastTransitionTime"] for condition in after[1:]} == {LATER}
     same = record_status(replace(WAITS, reason=Reason("NoQuota", "8 of 32 are left")), before, None, LATER)
-    assert {one["lastTransitionTime"] for one in same["conditions"]} == {NOW}
+    assert {condition["lastTransitionTime"] for condition in same["conditions"]} == {NOW}
 
 
 # When.
@@ -123,7 +123,7 @@ class Played:
         before = len(self.api.asked)
         with suppress(TurnError):
             await self.writer.write()
-        return [(one.method, one.path) for one in self.api.asked[before:]]
+        return [(request.method, request.path) for request in self.api.asked[before:]]
 
 
 def played(check: Callable[[Played], Awaitable[None]]) -> None:
@@ -132,9 +132,9 @@ def played(check: Callable[[Played], Awaitable[None]]) -> None:
             api.on("POST", WITHIN, OK)
             api.on("PATCH", PATH, OK)
             api.on("PATCH", f"{PATH}/status", OK)
-            one = Played(api)
-            one.writer = WorkloadWriter(kube, lambda: one, lambda: one.version, lambda: one.places)
-            await check(one)
+            harness = Played(api)
+            harness.writer = WorkloadWriter(kube, lambda: harness, lambda: harness.version, lambda: harness.places)
+            await check(harness)
 
     asyncio.run(scenario())
 
@@ -143,56 +143,56 @@ MADE, TOLD = ("POST", WITHIN), ("PATCH", f"{PATH}/status")
 
 
 def test_it_is_made_once_and_written_when_it_differs() -> None:
-    async def check(one: Played) -> None:
-        assert await one.asked() == [MADE, TOLD]
-        assert await one.asked() == []
-        assert await one.tell(RUNS) == [TOLD]
-        assert await one.tell(replace(RUNS, local="other")) == [("PATCH", PATH)]
-        (made,) = one.api.bodies("POST")
+    async def check(harness: Played) -> None:
+        assert await harness.asked() == [MADE, TOLD]
+        assert await harness.asked() == []
+        assert await harness.tell(RUNS) == [TOLD]
+        assert await harness.tell(replace(RUNS, local="other")) == [("PATCH", PATH)]
+        (made,) = harness.api.bodies("POST")
         (owner,) = made["metadata"]["ownerReferences"]
         assert (owner["name"], owner["uid"], owner["controller"]) == ("train", JOB.uid, True)
-        one.reports.clear()
-        assert await one.asked() == [], "it goes with its job"
+        harness.reports.clear()
+        assert await harness.asked() == [], "it goes with its job"
 
     played(check)
 
 
 def test_what_is_there_from_before_a_restart_is_looked_at_and_that_of_others_left_alone() -> None:
-    async def check(one: Played) -> None:
-        one.api.on("POST", WITHIN, refused(409, "AlreadyExists"))
+    async def check(harness: Played) -> None:
+        harness.api.on("POST", WITHIN, refused(409, "AlreadyExists"))
         record = {"metadata": {"labels": {"muster.dev/record": "true"}}, "spec": spec_of(WAITS)}
-        one.api.on("GET", PATH, Answer(body=record | {"status": record_status(WAITS, (), None, NOW)}))
-        assert await one.asked() == [MADE, ("GET", PATH)]
-        assert await one.tell(RUNS) == [TOLD]
-        one.version = ""
-        assert await one.asked() == [], "Kueue runs"
-        one.version = "v1beta2"
-        one.api.on("GET", PATH, Answer(body={"metadata": {"labels": {}}, "spec": {}}))
-        assert await one.asked() == [MADE, ("GET", PATH)]
-        assert await one.tell(WAITS) == []
+        harness.api.on("GET", PATH, Answer(body=record | {"status": record_status(WAITS, (), None, NOW)}))
+        assert await harness.asked() == [MADE, ("GET", PATH)]
+        assert await harness.tell(RUNS) == [TOLD]
+        harness.version = ""
+        assert await harness.asked() == [], "Kueue runs"
+        harness.version = "v1beta2"
+        harness.api.on("GET", PATH, Answer(body={"metadata": {"labels": {}}, "spec": {}}))
+        assert await harness.asked() == [MADE, ("GET", PATH)]
+        assert await harness.tell(WAITS) == []
 
     played(check)
 
 
 def test_a_job_that_had_ended_before_is_not_recorded() -> None:
-    async def check(one: Played) -> None:
-        assert await one.tell(ENDED) == []
+    async def check(harness: Played) -> None:
+        assert await harness.tell(ENDED) == []
 
     played(check)
 
 
 def test_so_many_are_written_at_a_time_and_those_first_whose_conditions_change() -> None:
-    async def check(one: Played) -> None:
+    async def check(harness: Played) -> None:
         many = {GroupKey("team", f"job-{at}"): replace_key(at) for at in range(workloads.WRITTEN + 5)}
-        one.reports = dict(many)
+        harness.reports = dict(many)
         for report in many.values():
-            one.api.on("PATCH", f"{WITHIN}/{name_of(report.job)}/status", OK)
+            harness.api.on("PATCH", f"{WITHIN}/{name_of(report.job)}/status", OK)
         for count in (workloads.WRITTEN, 5, 0):
-            assert (await one.asked()).count(MADE) == count
-        one.places = {key: at for at, key in enumerate(many)}
+            assert (await harness.asked()).count(MADE) == count
+        harness.places = {key: at for at, key in enumerate(many)}
         last = [*many][-1]
-        one.reports[last] = replace(many[last], reserved=True, admitted=True)
-        first = (await one.asked())[0]
+        harness.reports[last] = replace(many[last], reserved=True, admitted=True)
+        first = (await harness.asked())[0]
         assert first == ("PATCH", f"{WITHIN}/{name_of(many[last].job)}/status")
 
     played(check)
@@ -203,14 +203,14 @@ def replace_key(at: int) -> WorkloadReport:
 
 
 def test_after_a_refusal_it_rests_and_tries_again() -> None:
-    async def check(one: Played) -> None:
-        one.api.on("POST", WITHIN, refused(403, "Forbidden"), OK)
-        assert await one.asked() == [MADE]
+    async def check(harness: Played) -> None:
+        harness.api.on("POST", WITHIN, refused(403, "Forbidden"), OK)
+        assert await harness.asked() == [MADE]
         rests = 0
-        while not (asked := await one.asked()):
+        while not (requests := await harness.asked()):
             rests += 1
             assert rests < 100
-        assert (asked, rests > 1) == ([MADE, TOLD], True)
+        assert (requests, rests > 1) == ([MADE, TOLD], True)
 
     played(check)
 
@@ -219,26 +219,26 @@ def test_after_a_refusal_it_rests_and_tries_again() -> None:
 def test_an_object_that_is_refused_keeps_no_other_from_being_written(status: int | None) -> None:
     """A namespace may refuse Workloads by a ResourceQuota of its own; a text may be no UTF-8."""
 
-    async def check(one: Played) -> None:
+    async def check(harness: Played) -> None:
         bad = replace_key(0)
         if status is None:
             bad = replace(bad, podsets=(replace(HELD, flavors={GPU: "\ud800"}),), reserved=True)
         else:
-            one.api.on("PATCH", f"{WITHIN}/{name_of(bad.job)}/status", refused(status, "Refused"))
-        one.reports = {bad.key: bad, WAITS.key: WAITS}
-        assert TOLD in await one.asked()
-        asked = [await one.asked() for _ in range(4)]
-        assert asked == [[]] * 4, "it rests, and what is written stays"
+            harness.api.on("PATCH", f"{WITHIN}/{name_of(bad.job)}/status", refused(status, "Refused"))
+        harness.reports = {bad.key: bad, WAITS.key: WAITS}
+        assert TOLD in await harness.asked()
+        rounds = [await harness.asked() for _ in range(4)]
+        assert rounds == [[]] * 4, "it rests, and what is written stays"
 
     played(check)
 
 
 def test_nor_does_one_of_which_the_core_cannot_say_how_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def check(one: Played) -> None:
+    async def check(harness: Played) -> None:
         bad = replace_key(0)
-        one.reports = {bad.key: bad, WAITS.key: WAITS}
-        monkeypatch.setattr(one, "workload_report", lambda key: {WAITS.key: WAITS}[key])
-        assert await one.asked() == [MADE, TOLD]
+        harness.reports = {bad.key: bad, WAITS.key: WAITS}
+        monkeypatch.setattr(harness, "workload_report", lambda key: {WAITS.key: WAITS}[key])
+        assert await harness.asked() == [MADE, TOLD]
 
     played(check)
 
@@ -272,7 +272,7 @@ def test_what_one_object_makes_fail_is_logged_once_and_slows_no_round(caplog: py
 
     asyncio.run(scenario())
     assert (pauses, left_out) == ([1.0] * 6, [2, 3, 5])
-    assert [one.getMessage().partition(":")[::2] for one in caplog.records] == [("it failed", " bad: ")]
+    assert [record.getMessage().partition(":")[::2] for record in caplog.records] == [("it failed", " bad: ")]
 
 
 def test_no_error_ends_the_rounds_and_unforeseen_ones_come_farther_and_farther_apart() -> None:
