@@ -59,7 +59,7 @@ class History:
 
     def bins(self, now: float) -> list[Bin]:
         """Return the bins that are not older than a day."""
-        return [one for one in self._bins.values() if one.at > now - DAY_S - BIN_S]
+        return [interval for interval in self._bins.values() if interval.at > now - DAY_S - BIN_S]
 
     def note(self, happening: Happening) -> None:
         """Count a start or an eviction in the bin of its time."""
@@ -130,10 +130,10 @@ class Cluster:
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of all workloads and LocalQueues, by name."""
-        found = {namespace for namespace, _ in self.gangs}
-        found |= {queue.namespace for queue in self.queues}
-        found |= {one.namespace for node in self.nodes.values() for one in node.workloads}
-        return sorted(found - {""})
+        names = {namespace for namespace, _ in self.gangs}
+        names |= {queue.namespace for queue in self.queues}
+        names |= {workload.namespace for node in self.nodes.values() for workload in node.workloads}
+        return sorted(names - {""})
 
     async def take(self, update: Update) -> None:
         """Take over the changes, and wake all tasks that wait for changes."""
@@ -201,7 +201,11 @@ def domains_of(topology: TopologyView, nodes: Iterable[NodeView]) -> list[Domain
     gangs: dict[tuple[str, str], dict[str, None]] = {}
     devices: dict[tuple[str, str], dict[str, DeviceStock]] = {}
     for node in nodes:
-        here = [f"{one.namespace}/{one.name}" for one in node.workloads if not one.name.startswith("pod ")]
+        here = [
+            f"{workload.namespace}/{workload.name}"
+            for workload in node.workloads
+            if not workload.name.startswith("pod ")
+        ]
         for level in topology.levels:
             key = level.name, node.domains.get(level.name, "")
             if (its := sums.get(key)) is None:
@@ -219,7 +223,7 @@ def domains_of(topology: TopologyView, nodes: Iterable[NodeView]) -> list[Domain
         sums[key].gangs = sorted(names)
     for key, stocks in devices.items():
         sums[key].devices = [stock for _, stock in sorted(stocks.items())]
-    return [one for one in sums.values() if one.nodes]
+    return [domain for domain in sums.values() if domain.nodes]
 
 
 def _add(stock: DeviceStock, stocks: dict[str, DeviceStock]) -> None:

@@ -75,12 +75,12 @@ class Feed:
         gang = self._cluster.gangs.get((namespace, name))
         key = namespace, name, *(() if gang is None else (gang.status, gang.state))
         if (known := self._known.get(key)) is not None:
-            asked = known[1]
+            future = known[1]
         else:
-            asked = await self._ask(namespace, name)
-            self._known[key] = now, asked
+            future = await self._ask(namespace, name)
+            self._known[key] = now, future
         try:
-            return await asyncio.wait_for(asyncio.shield(asked), ANSWER_S)
+            return await asyncio.wait_for(asyncio.shield(future), ANSWER_S)
         except TimeoutError:
             raise UnansweredError("the extender has not answered in time; try again") from None
 
@@ -117,21 +117,21 @@ class Feed:
                 begun = None
 
     def _hear(self, answer: Answer) -> None:
-        asked = self._waiting.get(answer.answers)
-        if asked is None or asked.done():
+        future = self._waiting.get(answer.answers)
+        if future is None or future.done():
             return
         if answer.failed:
-            asked.set_exception(UnansweredError(answer.failed))
-            asked.exception()  # the task that asked may have ended
+            future.set_exception(UnansweredError(answer.failed))
+            future.exception()  # the task that asked may have ended
         else:
-            asked.set_result(answer.explanation)
+            future.set_result(answer.explanation)
 
     def _fail(self, why: str) -> None:
         self._known.clear()
-        for asked in list(self._waiting.values()):
-            if not asked.done():
-                asked.set_exception(UnansweredError(why))
-                asked.exception()
+        for future in list(self._waiting.values()):
+            if not future.done():
+                future.set_exception(UnansweredError(why))
+                future.exception()
 
 
 def joined(first: Update, then: Update) -> Update:
@@ -143,10 +143,10 @@ def joined(first: Update, then: Update) -> Update:
         as_of=then.as_of,
         views_as_of=then.views_as_of,
         whole=first.whole or then.whole,
-        gangs=[one for one in first.gangs if (one.namespace, one.name) not in gone | named] + then.gangs,
-        gone_gangs=[one for one in first.gone_gangs if one not in named] + then.gone_gangs,
-        nodes=[one for one in first.nodes if one.name not in off | nodes] + then.nodes,
-        gone_nodes=[one for one in first.gone_nodes if one not in nodes] + then.gone_nodes,
+        gangs=[gang for gang in first.gangs if (gang.namespace, gang.name) not in gone | named] + then.gangs,
+        gone_gangs=[key for key in first.gone_gangs if key not in named] + then.gone_gangs,
+        nodes=[node for node in first.nodes if node.name not in off | nodes] + then.nodes,
+        gone_nodes=[name for name in first.gone_nodes if name not in nodes] + then.gone_nodes,
         gang_loads=first.gang_loads + then.gang_loads,
         node_loads=first.node_loads + then.node_loads,
         queues=first.queues if then.queues is None else then.queues,

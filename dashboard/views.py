@@ -121,7 +121,9 @@ class Seen:
         return [
             queue.model_copy(
                 update={
-                    "waiting": [self._waiting(one) for one in queue.waiting if self.person.sees(one.namespace)],
+                    "waiting": [
+                        self._waiting(workload) for workload in queue.waiting if self.person.sees(workload.namespace)
+                    ],
                     "problems": [self._text(text, queue.namespace) for text in queue.problems],
                     "warnings": [self._text(text, queue.namespace) for text in queue.warnings],
                 }
@@ -136,13 +138,13 @@ class Seen:
         A kind of devices that selectors describe is named in the words of pods, which may be another tenant's.
         """
         return [
-            one.model_copy(
+            domain.model_copy(
                 update={
-                    "gangs": [name for name in one.gangs if self.person.sees(name.partition("/")[0])],
-                    "devices": [stock for stock in one.devices if self.person.sees_all or " " not in stock.name],
+                    "gangs": [name for name in domain.gangs if self.person.sees(name.partition("/")[0])],
+                    "devices": [stock for stock in domain.devices if self.person.sees_all or " " not in stock.name],
                 }
             )
-            for one in self._cluster.domains
+            for domain in self._cluster.domains
         ]
 
     def topology(self) -> TopologyView:
@@ -191,7 +193,7 @@ class Seen:
         return shown
 
     def _node(self, node: NodeView) -> NodeView:
-        workloads = [one for one in node.workloads if self.person.sees(one.namespace)]
+        workloads = [workload for workload in node.workloads if self.person.sees(workload.namespace)]
         return node if len(workloads) == len(node.workloads) else node.model_copy(update={"workloads": workloads})
 
     def _gang(self, gang: GangView) -> GangView:

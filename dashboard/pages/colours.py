@@ -48,13 +48,13 @@ def looks(nodes: Sequence[NodeView], level: str, namespace: str = "") -> dict[Ke
     gpus: dict[Key, int] = {}
     domains: dict[Key, dict[str, None]] = {}
     for node in nodes:
-        for one in node.workloads:
-            if namespace in ("", one.namespace):
-                key = one.namespace, one.name
-                gpus[key] = gpus.get(key, 0) + one.gpus
+        for workload in node.workloads:
+            if namespace in ("", workload.namespace):
+                key = workload.namespace, workload.name
+                gpus[key] = gpus.get(key, 0) + workload.gpus
                 domains.setdefault(key, {})[node.domains.get(level, node.name)] = None
     taken: dict[str, set[int]] = {}
-    found = {}
+    by_key = {}
     everywhere: set[int] = set()
     for at, key in enumerate(sorted(gpus)):
         near = set().union(*(taken.get(domain, set()) for domain in domains[key]))
@@ -62,11 +62,11 @@ def looks(nodes: Sequence[NodeView], level: str, namespace: str = "") -> dict[Ke
             zlib.crc32("/".join(key).encode("utf-8", "replace")) % LOOKS,
             everywhere if len(everywhere) < LOOKS else near,
         )
-        found[key] = Look(key, number, _label(at), gpus[key])
+        by_key[key] = Look(key, number, _label(at), gpus[key])
         everywhere.add(number)
         for domain in domains[key]:
             taken.setdefault(domain, set()).add(number)
-    return found
+    return by_key
 
 
 def _free(wanted: int, taken: set[int]) -> int:

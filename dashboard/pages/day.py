@@ -52,7 +52,7 @@ class Hour:
 async def day(request: Request, seen: Viewer) -> Response:
     """Return the page. Its counts are of the whole cluster."""
     bins, begins = seen.history(), (math.floor(seen.now / BIN_S) + 1) * BIN_S - DAY_S
-    starts, waited = sum(one.starts for one in bins), sum(one.waited_s for one in bins)
+    starts, waited = sum(interval.starts for interval in bins), sum(interval.waited_s for interval in bins)
     return render(
         request,
         seen,
@@ -61,28 +61,34 @@ async def day(request: Request, seen: Viewer) -> Response:
         hours=_hours(bins),
         marks=_marks(begins),
         starts=starts,
-        evictions=sum(one.evictions for one in bins),
+        evictions=sum(interval.evictions for interval in bins),
         mean_wait=span(waited / starts) if starts else "",
-        longest_wait=span(max((one.longest_wait_s for one in bins), default=0.0)),
+        longest_wait=span(max((interval.longest_wait_s for interval in bins), default=0.0)),
         every="10s",
     )
 
 
 def _charts(bins: Sequence[Bin], begins: float) -> list[Chart]:
-    gpus = max((one.gpus for one in bins), default=0)
+    gpus = max((interval.gpus for interval in bins), default=0)
 
-    def chart(name: str, about: str, kind: str, value: Callable[[Bin], float], told: Callable[[float], str]) -> Chart:
+    def chart(
+        name: str, about: str, kind: str, value: Callable[[Bin], float], as_text: Callable[[float], str]
+    ) -> Chart:
         most = max(map(value, bins), default=0.0)
         top = max(most, gpus if name == "GPUs in use" else 0.0)
-        return Chart(name, about, told(top), _picture(bins, begins, value, top, kind), f"at most {told(most)}")
+        return Chart(name, about, as_text(top), _picture(bins, begins, value, top, kind), f"at most {as_text(most)}")
 
     return [
-        chart("GPUs in use", "GPUs of pods that are on nodes", "used", lambda one: one.gpus_used, _count),
-        chart("Waiting", "workloads that wait", "waits", lambda one: one.waiting, _count),
-        chart("Starts", "workloads that started, in five minutes", "used", lambda one: one.starts, _count),
+        chart("GPUs in use", "GPUs of pods that are on nodes", "used", lambda interval: interval.gpus_used, _count),
+        chart("Waiting", "workloads that wait", "waits", lambda interval: interval.waiting, _count),
+        chart("Starts", "workloads that started, in five minutes", "used", lambda interval: interval.starts, _count),
         chart("Wait before the start", "mean of those that started", "waits", _mean, span),
         chart(
-            "Evictions", "workloads that were evicted, in five minutes", "evicted", lambda one: one.evictions, _count
+            "Evictions",
+            "workloads that were evicted, in five minutes",
+            "evicted",
+            lambda interval: interval.evictions,
+            _count,
         ),
     ]
 
@@ -98,8 +104,8 @@ def _mean(one: Bin) -> float:
 def _picture(bins: Sequence[Bin], begins: float, value: Callable[[Bin], float], top: float, kind: str) -> Markup:
     """The bars as a single path: a bin is 10 wide, and the picture is stretched to the width of the page."""
     path, width = [], _BINS * 10
-    for one in bins:
-        at, height = round((one.at - begins) / BIN_S), round(_HEIGHT * value(one) / top) if top else 0
+    for interval in bins:
+        at, height = round((interval.at - begins) / BIN_S), round(_HEIGHT * value(interval) / top) if top else 0
         if 0 <= at < _BINS and height:
             path.append(f"M{at * 10} {_HEIGHT}v-{height}h9v{height}z")
     hours = "".join(f"M{width * at:.0f} 0v{_HEIGHT}" for at, _ in _marks(begins))
@@ -119,19 +125,19 @@ def _marks(begins: float) -> list[tuple[float, str]]:
 def _hours(bins: Sequence[Bin]) -> list[Hour]:
     """The hours in which something was heard, newest first."""
     by_hour: dict[float, list[Bin]] = {}
-    for one in bins:
-        by_hour.setdefault(math.floor(one.at / _HOUR_S) * _HOUR_S, []).append(one)
+    for interval in bins:
+        by_hour.setdefault(math.floor(interval.at / _HOUR_S) * _HOUR_S, []).append(interval)
     return [_hour(at, those) for at, those in sorted(by_hour.items(), reverse=True)]
 
 
 def _hour(at: float, bins: Sequence[Bin]) -> Hour:
-    starts, last = sum(one.starts for one in bins), bins[-1]
+    starts, last = sum(interval.starts for interval in bins), bins[-1]
     return Hour(
         at=at,
         starts=starts,
-        evictions=sum(one.evictions for one in bins),
-        mean_wait_s=sum(one.waited_s for one in bins) / starts if starts else 0.0,
-        longest_wait_s=max(one.longest_wait_s for one in bins),
+        evictions=sum(interval.evictions for interval in bins),
+        mean_wait_s=sum(interval.waited_s for interval in bins) / starts if starts else 0.0,
+        longest_wait_s=max(interval.longest_wait_s for interval in bins),
         waiting=last.waiting,
         gpus_used=last.gpus_used,
         gpus=last.gpus,

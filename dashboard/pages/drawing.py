@@ -103,22 +103,24 @@ class Drawing:
 
     def _segments(self, node: NodeView) -> tuple[Segment, ...]:
         """What is on the node, with nothing in it that is not drawn."""
-        found, others = [], node.used + node.promised
+        segments, others = [], node.used + node.promised
         labelled = self.cell >= _LABELLED
-        for one in node.workloads:
-            others -= one.gpus
-            look = self.look.get((one.namespace, one.name))
-            if one.gpus <= 0:
+        for workload in node.workloads:
+            others -= workload.gpus
+            look = self.look.get((workload.namespace, workload.name))
+            if workload.gpus <= 0:
                 continue
             if look is None:
-                found.append(Segment("other", one.gpus))
+                segments.append(Segment("other", workload.gpus))
                 continue
             key, label = look.key if self.named else _UNNAMED, look.label if labelled and self.named else ""
-            found.append(Segment("w", one.gpus, look.number, key, label, one.promised, look.key == self.chosen))
+            segments.append(
+                Segment("w", workload.gpus, look.number, key, label, workload.promised, look.key == self.chosen)
+            )
         for kind, gpus in (("other", others), ("reserved", node.reserved), ("free", node.free)):
             if gpus > 0:
-                found.append(Segment(kind, gpus))
-        return tuple(found) or _NOTHING
+                segments.append(Segment(kind, gpus))
+        return tuple(segments) or _NOTHING
 
 
 _NOTHING = (Segment("none", 1),)

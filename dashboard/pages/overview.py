@@ -41,10 +41,10 @@ async def overview(request: Request, seen: Viewer) -> Response:
 
 
 def _phases(statuses: Counter[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for status, count in statuses.items():
-        found[phase(status)] += count
-    return found
+        counts[phase(status)] += count
+    return counts
 
 
 def _nearest(seen: Seen) -> list[DomainStock]:

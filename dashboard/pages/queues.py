@@ -71,7 +71,7 @@ def grow(queues: Sequence[QueueView]) -> list[Branch]:
     """Return the trees that the queues make, by name. What is in a circle of cohorts stands by itself."""
     branches = {(queue.kind, queue.namespace, queue.name): Branch(queue, bars(queue)) for queue in queues}
     roots = []
-    for branch in sorted(branches.values(), key=lambda one: (natural(one.queue.name), one.queue.namespace)):
+    for branch in sorted(branches.values(), key=lambda entry: (natural(entry.queue.name), entry.queue.namespace)):
         above = branches.get((_KINDS[branch.queue.kind], "", branch.queue.parent))
         if above is None or _reaches(above, branch, branches):
             roots.append(branch)
@@ -84,9 +84,9 @@ def grow(queues: Sequence[QueueView]) -> list[Branch]:
 def _scale(bar: Bar, above: Branch) -> int:
     """The scale of a bar. A LocalQueue has no quota of its own: it is drawn on the scale of its ClusterQueue."""
     same = [
-        one.scale
-        for one in above.bars
-        if (one.quota.flavor, one.quota.resource) == (bar.quota.flavor, bar.quota.resource)
+        other.scale
+        for other in above.bars
+        if (other.quota.flavor, other.quota.resource) == (bar.quota.flavor, bar.quota.resource)
     ]
     return bar.scale if bar.quota.nominal else max([bar.scale, *same])
 
@@ -95,7 +95,7 @@ def _reaches(branch: Branch | None, sought: Branch, branches: dict[tuple[str, st
     """Whether the way up from a branch leads to the other one, or into a circle."""
     passed: list[Branch] = []
     while branch is not None:
-        if branch is sought or any(branch is one for one in passed):
+        if branch is sought or any(branch is earlier for earlier in passed):
             return True
         passed.append(branch)
         branch = branches.get((_KINDS[branch.queue.kind], "", branch.queue.parent))

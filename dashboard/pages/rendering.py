@@ -66,14 +66,14 @@ class Links:
 
     def to(self, path: str, **query: object) -> str:
         """Return the link to a path of the dashboard, with those parameters that are not empty."""
-        asked = urlencode({name: value for name, value in query.items() if value not in ("", None)})
-        return f"{self._root}{quote(path)}{'?' * bool(asked)}{asked}"
+        parameters = urlencode({name: value for name, value in query.items() if value not in ("", None)})
+        return f"{self._root}{quote(path)}{'?' * bool(parameters)}{parameters}"
 
     def here(self, **changed: object) -> str:
         """Return the link to the page itself with other parameters; "" takes one away."""
         query = {**self._query, **changed}
-        asked = urlencode({name: value for name, value in query.items() if value not in ("", None)})
-        return f"?{asked}"
+        parameters = urlencode({name: value for name, value in query.items() if value not in ("", None)})
+        return f"?{parameters}"
 
 
 @dataclass(frozen=True)
@@ -150,19 +150,19 @@ def code(text: str) -> Markup:
     """The text with what stands in backticks as code."""
     parts = str(text).split("`")
     return Markup("").join(
-        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(parts)
     )
 
 
 def clauses(message: str) -> list[str]:
     """The parts of a reason's message, which semicolons divide outside of parentheses."""
-    found, depth, begin = [], 0, 0
+    parts, depth, begin = [], 0, 0
     for at, letter in enumerate(message):
         depth += (letter == "(") - (letter == ")")
         if letter == ";" and depth <= 0:
-            found.append(message[begin:at].strip())
+            parts.append(message[begin:at].strip())
             begin = at + 1
-    return [clause for clause in (*found, message[begin:].strip()) if clause]
+    return [clause for clause in (*parts, message[begin:].strip()) if clause]
 
 
 def percent(some: float, whole: float) -> float:

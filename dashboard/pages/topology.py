@@ -68,14 +68,14 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
     Parameters: ``level``, whose domains are the blocks, ``gang``, whose room is drawn, ``namespace``, whose workloads
     are coloured, and ``text`` in the names of domains or their workloads.
     """
-    asked = {name: request.query_params.get(name, "")[:400] for name in ("level", "gang", "namespace", "text")}
+    parameters = {name: request.query_params.get(name, "")[:400] for name in ("level", "gang", "namespace", "text")}
     nodes, levels = seen.nodes(), seen.topology().levels
-    explanation, problem = await _explained(seen, asked["gang"])
-    level = _level(levels, asked["level"], explanation)
+    explanation, problem = await _explained(seen, parameters["gang"])
+    level = _level(levels, parameters["level"], explanation)
     outer = _outer(levels, level)
-    look = looks(nodes, level, asked["namespace"])
+    look = looks(nodes, level, parameters["namespace"])
     chosen = (explanation.gang.namespace, explanation.gang.name) if explanation else None
-    areas = _areas(nodes, level, outer, asked["text"].lower().split())
+    areas = _areas(nodes, level, outer, parameters["text"].lower().split())
     drawn = [node for area in areas for block in area.blocks for node in block.nodes]
     cell = _LARGE_CELL if len(drawn) <= _MANY else _SMALL_CELL
     named = sum(len(node.workloads) for node in drawn) <= _NAMED
@@ -89,16 +89,16 @@ async def topology_map(request: Request, seen: Viewer) -> Response:
         "map.html",
         level=level,
         outer=outer,
-        gang=asked["gang"],
-        namespace=asked["namespace"],
-        text=asked["text"],
+        gang=parameters["gang"],
+        namespace=parameters["namespace"],
+        text=parameters["text"],
         levels=levels,
         areas=areas,
         draw=drawing.block,
         draw_need=draw_need,
         rooms=rooms,
         named=named,
-        legend=nsmallest(_LEGEND, look.values(), key=lambda one: (-one.gpus, one.key)),
+        legend=nsmallest(_LEGEND, look.values(), key=lambda entry: (-entry.gpus, entry.key)),
         legend_in_all=len(look),
         namespaces=sorted({workload.namespace for node in nodes for workload in node.workloads}),
         waiting=sorted(f"{brief.namespace}/{brief.name}" for brief in waiting)[:_WAITING],
@@ -135,7 +135,7 @@ def _level(levels: Sequence[LevelView], asked: str, explanation: Explanation | N
 
 def _outer(levels: Sequence[LevelView], level: str) -> str:
     """The next level farther out; empty where there is none."""
-    names = [one.name for one in levels]
+    names = [view.name for view in levels]
     return names[names.index(level) + 1] if level in names[:-1] else ""
 
 
@@ -144,12 +144,12 @@ def _areas(nodes: Sequence[NodeView], level: str, outer: str, words: Sequence[st
     by_place: dict[tuple[str, str], list[NodeView]] = {}
     for node in nodes:
         by_place.setdefault((node.domains.get(outer, ""), node.domains.get(level, "")), []).append(node)
-    found: dict[str, list[Block]] = {}
+    by_area: dict[str, list[Block]] = {}
     for (area, name), inside in sorted(by_place.items(), key=_by_name):
         block = Block(name, sorted(inside, key=lambda node: _natural(node.name)), _tenants(inside))
         if all(word in f"{area} {name} {block.tenants}".lower() for word in words):
-            found.setdefault(area, []).append(block)
-    return [Area(area, blocks) for area, blocks in found.items()]
+            by_area.setdefault(area, []).append(block)
+    return [Area(area, blocks) for area, blocks in by_area.items()]
 
 
 _natural = lru_cache(_NODES_KEPT)(natural)
@@ -174,6 +174,8 @@ def _by_name(place: tuple[tuple[str, str], object]) -> tuple[object, ...]:
 def _tenants(nodes: Iterable[NodeView]) -> str:
     gpus: dict[str, int] = {}
     for node in nodes:
-        for one in node.workloads:
-            gpus[f"{one.namespace}/{one.name}"] = gpus.get(f"{one.namespace}/{one.name}", 0) + one.gpus
-    return listed((f"{name} {much}" for name, much in sorted(gpus.items(), key=lambda one: (-one[1], one[0]))), 8)
+        for workload in node.workloads:
+            gpus[f"{workload.namespace}/{workload.name}"] = (
+                gpus.get(f"{workload.namespace}/{workload.name}", 0) + workload.gpus
+            )
+    return listed((f"{name} {much}" for name, much in sorted(gpus.items(), key=lambda item: (-item[1], item[0]))), 8)

@@ -25,7 +25,7 @@ async def workload(request: Request, seen: Viewer, namespace: str, name: str) ->
     """Return its page."""
     gang = _known(seen, namespace, name)
     explanation, problem = await _explained(seen, gang)
-    members, part = part_of(gang.pods, number_of(request), _MEMBERS)
+    members, page = part_of(gang.pods, number_of(request), _MEMBERS)
     return render(
         request,
         seen,
@@ -34,7 +34,7 @@ async def workload(request: Request, seen: Viewer, namespace: str, name: str) ->
         explanation=explanation,
         problem=problem,
         members=members,
-        part=part,
+        part=page,
         meaning=REASONS.get(gang.state, {}),
         statuses=STATUSES,
         steps=_steps(gang),

@@ -23,34 +23,34 @@ _ORDER = {name: at for at, name in enumerate(PHASES)}
 @shared
 async def workloads(request: Request, seen: Viewer) -> Response:
     """Return the list, filtered by the parameters ``namespace``, ``text``, ``phase`` and ``reason``."""
-    asked = {name: request.query_params.get(name, "")[:200] for name in ("namespace", "text", "phase", "reason")}
-    every, words = seen.briefs(), asked["text"].lower().split()
+    parameters = {name: request.query_params.get(name, "")[:200] for name in ("namespace", "text", "phase", "reason")}
+    every, words = seen.briefs(), parameters["text"].lower().split()
     chosen = [
         brief
         for brief in every
-        if asked["namespace"] in ("", brief.namespace)
-        and asked["reason"] in ("", brief.state)
+        if parameters["namespace"] in ("", brief.namespace)
+        and parameters["reason"] in ("", brief.state)
         and _has(words, brief, seen)
     ]
     counts = Counter(phase(brief.status) for brief in chosen)
     counts[""], counts["idle"] = len(chosen), sum(brief.idle for brief in chosen)
-    listed = sorted((brief for brief in chosen if asked["phase"] in _phases(brief)), key=_urgency)
-    briefs, part = part_of(listed, number_of(request), _SIZE)
+    listed = sorted((brief for brief in chosen if parameters["phase"] in _phases(brief)), key=_urgency)
+    briefs, page = part_of(listed, number_of(request), _SIZE)
     gangs = [gang for brief in briefs if (gang := seen.gang(brief.namespace, brief.name)) is not None]
     return render(
         request,
         seen,
         "workloads.html",
         gangs=gangs,
-        part=part,
+        part=page,
         counts=counts,
         total=len(every),
         summary=_summary(every),
-        namespaces=sorted({brief.namespace for brief in every} | ({asked["namespace"]} - {""})),
-        namespace=asked["namespace"],
-        text=asked["text"],
-        phase=asked["phase"],
-        code=asked["reason"],
+        namespaces=sorted({brief.namespace for brief in every} | ({parameters["namespace"]} - {""})),
+        namespace=parameters["namespace"],
+        text=parameters["text"],
+        phase=parameters["phase"],
+        code=parameters["reason"],
         helps=REASONS,
         any_expected=any(gang.expected for gang in gangs),
         any_loads=any(gang.utilisation for gang in gangs),
