@@ -35,9 +35,9 @@ class Cluster:
             known = {"authenticated": True, "user": {"username": user, "groups": ["staff"]}}
             audiences = {"audiences": self.audiences} if "audiences" in spec else {}
             return msgspec.json.encode({"status": {**known, **audiences} if user else {"error": "unknown"}})
-        asked = spec["resourceAttributes"]
-        assert (asked["verb"], asked["resource"], spec["groups"]) == ("list", "pods", ["staff"])
-        return msgspec.json.encode({"status": {"allowed": (spec["user"], asked.get("namespace", "")) in self.may}})
+        attributes = spec["resourceAttributes"]
+        assert (attributes["verb"], attributes["resource"], spec["groups"]) == ("list", "pods", ["staff"])
+        return msgspec.json.encode({"status": {"allowed": (spec["user"], attributes.get("namespace", "")) in self.may}})
 
     def reviews(self) -> Reviews:
         return Reviews(self.ask, audience="muster-dashboard", extender=EXTENDER, clock=lambda: self.now)
@@ -68,11 +68,11 @@ async def test_an_answer_is_kept_for_a_minute_and_a_right_that_was_taken_away_en
     cluster = Cluster()
     reviews = cluster.reviews()
     await reviews.person("a-token", ["team-a"])
-    asked = len(cluster.asked)
+    before = len(cluster.asked)
     cluster.may.clear()
     cluster.now = KEPT_S - 1
     assert (await reviews.person("a-token", ["team-a"])).sees("team-a")
-    assert len(cluster.asked) == asked
+    assert len(cluster.asked) == before
     cluster.now = KEPT_S + 1
     assert not (await reviews.person("a-token", ["team-a"])).sees("team-a")
     cluster.users.clear()
@@ -85,9 +85,9 @@ async def test_a_namespace_that_is_new_is_asked_about_alone() -> None:
     cluster = Cluster()
     reviews = cluster.reviews()
     await reviews.person("a-token", ["team-a"])
-    asked = len(cluster.asked)
+    before = len(cluster.asked)
     await reviews.person("a-token", ["team-a", "team-new"])
-    assert len(cluster.asked) == asked + 1
+    assert len(cluster.asked) == before + 1
 
 
 @pytest.mark.parametrize("error", [UnreachableError("no answer"), ApiError(403, "Forbidden", "no")])

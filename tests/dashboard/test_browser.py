@@ -164,9 +164,12 @@ def test_pages_keep_the_rules_of_axe_and_fit(visit: Visit) -> None:
     for path in PAGES:
         page = visit.go(path)
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-        found = Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}}).response["violations"]
-        told = [(one["id"], one["help"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
-        assert told == [], path
+        violations = Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}}).response["violations"]
+        faults = [
+            (violation["id"], violation["help"], [node["html"][:200] for node in violation["nodes"][:3]])
+            for violation in violations
+        ]
+        assert faults == [], path
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{path} is {wide} px too wide"
 
@@ -199,7 +202,7 @@ def test_a_change_arrives_without_a_reload_and_disturbs_nobody(visit: Visit, ser
     page.get_by_label("Text").focus()
     expect(page.locator("html")).to_have_attribute("data-live", "yes")
     changed = update(world, measured(world))
-    [gang] = [one for one in changed.gangs if one.name == "distill"]
+    [gang] = [candidate for candidate in changed.gangs if candidate.name == "distill"]
     gang.message = "0 of 7 members exist"
     served.take(changed)
     expect(page.get_by_text("0 of 7 members exist")).to_be_visible()
@@ -216,7 +219,7 @@ def test_a_change_between_the_page_and_its_stream_is_not_missed(visit: Visit, se
     page = visit.go("")
     page.wait_for_function("document.getElementById('live')._htmx || true")
     changed = update(world, measured(world))
-    [gang] = [one for one in changed.gangs if one.name == "distill"]
+    [gang] = [candidate for candidate in changed.gangs if candidate.name == "distill"]
     gang.message = "3 of 7 members exist"
     served.take(changed)
     expect(page.get_by_text("4 of 5 members exist")).to_be_visible()

@@ -91,7 +91,7 @@ def test_only_what_has_changed_is_sent() -> None:
     assert follower.catch_up(script.now) == []
     script.see(gang("third", 1))
     (update,) = follower.catch_up(script.now)
-    assert [one.name for one in update.gangs] == ["third"]
+    assert [gang_view.name for gang_view in update.gangs] == ["third"]
     assert len(update.nodes) == 1
     assert not update.whole
     follower.check()
@@ -104,9 +104,9 @@ def test_a_large_picture_comes_in_pieces_and_is_taken_over_whole() -> None:
     follower = Follower(script.core, script.now)
     updates = follower.catch_up(script.now)
     assert len(updates) > 1
-    assert [one.number for one in updates] == [*range(len(updates))]
-    assert [one.more for one in updates] == [True] * (len(updates) - 1) + [False]
-    assert [one.whole for one in updates] == [True] + [False] * (len(updates) - 1)
+    assert [piece.number for piece in updates] == [*range(len(updates))]
+    assert [piece.more for piece in updates] == [True] * (len(updates) - 1) + [False]
+    assert [piece.whole for piece in updates] == [True] + [False] * (len(updates) - 1)
     follower.check()
 
 
@@ -162,14 +162,14 @@ def test_a_measurement_is_sent_once_and_its_loads_go_with_what_they_are_of() -> 
     follower = Follower(script.core, script.now)
     follower.measured = measured("a-0", "a-1")
     (first,) = follower.catch_up(script.now)
-    assert [(one.name, one.utilisation and one.utilisation.idle_gpus) for one in first.gang_loads] == [("busy", 16)]
-    assert [one.name for one in first.node_loads] == ["a-0", "a-1"]
+    assert [(load.name, load.utilisation and load.utilisation.idle_gpus) for load in first.gang_loads] == [("busy", 16)]
+    assert [load.name for load in first.node_loads] == ["a-0", "a-1"]
     assert follower.catch_up(script.now) == []
     follower.measured = measured("a-0", "a-1")
     assert follower.catch_up(script.now) == [], "a measurement that equals the one before"
     follower.measured = measured("a-0")
     (then,) = follower.catch_up(script.now)
-    assert [(one.name, one.utilisation) for one in then.node_loads] == [("a-1", None)]
+    assert [(load.name, load.utilisation) for load in then.node_loads] == [("a-1", None)]
     follower.measured = UNASKED
     follower.catch_up(script.now)
     assert {*follower.cluster.gang_loads.values(), *follower.cluster.node_loads.values()} == {None}

@@ -74,9 +74,9 @@ def _no_signals() -> Iterator[None]:
 
 @pytest.fixture
 def dashboard() -> Iterator[Dashboard]:
-    one = Dashboard()
-    yield one
-    one.listener.close()
+    board = Dashboard()
+    yield board
+    board.listener.close()
 
 
 @asynccontextmanager
@@ -163,9 +163,9 @@ async def test_nobody_else_may_bring_updates(dashboard: Dashboard, tmp_path: Pat
     async with running(*NODES) as extender, dashboard.started() as cluster:
         link = Link(extender.runner, dashboard.url)
         (tmp_path / "token").write_text("somebody else")
-        for one in (link, Link(extender.runner, dashboard.url, tmp_path / "token")):
+        for intruder in (link, Link(extender.runner, dashboard.url, tmp_path / "token")):
             with pytest.raises(Exception, match="403"):
-                await one._connect()
+                await intruder._connect()
         assert not cluster.ready
 
 

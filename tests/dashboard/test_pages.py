@@ -166,7 +166,7 @@ def test_idle_gangs_are_flagged_and_listed(cluster: Cluster) -> None:
     assert text_of(cluster, "/map").count('class="chip idle"') == 2
     assert "3 % busy" in text_of(cluster, "/map")
     assert ">34</span> idle" in text_of(cluster, "/queues")
-    gangs = {one["name"]: one["utilisation"] for one in get(cluster, "/api/v1/gangs").json()}
+    gangs = {gang["name"]: gang["utilisation"] for gang in get(cluster, "/api/v1/gangs").json()}
     assert gangs["serving-chat"]["idle_gpus"] == 24
     assert gangs["vision-finetune"] is None
     explanation = get(cluster, "/api/v1/explain/team-a/serving-chat").json()
@@ -272,7 +272,7 @@ def test_hostile_names_and_texts_are_shown_as_text() -> None:
 def large() -> Cluster:
     """5,004 nodes, a third of them with four workloads each, and 2,000 gangs that wait."""
     world = World(1)
-    [gang] = [one for one in update(busy()).gangs if one.name == "pretrain-8b"]
+    [gang] = [candidate for candidate in update(busy()).gangs if candidate.name == "pretrain-8b"]
     gangs = [gang.model_copy(update={"name": f"job-{number}"}) for number in range(2000)]
     nodes = [_node(number) for number in range(5004)]
     cluster = Cluster()
@@ -285,8 +285,8 @@ def _node(number: int) -> NodeView:
     domains = {"clique": f"rack-{number // 18}", "block": f"block-{number // 360}"}
     shared = 4 if number % 3 == 0 else 1
     there = [
-        NodeWorkload(namespace=f"team-{number % 7}", name=f"job-{(number * 7 + part) % 2000}", gpus=4 // shared)
-        for part in range(shared)
+        NodeWorkload(namespace=f"team-{number % 7}", name=f"job-{(number * 7 + index) % 2000}", gpus=4 // shared)
+        for index in range(shared)
     ]
     return NodeView(name=name, domains=domains, gpus=4, used=4, workloads=there, open=number % 50 > 0)
 

@@ -38,8 +38,8 @@ class Browsers:
         self.cluster, self._client = cluster, client
 
     async def content(self, page: str, person: str, **headers: str) -> str:
-        asked = {"Authorization": f"Bearer {person}", "HX-Request": "true", **headers}
-        answer = await self._client.get(f"/{page}", headers=asked)
+        request_headers = {"Authorization": f"Bearer {person}", "HX-Request": "true", **headers}
+        answer = await self._client.get(f"/{page}", headers=request_headers)
         assert answer.status_code == 200, answer.text
         return answer.text
 
@@ -90,7 +90,7 @@ def test_a_change_is_in_the_next_content(world: World) -> None:
         async with browsers(world) as open_pages:
             before = await open_pages.content("", "admin")
             changed = update(world)
-            [gang] = [one for one in changed.gangs if one.name == "distill"]
+            [gang] = [candidate for candidate in changed.gangs if candidate.name == "distill"]
             gang.message = "0 of 7 members exist"
             await open_pages.cluster.take(changed)
             assert "0 of 7 members exist" in await open_pages.content("", "root")

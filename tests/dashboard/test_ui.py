@@ -114,10 +114,10 @@ async def test_no_path_leads_out_of_the_service(path: str) -> None:
 
     behind = Behind()
     async with inside(behind) as (base, browser):
-        asked = len(behind.asked)
+        before = len(behind.asked)
         async with browser.get(URL(base + path, encoded=True)) as answer:
             assert answer.status == 400
-        assert len(behind.asked) == asked
+        assert len(behind.asked) == before
 
 
 async def test_a_refusal_says_what_to_do_and_a_page_stays_a_page() -> None:

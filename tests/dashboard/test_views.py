@@ -146,11 +146,11 @@ def texts(seen: Seen) -> Iterator[str]:
     """Everything that goes to that person, as JSON."""
     gangs = seen.gangs()
     for models in (gangs, seen.queues(), seen.domains(), seen.nodes(), seen.history()):
-        yield from (one.model_dump_json() for one in models)
+        yield from (model.model_dump_json() for model in models)
     yield seen.topology().model_dump_json()
     yield str(seen.totals())
-    for one in gangs:
-        explanation = asyncio.run(seen.explain(one.namespace, one.name))
+    for gang_view in gangs:
+        explanation = asyncio.run(seen.explain(gang_view.namespace, gang_view.name))
         assert explanation is not None
         yield explanation.model_dump_json()
 
@@ -158,11 +158,11 @@ def texts(seen: Seen) -> Iterator[str]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_tenant_reads_no_name_of_another_one(case: Callable[[], World]) -> None:
     world = case()
-    said = [*texts(world.seen(OURS))]
-    assert any("of another namespace" in text or "of other namespaces" in text for text in said)
-    for text in said:
+    sent = [*texts(world.seen(OURS))]
+    assert any("of another namespace" in text or "of other namespaces" in text for text in sent)
+    for text in sent:
         assert THEIRS not in text
-        assert not any("\ue000" <= one <= "\ue003" for one in text)
+        assert not any("\ue000" <= letter <= "\ue003" for letter in text)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -174,8 +174,8 @@ def test_the_counts_are_the_same_for_everybody(case: Callable[[], World]) -> Non
     assert nobody.totals().workloads == len(world.core.state.workloads)
     for mine, full_one in zip(nobody.nodes(), all_of_it.nodes(), strict=True):
         assert mine == full_one.model_copy(update={"workloads": []})
-    assert [(one.name, one.pending, one.quotas) for one in nobody.queues()] == [
-        (one.name, one.pending, one.quotas) for one in all_of_it.queues() if one.kind != "LocalQueue"
+    assert [(queue.name, queue.pending, queue.quotas) for queue in nobody.queues()] == [
+        (queue.name, queue.pending, queue.quotas) for queue in all_of_it.queues() if queue.kind != "LocalQueue"
     ]
 
 
@@ -183,7 +183,7 @@ def test_the_counts_are_the_same_for_everybody(case: Callable[[], World]) -> Non
 def test_whoever_sees_everything_reads_what_the_extenders_own_api_shows(case: Callable[[], World]) -> None:
     world = case()
     seen, state = world.seen(everything=True), world.core.state
-    assert seen.gangs() == [view(state, one, world.now) for _, one in sorted(state.workloads.items())]
+    assert seen.gangs() == [view(state, record, world.now) for _, record in sorted(state.workloads.items())]
     assert seen.queues() == queues(world.core, world.now)
     for key, workload in state.workloads.items():
         outlook = finish(world.core.outlook(workload, world.now))
@@ -208,22 +208,22 @@ PARTS = st.one_of(st.lists(MENTIONS, min_size=1, max_size=7).map(mentioned), st.
 @given(st.lists(PARTS, max_size=6).map("".join), st.sets(SPACES), SPACES)
 def test_any_text_loses_the_names_that_its_reader_may_not_see(text: str, sees: set[str], home: str) -> None:
     cluster = Cluster()
-    told = GangView(
+    original = GangView(
         namespace=home, name="gang", state="NoRoom", message=text, for_s=0, min_member=1, members=1, bound=0, held=0,
         waiting=1, pods=[], story=[(0.0, text)],
     )  # fmt: skip
-    asyncio.run(cluster.take(Update(number=0, as_of=WALL, views_as_of=WALL, whole=True, gangs=[told])))
+    asyncio.run(cluster.take(Update(number=0, as_of=WALL, views_as_of=WALL, whole=True, gangs=[original])))
     for gang_seen in Seen(cluster, Person("p", frozenset({*sees, home})), now=WALL).gangs():
-        for said in (gang_seen.message, gang_seen.story[0][1]):
-            assert all(f"<{space}>" not in said for space in {"a", "b", "c"} - sees - {home})
+        for shown in (gang_seen.message, gang_seen.story[0][1]):
+            assert all(f"<{space}>" not in shown for space in {"a", "b", "c"} - sees - {home})
 
 
 def test_seconds_go_on_between_updates() -> None:
     world = full()
-    (before,) = (one for one in world.seen(OURS).gangs() if one.name.startswith("waits"))
+    (before,) = (gang_view for gang_view in world.seen(OURS).gangs() if gang_view.name.startswith("waits"))
     seen = world.seen(OURS)
     later = Seen(seen._cluster, seen.person, now=WALL + 100.0)
-    (after,) = (one for one in later.gangs() if one.name.startswith("waits"))
+    (after,) = (gang_view for gang_view in later.gangs() if gang_view.name.startswith("waits"))
     assert after.for_s == pytest.approx(before.for_s + 100.0)
     assert after.status_for_s == pytest.approx(before.status_for_s + 100.0)
     assert [ago for ago, _ in after.story] == [pytest.approx(ago + 100.0) for ago, _ in before.story]
