@@ -75,10 +75,10 @@ class Changes:
     def stop(self) -> None:
         """Stop following the core."""
         store, claims = self.core.state.store, self.core.state.claims
-        store.on_settle = tuple(one for one in store.on_settle if one != self._settled)
-        store.on_put = tuple(one for one in store.on_put if one != self._recorded)
-        claims.on_move = tuple(one for one in claims.on_move if one != self._moved)
-        claims.on_node = tuple(one for one in claims.on_node if one != self._node_changed)
+        store.on_settle = tuple(listener for listener in store.on_settle if listener != self._settled)
+        store.on_put = tuple(listener for listener in store.on_put if listener != self._recorded)
+        claims.on_move = tuple(listener for listener in claims.on_move if listener != self._moved)
+        claims.on_node = tuple(listener for listener in claims.on_node if listener != self._node_changed)
 
     def reached(self, effect: Reached, wall: float) -> None:
         """Record a start, or the evictions of a preemption, at ``wall``, for the history."""
@@ -115,7 +115,7 @@ class Changes:
             yield self._written(now, {}, whole=False, more=False)
 
     def _written(self, now: float, fields: dict[str, Any], *, whole: bool, more: bool) -> bytes:
-        raws = [msgspec.Raw(one.model_dump_json().encode()) for one in fields.pop("happenings", ())]
+        raws = [msgspec.Raw(happening.model_dump_json().encode()) for happening in fields.pop("happenings", ())]
         head = {
             "number": self._number,
             "as_of": self._wall + now - self._from,
