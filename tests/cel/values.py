@@ -52,8 +52,10 @@ def faults(policy: Mapping[str, object], kind: str, group: str) -> list[str]:
     may refuse."""
     spec = policy["spec"]
     assert isinstance(spec, dict)
-    reader = _Reader({one["name"]: parse(one["expression"]) for one in spec.get("variables", ())}, kind, group)
-    patches = [one["jsonPatch"]["expression"] for one in spec["mutations"]]
+    reader = _Reader(
+        {variable["name"]: parse(variable["expression"]) for variable in spec.get("variables", ())}, kind, group
+    )
+    patches = [mutation["jsonPatch"]["expression"] for mutation in spec["mutations"]]
     return [fault for patch in patches for fault in reader.faults(parse(patch))]
 
 
@@ -76,7 +78,7 @@ class _Reader:
             case Expr("name", str(name)):
                 return scope.get(name, Taken())
             case Expr("list" | "map" as kind, _, parts):
-                return _made(kind, [self.value(one, scope) for one in parts if one])
+                return _made(kind, [self.value(element, scope) for element in parts if element])
             case Expr("object", _, parts):
                 return self._patch(parts, scope)
             case Expr("if", _, (Expr() as condition, Expr() as chosen, Expr() as other)):
@@ -86,14 +88,14 @@ class _Reader:
             case Expr("index" | "index?", _, (Expr() as of, Expr() as key)):
                 return _item(self.value(of, scope), self.value(key, scope))
             case Expr("call", str(name), (receiver, *arguments)):
-                return self._call(name, receiver, [one for one in arguments if one], scope)
+                return self._call(name, receiver, [argument for argument in arguments if argument], scope)
             case Expr(sign, _, parts):
-                return _combined(sign, [self.value(one, scope) for one in parts if one])
+                return _combined(sign, [self.value(operand, scope) for operand in parts if operand])
         raise AssertionError(tree)
 
     def _patch(self, parts: tuple[Expr | None, ...], scope: Mapping[str, Value]) -> Value:
         """A JSONPatch."""
-        fields = {str(key.word): one for key, one in zip(parts[::2], parts[1::2], strict=True) if key and one}
+        fields = {str(key.word): value for key, value in zip(parts[::2], parts[1::2], strict=True) if key and value}
         if "value" in fields and _holds_taken(self.value(fields["value"], scope)):
             path = self.value(fields["path"], scope)
             self._found.append(str(path.known if isinstance(path, Scalar) else "") or str(fields["path"]))
@@ -124,7 +126,7 @@ class _Reader:
             assert receiver is not None
             return self._macro(name, self.value(receiver, scope), arguments, scope)
         own = None if receiver is None else self.value(receiver, scope)
-        values = [self.value(one, scope) for one in arguments]
+        values = [self.value(argument, scope) for argument in arguments]
         if name == "size" and _is_empty(values[0] if values else own):
             return Scalar(0)
         if name in _SCALARS:
@@ -150,11 +152,11 @@ class _Reader:
         if item == Nothing():
             return of
         inner = {**scope, str(arguments[0].word): item}
-        found = [self.value(one, inner) for one in arguments[1:]]
+        results = [self.value(argument, inner) for argument in arguments[1:]]
         if name == "filter":
-            never = isinstance(found[-1], Scalar) and found[-1].known is False
+            never = isinstance(results[-1], Scalar) and results[-1].known is False
             return Made(Nothing() if never else item)
-        return Made(found[-1]) if name == "map" else Scalar()
+        return Made(results[-1]) if name == "map" else Scalar()
 
 
 def _made(kind: str, values: list[Value]) -> Value:
@@ -172,7 +174,7 @@ def _item(of: Value, key: Value) -> Value:
 
 
 def _combined(sign: str, values: list[Value]) -> Value:
-    known = [one.known for one in values if isinstance(one, Scalar) and one.known is not None]
+    known = [value.known for value in values if isinstance(value, Scalar) and value.known is not None]
     match sign:
         case "&&" | "||":
             ends = sign == "||"
@@ -190,25 +192,25 @@ def _combined(sign: str, values: list[Value]) -> Value:
             if isinstance(among, Made) and isinstance(among.items, Scalar) and known:
                 return Scalar(known[0] in among.items.among if among.items.among else None)
             return Scalar()
-        case "+" if not all(isinstance(one, Scalar) for one in values):
-            return Made(_either(one.items if isinstance(one, Made) else one for one in values))
+        case "+" if not all(isinstance(value, Scalar) for value in values):
+            return Made(_either(value.items if isinstance(value, Made) else value for value in values))
     return Scalar()
 
 
 def _either(values: Iterable[Value]) -> Value:
     """Return the value that stands for all of these."""
-    found = [one for one in values if one != Nothing()]
-    if not found:
+    present = [value for value in values if value != Nothing()]
+    if not present:
         return Nothing()
-    if any(isinstance(one, Taken) for one in found):
-        return Taken(texts=all(one == Taken(texts=True) or one == Made(Nothing(), {}) for one in found))
-    if any(isinstance(one, Made) for one in found):
-        fields = [one.fields for one in found if isinstance(one, Made)]
-        same = fields[0] if len(found) == 1 or all(one == fields[0] for one in fields) else None
-        return Made(_either([one.items if isinstance(one, Made) else one for one in found]), same)
-    scalars = [one for one in found if isinstance(one, Scalar)]
-    if all(one.known is not None for one in scalars):
-        among = tuple(dict.fromkeys(one.known for one in scalars))
+    if any(isinstance(value, Taken) for value in present):
+        return Taken(texts=all(value == Taken(texts=True) or value == Made(Nothing(), {}) for value in present))
+    if any(isinstance(value, Made) for value in present):
+        fields = [value.fields for value in present if isinstance(value, Made)]
+        same = fields[0] if len(present) == 1 or all(other == fields[0] for other in fields) else None
+        return Made(_either([value.items if isinstance(value, Made) else value for value in present]), same)
+    scalars = [value for value in present if isinstance(value, Scalar)]
+    if all(scalar.known is not None for scalar in scalars):
+        among = tuple(dict.fromkeys(scalar.known for scalar in scalars))
         return Scalar(among[0] if len(among) == 1 else None, among)
     return Scalar()
 
