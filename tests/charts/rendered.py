@@ -26,14 +26,14 @@ _OF_BOTH = ("app.kubernetes.io/name", "app.kubernetes.io/part-of")
 
 def objects(text: str) -> Objects:
     """Return the objects of a stream of documents by kind, namespace and name; none of them comes twice."""
-    found: Objects = {}
-    for one in read_all(text):
-        if one is None:
+    by_key: Objects = {}
+    for obj in read_all(text):
+        if obj is None:
             continue
-        key = one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]
-        assert key not in found, key
-        found[key] = one
-    return found
+        key = obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        assert key not in by_key, key
+        by_key[key] = obj
+    return by_key
 
 
 def by_helm(helm: Helm, *args: str | Path, namespace: str = "kube-system") -> Objects:
@@ -61,7 +61,7 @@ def alike(given: Objects) -> Objects:
     These are the labels of a release, the hash of a ConfigMap (in its name, or an annotation of the pods), and comments
     in it. kustomize reorders containers, their mounts and volumes, and doubles empty lines in expressions.
     """
-    return {(one["kind"], one["metadata"].get("namespace", ""), _named(one)): _alike(one) for one in given.values()}
+    return {(obj["kind"], obj["metadata"].get("namespace", ""), _named(obj)): _alike(obj) for obj in given.values()}
 
 
 def _named(one: Object) -> str:

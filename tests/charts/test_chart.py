@@ -66,8 +66,8 @@ def test_the_digests_of_a_release_are_in_the_chart(helm: Helm, tmp_path: Path, m
         (tmp_path / "chart" / name).write_text(text)
     rendered = objects(helm("template", "muster", tmp_path / "chart", "--namespace=kube-system"))
     shipped = yaml.safe_load(deployment.read_text())["spec"]["template"]["spec"]
-    images = [one["image"] for one in [*shipped["initContainers"], *shipped["containers"]]]
-    assert [one["image"] for one in containers(rendered)] == images
+    images = [container["image"] for container in [*shipped["initContainers"], *shipped["containers"]]]
+    assert [container["image"] for container in containers(rendered)] == images
     assert all(image.endswith(DIGEST) for image in images)
 
 
@@ -91,15 +91,15 @@ def test_the_annotations_for_artifact_hub_are_true(helm: Helm) -> None:
     annotations = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
     hub = {key.removeprefix("artifacthub.io/"): yaml.safe_load(text) for key, text in annotations.items()}
     rendered = by_helm(helm, *switches(["podgroup-crd", "queues"]))
-    assert {one["image"] for one in hub["images"]} == {one["image"] for one in containers(rendered)}
+    assert {entry["image"] for entry in hub["images"]} == {container["image"] for container in containers(rendered)}
     shown = {name for kind, _, name in rendered if kind == "CustomResourceDefinition"}
-    assert {one["name"] for one in hub["crds"]} == shown
-    for one in hub["crds"]:
-        spec = rendered["CustomResourceDefinition", "", one["name"]]["spec"]
-        assert spec["names"]["kind"] == one["kind"]
-        assert one["version"] in [version["name"] for version in spec["versions"] if version["storage"]]
-    known = {(one["kind"], one["version"]) for one in hub["crds"]}
-    assert {(one["kind"], one["apiVersion"].partition("/")[2]) for one in hub["crdsExamples"]} <= known
+    assert {entry["name"] for entry in hub["crds"]} == shown
+    for crd in hub["crds"]:
+        spec = rendered["CustomResourceDefinition", "", crd["name"]]["spec"]
+        assert spec["names"]["kind"] == crd["kind"]
+        assert crd["version"] in [version["name"] for version in spec["versions"] if version["storage"]]
+    known = {(entry["kind"], entry["version"]) for entry in hub["crds"]}
+    assert {(example["kind"], example["apiVersion"].partition("/")[2]) for example in hub["crdsExamples"]} <= known
     for link in [*hub["links"], *hub["screenshots"]]:
         path = re.sub(r"^https://github\.com/muster-dev/muster/(blob|raw)/main/", "", link["url"])
         assert (ROOT / path).is_file(), link
@@ -107,9 +107,9 @@ def test_the_annotations_for_artifact_hub_are_true(helm: Helm) -> None:
 
 @pytest.mark.parametrize("args", [(), tuple(switches(components()))], ids=["default", "everything"])
 def test_lint_finds_nothing(helm: Helm, args: tuple[str, ...]) -> None:
-    said = helm("lint", "--strict", CHART, *args)
-    assert "[WARNING]" not in said
-    assert "0 chart(s) failed" in said
+    output = helm("lint", "--strict", CHART, *args)
+    assert "[WARNING]" not in output
+    assert "0 chart(s) failed" in output
 
 
 def test_it_is_rendered_without_hooks_and_without_a_cluster(helm: Helm) -> None:
@@ -142,11 +142,11 @@ def test_another_namespace_is_everywhere(helm: Helm) -> None:
     here = by_helm(helm, *switches(components()))
     there = by_helm(helm, *switches(components()), namespace="team-platform")
     elsewhere = "RoleBinding", "kube-system", "muster-scheduler:extension-apiserver-authentication-reader"
-    text = "\n---\n".join(json.dumps(one) for one in there.values())
+    text = "\n---\n".join(json.dumps(obj) for obj in there.values())
     assert alike(objects(text.replace("team-platform", "kube-system"))) == alike(here)
     assert {key for key in there if key[1] == "kube-system"} == {elsewhere}, "the Role to read there is the cluster's"
     assert there[elsewhere]["subjects"][0]["namespace"] == "team-platform"
-    assert "kube-system" not in json.dumps([one for key, one in there.items() if key != elsewhere])
+    assert "kube-system" not in json.dumps([obj for key, obj in there.items() if key != elsewhere])
 
 
 def containers(rendered: Objects, namespace: str = "kube-system") -> list[dict[str, Any]]:
@@ -281,15 +281,15 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str, str, str], str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "of", "path", "expected"), VALUES, ids=[one[0] for one in VALUES])
+@pytest.mark.parametrize(("name", "given", "of", "path", "expected"), VALUES, ids=[row[0] for row in VALUES])
 def test_a_value_is_where_it_belongs(
     helm: Helm, tmp_path: Path, name: str, given: dict[str, Any], of: tuple[str, str, str], path: str, expected: Any
 ) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(given))
     node: Any = by_helm(helm, "--values", file)[of]
-    for part in path.split("/"):
-        node = node[int(part)] if isinstance(node, list) else node.get(part.replace("~1", "/"))
+    for segment in path.split("/"):
+        node = node[int(segment)] if isinstance(node, list) else node.get(segment.replace("~1", "/"))
     assert node == expected
 
 
@@ -324,12 +324,12 @@ def test_settings_and_scheduler_agree(helm: Helm, tmp_path: Path) -> None:
     )
     assert settings.leader_election.namespace == "ns"
     scheduler = config_of(rendered, "muster-scheduler-config", "ns")
-    assert [one["schedulerName"] for one in scheduler["profiles"]] == ["muster", "volcano"]
-    assert [one["urlPrefix"] for one in scheduler["extenders"]] == ["http://127.0.0.1:10300"] * 2
-    assert [one["httpTimeout"] for one in scheduler["extenders"]] == ["2s", "900s"]
+    assert [profile["schedulerName"] for profile in scheduler["profiles"]] == ["muster", "volcano"]
+    assert [extender["urlPrefix"] for extender in scheduler["extenders"]] == ["http://127.0.0.1:10300"] * 2
+    assert [extender["httpTimeout"] for extender in scheduler["extenders"]] == ["2s", "900s"]
     assert scheduler["clientConnection"] == {"qps": 900, "burst": 1000}
     assert scheduler["leaderElection"]["resourceNamespace"] == "ns"
-    policies = json.dumps([one for key, one in rendered.items() if "AdmissionPolicy" in key[0]])
+    policies = json.dumps([obj for key, obj in rendered.items() if "AdmissionPolicy" in key[0]])
     assert "['muster', 'volcano']" in policies
     assert "['muster']" not in policies
 
@@ -355,10 +355,10 @@ def test_a_changed_setting_makes_new_pods(helm: Helm) -> None:
 )
 def test_kube_scheduler_is_not_newer_than_the_api_server(helm: Helm, server: str, tag: str) -> None:
     rendered = by_helm(helm, f"--kube-version={server}", BETA)
-    (scheduler,) = [one for one in containers(rendered) if one["name"] == "kube-scheduler"]
+    (scheduler,) = [container for container in containers(rendered) if container["name"] == "kube-scheduler"]
     assert scheduler["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
     assert "--feature-gates=GenericWorkload=false" in scheduler["command"]
-    versions = {one["apiVersion"] for key, one in rendered.items() if key[0].startswith("MutatingAdmissionPolicy")}
+    versions = {obj["apiVersion"] for key, obj in rendered.items() if key[0].startswith("MutatingAdmissionPolicy")}
     older = server < "v1.36"
     assert versions == {f"admissionregistration.k8s.io/{'v1beta1' if older else 'v1'}"}
 
@@ -408,7 +408,7 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "complaint"), REFUSED, ids=[one[0] for one in REFUSED])
+@pytest.mark.parametrize(("given", "complaint"), REFUSED, ids=[row[0] for row in REFUSED])
 def test_bad_values_are_refused_with_a_clear_text(helm: Helm, given: str, complaint: str) -> None:
     with pytest.raises(ClusterError) as refused:
         helm("template", "muster", CHART, *given.split())
@@ -435,8 +435,8 @@ def _combinations(number: int) -> Iterator[dict[str, Any]]:
     switched = [switch(name) for name in components()]
     for _ in range(number):
         chosen: dict[str, Any] = {}
-        for one in chance.sample(VALUES, k=chance.randint(1, 8)):
-            chosen |= one[1]
+        for row in chance.sample(VALUES, k=chance.randint(1, 8)):
+            chosen |= row[1]
         others = {name: chance.random() < 0.5 for name in switched}
         flags = {
             "commonLabels": chance.choice([{}, {"team": "x", "app.kubernetes.io/part-of": "platform"}]),
@@ -454,11 +454,11 @@ def test_many_combinations_are_whole(helm: Helm, tmp_path: Path) -> None:
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(given))
         rendered = by_helm(helm, "--values", file, namespace="ns")
-        for key, one in rendered.items():
-            labels = one["metadata"]["labels"]
+        for key, obj in rendered.items():
+            labels = obj["metadata"]["labels"]
             assert labels["app.kubernetes.io/name"] == "muster", key
             assert given["commonLabels"].items() <= labels.items(), key
-            assert given["commonAnnotations"].items() <= one["metadata"].get("annotations", {}).items(), key
+            assert given["commonAnnotations"].items() <= obj["metadata"].get("annotations", {}).items(), key
         kinds = [kind for kind, _, _ in rendered]
         assert ("PodDisruptionBudget" in kinds) is given["podDisruptionBudget"]["enabled"]
         assert ("ServiceAccount", "ns", "muster-extender") in rendered or not given["serviceAccounts"]["create"]
@@ -468,8 +468,8 @@ def test_many_combinations_are_whole(helm: Helm, tmp_path: Path) -> None:
 
 
 def test_the_notes_say_what_to_do_next(helm: Helm) -> None:
-    said = helm("install", "muster", CHART, "--dry-run=client", "--namespace=gangs", "--set=config.preemption=on")
-    notes = said.partition("NOTES:")[2]
+    output = helm("install", "muster", CHART, "--dry-run=client", "--namespace=gangs", "--set=config.preemption=on")
+    notes = output.partition("NOTES:")[2]
     assert "kubectl -n gangs rollout status deployment/muster" in notes
     assert "muster explain first-gang --muster-namespace gangs" in notes
     assert "for pods of no gang set components.preemption=true" in notes
