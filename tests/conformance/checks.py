@@ -71,26 +71,26 @@ def check_usage(what: str, usage: Usage) -> None:
     if not isinstance(usage, Mapping):
         raise ValueError(f"{what} is {usage!r}: give a mapping from (flavor, resource) to amounts")
     for key, amount in usage.items():
-        if not isinstance(key, tuple) or len(key) != 2 or not all(isinstance(one, str) for one in key):
+        if not isinstance(key, tuple) or len(key) != 2 or not all(isinstance(name, str) for name in key):
             raise ValueError(f"{what} is of {key!r}: give (flavor, resource)")
         check_amount(f"{what} of {key[1]} of flavor {key[0]}", amount)
 
 
 def check_kind(what: str, value: object, kind: type[Enum]) -> None:
     if not isinstance(value, kind):
-        raise ValueError(f"{what} is {value!r}: give one of {', '.join(str(one) for one in kind.__members__)}")
+        raise ValueError(f"{what} is {value!r}: give one of {', '.join(str(member) for member in kind.__members__)}")
 
 
 def check_queues(queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
     cohorts = list(cohorts)
     both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
-    for one in both:
-        check_name("the name of a queue or cohort", one.name)
-        what = f"{'queue' if isinstance(one, ClusterQueue) else 'cohort'} {one.name}"
-        check_number(f"the weight of {what}", one.weight, least=0)
-        _check_groups(what, one.groups)
-    check_once("queue", (one.name for one in queues))
-    check_once("cohort", (one.name for one in cohorts))
+    for entry in both:
+        check_name("the name of a queue or cohort", entry.name)
+        what = f"{'queue' if isinstance(entry, ClusterQueue) else 'cohort'} {entry.name}"
+        check_number(f"the weight of {what}", entry.weight, least=0)
+        _check_groups(what, entry.groups)
+    check_once("queue", (entry.name for entry in queues))
+    check_once("cohort", (cohort.name for cohort in cohorts))
     for queue in queues:
         _check_rules(queue)
 

@@ -22,7 +22,7 @@ def offers(world: World) -> Evictions:
 
     Their quota is that of ``admitted``. Nodes are not considered.
     """
-    known = {one.name: one for one in world.queues}
+    known = {queue.name: queue for queue in world.queues}
     world = replace(world, running=sheltered(world.running, Usable(world.queues, world.cohorts)))
     return lambda workload, books: _Offers(world, known, workload, books)
 
@@ -34,24 +34,24 @@ class _Offers:
         self._workload = workload
         self._statement = Statement(tree=books.later)
         self._queues = Queues(known, world.fair, world.saturation)
-        self._running = [one for one in world.running if one.name not in books.leaving]
+        self._running = [candidate for candidate in world.running if candidate.name not in books.leaving]
         budgets = Counter(world.limits.budgets)
-        for one in world.running:
-            if one.name in books.leaving:
-                budgets.subtract({name: count for name, count in one.budgets if name in budgets})
+        for candidate in world.running:
+            if candidate.name in books.leaving:
+                budgets.subtract({name: count for name, count in candidate.budgets if name in budgets})
         self._limits = replace(world.limits, budgets=budgets)
 
     def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
-        found = self._search({what: amount})
-        if isinstance(found, Refusal):
+        result = self._search({what: amount})
+        if isinstance(result, Refusal):
             return Fit.NO_CANDIDATES, self._statement.tree.level(queue.name, what, amount)[0]
-        return offered(self._statement, queue.name, {what: amount}, found)
+        return offered(self._statement, queue.name, {what: amount}, result)
 
     def victims(self, usage: Usage) -> Victims | str:
-        found = self._search(usage)
-        if isinstance(found, Refusal):
-            return found.text
-        return Victims(found.why, [(one.queue, one.usage) for one in found.victims])
+        result = self._search(usage)
+        if isinstance(result, Refusal):
+            return result.text
+        return Victims(result.why, [(victim.queue, victim.usage) for victim in result.victims])
 
     def _search(self, usage: Usage) -> Choice | Refusal:
         of = self._workload

@@ -70,20 +70,22 @@ def decide(world: World, preemptor: Request) -> Decision:
     tree = QuotaTree(world.queues, world.cohorts)
     if preemptor.queue and (text := usable.why_closed(tree, preemptor.queue)):
         return Decision(None, text)
-    for one in world.running:
-        if one.queue in tree.queues:
-            tree.use(one.queue, one.usage)
-    queues = Queues({one.name: one for one in world.queues}, world.fair, world.saturation)
+    for candidate in world.running:
+        if candidate.queue in tree.queues:
+            tree.use(candidate.queue, candidate.usage)
+    queues = Queues({queue.name: queue for queue in world.queues}, world.fair, world.saturation)
     statement = Statement(world.snapshot, tree)
-    found = search(preemptor, statement, world.running, world.limits, queues=queues)
-    return Decision(found.why if isinstance(found, Choice) else None, found.text)
+    result = search(preemptor, statement, world.running, world.limits, queues=queues)
+    return Decision(result.why if isinstance(result, Choice) else None, result.text)
 
 
 def sheltered(running: Sequence[Candidate], usable: Usable) -> list[Candidate]:
     """Protect the candidates of self-contradicting queues, because what such a queue borrows is unknown."""
     return [
-        replace(one, protected=one.protected or text) if (text := usable.troubles.get(one.queue)) else one
-        for one in running
+        replace(candidate, protected=candidate.protected or text)
+        if (text := usable.troubles.get(candidate.queue))
+        else candidate
+        for candidate in running
     ]
 
 
@@ -95,9 +97,9 @@ def _check(world: World, preemptor: Request) -> None:
     if world.saturation is not None:
         check_number("the saturation", world.saturation, least=0)
     _check_limits(world.limits)
-    for one in world.running:
-        _check_candidate(one)
-    check_once("candidate", (one.name for one in world.running))
+    for candidate in world.running:
+        _check_candidate(candidate)
+    check_once("candidate", (candidate.name for candidate in world.running))
     what = f"of preemptor {preemptor.name}"
     check_name("the name of the preemptor", preemptor.name)
     check_priority(f"the priority {what}", preemptor.priority)

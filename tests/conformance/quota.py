@@ -120,21 +120,21 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, admitted=list(world.admitted))
     _check(world, line)
     books = Books(world.queues, world.cohorts)
-    for one in world.admitted:
-        books.admit(one.queue, one.usage)
+    for running in world.admitted:
+        books.admit(running.queue, running.usage)
     lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)), usable)
     rank = by_borrowing(books.now) if world.fair else None
     if world.order is not None:
         rank = world.order.rank(books.now, _requested(books.now, line))
     turns = _Turns(world, books, rank)
     admitted: list[Decision] = []
-    while (found := turns.next(lines)) is not None:
-        if found.assignment.fit is Fit.FITS:
-            books.admit(found.workload.queue, found.assignment.usage)
-            lines.admitted(found.workload, found.assignment.usage)
-            admitted.append(found)
+    while (decision := turns.next(lines)) is not None:
+        if decision.assignment.fit is Fit.FITS:
+            books.admit(decision.workload.queue, decision.assignment.usage)
+            lines.admitted(decision.workload, decision.assignment.usage)
+            admitted.append(decision)
         else:
-            lines.refused(found)
+            lines.refused(decision)
     return [*admitted, *lines.waiting()]
 
 
@@ -150,25 +150,27 @@ class _Turns:
 
     def next(self, lines: _Lines) -> Decision | None:
         """Take the next turn. Workloads that cannot get anything come first, because they block no others."""
-        found: dict[str, tuple[Incoming, Assignment]] = {}
+        by_queue: dict[str, tuple[Incoming, Assignment]] = {}
         heads: dict[str, Head] = {}
-        for queue, one in lines.heads():
-            assignment = self._assigned(queue, one)
+        for queue, workload in lines.heads():
+            assignment = self._assigned(queue, workload)
             if assignment.fit < Fit.PREEMPT:
-                return Decision(one, assignment)
-            found[queue.name] = one, assignment
-            heads[queue.name] = Head(queue.name, assignment.usage, one.priority, one.since, one.uid, assignment.level)
+                return Decision(workload, assignment)
+            by_queue[queue.name] = workload, assignment
+            heads[queue.name] = Head(
+                queue.name, assignment.usage, workload.priority, workload.since, workload.uid, assignment.level
+            )
         if not heads:
             return None
         books, rank = self._books, self._rank
         chosen = by_age(heads)[0] if rank is None else fairest(books.now, heads, rank)
         if chosen is None:
             return None
-        one, assignment = found[chosen.queue]
-        victims = None if assignment.fit is Fit.FITS else self._evicting(one).victims(assignment.usage)
+        workload, assignment = by_queue[chosen.queue]
+        victims = None if assignment.fit is Fit.FITS else self._evicting(workload).victims(assignment.usage)
         if isinstance(victims, Victims):
-            books.evict(one.queue, assignment.usage, victims)
-        return Decision(one, assignment, victims.why if isinstance(victims, Victims) else {})
+            books.evict(workload.queue, assignment.usage, victims)
+        return Decision(workload, assignment, victims.why if isinstance(victims, Victims) else {})
 
     def _assigned(self, queue: ClusterQueue, one: Incoming) -> Assignment:
         version, known = self._known.get(one.uid, (-1, None))
@@ -187,18 +189,18 @@ class _Turns:
         if not podsets or names:
             text = f"{queue.title} does not cover {listed(names)}, which it asks for" if names else "it has no podsets"
             return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
-        evicting, asked = self._evicting(one), _with_pods(queue, podsets)
-        found = self._flavors(evicting.preempts).assign(queue, asked)
-        if found.fit in (Fit.NONE, Fit.FITS) or not self._has_places(podsets, found):
-            return found
-        victims = evicting.victims(found.usage)
+        evicting, with_pods = self._evicting(one), _with_pods(queue, podsets)
+        assignment = self._flavors(evicting.preempts).assign(queue, with_pods)
+        if assignment.fit in (Fit.NONE, Fit.FITS) or not self._has_places(podsets, assignment):
+            return assignment
+        victims = evicting.victims(assignment.usage)
         if not isinstance(victims, str):
             own = any(name == queue.name for name, _ in victims.frees)
-            return replace(found, fit=Fit.PREEMPT if own else Fit.RECLAIM)
-        if found.fit is Fit.NO_CANDIDATES:
-            return found
-        as_it_is = self._flavors(nobody).assign(queue, asked)
-        refused = replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {victims}")
+            return replace(assignment, fit=Fit.PREEMPT if own else Fit.RECLAIM)
+        if assignment.fit is Fit.NO_CANDIDATES:
+            return assignment
+        as_it_is = self._flavors(nobody).assign(queue, with_pods)
+        refused = replace(assignment, fit=Fit.NO_CANDIDATES, text=f"{assignment.text}; {victims}")
         return as_it_is if as_it_is.fit is Fit.FITS else refused
 
     def _flavors(self, preempts: Preempts) -> Flavors:
@@ -210,8 +212,8 @@ class _Turns:
     def _has_places(self, podsets: Sequence[PodSetRequest], found: Assignment) -> bool:
         """Nodes are not asked for where quota alone keeps it."""
         world = self._world
-        chosen = ((one, world.flavors[name]) for one in podsets for name in found.flavors[one.name].values())
-        return not any(world.places(one, flavor) for one, flavor in chosen)
+        chosen = ((podset, world.flavors[name]) for podset in podsets for name in found.flavors[podset.name].values())
+        return not any(world.places(podset, flavor) for podset, flavor in chosen)
 
     def _evicting(self, one: Incoming) -> Evicting:
         return self._world.evictions(one, self._books)
@@ -228,15 +230,15 @@ class _Lines:
         histories: Mapping[str, History],
         usable: Usable,
     ) -> None:
-        self._queues = {one.name: one for one in queues}
+        self._queues = {queue.name: queue for queue in queues}
         self._histories = histories
         self._lines: dict[str, list[Incoming]] = {}
         self._refused: list[Decision] = []
-        for one in sorted(incoming, key=lambda one: one.place):
-            if text := usable.why_closed(tree, one.queue):
-                self._refused.append(Decision(one, Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)))
+        for workload in sorted(incoming, key=lambda workload: workload.place):
+            if text := usable.why_closed(tree, workload.queue):
+                self._refused.append(Decision(workload, Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)))
             else:
-                self._lines.setdefault(one.queue, []).append(one)
+                self._lines.setdefault(workload.queue, []).append(workload)
 
     def heads(self) -> Iterator[tuple[ClusterQueue, Incoming]]:
         for name, line in self._lines.items():
@@ -263,7 +265,7 @@ class _Lines:
         if queue.strategy is Strategy.STRICT:
             text = f"{workload.uid} is before it in queue {workload.queue}, which is {Strategy.STRICT}"
             held = Assignment(Fit.NO_CANDIDATES, lack=Lack.QUOTA, text=text)
-            self._refused += [Decision(one, held) for one in line]
+            self._refused += [Decision(behind, held) for behind in line]
             line.clear()
 
     def waiting(self) -> list[Decision]:
@@ -284,7 +286,7 @@ def _with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequenc
     """Each pod counts as one, where the queue covers that."""
     if not any("pods" in group.covered for group in queue.groups):
         return podsets
-    return [replace(one, requests={**one.requests, "pods": 1}) for one in podsets]
+    return [replace(podset, requests={**podset.requests, "pods": 1}) for podset in podsets]
 
 
 def _whole_or_part(
@@ -296,13 +298,13 @@ def _whole_or_part(
     minimum.
     """
     whole = assign(podsets)
-    extra = sum(one.count - _least(one) for one in podsets)
+    extra = sum(podset.count - _least(podset) for podset in podsets)
     if whole.fit >= Fit.PREEMPT or not extra:
         return whole
-    count, part = most(extra, lambda some: assign(_with(podsets, some)), Fit.PREEMPT)
-    if part.fit < Fit.PREEMPT:
-        return part
-    return replace(part, counts={one.name: one.count for one in _with(podsets, count)})
+    count, partial = most(extra, lambda more: assign(_with(podsets, more)), Fit.PREEMPT)
+    if partial.fit < Fit.PREEMPT:
+        return partial
+    return replace(partial, counts={podset.name: podset.count for podset in _with(podsets, count)})
 
 
 def _least(podset: PodSetRequest) -> int:
@@ -311,12 +313,12 @@ def _least(podset: PodSetRequest) -> int:
 
 def _with(podsets: Sequence[PodSetRequest], extra: int) -> list[PodSetRequest]:
     """The podsets with their minimum counts, and ``extra`` more pods in all."""
-    found = []
-    for one in podsets:
-        more = min(extra, one.count - _least(one))
-        found.append(replace(one, count=_least(one) + more))
+    reduced = []
+    for podset in podsets:
+        more = min(extra, podset.count - _least(podset))
+        reduced.append(replace(podset, count=_least(podset) + more))
         extra -= more
-    return found
+    return reduced
 
 
 def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
@@ -324,9 +326,9 @@ def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
     for name, node in tree.queues.items():
         for (_, resource), amount in node.used.items():
             total[name][resource] += amount
-    for one in incoming:
-        for podset in one.podsets if one.queue in total else ():
-            total[one.queue].update({name: amount * podset.count for name, amount in podset.requests.items()})
+    for workload in incoming:
+        for podset in workload.podsets if workload.queue in total else ():
+            total[workload.queue].update({name: amount * podset.count for name, amount in podset.requests.items()})
     return total
 
 
@@ -338,15 +340,15 @@ def _check(world: World, incoming: Sequence[Incoming]) -> None:
             raise ValueError(f"flavor {flavor.name!r} is there as {name!r}: give each by its own name")
     for at, runs in enumerate(world.admitted):
         check_usage(f"what workload {at} of those admitted to queue {runs.queue} uses", runs.usage)
-    for one in incoming:
-        check_name("the UID of a workload", one.uid)
-        check_priority(f"the priority of workload {one.uid}", one.priority)
-        check_number(f"since of workload {one.uid}", one.since)
-        check_once(f"workload {one.uid}: podset", (podset.name for podset in one.podsets))
-        for podset in one.podsets:
-            what = f"podset {podset.name} of workload {one.uid}"
+    for workload in incoming:
+        check_name("the UID of a workload", workload.uid)
+        check_priority(f"the priority of workload {workload.uid}", workload.priority)
+        check_number(f"since of workload {workload.uid}", workload.since)
+        check_once(f"workload {workload.uid}: podset", (podset.name for podset in workload.podsets))
+        for podset in workload.podsets:
+            what = f"podset {podset.name} of workload {workload.uid}"
             check_amount(f"the count of {what}", podset.count)
             if podset.minimum is not None:
                 check_amount(f"the minimum of {what}", podset.minimum, least=1)
             check_amounts(f"the requests of {what}", podset.requests)
-    check_once("workload", (one.uid for one in incoming))
+    check_once("workload", (workload.uid for workload in incoming))

@@ -23,13 +23,13 @@ class Usable:
         self, queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], flavors: Collection[str] | None = None
     ) -> None:
         cohorts = list(cohorts)
-        wrong = {one.name: text for one in queues if (text := contradiction(one))}
-        self._above = {one.name: text for one in cohorts if (text := contradiction(one))}
-        self.queues = [replace(one, groups=()) if one.name in wrong else one for one in queues]
-        self.cohorts = [replace(one, groups=()) if one.name in self._above else one for one in cohorts]
-        gone = {one.name: text for one in self.queues if (text := _missing(one, flavors))}
+        wrong = {queue.name: text for queue in queues if (text := contradiction(queue))}
+        self._above = {cohort.name: text for cohort in cohorts if (text := contradiction(cohort))}
+        self.queues = [replace(queue, groups=()) if queue.name in wrong else queue for queue in queues]
+        self.cohorts = [replace(cohort, groups=()) if cohort.name in self._above else cohort for cohort in cohorts]
+        gone = {queue.name: text for queue in self.queues if (text := _missing(queue, flavors))}
         self.troubles = gone | wrong
-        self._stops = {one.name: one.stop for one in queues}
+        self._stops = {queue.name: queue.stop for queue in queues}
 
     def why_closed(self, tree: QuotaTree, name: str) -> str:
         """The reason why the queue admits no workload; empty if it may admit some."""
@@ -57,7 +57,7 @@ def contradiction(one: ClusterQueue | Cohort) -> str:
             return f"{what_it_is}: {what} {name} is there twice"
     for flavor, quotas in (pair for group in one.groups for pair in group.flavors):
         for resource, quota in quotas.items() if not flavor.startswith(VOLCANO) else ():
-            said = (quota.nominal, quota.borrowing, quota.lending) if isinstance(quota, Quota) else ()
-            if any(isinstance(amount, Real) and amount < 0 for amount in said):
+            amounts = (quota.nominal, quota.borrowing, quota.lending) if isinstance(quota, Quota) else ()
+            if any(isinstance(amount, Real) and amount < 0 for amount in amounts):
                 return f"{what_it_is}: the quota of {resource} of flavor {flavor} must not be negative"
     return ""
