@@ -44,8 +44,8 @@ class Recorder(ThreadingHTTPServer):
                 return [{"Host": node, "Score": 0} for node in nodes]
             case "preempt":
                 victims = request["NodeNameToMetaVictims"] or {
-                    node: {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in one["Pods"]]}
-                    for node, one in request["NodeNameToVictims"].items()
+                    node: {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in entry["Pods"]]}
+                    for node, entry in request["NodeNameToVictims"].items()
                 }
                 return {"NodeNameToMetaVictims": victims}
             case _:
@@ -91,9 +91,9 @@ def record(cluster: Cluster, mode: str, *, names_only: bool) -> None:
         scheduler = cluster.start_scheduler({"leaderElection": {"leaderElect": False}, "extenders": [entry]})
         for name in ("low-0", "low-1"):
             cluster.api.create(PODS, pod(name, "low"))
-        cluster.api.wait_for(PODS, lambda pods: sum("nodeName" in one["spec"] for one in pods) == 2)
+        cluster.api.wait_for(PODS, lambda pods: sum("nodeName" in seen["spec"] for seen in pods) == 2)
         cluster.api.create(PODS, pod("high", "high"))
-        cluster.api.wait_for(f"{PODS}/high", lambda one: one and one["spec"].get("nodeName"))
+        cluster.api.wait_for(f"{PODS}/high", lambda seen: seen and seen["spec"].get("nodeName"))
         scheduler.terminate()
         cluster.api.delete(PODS, {"gracePeriodSeconds": 0})
         cluster.api.wait_for(PODS, lambda pods: not pods)

@@ -58,4 +58,4 @@ def test_victims_are_read_by_uid_and_sent_back_as_they_came(mode: str) -> None:
     assert sorted(request.victims) == ["node-0", "node-1"]
     assert all(len(uids) == 1 for uids in request.victims.values())
     answer = json.loads(wire.encode_preempt(request.victims, request))["NodeNameToMetaVictims"]
-    assert {node: tuple(pod["UID"] for pod in one["Pods"]) for node, one in answer.items()} == request.victims
+    assert {node: tuple(pod["UID"] for pod in entry["Pods"]) for node, entry in answer.items()} == request.victims
