@@ -62,9 +62,9 @@ def test_after_a_restart_the_run_of_live_members_counts() -> None:
     script.see(second)
     script.run([second])
     again = Script(*cluster("a: 2x8"), *script.pods.values(), now=script.now)
-    for found in end(script), end(again):
-        assert found is not None
-        assert found.at == pytest.approx(began + 100, abs=5)
+    for ending in end(script), end(again):
+        assert ending is not None
+        assert ending.at == pytest.approx(began + 100, abs=5)
 
 
 def test_what_says_nothing_has_no_end_and_what_waits_has_none_either() -> None:
