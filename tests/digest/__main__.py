@@ -37,19 +37,19 @@ def of_seed(seed: int) -> list[str]:
         try:
             play(seed, every=0)
         except SeedError as error:
-            return [*(one.digest for one in streams.values()), f"failed: {str(error).splitlines()[0]}"]
-    return [one.digest for one in streams.values()]
+            return [*(stream.digest for stream in streams.values()), f"failed: {str(error).splitlines()[0]}"]
+    return [stream.digest for stream in streams.values()]
 
 
 def of_seeds(start: int, count: int, progress: Terminal) -> Digests:
     """Return the digests of seeds, played by a process on each core of the machine."""
-    found: dict[str, list[str]] = {}
+    by_seed: dict[str, list[str]] = {}
     seeds = range(start, start + count)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for seed, digests in zip(seeds, pool.map(of_seed, seeds, chunksize=4), strict=True):
-            found[str(seed)] = digests
-            progress(f"playing seeds, {len(found):,} of {count:,}")
-    return found
+            by_seed[str(seed)] = digests
+            progress(f"playing seeds, {len(by_seed):,} of {count:,}")
+    return by_seed
 
 
 def of_scripts(progress: Terminal) -> Digests:
@@ -63,8 +63,8 @@ def of_scripts(progress: Terminal) -> Digests:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
-        found: Digests = json.loads(path.read_text())
-        return found
+        digests: Digests = json.loads(path.read_text())
+        return digests
 
 
 def made(hash_seed: str, *options: str, root: Path = ROOT) -> dict[str, Digests]:
@@ -74,8 +74,8 @@ def made(hash_seed: str, *options: str, root: Path = ROOT) -> dict[str, Digests]
     done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stdout or done.returncode)
-    found: dict[str, Digests] = json.loads(done.stdout)
-    return found
+    digests: dict[str, Digests] = json.loads(done.stdout)
+    return digests
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def checkout(revision: str) -> Iterator[Path]:
 
 def summary(of: Digests) -> str:
     """Return one digest of many. Neither the names of scripts nor their order counts: both may move to other files."""
-    return digest_of(sorted(one for digests in of.values() for one in digests))
+    return digest_of(sorted(digest for digests in of.values() for digest in digests))
 
 
 def differences(before: Digests, now: Digests) -> list[str]:
@@ -114,9 +114,9 @@ def main(
     """
     progress = Terminal()
     if as_json:
-        found = {"seeds": of_seeds(start, seeds, progress), "scripts": of_scripts(progress) if scripts else {}}
+        digests = {"seeds": of_seeds(start, seeds, progress), "scripts": of_scripts(progress) if scripts else {}}
         progress.done()
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(digests))
         return
     options = [f"--seeds={seeds}", f"--start={start}", "--scripts" if scripts else "--no-scripts"]
     first, *others = hash_seeds.split(",")
@@ -128,10 +128,10 @@ def main(
     for what in ("seeds", "scripts"):
         typer.echo(f"{what:<8} {len(now[what]):>6,} {summary(now[what])}")
     typer.echo(f"digest          {digest_of(summary(now[what]) for what in ('seeds', 'scripts'))}")
-    apart = {other: [*differences(found["seeds"], now["seeds"])] for other, found in compared.items()}
-    for other, found in compared.items():
-        if summary(found["scripts"]) != summary(now["scripts"]):
-            apart[other] += differences(found["scripts"], now["scripts"])
+    apart = {other: [*differences(theirs["seeds"], now["seeds"])] for other, theirs in compared.items()}
+    for other, theirs in compared.items():
+        if summary(theirs["scripts"]) != summary(now["scripts"]):
+            apart[other] += differences(theirs["scripts"], now["scripts"])
         typer.echo(f"{len(apart[other])} differ from {other}" + "".join(f"\n  {name}" for name in apart[other]))
     raise typer.Exit(1 if any(apart.values()) else 0)
 

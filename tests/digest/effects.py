@@ -62,7 +62,7 @@ def form(value: object) -> Form:
         case Pod():
             return f"{value.namespace}/{value.name}"
         case Mapping():
-            return tuple(sorted(((form(key), form(one)) for key, one in value.items()), key=repr))
+            return tuple(sorted(((form(key), form(item)) for key, item in value.items()), key=repr))
         case Set():
             return tuple(sorted(map(form, value), key=repr))
         case Iterable():
@@ -126,7 +126,10 @@ def named(effect: Effect) -> dict[str, object]:
     """Return the kind of an effect and its fields, under names that stay."""
     kind, names = FORMS[type(effect)]
     values = {name: getattr(effect, attribute) for name, attribute in names.items()}
-    return {"kind": kind, **{name: _argued(one) if name.startswith("why") else one for name, one in values.items()}}
+    return {
+        "kind": kind,
+        **{name: _argued(value) if name.startswith("why") else value for name, value in values.items()},
+    }
 
 
 def _argued(text: str) -> tuple[bool, tuple[str, ...]]:
@@ -149,7 +152,7 @@ class Stream:
     @property
     def digest(self) -> str:
         """Return the hash of all so far."""
-        return digest_of(f"{event} {form(named(one))}" for event, effects in self._effects for one in effects)
+        return digest_of(f"{event} {form(named(effect))}" for event, effects in self._effects for effect in effects)
 
 
 @contextmanager
@@ -174,7 +177,7 @@ def recorded() -> Iterator[Mapping[Engine, Stream]]:
 
 def digest_of(parts: Iterable[str]) -> str:
     """Return one digest of several parts, in this order."""
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(f"{part}\n".encode())
-    return found.hexdigest()[:16]
+    hasher = hashlib.sha256()
+    for text in parts:
+        hasher.update(f"{text}\n".encode())
+    return hasher.hexdigest()[:16]

@@ -32,7 +32,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Replace the records by their digests."""
     report = yield
     report.user_properties = [
-        (name, [one.digest for one in value.values()] if name == _PROPERTY and isinstance(value, dict) else value)
+        (name, [stream.digest for stream in value.values()] if name == _PROPERTY and isinstance(value, dict) else value)
         for name, value in item.user_properties
     ]
     return report
