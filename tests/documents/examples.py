@@ -18,7 +18,7 @@ def _gangs_are(**states: str) -> Callable[[Playground], None]:
     wanted = {name.replace("_", "-"): state for name, state in states.items()}
 
     def settle(here: Playground) -> None:
-        here.until_gangs(lambda gangs: {name: one["state"] for name, one in gangs.items()} == wanted)
+        here.until_gangs(lambda gangs: {name: gang["state"] for name, gang in gangs.items()} == wanted)
 
     return settle
 
@@ -30,7 +30,7 @@ def _runs(here: Playground) -> None:
 
 def _two_of_three_run(here: Playground) -> None:
     """Wait until two of three run: those whose pods the controller has made first."""
-    here.until_gangs(lambda gangs: sorted(one["state"] for one in gangs.values()) == ["NoRoom", "Running", "Running"])
+    here.until_gangs(lambda gangs: sorted(gang["state"] for gang in gangs.values()) == ["NoRoom", "Running", "Running"])
 
 
 SETTLED = {
@@ -62,7 +62,7 @@ SETTLED = {
 
 def options() -> list[str]:
     """Returns the options with which the page starts its cluster."""
-    (start,) = (match[1] for one in commands(PAGE) if (match := _START.match(one.text)))
+    (start,) = (match[1] for command in commands(PAGE) if (match := _START.match(command.text)))
     return start.split()
 
 

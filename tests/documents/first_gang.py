@@ -17,27 +17,27 @@ _STORY = re.compile(r"\nHistory\n.*", re.DOTALL)
 # The state that a person would see before typing the next command.
 SETTLED: dict[str, Callable[[Playground], None]] = {
     "kubectl apply -f manifests/examples/job-annotations.yaml": lambda here: here.until_gangs(
-        lambda gangs: [one["state"] for one in gangs.values()] == ["Running"]
+        lambda gangs: [gang["state"] for gang in gangs.values()] == ["Running"]
     ),
     "kubectl apply -f manifests/examples/job-podgroup.yaml": lambda here: here.until_said(
         "kubectl get podgroups", "NoRoom"
     ),
     "kubectl delete job train-annotations": lambda here: here.until_gangs(
-        lambda gangs: [(name, one["state"]) for name, one in gangs.items()] == [("train-podgroup", "Running")]
+        lambda gangs: [(name, gang["state"]) for name, gang in gangs.items()] == [("train-podgroup", "Running")]
     ),
 }
 
 
 def typed(here: Playground, page: Path = PAGE, settled: Mapping[str, Callable[[Playground], None]] = SETTLED) -> str:
     """The page with the present output of its commands. Raises AssertionError when one of them fails."""
-    said = {}
+    outputs = {}
     for command in to_type(page):
         done = here.run(command.text)
         assert done.returncode == 0, f"{command}\n{done.stdout}"
-        said[command.line] = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+        outputs[command.line] = "\n".join(line.rstrip() for line in done.stdout.splitlines())
         if (settle := settled.get(command.text)) is not None:
             settle(here)
-    answers = iter([said.get(command.line, "") for command in commands(page)])
+    answers = iter([outputs.get(command.line, "") for command in commands(page)])
 
     def answered(block: re.Match[str]) -> str:
         lines = [line for line in block[0].splitlines() if line.startswith("$ ")]

@@ -20,9 +20,9 @@ def options() -> list[str]:
 
 def steps() -> Iterator[Block | Command]:
     """Yield the page's commands and files on its cluster, except the takeover from kustomize."""
-    found: list[Block | Command] = [block for block in blocks(PAGE) if block.language == "yaml"]
-    found += [command for command in to_type(PAGE) if command.text != takeover()]
-    yield from sorted(found, key=lambda step: step.line)
+    unsorted: list[Block | Command] = [block for block in blocks(PAGE) if block.language == "yaml"]
+    unsorted += [command for command in to_type(PAGE) if command.text != takeover()]
+    yield from sorted(unsorted, key=lambda step: step.line)
 
 
 def takeover() -> str:

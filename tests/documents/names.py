@@ -74,7 +74,7 @@ OUTPUTS: dict[str, dict[str, type]] = {
 def names() -> Names:
     """Return every public name of the code and the manifests as they are."""
     commands = typer.main.get_command(main)
-    found: dict[str, Iterable[str]] = {
+    by_kind: dict[str, Iterable[str]] = {
         "settings": _fields(Settings),
         "keys": _keys(),
         "keys of others": reference.SAID_TO_OTHERS,
@@ -87,14 +87,15 @@ def names() -> Names:
         "reasons of Events": _event_reasons(),
         "statuses": map(str, Status),
         "metrics": (
-            f"{one.name}{{{','.join(one.labels)}}}" if one.labels else one.name for one in described().values()
+            f"{metric.name}{{{','.join(metric.labels)}}}" if metric.labels else metric.name
+            for metric in described().values()
         ),
         "causes": map(str, Cause),
         "findings": finding_codes(),
         "alerts": _alerts(),
         "objects": _objects(),
     }
-    return {kind: sorted(set(some)) for kind, some in found.items()}
+    return {kind: sorted(set(listed)) for kind, listed in by_kind.items()}
 
 
 def finding_codes() -> set[str]:
@@ -114,8 +115,8 @@ def with_now(release: dict[str, Any]) -> dict[str, Any]:
     """Return a release's record, with the names of the present code."""
     then = release.get("names", {})
     return {
-        "names": {kind: sorted({*then.get(kind, ()), *some}) for kind, some in names().items()},
-        "aliases": {kind: {old: one.until for old, one in some.items()} for kind, some in ALIASES.items()},
+        "names": {kind: sorted({*then.get(kind, ()), *listed}) for kind, listed in names().items()},
+        "aliases": {kind: {old: alias.until for old, alias in aliases.items()} for kind, aliases in ALIASES.items()},
     }
 
 
@@ -127,7 +128,7 @@ def version() -> str:
 def _fields(record: Any, prefix: str = "") -> Iterator[str]:
     """The fields of a pydantic model or a dataclass, and of those inside it."""
     hints = get_type_hints(record)
-    for name in record.model_fields if issubclass(record, BaseModel) else [one.name for one in fields(record)]:
+    for name in record.model_fields if issubclass(record, BaseModel) else [field.name for field in fields(record)]:
         yield f"{prefix}{name}"
         for inner, sign in _records(hints[name]):
             yield from _fields(inner, f"{prefix}{name}{sign}.")
@@ -138,11 +139,11 @@ def _records(annotation: Any) -> Iterator[tuple[type, str]]:
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_dataclass(annotation)):
         yield annotation, ""
     elif get_origin(annotation) in (UnionType, Union):
-        for one in get_args(annotation):
-            yield from _records(one)
+        for argument in get_args(annotation):
+            yield from _records(argument)
     elif get_origin(annotation) in (list, tuple):
-        for one in get_args(annotation):
-            yield from ((record, f"[]{sign}") for record, sign in _records(one))
+        for argument in get_args(annotation):
+            yield from ((record, f"[]{sign}") for record, sign in _records(argument))
 
 
 @cache
@@ -169,11 +170,11 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
         bench = command.name == "bench"
         command = typer.main.get_command(loadtest.main) if bench else command.load()
     yield name, ""
-    for one in command.params:
-        words = [*one.opts, *one.secondary_opts] if one.param_type_name == "option" else [one.name.upper()]
-        yield from ((f"{name} {word}", str(one.envvar or "")) for word in words)
-    for inner, one in getattr(command, "commands", {}).items():
-        yield from _commands(one, f"{name} {inner}")
+    for param in command.params:
+        words = [*param.opts, *param.secondary_opts] if param.param_type_name == "option" else [param.name.upper()]
+        yield from ((f"{name} {word}", str(param.envvar or "")) for word in words)
+    for inner, subcommand in getattr(command, "commands", {}).items():
+        yield from _commands(subcommand, f"{name} {inner}")
 
 
 def _paths() -> Iterator[str]:
@@ -196,7 +197,7 @@ def _outputs() -> Iterator[str]:
 
 def _event_reasons() -> Iterator[str]:
     yield from (EVICTED, SUSPENDED, MISSPELT_KEY)
-    yield from (str(one.default) for one in fields(Hint) if one.name == "reason")
+    yield from (str(field.default) for field in fields(Hint) if field.name == "reason")
     for folder in ("core", "runtime"):
         yield from _arguments(folder, "Hint", "reason", 5)
 
@@ -208,7 +209,7 @@ def _arguments(folder: str, function: str, keyword: str, position: int) -> Itera
             continue
         for node in _nodes(file):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
-                given = [one.value for one in node.keywords if one.arg == keyword] or node.args[position:][:1]
+                given = [pair.value for pair in node.keywords if pair.arg == keyword] or node.args[position:][:1]
                 for value in given:
                     assert isinstance(value, ast.Constant), f"{file.name}:{node.lineno}: {keyword} is no constant"
                     yield str(value.value)
@@ -222,9 +223,9 @@ def _objects() -> Iterator[str]:
     for file in sorted((ROOT / "manifests").rglob("*.yaml")):
         if "examples" in file.parts or file.name in ("kustomization.yaml", "muster.yaml", "kube-scheduler-config.yaml"):
             continue
-        for one in yaml.safe_load_all(file.read_text()):
-            if isinstance(one, dict) and "kind" in one and not one["kind"].endswith("PolicyBinding"):
-                yield f"{one['kind']}/{one['metadata']['name']}"
+        for obj in yaml.safe_load_all(file.read_text()):
+            if isinstance(obj, dict) and "kind" in obj and not obj["kind"].endswith("PolicyBinding"):
+                yield f"{obj['kind']}/{obj['metadata']['name']}"
 
 
 if __name__ == "__main__":

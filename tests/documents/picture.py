@@ -45,10 +45,10 @@ def first_sentence(module: str) -> str:
 def rungs(graph: grimp.ImportGraph, package: str) -> list[Rung]:
     """Sort the parts of a package into rungs, the lowest first. Raises graphlib.CycleError if parts form a circle."""
     parts = graph.find_children(package)
-    for part in parts:
-        graph.squash_module(part)
+    for module in parts:
+        graph.squash_module(module)
     order = TopologicalSorter(
-        {part: graph.find_modules_directly_imported_by(part) & (parts - {part}) for part in parts}
+        {module: graph.find_modules_directly_imported_by(module) & (parts - {module}) for module in parts}
     )
     order.prepare()
     ladder: list[Rung] = []

@@ -73,13 +73,13 @@ class Playground:
 
         def look() -> Gangs:
             answer = httpx.get(f"{self.environment['MUSTER_URL']}/gangs", trust_env=False)
-            return {one["name"]: one for one in answer.raise_for_status().json()}
+            return {gang["name"]: gang for gang in answer.raise_for_status().json()}
 
         self._until(look, holds)
 
     def until_said(self, command: str, text: str) -> None:
         """Wait until a command says this."""
-        self._until(lambda: self.run(command).stdout, lambda said: text in said)
+        self._until(lambda: self.run(command).stdout, lambda output: text in output)
 
     def _until(self, look: Callable[[], Any], holds: Callable[[Any], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE_S

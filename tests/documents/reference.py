@@ -270,7 +270,7 @@ def api() -> dict[str, str]:
         models.UtilisationReport,
         models.VerifyView,
     ):
-        shown |= {one.__name__: one for one in _with_inner(model)}
+        shown |= {inner.__name__: inner for inner in _with_inner(model)}
     shown[models.Problem.__name__] = models.Problem
     return {"models": "\n".join(_model(model) for model in shown.values())}
 
@@ -293,8 +293,8 @@ def filled(page: Path) -> str:
     text = page.read_text()
     for name, table in TABLES[page]().items():
         begin, end = f"<!-- {name}: python -m tests.documents.reference -->\n", "<!-- end -->"
-        before, found, rest = text.partition(begin)
-        if not found or end not in rest:
+        before, marker, rest = text.partition(begin)
+        if not marker or end not in rest:
             raise ValueError(f"{page.name} has no place for {name}")
         text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
     return text
@@ -321,9 +321,9 @@ def _grouped(lines: list[str]) -> Iterator[str]:
 def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     yield model
     for field in model.model_fields.values():
-        for one in (field.annotation, *get_args(field.annotation)):
-            if _is_model(one):
-                yield from _with_inner(one)
+        for candidate in (field.annotation, *get_args(field.annotation)):
+            if _is_model(candidate):
+                yield from _with_inner(candidate)
 
 
 def _model(model: type[BaseModel]) -> str:
@@ -341,7 +341,7 @@ def _json_type(annotation: Any) -> str:
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
     if get_origin(annotation) is Annotated:
         return _json_type(get_args(annotation)[0])
-    kind, inner = get_origin(annotation), [_json_type(one) for one in get_args(annotation)]
+    kind, inner = get_origin(annotation), [_json_type(argument) for argument in get_args(annotation)]
     if kind in (UnionType, Union):
         return " or ".join(inner)
     if kind in (list, dict):
@@ -365,11 +365,13 @@ def _keys(said: dict[str, str]) -> str:
 
 def _value(field: FieldInfo) -> str:
     limits = []
-    for one in field.metadata:
-        if (words := re.fullmatch(r"\^\(([a-z|]+)\)\$", getattr(one, "pattern", None) or "")) is not None:
+    for constraint in field.metadata:
+        if (words := re.fullmatch(r"\^\(([a-z|]+)\)\$", getattr(constraint, "pattern", None) or "")) is not None:
             return " or ".join(f"`{word}`" for word in words[1].split("|"))
         limits += [
-            f"{word} {getattr(one, kind.__name__.lower()):,}" for kind, word in _LIMITS.items() if isinstance(one, kind)
+            f"{word} {getattr(constraint, kind.__name__.lower()):,}"
+            for kind, word in _LIMITS.items()
+            if isinstance(constraint, kind)
         ]
     if len(limits) > 1:
         return " ".join(limits).removeprefix("from ")
@@ -378,9 +380,9 @@ def _value(field: FieldInfo) -> str:
 
 def _kind(annotation: Any) -> str:
     if annotation in (Mode, SteeringMode, Preempts, Reserving):
-        return " or ".join(f"`{one.value}`" for one in annotation)
+        return " or ".join(f"`{member.value}`" for member in annotation)
     if get_origin(annotation) in (UnionType, Union):
-        return " or ".join(_kind(one) for one in get_args(annotation) if one is not NoneType)
+        return " or ".join(_kind(argument) for argument in get_args(annotation) if argument is not NoneType)
     if get_origin(annotation) is Annotated:
         return _kind(get_args(annotation)[0])
     if _is_model(annotation):

@@ -24,5 +24,5 @@ def test_every_controller_is_listed_and_no_other() -> None:
 @pytest.mark.parametrize("controller", CATALOGUE.values(), ids=CATALOGUE)
 def test_the_versions_are_those_that_are_pinned(controller: Controller) -> None:
     assert f"| `{controller.name}` | {controller.version}" in BUILT
-    told = UNMEASURED.get(controller.name) or re.findall(r"^## .*$", FACTS, re.MULTILINE)
-    assert any(controller.version in one for one in told)
+    headings = UNMEASURED.get(controller.name) or re.findall(r"^## .*$", FACTS, re.MULTILINE)
+    assert any(controller.version in heading for heading in headings)

@@ -28,7 +28,12 @@ def test_the_components_that_are_named_exist(page: object) -> None:
 
 
 def test_what_an_overlay_names_is_in_the_checkout_beside_it() -> None:
-    shown = [one for page in PAGES for one in blocks(page) if one.language == "yaml" and "manifests/" in one.text]
+    shown = [
+        candidate
+        for page in PAGES
+        for candidate in blocks(page)
+        if candidate.language == "yaml" and "manifests/" in candidate.text
+    ]
     assert len(shown) >= 2
     for block in shown:
         overlay = yaml.safe_load(block.text)
@@ -40,7 +45,9 @@ def test_what_an_overlay_names_is_in_the_checkout_beside_it() -> None:
 def test_the_versions_are_those_that_are_tested() -> None:
     version = kubernetes_version()
     deployment = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())
-    images = [one["image"].partition("@")[0] for one in deployment["spec"]["template"]["spec"]["containers"]]
+    images = [
+        container["image"].partition("@")[0] for container in deployment["spec"]["template"]["spec"]["containers"]
+    ]
     assert f"registry.k8s.io/kube-scheduler:{version}" in images
     assert f"newTag: {version}" in INSTALL
     assert f"every test runs on {version.removeprefix('v')}" in INSTALL

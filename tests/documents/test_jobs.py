@@ -39,9 +39,9 @@ def test_every_kind_that_is_read_is_suspended_at_creation_in_that_version() -> N
 
 
 def test_the_managers_are_those_of_the_kinds() -> None:
-    said = re.search(r"orValue\(''\) in\s+\['', (.*?)\]", (COMPONENT / "jobs.yaml").read_text(), re.DOTALL)
-    assert said is not None
-    assert set(re.findall(r"'([^']+)'", said[1])) == {manager for kind in KINDS for manager in kind.managers}
+    clause = re.search(r"orValue\(''\) in\s+\['', (.*?)\]", (COMPONENT / "jobs.yaml").read_text(), re.DOTALL)
+    assert clause is not None
+    assert set(re.findall(r"'([^']+)'", clause[1])) == {manager for kind in KINDS for manager in kind.managers}
 
 
 def test_the_keys_and_limits_are_those_of_the_code() -> None:

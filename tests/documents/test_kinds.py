@@ -26,5 +26,7 @@ def test_every_kind_that_is_planned_before_its_pods_has_a_row() -> None:
 @pytest.mark.parametrize("named", TESTS)
 def test_a_test_that_is_named_exists(named: str) -> None:
     file, _, name = named.partition("::")
-    functions = {one.name for one in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(one, ast.FunctionDef)}
-    assert name in functions if name else any(one.startswith("test_") for one in functions)
+    functions = {
+        node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
+    }
+    assert name in functions if name else any(function.startswith("test_") for function in functions)

@@ -22,23 +22,23 @@ def built(folder: str) -> list[Object]:
     """Build the kustomization as `kubectl kustomize` does: it has patches that change fields, and one that deletes.
     tests/integration/test_older_jobs.py holds this against kubectl."""
     kustomization = yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())
-    found = [one for component in kustomization["components"] for one in _component(folder, component)]
+    objects = [document for component in kustomization["components"] for document in _component(folder, component)]
     for patch in kustomization["patches"]:
         changes = yaml.safe_load(patch["patch"])
-        for obj in [one for one in found if _is_meant(patch["target"], one)]:
+        for obj in [candidate for candidate in objects if _is_meant(patch["target"], candidate)]:
             if isinstance(changes, dict):
                 assert changes["$patch"] == "delete"
-                found.remove(obj)
+                objects.remove(obj)
                 continue
             for change in changes:
                 _apply(obj, **change)
-    return found
+    return objects
 
 
 def _component(folder: str, component: str) -> list[Object]:
     path = (MANIFESTS / folder / component).resolve()
     named = yaml.safe_load((path / "kustomization.yaml").read_text())["resources"]
-    return [deepcopy(one) for file in named for one in documents(str(path / file))]
+    return [deepcopy(document) for file in named for document in documents(str(path / file))]
 
 
 def _is_meant(target: Object, obj: Object) -> bool:
@@ -48,8 +48,8 @@ def _is_meant(target: Object, obj: Object) -> bool:
 
 def _apply(obj: Any, op: str, path: str, value: Any) -> None:
     *above, last = path.strip("/").split("/")
-    for part in above:
-        obj = obj[int(part)] if isinstance(obj, list) else obj[part]
+    for segment in above:
+        obj = obj[int(segment)] if isinstance(obj, list) else obj[segment]
     if op == "test":
         assert obj[last] == value, f"{path} is not {value}: the component has changed"
     else:
@@ -64,12 +64,12 @@ def made() -> list[Object]:
 
 def test_each_policy_that_changes_objects_is_kyvernos_with_the_same_rules(made: list[Object]) -> None:
     ours = {
-        one["metadata"]["name"]: one["spec"]
+        obj["metadata"]["name"]: obj["spec"]
         for component in ("admission-gate", "job-admission")
-        for one in _component("components", component)
-        if one["kind"] == "MutatingAdmissionPolicy"
+        for obj in _component("components", component)
+        if obj["kind"] == "MutatingAdmissionPolicy"
     }
-    theirs = {one["metadata"]["name"]: one for one in made if one["kind"] == "MutatingPolicy"}
+    theirs = {obj["metadata"]["name"]: obj for obj in made if obj["kind"] == "MutatingPolicy"}
     assert theirs.keys() == ours.keys()
     changed = set()
     for name, policy in theirs.items():
@@ -77,35 +77,35 @@ def test_each_policy_that_changes_objects_is_kyvernos_with_the_same_rules(made: 
         spec = policy["spec"]
         assert spec.pop("autogen") == {"podControllers": {"controllers": []}}
         pairs = zip(spec.pop("variables", []), ours[name].pop("variables", []), strict=True)
-        changed |= {(name, one["name"]) for one, was in pairs if one != was}
+        changed |= {(name, variable["name"]) for variable, was in pairs if variable != was}
         assert spec == ours[name]
     assert changed == NO_AUTHORIZER
 
 
 def test_nothing_is_asked_that_kyverno_cannot_answer(made: list[Object]) -> None:
     for policy in made:
-        said = str(policy["spec"])
-        assert policy["kind"] != "MutatingPolicy" or "authorizer" not in said
+        text = str(policy["spec"])
+        assert policy["kind"] != "MutatingPolicy" or "authorizer" not in text
         assert policy["kind"] not in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
-        assert "params." not in said
+        assert "params." not in text
 
 
 def test_what_refuses_stays_the_api_servers(made: list[Object]) -> None:
-    names = {(one["kind"], one["metadata"]["name"]) for one in made if one["kind"].startswith("Validating")}
-    ours = [one for component in ("admission-gate", "job-admission") for one in _component("components", component)]
-    assert names == {(one["kind"], one["metadata"]["name"]) for one in ours if one["kind"].startswith("Validating")}
+    names = {(obj["kind"], obj["metadata"]["name"]) for obj in made if obj["kind"].startswith("Validating")}
+    ours = [obj for component in ("admission-gate", "job-admission") for obj in _component("components", component)]
+    assert names == {(obj["kind"], obj["metadata"]["name"]) for obj in ours if obj["kind"].startswith("Validating")}
 
 
 def test_the_page_names_each_policy_and_whether_it_refuses() -> None:
-    policies = {one["metadata"]["name"]: one for one in built("examples/kyverno") if one["kind"] == "MutatingPolicy"}
-    told = dict(re.findall(r"^\| `(muster-[\w-]+)` \|.*\| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE))
-    assert told.keys() == policies.keys()
+    policies = {obj["metadata"]["name"]: obj for obj in built("examples/kyverno") if obj["kind"] == "MutatingPolicy"}
+    rows = dict(re.findall(r"^\| `(muster-[\w-]+)` \|.*\| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE))
+    assert rows.keys() == policies.keys()
     refuses = {name for name, policy in policies.items() if policy["spec"]["failurePolicy"] == "Fail"}
-    assert {name for name, result in told.items() if "refused" in result} == refuses
+    assert {name for name, result in rows.items() if "refused" in result} == refuses
 
 
 def test_the_same_in_v1beta1_for_servers_with_the_gate() -> None:
-    ours = [one for component in ("admission-gate", "job-admission") for one in _component("components", component)]
+    ours = [obj for component in ("admission-gate", "job-admission") for obj in _component("components", component)]
     for made, was in zip(built("examples/policies-v1beta1"), ours, strict=True):
         version = "v1beta1" if was["kind"].startswith("Mutating") else "v1"
         assert made == {**was, "apiVersion": f"admissionregistration.k8s.io/{version}"}

@@ -17,13 +17,13 @@ PAGES = [ROOT / "docs" / f"{name}.md" for name in ("migrate", "migrate-volcano",
 
 
 def shown() -> list[Pod]:
-    found = []
+    pods = []
     for block in [block for page in PAGES for block in blocks(page)]:
         if block.language == "yaml":
             pod = yaml.safe_load(block.text)
             pod["metadata"] |= {"namespace": "team", "uid": "1"}
-            found.append(pod_from(msgspec.convert(pod, PodObject)))
-    return found
+            pods.append(pod_from(msgspec.convert(pod, PodObject)))
+    return pods
 
 
 def test_the_page_names_every_policy_that_names_musters_scheduler() -> None:
@@ -32,8 +32,8 @@ def test_the_page_names_every_policy_that_names_musters_scheduler() -> None:
         str(path.relative_to(components)): path.read_text().count("spec.schedulerName in ['muster']")
         for path in components.rglob("*.yaml")
     }
-    told = re.findall(r"^ *\| `([\w/-]+\.yaml)`(, twice)? \|", PAGES[1].read_text(), re.MULTILINE)
-    assert {path: 2 if twice else 1 for path, twice in told} == {path: count for path, count in naming.items() if count}
+    rows = re.findall(r"^ *\| `([\w/-]+\.yaml)`(, twice)? \|", PAGES[1].read_text(), re.MULTILINE)
+    assert {path: 2 if twice else 1 for path, twice in rows} == {path: count for path, count in naming.items() if count}
     others = re.compile(r"schedulerName [=!]= 'muster'")
     assert not [path for path in components.rglob("*.yaml") if others.search(path.read_text())]
 
@@ -41,8 +41,8 @@ def test_the_page_names_every_policy_that_names_musters_scheduler() -> None:
 @pytest.mark.parametrize(
     ("pod", "dialect", "min_member", "required"),
     [
-        (pod, *said)
-        for pod, said in zip(
+        (pod, *expected)
+        for pod, expected in zip(
             shown(),
             [
                 (Dialect.COSCHEDULING, None, None),

@@ -38,15 +38,17 @@ def ended(releases: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
     return {
         (kind, old)
         for release in releases
-        for kind, some in release["aliases"].items()
-        for old, until in some.items()
+        for kind, aliases in release["aliases"].items()
+        for old, until in aliases.items()
         if numbers(until) <= numbers(version())
     }
 
 
 def gone(release: dict[str, Any], now: Names, ended: Collection[tuple[str, str]]) -> list[str]:
     """Each name that the release had or read, and that now is neither there nor an alias."""
-    then = [(kind, name) for part in ("names", "aliases") for kind, some in release[part].items() for name in some]
+    then = [
+        (kind, name) for section in ("names", "aliases") for kind, listed in release[section].items() for name in listed
+    ]
     return [
         f"{kind}: {name}"
         for kind, name in then
@@ -66,7 +68,7 @@ def test_each_release_of_the_changelog_has_written_its_names_down() -> None:
 
 def test_the_release_that_is_made_has_all_names_of_the_code(now: Names) -> None:
     if (release := RELEASED.get(version())) is not None:
-        lacking = {kind: sorted({*some} - {*release["names"].get(kind, ())}) for kind, some in now.items()}
+        lacking = {kind: sorted({*listed} - {*release["names"].get(kind, ())}) for kind, listed in now.items()}
         assert not any(lacking.values()), f"python -m tests.documents.names adds {lacking}"
 
 
@@ -92,8 +94,8 @@ def test_an_alias_goes_in_the_release_that_was_announced_and_not_before(now: Nam
 
 
 def test_an_alias_stands_for_a_name_and_goes_in_a_later_release(now: Names) -> None:
-    for kind, some in ALIASES.items():
-        for old, alias in some.items():
+    for kind, aliases in ALIASES.items():
+        for old, alias in aliases.items():
             assert alias.name in now[kind]
             assert numbers(alias.until) > numbers(version()), f"{old} may go now: take it and its alias out"
 
@@ -130,8 +132,8 @@ def test_both_names_at_once_are_refused(tmp_path: Path) -> None:
 def test_the_probe_reads_old_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(ALIASES, SETTINGS, {name: Alias(f"listen_{name}", "9.0.0") for name in ("host", "port")})
     (file := tmp_path / "muster.yaml").write_text("port: 7")
-    found = listener_from(str(file), {"MUSTER_HOST": "::1"})
-    assert (found.host, found.port) == ("::1", 7)
+    listener = listener_from(str(file), {"MUSTER_HOST": "::1"})
+    assert (listener.host, listener.port) == ("::1", 7)
 
 
 @pytest.mark.usefixtures("renamed")
@@ -141,5 +143,5 @@ def test_the_doctor_reads_old_names() -> None:
     reading._adopt("muster.yaml", "hold_for_s: 7", settings=True, scheduler=False)
     assert (facts.settings.hold_timeout_s, facts.skipped) == (7, [])
     reading._adopt("muster.yaml", "hold_for_s: 7\nhold_timeout_s: 8", settings=True, scheduler=False)
-    (found,) = facts.skipped
-    assert (found.code, "is now called hold_timeout_s" in found.what) == ("BadSettings", True)
+    (finding,) = facts.skipped
+    assert (finding.code, "is now called hold_timeout_s" in finding.what) == ("BadSettings", True)

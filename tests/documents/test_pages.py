@@ -53,9 +53,9 @@ def test_files_of_the_project_that_are_named_exist(page: Path) -> None:
 def test_every_page_can_be_reached_from_the_readme(page: Path) -> None:
     linked = {ROOT / "README.md"}
     for _ in range(3):
-        for one in sorted(linked):
-            targets = re.findall(r"\]\(([^)\s#]+\.md)", one.read_text())
-            linked |= {(one.parent / target).resolve() for target in targets if not target.startswith("http")}
+        for file in sorted(linked):
+            targets = re.findall(r"\]\(([^)\s#]+\.md)", file.read_text())
+            linked |= {(file.parent / target).resolve() for target in targets if not target.startswith("http")}
     assert page in linked
 
 
@@ -108,8 +108,8 @@ def test_a_command_can_be_typed(command: object) -> None:
     for word in words:
         if word.startswith(("manifests/", "charts/", "docs/", "tests/", "benchmarks/")):
             assert (ROOT / word).exists() or (ROOT / word).parent.exists()
-    for part in re.split(r"&&|\|\||;", text):
-        assert unknown_options(part) == []
+    for piece in re.split(r"&&|\|\||;", text):
+        assert unknown_options(piece) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
@@ -162,10 +162,10 @@ def options(*path: str) -> set[str] | None:
     """The options of a subcommand of muster; None when there is no such subcommand."""
     tree: Any = typer.main.get_command(main)
     for word in path:
-        found = getattr(tree, "commands", {}).get(word)
-        if found is None:
+        subcommand = getattr(tree, "commands", {}).get(word)
+        if subcommand is None:
             return None
-        tree = found.load() if isinstance(found, Deferred) else found
+        tree = subcommand.load() if isinstance(subcommand, Deferred) else subcommand
     return {option for parameter in tree.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
 
 

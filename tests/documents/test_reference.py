@@ -88,8 +88,8 @@ def test_so_is_one_that_was_meant_for_the_dashboard(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("MUSTER_DASHBOARD_LISTENPORT", "80")
     with pytest.raises(SettingsError) as error:
         load_for_dashboard(None)
-    said = "there is no such variable; did you mean MUSTER_DASHBOARD_LISTEN_PORT?"
-    assert str(error.value) == f"MUSTER_DASHBOARD_LISTENPORT: {said}"
+    complaint = "there is no such variable; did you mean MUSTER_DASHBOARD_LISTEN_PORT?"
+    assert str(error.value) == f"MUSTER_DASHBOARD_LISTENPORT: {complaint}"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_what_kubernetes_says_of_a_service_and_what_others_read_is_left_alone(
     service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent, dashboard = load(None), load_for_dashboard(None)
-    said = {
+    variables = {
         "SERVICE_HOST": "10.0.0.1",
         "SERVICE_PORT": "80",
         "SERVICE_PORT_HTTP": "80",
         "PORT_80_TCP": "tcp://10.0.0.1:80",
     }
-    said |= {"PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.0.0.1"}
-    for name, value in said.items():
+    variables |= {"PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.0.0.1"}
+    for name, value in variables.items():
         monkeypatch.setenv(f"{service}_{name}", value)
     monkeypatch.setenv("MUSTER_URL", "http://127.0.0.1:10290")
     monkeypatch.setenv("MUSTER_METRIC_PORT", "tcp://10.0.0.1:80")
@@ -125,13 +125,13 @@ def test_settings_that_are_shown_can_be_used(block: Block, tmp_path: Path) -> No
 
 
 def test_every_key_of_ours_is_in_the_lists() -> None:
-    found = set()
+    keys = set()
     for file in [*(ROOT / "extender").rglob("*.py"), *(ROOT / "policies").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found |= set(re.findall(r"^muster\.dev/[A-Za-z0-9-]*$", node.value))
+                keys |= set(re.findall(r"^muster\.dev/[A-Za-z0-9-]*$", node.value))
     tables = (*SAID, *STAMPED, *SAID_OF_JOBS, *SAID_OF_QUEUES, *WRITTEN_ON_JOBS)
-    assert found - set(OTHERS) == {key for key in tables if key.startswith("muster.dev/")} - set(OTHERS)
+    assert keys - set(OTHERS) == {key for key in tables if key.startswith("muster.dev/")} - set(OTHERS)
 
 
 def _said(name: str) -> str:

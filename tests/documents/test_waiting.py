@@ -34,8 +34,8 @@ def test_what_would_help_is_known_for_reasons_that_there_are() -> None:
 
 
 def test_what_the_pod_says_is_what_muster_answers() -> None:
-    for said in (ROOM_RESERVED, GANG_WAITS, f"gate `{GANG_GATE}`"):
-        assert said in TEXT
+    for phrase in (ROOM_RESERVED, GANG_WAITS, f"gate `{GANG_GATE}`"):
+        assert phrase in TEXT
 
 
 def test_the_fields_that_are_named_exist() -> None:
