@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     if arguments != ["--document"]:
         recorder = Recorder()
         # Facts measure processor time: one at a time. -v shows the running test and its progress.
-        chosen = arguments if any("test_" in one for one in arguments) else [*arguments, str(FOLDER)]
+        chosen = arguments if any("test_" in argument for argument in arguments) else [*arguments, str(FOLDER)]
         code = int(pytest.main(["-v", "-p", "no:xdist", "--durations=10", *chosen], plugins=[recorder]))
         recorder.store()
     write()

@@ -33,7 +33,7 @@ def offer_devices(place: Place, nodes: list[str]) -> None:
 def claim_of(place: Place, pod: str) -> Object:
     """The claim that was made for the pod."""
     claims = place.api.list(f"{RESOURCE}/namespaces/{place.namespace}/resourceclaims")
-    return next(one for one in claims if one["metadata"]["ownerReferences"][0]["name"] == pod)
+    return next(claim for claim in claims if claim["metadata"]["ownerReferences"][0]["name"] == pod)
 
 
 def node_of(claim: Object) -> str:
@@ -44,7 +44,7 @@ def node_of(claim: Object) -> str:
 
 def reserved_for(claim: Object) -> list[str]:
     """The names of the pods for which it is reserved."""
-    return [one["name"] for one in claim.get("status", {}).get("reservedFor", [])]
+    return [consumer["name"] for consumer in claim.get("status", {}).get("reservedFor", [])]
 
 
 def offer_volume(place: Place, node: str) -> None:

@@ -35,8 +35,8 @@ def scheduler(cluster: Cluster) -> Scheduler:
 @pytest.fixture
 def place(cluster: Cluster) -> Iterator[Place]:
     """A namespace of one fact; its objects are gone after it."""
-    with Place(cluster) as one:
-        yield one
+    with Place(cluster) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -53,4 +53,4 @@ def measured(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 
 def _recorder(config: pytest.Config) -> Recorder | None:
-    return next((one for one in config.pluginmanager.get_plugins() if isinstance(one, Recorder)), None)
+    return next((plugin for plugin in config.pluginmanager.get_plugins() if isinstance(plugin, Recorder)), None)

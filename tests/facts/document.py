@@ -50,7 +50,7 @@ _FIGURE = re.compile(r"\{([\w.-]+):(\w+)\}")
 
 def documents() -> dict[Path, str]:
     """Return each page as it has to be."""
-    useful = [one for section in sections() if (one := section.for_users()).facts]
+    useful = [reduced for section in sections() if (reduced := section.for_users()).facts]
     kubernetes = [section for section in useful if not section.module.startswith(_CONTROLLER)]
     controllers = [section for section in useful if section.module.startswith(_CONTROLLER)]
     return {
@@ -76,7 +76,7 @@ def _facts(head: str, chosen: list[Section], *, ids: bool) -> Iterator[str]:
     for section in chosen:
         runs = load(section.module)
         yield f"## {section.title}\n"
-        yield from (_line(one, runs.get(one.id), f"**{one.id}** " if ids else "") for one in section.facts)
+        yield from (_line(fact, runs.get(fact.id), f"**{fact.id}** " if ids else "") for fact in section.facts)
         yield ""
 
 
@@ -89,14 +89,14 @@ def _consequences(known: list[Section]) -> Iterator[str]:
         for name, value in run.figures.items()
     }
     for path in sorted(RECOMMENDATIONS.glob("*.md")):
-        yield _FIGURE.sub(lambda found: str(figures.get(f"{found[1]}:{found[2]}", NOT_MEASURED)), path.read_text())
+        yield _FIGURE.sub(lambda match: str(figures.get(f"{match[1]}:{match[2]}", NOT_MEASURED)), path.read_text())
     yield "## Fact by fact\n"
     yield "| fact | consequence | last run |"
     yield "|---|---|---|"
     for section in known:
         runs = load(section.module)
         yield from (
-            f"| {one.id} | {_cell(one.consequence)} | {_last(one, runs.get(one.id))} |" for one in section.facts
+            f"| {fact.id} | {_cell(fact.consequence)} | {_last(fact, runs.get(fact.id))} |" for fact in section.facts
         )
 
 

@@ -40,7 +40,7 @@ class Section:
 
     def for_users(self) -> Section:
         """Return the section with those facts alone that users need."""
-        return replace(self, facts=tuple(one for one in self.facts if one.for_users))
+        return replace(self, facts=tuple(known for known in self.facts if known.for_users))
 
 
 def fact(
@@ -64,11 +64,11 @@ def fact(
 def sections() -> list[Section]:
     """All facts, by module in the order of the modules' names."""
     modules = (importlib.import_module(f"tests.facts.{path.stem}") for path in sorted(FOLDER.glob("test_*.py")))
-    found = [
+    all_sections = [
         Section(module.__name__.rpartition(".")[2], _title(module.__doc__ or ""), tuple(_facts(vars(module).values())))
         for module in modules
     ]
-    return [section for section in found if section.facts]
+    return [section for section in all_sections if section.facts]
 
 
 def _facts(members: Iterable[object]) -> list[Fact]:

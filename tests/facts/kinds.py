@@ -50,8 +50,8 @@ class Kind:
 
     def until(self, group: str, plural: str, holds: Callable[[list[Object]], bool]) -> list[Object]:
         """Wait until this holds of the objects of that kind in the namespace."""
-        found: list[Object] = self._api.wait_for(self._path(group, plural), holds, PATIENCE_S)
-        return found
+        objects: list[Object] = self._api.wait_for(self._path(group, plural), holds, PATIENCE_S)
+        return objects
 
     def until_pods(self, count: int, each: Callable[[Object], bool] = bool) -> list[Object]:
         """Wait until there are ``count`` pods that are not being deleted, and ``each`` holds of all of them."""
@@ -67,12 +67,12 @@ class Kind:
     def until_own(self, name: str, holds: Callable[[Object], bool]) -> Object:
         """Wait until this holds of the object of this kind."""
         path = f"{self._path(self._group, self._plural)}/{name}"
-        found: Object = self._api.wait_for(path, lambda one: one is not None and holds(one), PATIENCE_S)
-        return found
+        reached: Object = self._api.wait_for(path, lambda obj: obj is not None and holds(obj), PATIENCE_S)
+        return reached
 
     def until_condition(self, name: str, type: str, status: str = "True") -> Object:  # noqa: A002
         """Wait until the object of this kind says so in its conditions."""
-        return self.until_own(name, lambda one: conditions(one).get(type) == status)
+        return self.until_own(name, lambda obj: conditions(obj).get(type) == status)
 
     def pods(self) -> list[Object]:
         """All pods of the namespace, including terminating ones."""
@@ -88,14 +88,14 @@ class Kind:
         ended = {"terminated": {"exitCode": exit_code, "reason": reason}}
         containers = [
             {
-                "name": one["name"],
-                "image": one["image"],
+                "name": container["name"],
+                "image": container["image"],
                 "imageID": "",
                 "ready": False,
                 "restartCount": 0,
                 "state": ended,
             }
-            for one in pod["spec"]["containers"]
+            for container in pod["spec"]["containers"]
         ]
         self._api.patch(path, {"status": {"phase": "Failed", "reason": reason, "containerStatuses": containers}})
 

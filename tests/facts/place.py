@@ -111,13 +111,15 @@ class Place:
 
     def until_job(self, holds: Callable[[Object], bool], name: str = "train") -> Object:
         """Wait until it exists and this holds."""
-        found: Object = self.api.wait_for(f"{self.jobs}/{name}", lambda job: job is not None and holds(job), PATIENCE_S)
-        return found
+        reached: Object = self.api.wait_for(
+            f"{self.jobs}/{name}", lambda job: job is not None and holds(job), PATIENCE_S
+        )
+        return reached
 
     def until_pods(self, holds: Callable[[list[Object]], bool]) -> list[Object]:
         """Wait until this holds of all pods of the namespace."""
-        found: list[Object] = self.api.wait_for(self.pods, holds, PATIENCE_S)
-        return found
+        pods: list[Object] = self.api.wait_for(self.pods, holds, PATIENCE_S)
+        return pods
 
     def pods_of(self, name: str = "train") -> list[Object]:
         return self.api.list(self.pods, labelSelector=f"job-name={name}")
@@ -166,11 +168,11 @@ def requests_of(cluster: Cluster, namespace: str, account: str = "job-controller
     for event in cluster.audit():
         subject = event.get("objectRef", {})
         if event["user"]["username"] == user and subject.get("namespace") == namespace:
-            part = f"/{subject['subresource']}" if "subresource" in subject else ""
-            counted[f"{event['verb']} {subject['resource']}{part}"] += 1
+            suffix = f"/{subject['subresource']}" if "subresource" in subject else ""
+            counted[f"{event['verb']} {subject['resource']}{suffix}"] += 1
     return counted
 
 
 def conditions(job: Object) -> dict[str, str]:
     """The conditions of a job by type, with their status."""
-    return {one["type"]: one["status"] for one in job.get("status", {}).get("conditions", [])}
+    return {condition["type"]: condition["status"] for condition in job.get("status", {}).get("conditions", [])}

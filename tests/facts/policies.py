@@ -71,9 +71,9 @@ def tried(place: Place, collection: str, obj: Object) -> Object | ApiError:
 
 def until_active(place: Place, collection: str, obj: Object, holds: Callable[[Object], bool]) -> Object:
     """Wait until the policies do this to an object that would be created; the object as it would be."""
-    found = until(lambda: tried(place, collection, obj), lambda seen: isinstance(seen, dict) and holds(seen))
-    assert isinstance(found, dict)
-    return found
+    changed = until(lambda: tried(place, collection, obj), lambda seen: isinstance(seen, dict) and holds(seen))
+    assert isinstance(changed, dict)
+    return changed
 
 
 def _delete(place: Place, path: str) -> None:

@@ -85,8 +85,8 @@ class Pair:
 
     @property
     def status(self) -> Object:
-        found: Object = self.place.api.get(f"{self.place.jobs}/{self.name}")["status"]
-        return found
+        status: Object = self.place.api.get(f"{self.place.jobs}/{self.name}")["status"]
+        return status
 
     def on_lost(self) -> list[Object]:
         return [pod for pod in self.pods if pod["spec"].get("nodeName") == self.lost]

@@ -76,10 +76,12 @@ def test_a_job_is_suspended_when_it_is_created(place: Place, mutation: Object) -
 def test_a_jobset_is_suspended_when_it_is_created(place: Place) -> None:
     install_jobsets(place)
     install(place, JOBSETS, ALL_TEMPLATES)
-    led = until_active(place, jobsets_of(place), jobset(), lambda one: one["spec"].get("suspend") is True)
+    led = until_active(place, jobsets_of(place), jobset(), lambda obj: obj["spec"].get("suspend") is True)
     assert schedulers(led) == ["muster", "muster"]
-    assert [one["replicas"] for one in led["spec"]["replicatedJobs"]] == [1, 3]
-    containers = [one["template"]["spec"]["template"]["spec"]["containers"] for one in led["spec"]["replicatedJobs"]]
+    assert [replicated["replicas"] for replicated in led["spec"]["replicatedJobs"]] == [1, 3]
+    containers = [
+        replicated["template"]["spec"]["template"]["spec"]["containers"] for replicated in led["spec"]["replicatedJobs"]
+    ]
     assert containers == [[{"name": "main", "image": "train"}]] * 2
 
 
@@ -97,7 +99,7 @@ def schedulers(one: Object) -> list[str]:
 def test_a_jobset_is_suspended_by_patches(place: Place) -> None:
     install_jobsets(place)
     install(place, JOBSETS, ALL_TEMPLATES_BY_PATCH)
-    led = until_active(place, jobsets_of(place), jobset(), lambda one: one["spec"].get("suspend") is True)
+    led = until_active(place, jobsets_of(place), jobset(), lambda obj: obj["spec"].get("suspend") is True)
     assert schedulers(led) == ["muster", "muster"]
 
 

@@ -68,7 +68,7 @@ def fate(place: Place, index: int = 1) -> str:
 def test_a_change_of_the_param_is_seen(place: Place, measured: Callable[..., None]) -> None:
     add_param(place)
     install_with_params(place, absent="Deny")
-    until_active(place, place.pods, pod(1, NODES), lambda one: "affinity" in one["spec"])
+    until_active(place, place.pods, pod(1, NODES), lambda obj: "affinity" in obj["spec"])
     seen_after_ms = []
     for change in range(CHANGES):
         revoked = change % 2 == 0

@@ -18,7 +18,7 @@ NODES = "node-a,node-b,node-c"
 
 def install_and_wait(place: Place, **spec: Any) -> None:
     install_pins(place, **spec)
-    until_active(place, place.pods, pod(0, NODES), lambda one: "affinity" in one["spec"])
+    until_active(place, place.pods, pod(0, NODES), lambda obj: "affinity" in obj["spec"])
 
 
 def pinned(place: Place, one: Object) -> Object:
@@ -42,13 +42,15 @@ def test_a_pod_is_pinned_by_its_index(place: Place, scheduler: Scheduler) -> Non
     install_and_wait(place)
     place.create_job(slots=3, suspend=True, template={"metadata": {"annotations": {"kept": "yes"}}})
     place.patch_job({"spec": {"suspend": False, "template": {"metadata": {"annotations": {PLAN: plan}}}}})
-    pods = place.until_pods(lambda pods: len(pods) == 3 and all(one["spec"].get("nodeName") for one in pods))
-    by_index = {one["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]: one for one in pods}
+    pods = place.until_pods(lambda pods: len(pods) == 3 and all(member["spec"].get("nodeName") for member in pods))
+    by_index = {
+        member["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]: member for member in pods
+    }
     assert [by_index[index]["spec"]["nodeName"] for index in "012"] == plan.split(",")
-    for one in pods:
-        assert terms_of(one) == [{"matchFields": [name_in(one["spec"]["nodeName"])]}]
-        assert PLAN not in one["metadata"]["annotations"]
-        assert one["metadata"]["annotations"]["kept"] == "yes"
+    for member in pods:
+        assert terms_of(member) == [{"matchFields": [name_in(member["spec"]["nodeName"])]}]
+        assert PLAN not in member["metadata"]["annotations"]
+        assert member["metadata"]["annotations"]["kept"] == "yes"
 
 
 @fact(
@@ -97,8 +99,8 @@ def test_an_affinity_that_is_there_is_crossed(place: Place) -> None:
 def test_a_part_of_the_pod_is_no_value(place: Place, copied: str) -> None:
     patch = f"[JSONPatch{{op: 'add', path: '/spec/tolerations', value: {copied}}}]"
     install_pins(place, expression=patch, failure="Fail")
-    one = pod(0, NODES, tolerations=[{"operator": "Exists"}])
-    refused = until(lambda: tried(place, place.pods, one), lambda seen: isinstance(seen, ApiError))
+    tolerating = pod(0, NODES, tolerations=[{"operator": "Exists"}])
+    refused = until(lambda: tried(place, place.pods, tolerating), lambda seen: isinstance(seen, ApiError))
     assert isinstance(refused, ApiError)
     assert "type conversion error from" in refused.message
 

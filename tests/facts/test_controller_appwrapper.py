@@ -63,16 +63,16 @@ def phase(obj: Object) -> str:
 def planned(*components: Object, node: str = FIRST, **info: Any) -> Object:
     """The PATCH that unsuspends it with an annotation for the pods of each component."""
     infos = [{"annotations": {PLAN: node}, **info}]
-    return {"spec": {"suspend": False, "components": [{**one, "podSetInfos": infos} for one in components]}}
+    return {"spec": {"suspend": False, "components": [{**component, "podSetInfos": infos} for component in components]}}
 
 
 def running(kind: Kind, name: str, *components: Object, pods: int = 2, **annotations: str) -> list[Object]:
-    said = {f"workload.codeflare.dev.appwrapper/{key}": value for key, value in annotations.items()}
-    kind.create(wrapper(name, *components, annotations=said))
+    prefixed = {f"workload.codeflare.dev.appwrapper/{key}": value for key, value in annotations.items()}
+    kind.create(wrapper(name, *components, annotations=prefixed))
     kind.patch(name, planned(*components))
-    found = kind.until_pods(pods, is_running)
-    kind.until_own(name, lambda one: phase(one) == "Running")
-    return found
+    members = kind.until_pods(pods, is_running)
+    kind.until_own(name, lambda obj: phase(obj) == "Running")
+    return members
 
 
 @fact(
@@ -88,10 +88,10 @@ def running(kind: Kind, name: str, *components: Object, pods: int = 2, **annotat
 )
 def test_slots(kind: Kind) -> None:
     kind.create(wrapper("slots", job(), pod()))
-    suspended = kind.until_own("slots", lambda one: phase(one) == "Suspended")
+    suspended = kind.until_own("slots", lambda obj: phase(obj) == "Suspended")
     assert not conditions(suspended)
-    found = [one["podSets"] for one in suspended["status"]["componentStatus"]]
-    assert [[(one["path"], one["replicas"]) for one in sets] for sets in found] == [
+    podsets = [component["podSets"] for component in suspended["status"]["componentStatus"]]
+    assert [[(podset["path"], podset["replicas"]) for podset in sets] for sets in podsets] == [
         [("template.spec.template", 2)],
         [("template", 1)],
     ]
@@ -99,12 +99,12 @@ def test_slots(kind: Kind) -> None:
     assert not kind.pods()
     kind.patch("slots", START)
     pods = kind.until_pods(3)
-    assert {one["metadata"]["labels"][LABEL] for one in pods} == {"slots"}
+    assert {member["metadata"]["labels"][LABEL] for member in pods} == {"slots"}
     (made,) = kind.list_of(*JOBS)
-    for one in (made, next(one for one in pods if one["metadata"]["name"] == "alone")):
-        (owner,) = one["metadata"]["ownerReferences"]
+    for owned in (made, next(member for member in pods if member["metadata"]["name"] == "alone")):
+        (owner,) = owned["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["controller"]) == ("AppWrapper", "slots", True)
-    indexes = [one["metadata"]["labels"].get("batch.kubernetes.io/job-completion-index") for one in pods]
+    indexes = [member["metadata"]["labels"].get("batch.kubernetes.io/job-completion-index") for member in pods]
     assert sorted(map(str, indexes)) == ["0", "1", "None"]
 
 
@@ -122,16 +122,16 @@ def test_slots(kind: Kind) -> None:
 def test_annotations_reach_every_pod(kind: Kind, at_once: bool) -> None:
     kind.create(wrapper("written", job()))
     if not at_once:
-        kind.until_own("written", lambda one: phase(one) == "Suspended")
+        kind.until_own("written", lambda obj: phase(obj) == "Suspended")
     known: Any = {"labels": {"a": "b"}, "nodeSelector": {"disk": "fast"}, "schedulingGates": [{"name": "a.b/gate"}]}
     patched = kind.patch("written", planned(job(), **known, affinity={"nodeAffinity": {}}, schedulerName="muster"))
     (component,) = patched["spec"]["components"]
     assert component["podSetInfos"] == [{"annotations": {PLAN: FIRST}} | known]
     pods = kind.until_pods(2)
     assert plans_of(pods) == {FIRST}
-    for one in pods:
-        assert one["metadata"]["labels"]["a"] == "b"
-        assert {name: one["spec"][name] for name in ("nodeSelector", "schedulingGates")} == {
+    for member in pods:
+        assert member["metadata"]["labels"]["a"] == "b"
+        assert {name: member["spec"][name] for name in ("nodeSelector", "schedulingGates")} == {
             name: known[name] for name in ("nodeSelector", "schedulingGates")
         }
 
@@ -154,7 +154,7 @@ def test_templates_are_immutable(kind: Kind) -> None:
     marked = pod(annotations={PLAN: SECOND})
     kind.create(wrapper("conflict", marked))
     kind.patch("conflict", planned(marked))
-    failed = kind.until_own("conflict", lambda one: phase(one) == "Failed")
+    failed = kind.until_own("conflict", lambda obj: phase(obj) == "Failed")
     assert conditions(failed)["Unhealthy"] == "True"
     assert not kind.pods()
 
@@ -171,8 +171,8 @@ def test_a_running_one_keeps_its_plan(kind: Kind) -> None:
     (first, second) = running(kind, "changed", component)
     kind.patch("changed", planned(component, node=SECOND))
     kind.remove(first)
-    pods = kind.until_pods(2, lambda one: one["metadata"]["uid"] != first["metadata"]["uid"])
-    assert second["metadata"]["uid"] in {one["metadata"]["uid"] for one in pods}
+    pods = kind.until_pods(2, lambda member: member["metadata"]["uid"] != first["metadata"]["uid"])
+    assert second["metadata"]["uid"] in {member["metadata"]["uid"] for member in pods}
     assert plans_of(pods) == {FIRST}
 
 
@@ -190,11 +190,11 @@ def test_suspended_again(kind: Kind) -> None:
     running(kind, "again", job(grace_s=30))
     with paused(kind.cluster, "kwok"):
         kind.patch("again", SUSPEND)
-        kind.until_own("again", lambda one: phase(one) == "Suspending")
-        kind.until("/api/v1", "pods", lambda pods: all("deletionTimestamp" in one["metadata"] for one in pods))
+        kind.until_own("again", lambda obj: phase(obj) == "Suspending")
+        kind.until("/api/v1", "pods", lambda pods: all("deletionTimestamp" in member["metadata"] for member in pods))
         assert len(kind.pods()) == 2
         assert phase(kind.get(GROUP, "appwrappers", "again")) == "Suspending"
-    stopped = kind.until_own("again", lambda one: phase(one) == "Suspended")
+    stopped = kind.until_own("again", lambda obj: phase(obj) == "Suspended")
     assert not kind.pods()
     assert not stopped["status"].get("resettingCount")
     kind.patch("again", {"spec": {"components": [job(grace_s=30)]}})
@@ -215,13 +215,15 @@ def test_suspended_again(kind: Kind) -> None:
 def test_retried(kind: Kind) -> None:
     first, _ = running(kind, "retried", job(), retryPausePeriodDuration="1s", retryLimit="1")
     kind.fail(first)
-    reset = kind.until_own("retried", lambda one: one["status"].get("resettingCount") == 1)
+    reset = kind.until_own("retried", lambda obj: obj["status"].get("resettingCount") == 1)
     assert not reset["spec"].get("suspend")
-    again = kind.until_pods(2, lambda one: one["metadata"]["uid"] != first["metadata"]["uid"] and is_running(one))
+    again = kind.until_pods(
+        2, lambda member: member["metadata"]["uid"] != first["metadata"]["uid"] and is_running(member)
+    )
     assert plans_of(again) == {FIRST}
-    kind.until_own("retried", lambda one: phase(one) == "Running")
+    kind.until_own("retried", lambda obj: phase(obj) == "Running")
     kind.fail(again[0])
-    kind.until_own("retried", lambda one: phase(one) == "Failed")
+    kind.until_own("retried", lambda obj: phase(obj) == "Failed")
 
 
 @fact(
@@ -234,9 +236,9 @@ def test_retried(kind: Kind) -> None:
     for_users=True,
 )
 def test_finished(kind: Kind) -> None:
-    for one in running(kind, "done", job()):
-        kind.succeed(one)
-    kind.until_own("done", lambda one: phase(one) == "Succeeded")
+    for member in running(kind, "done", job()):
+        kind.succeed(member)
+    kind.until_own("done", lambda obj: phase(obj) == "Succeeded")
     assert len(kind.list_of(*JOBS)) == 1
     cleaned = kind.patch("done", {"spec": {"components": [job()]}})
     assert "podSetInfos" not in cleaned["spec"]["components"][0]

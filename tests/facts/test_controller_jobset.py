@@ -71,7 +71,7 @@ def affinity(node: str) -> list[Object]:
 )
 def test_annotations_reach_every_pod(kind: Kind) -> None:
     kind.create(jobset("annotated"))
-    jobs = kind.until("/apis/batch/v1", "jobs", lambda found: len(found) == 2)
+    jobs = kind.until("/apis/batch/v1", "jobs", lambda listed: len(listed) == 2)
     assert [job["spec"]["suspend"] for job in jobs] == [True, True]
     kind.patch("annotated", plan("node-1,node-2"), JSON_PATCH)
     pods = kind.until_pods(3)
@@ -192,12 +192,12 @@ def test_a_plan_that_was_taken_off_stays(kind: Kind) -> None:
         {"op": "remove", "path": f"/spec/replicatedJobs/{at}/template/spec/template/metadata/annotations"}
         for at in (0, 1)
     ]
-    for operations, found in ((off, {"node-1"}), (plan("")[1:], {""})):
+    for operations, plans in ((off, {"node-1"}), (plan("")[1:], {""})):
         kind.patch("restored", {"spec": {"suspend": True}})
         kind.until("/api/v1", "pods", lambda pods: not pods)
         kind.patch("restored", operations, JSON_PATCH)
         kind.patch("restored", {"spec": {"suspend": False}})
-        assert plans_of(kind.until_pods(3)) == found
+        assert plans_of(kind.until_pods(3)) == plans
 
 
 @fact(

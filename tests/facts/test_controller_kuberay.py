@@ -52,9 +52,9 @@ def course(kind: Kind, since: Object) -> list[tuple[str, str]]:
     seen: list[tuple[str, str]] = []
     path = f"{GROUP}/namespaces/{since['metadata']['namespace']}/rayclusters"
     with kind.cluster.api.watch(path, since["metadata"]["resourceVersion"], PATIENCE_S) as changes:
-        for state in itertools.chain([since], (one for _, one in changes)):
-            said = conditions(state)
-            now = (said["RayClusterSuspending"], said["RayClusterSuspended"])
+        for state in itertools.chain([since], (obj for _, obj in changes)):
+            by_type = conditions(state)
+            now = (by_type["RayClusterSuspending"], by_type["RayClusterSuspended"])
             if now not in seen:
                 seen.append(now)
             if now == ("False", "False"):
@@ -87,7 +87,9 @@ def test_slots(kind: Kind, hosts: int) -> None:
         kind.patch("slots", plan(FIRST), JSON_PATCH)
         pods = kind.until_pods(1 + 2 * hosts)
         assert {pod["metadata"]["labels"]["ray.io/cluster"] for pod in pods} == {"slots"}
-        workers = [("w", str(one), str(host) if hosts > 1 else None) for one in range(2) for host in range(hosts)]
+        workers = [
+            ("w", str(replica), str(host) if hosts > 1 else None) for replica in range(2) for host in range(hosts)
+        ]
         assert sorted(map(slot, pods), key=str) == sorted([("headgroup", None, None), *workers], key=str)
 
 
@@ -211,9 +213,9 @@ def test_elastic(kind: Kind) -> None:
     for size in (4, 2, 4):
         path = "/spec/workerGroupSpecs/0/replicas"
         kind.patch("elastic", [{"op": "replace", "path": path, "value": size}], JSON_PATCH)
-        found = {slot(pod)[1] for pod in kind.until_pods(1 + size)} - {None}
-        assert len(found) == size
-        assert found <= {str(index) for index in range(4)}
+        indexes = {slot(pod)[1] for pod in kind.until_pods(1 + size)} - {None}
+        assert len(indexes) == size
+        assert indexes <= {str(index) for index in range(4)}
 
 
 @fact(

@@ -157,10 +157,10 @@ def test_a_worker_fails(kind: Kind, reason: str) -> None:
     kind.until_pods(3, is_running)
     kind.fail(workers["failing-worker-0"], reason=reason)
     seen = kind.until_own(
-        "failing", lambda one: one["status"]["replicaStatuses"]["Worker"] == {"active": 1, "failed": 1}
+        "failing", lambda obj: obj["status"]["replicaStatuses"]["Worker"] == {"active": 1, "failed": 1}
     )
-    said = conditions(seen)
-    assert (said["Running"], said.get("Failed")) == (("False", "True") if reason == "Evicted" else ("True", None))
+    by_type = conditions(seen)
+    assert (by_type["Running"], by_type.get("Failed")) == (("False", "True") if reason == "Evicted" else ("True", None))
     assert "completionTime" not in seen["status"]
     uids = {pod["metadata"]["uid"] for pod in kind.until_pods(3)}
     assert uids == {pod["metadata"]["uid"] for pod in (launcher, *workers.values())}
@@ -240,7 +240,7 @@ def test_the_launcher_waits(kind: Kind) -> None:
         names = {pod["metadata"]["name"] for pod in kind.until_pods(2)}
         assert names == {"unsuspended-worker-0", "unsuspended-worker-1"}
         # The same pass of the operator writes this last.
-        kind.until_own("unsuspended", lambda one: "Worker" in one.get("status", {}).get("replicaStatuses", {}))
+        kind.until_own("unsuspended", lambda obj: "Worker" in obj.get("status", {}).get("replicaStatuses", {}))
         assert not kind.list_of("/apis/batch/v1", "jobs")
     kind.until_pods(3, is_running)
     with kind.closed_nodes():

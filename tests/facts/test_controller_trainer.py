@@ -70,15 +70,15 @@ def plan(node: str, **spec: Any) -> Object:
 
 
 def until_jobset(kind: Kind) -> Object:
-    (found,) = kind.until(*JOBSETS, lambda jobsets: len(jobsets) == 1)
-    return found
+    (jobset,) = kind.until(*JOBSETS, lambda jobsets: len(jobsets) == 1)
+    return jobset
 
 
 def running(kind: Kind, name: str, of: str = "torch") -> list[Object]:
     kind.create(job(name, of))
     kind.patch(name, plan(FIRST))
     pods = kind.until_pods(2)
-    kind.until_own(name, lambda one: any(job["active"] for job in one["status"].get("jobsStatus", [])))
+    kind.until_own(name, lambda obj: any(job["active"] for job in obj["status"].get("jobsStatus", [])))
     return pods
 
 
@@ -86,7 +86,7 @@ def suspended(kind: Kind, name: str) -> None:
     """Suspend it, and wait until nothing of it is left."""
     kind.patch(name, SUSPEND)
     kind.until("/api/v1", "pods", lambda pods: not pods)
-    kind.until_own(name, lambda one: not any(job["active"] for job in one["status"]["jobsStatus"]))
+    kind.until_own(name, lambda obj: not any(job["active"] for job in obj["status"]["jobsStatus"]))
 
 
 @fact(
@@ -110,11 +110,11 @@ def test_slots(kind: Kind) -> None:
     assert not kind.pods()
     kind.patch("slots", START)
     labels = [pod["metadata"]["labels"] for pod in kind.until_pods(2)]
-    assert {one["jobset.sigs.k8s.io/jobset-name"] for one in labels} == {"slots"}
-    assert {one["jobset.sigs.k8s.io/replicatedjob-name"] for one in labels} == {"node"}
-    assert {one["jobset.sigs.k8s.io/job-index"] for one in labels} == {"0"}
-    assert {one["batch.kubernetes.io/job-completion-index"] for one in labels} == {"0", "1"}
-    assert not any("trainer.kubeflow.org" in name for one in labels for name in one)
+    assert {pod_labels["jobset.sigs.k8s.io/jobset-name"] for pod_labels in labels} == {"slots"}
+    assert {pod_labels["jobset.sigs.k8s.io/replicatedjob-name"] for pod_labels in labels} == {"node"}
+    assert {pod_labels["jobset.sigs.k8s.io/job-index"] for pod_labels in labels} == {"0"}
+    assert {pod_labels["batch.kubernetes.io/job-completion-index"] for pod_labels in labels} == {"0", "1"}
+    assert not any("trainer.kubeflow.org" in name for pod_labels in labels for name in pod_labels)
 
 
 @fact(
@@ -259,12 +259,12 @@ def test_the_plan_in_the_jobset(kind: Kind) -> None:
     kind.patch_in(*JOBSETS, "direct", planned)
     kind.patch("direct", START)
     assert plans_of(kind.until_pods(2)) == {FIRST}
-    kind.until_own("direct", lambda one: any(job["active"] for job in one["status"]["jobsStatus"]))
+    kind.until_own("direct", lambda obj: any(job["active"] for job in obj["status"]["jobsStatus"]))
     suspended(kind, "direct")
     kind.patch_in(*JOBSETS, "direct", [{"op": "remove", "path": f"{TEMPLATE}/annotations"}], JSON_PATCH)
     kind.patch("direct", START)
     assert plans_of(kind.until_pods(2)) == {FIRST}
-    kind.until_own("direct", lambda one: any(job["active"] for job in one["status"]["jobsStatus"]))
+    kind.until_own("direct", lambda obj: any(job["active"] for job in obj["status"]["jobsStatus"]))
     suspended(kind, "direct")
     kind.patch_in(
         *JOBSETS, "direct", [{"op": "add", "path": f"{TEMPLATE}/annotations", "value": {PLAN: ""}}], JSON_PATCH

@@ -68,14 +68,14 @@ def running(kind: Kind, name: str, **how: Any) -> dict[str, Object]:
     """Create it and unsuspend it; its pods by name when the operator has seen all of them run."""
     kind.create(job(name, **how))
     kind.patch(name, plan(FIRST))
-    kind.until_own(name, lambda one: active(one) == 3)
+    kind.until_own(name, lambda obj: active(obj) == 3)
     return {pod["metadata"]["name"]: pod for pod in kind.until_pods(3, is_running)}
 
 
 def active(job: Object) -> int:
     """How many of its pods run, as the operator counts them."""
     counts = job.get("status", {}).get("replicaStatuses", {}).values()
-    return sum(one.get("active", 0) for one in counts)
+    return sum(status.get("active", 0) for status in counts)
 
 
 @fact(
@@ -101,8 +101,8 @@ def test_slots(cluster: Cluster, operator: None, name: str) -> None:
         kind.patch("slots", plan(FIRST, name))
         pods = kind.until_pods(sum(roles.values()))
         labels = [pod["metadata"]["labels"] for pod in pods]
-        assert {one[f"{LABELS}/job-name"] for one in labels} == {"slots"}
-        slots = {(one[f"{LABELS}/replica-type"], one[f"{LABELS}/replica-index"]) for one in labels}
+        assert {pod_labels[f"{LABELS}/job-name"] for pod_labels in labels} == {"slots"}
+        slots = {(pod_labels[f"{LABELS}/replica-type"], pod_labels[f"{LABELS}/replica-index"]) for pod_labels in labels}
         assert slots == {(role.lower(), str(index)) for role, size in roles.items() for index in range(size)}
         assert plans_of(pods) == {FIRST}
     kind.until_condition("slots", "Running")
@@ -172,7 +172,9 @@ def test_a_pod_that_others_delete(kind: Kind, restart: str) -> None:
         pods = kind.until_pods(3, is_running)
         assert conditions(kind.until_condition("evicted", "Running")).get("Failed") is None
         renewed = {pod["metadata"]["name"] for pod in pods} - {
-            name for name, pod in before.items() if pod["metadata"]["uid"] in {one["metadata"]["uid"] for one in pods}
+            name
+            for name, pod in before.items()
+            if pod["metadata"]["uid"] in {later["metadata"]["uid"] for later in pods}
         }
         assert renewed == {"evicted-worker-0"}
 
@@ -217,11 +219,11 @@ def test_a_pod_fails(kind: Kind, restart: str, code: int, survives: bool) -> Non
 def test_suspended_again_and_restored(kind: Kind, policy: str) -> None:
     written = kind.create(job("again", grace_s=30, cleanPodPolicy=policy))["spec"]
     kind.patch("again", plan(FIRST))
-    kind.until_own("again", lambda one: active(one) == 3)
+    kind.until_own("again", lambda obj: active(obj) == 3)
     with paused(kind.cluster, "kwok"):
         kind.patch("again", SUSPEND)
         status = kind.until_condition("again", "Suspended")["status"]
-        assert all("active" not in one for one in status["replicaStatuses"].values())
+        assert all("active" not in counts for counts in status["replicaStatuses"].values())
         leaving = kind.pods()
         assert len(leaving) == 3
         assert all("deletionTimestamp" in pod["metadata"] for pod in leaving)

@@ -50,7 +50,7 @@ class Case:
             return
         plain = place.api.create(f"{place.pods}?dryRun=All", self.pod())
         install(place, PODS, self.mutation, variables=VARIABLES)
-        until_active(place, place.pods, self.pod(), lambda one: shape(one) != shape(plain))
+        until_active(place, place.pods, self.pod(), lambda obj: shape(obj) != shape(plain))
 
 
 SPEC: Object = {

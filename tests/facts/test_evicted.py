@@ -54,7 +54,7 @@ def test_evicted(place: Place, scheduler: Scheduler, properly: bool) -> None:
         assert (leaving["status"]["active"], leaving["status"].get("failed")) == (1, None)
         pods = place.pods_of()
         assert len(pods) == 2
-        pod = next(one for one in pods if one["metadata"]["name"] == victim)
+        pod = next(member for member in pods if member["metadata"]["name"] == victim)
         assert (conditions(pod).get("DisruptionTarget") == "True") is properly
         end(place, pod)
         if properly:
@@ -62,8 +62,12 @@ def test_evicted(place: Place, scheduler: Scheduler, properly: bool) -> None:
             assert again["status"].get("failed") is None
         else:
             failed = place.until_job(lambda job: conditions(job).get("FailureTarget") == "True")
-            reasons = {one["reason"] for one in failed["status"]["conditions"] if one["type"] == "FailureTarget"}
+            reasons = {
+                condition["reason"]
+                for condition in failed["status"]["conditions"]
+                if condition["type"] == "FailureTarget"
+            }
             assert reasons == {"BackoffLimitExceeded"}
-            place.until_pods(lambda pods: all("deletionTimestamp" in one["metadata"] for one in pods))
+            place.until_pods(lambda pods: all("deletionTimestamp" in member["metadata"] for member in pods))
     if properly:
         place.until_job(lambda job: job["status"].get("ready") == 2)

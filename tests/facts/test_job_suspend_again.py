@@ -79,7 +79,7 @@ def test_what_suspension_does(place: Place, scheduler: Scheduler) -> None:
     before = {"suspended": False, "active": 3, "ready": 3, "terminating": 0, "failed": None, "started": True}
     leaving = {"suspended": True, "active": None, "ready": 0, "terminating": 3, "failed": None, "started": False}
     assert courses == {kind: [before, leaving, leaving | {"terminating": 0}] for kind in KINDS}
-    place.until_pods(lambda pods: {one["metadata"]["name"] for one in pods} == set(finished.values()))
+    place.until_pods(lambda pods: {pod["metadata"]["name"] for pod in pods} == set(finished.values()))
     for kind in KINDS:
         place.patch_job({"spec": {"suspend": False}}, kind)
     for kind in KINDS:
@@ -203,7 +203,7 @@ def test_two_plans_before_the_status(place: Place) -> None:
             suspend(place)
             place.patch_job(plan("node-b"))
     place.until_job(lambda job: job["status"].get("active") == 40)
-    plans = {one["metadata"]["annotations"]["muster.dev/plan"] for one in place.pods_of()}
+    plans = {pod["metadata"]["annotations"]["muster.dev/plan"] for pod in place.pods_of()}
     assert created["metadata"]["uid"] == place.pods_of()[0]["metadata"]["ownerReferences"][0]["uid"]
     assert place.until_job(bool)["spec"]["template"]["metadata"]["annotations"]["muster.dev/plan"] == "node-b"
     assert "node-a" in plans
@@ -220,7 +220,7 @@ def test_a_pod_that_others_delete(place: Place, scheduler: Scheduler) -> None:
     run(place)
     place.api.delete(f"{place.pods}/{place.pods_of()[0]['metadata']['name']}", {"gracePeriodSeconds": 0})
     failed = place.until_job(lambda job: conditions(job).get("Failed") == "True")
-    reasons = {one["reason"] for one in failed["status"]["conditions"] if one["type"] == "Failed"}
+    reasons = {condition["reason"] for condition in failed["status"]["conditions"] if condition["type"] == "Failed"}
     assert reasons == {"BackoffLimitExceeded"}
 
 
@@ -267,5 +267,7 @@ def test_a_thousand_pods(place: Place, measured: Callable[..., None]) -> None:
 def asked_since(place: Place, before: Counter[str], request: str) -> Counter[str]:
     """The requests of the Job controller since then; the audit log may be a moment behind."""
     return until(
-        lambda: requests_of(place.cluster, place.namespace) - before, lambda asked: asked[request] >= MANY, every_s=0.5
+        lambda: requests_of(place.cluster, place.namespace) - before,
+        lambda requests: requests[request] >= MANY,
+        every_s=0.5,
     )

@@ -63,9 +63,9 @@ def test_applied_again(place: Place) -> None:
     outcomes = {}
     for way in WAYS:
         apply(place, place.job(way, suspend=True), way)
-        said = apply(place, place.job(way, suspend=True, parallelism=1), way)
+        output = apply(place, place.job(way, suspend=True, parallelism=1), way)
         job = place.until_job(bool, way)
-        outcomes[way] = ("before-first-apply" in said, job["spec"]["parallelism"], untracked(job))
+        outcomes[way] = ("before-first-apply" in output, job["spec"]["parallelism"], untracked(job))
     assert outcomes == {"client": (False, 1, True), "server": (True, 2, True), "forced": (False, 1, False)}
 
 
@@ -104,7 +104,7 @@ def live(place: Place, node: str, case: Case) -> int:
         (f"{place.pods}/{name}/binding", {"metadata": {"name": name}, "target": target}) for name in names
     )
     running = f"{place.pods}?fieldSelector=status.phase%3DRunning&limit=500"
-    found = until(lambda: place.api.list(running), lambda pods: len(pods) == LIVES, every_s=0.5)
+    listed = until(lambda: place.api.list(running), lambda pods: len(pods) == LIVES, every_s=0.5)
     place.api.delete(place.pods, {"gracePeriodSeconds": 0})
     place.until_pods(lambda pods: not pods)
-    return len(json.dumps(found[0], separators=(",", ":")))
+    return len(json.dumps(listed[0], separators=(",", ":")))

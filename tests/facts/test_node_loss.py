@@ -67,19 +67,25 @@ def scene(cluster: Cluster, scheduler: Scheduler) -> Iterator[Scene]:
 
 def reason_of(job: Object) -> str:
     """Why the Job fails or has failed, if so."""
-    found = (one["reason"] for one in job["status"].get("conditions", []) if one["type"] == "FailureTarget")
-    return next(found, "")
+    reasons = (
+        condition["reason"] for condition in job["status"].get("conditions", []) if condition["type"] == "FailureTarget"
+    )
+    return next(reasons, "")
 
 
 def disruption_of(pod: Object) -> str:
     """The reason of the condition DisruptionTarget, if the pod has it."""
-    found = (one["reason"] for one in pod["status"].get("conditions", []) if one["type"] == "DisruptionTarget")
-    return next(found, "")
+    reasons = (
+        condition["reason"]
+        for condition in pod["status"].get("conditions", [])
+        if condition["type"] == "DisruptionTarget"
+    )
+    return next(reasons, "")
 
 
 def unschedulable(pod: Object) -> bool:
     """kube-scheduler has tried it and found no node."""
-    return any(one.get("reason") == "Unschedulable" for one in pod["status"].get("conditions", []))
+    return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", []))
 
 
 @fact(
@@ -109,9 +115,9 @@ def test_a_silent_node(scene: Scene) -> None:
     (pod,) = scene.again.on_lost()
     assert pod["status"]["phase"] == "Running"
     assert "deletionTimestamp" not in pod["metadata"]
-    assert {one["type"]: one["status"] for one in pod["status"]["conditions"]}["Ready"] == "False"
+    assert {condition["type"]: condition["status"] for condition in pod["status"]["conditions"]}["Ready"] == "False"
     node = scene.place.api.get(f"{NODES}/{scene.again.lost}")
-    assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "Unknown"
+    assert {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}["Ready"] == "Unknown"
     status = until(lambda: scene.again.status, lambda status: status["ready"] == 1)
     assert status["active"] == 2
 
@@ -135,7 +141,7 @@ def test_eviction_ends_a_job_without_retries(scene: Scene) -> None:
     # The healthy pod terminates, too, for a moment.
     status = until(lambda: scene.strict.status, lambda status: status["terminating"] == 1)
     assert (status["failed"], status.get("active", 0)) == (2, 0)
-    assert "Failed" not in {one["type"] for one in status["conditions"]}
+    assert "Failed" not in {condition["type"] for condition in status["conditions"]}
 
 
 @fact(
@@ -263,7 +269,7 @@ def test_a_deleted_node(scene: Scene, measured: Callable[..., None]) -> None:
     path = f"{scene.place.jobs}/deleted"
     job = scene.place.api.wait_for(path, lambda job: bool(reason_of(job)), COLLECTED_S)
     assert reason_of(job) == "BackoffLimitExceeded"
-    target = next(one for one in job["status"]["conditions"] if one["type"] == "FailureTarget")
+    target = next(condition for condition in job["status"]["conditions"] if condition["type"] == "FailureTarget")
     noticed = datetime.datetime.fromisoformat(target["lastTransitionTime"])
     measured(seconds=round((noticed - scene.lost_at).total_seconds()))
 

@@ -17,9 +17,11 @@ def pod(place: Place, name: str, **spec: object) -> Object:
 
 def state_of(place: Place, name: str) -> tuple[str, str]:
     """Return its node, and why it has none."""
-    one = place.api.get(f"{place.pods}/{name}")
-    conditions = {said["type"]: said.get("message", "") for said in one["status"].get("conditions", [])}
-    return one["spec"].get("nodeName", ""), conditions.get("PodScheduled", "")
+    stored = place.api.get(f"{place.pods}/{name}")
+    conditions = {
+        condition["type"]: condition.get("message", "") for condition in stored["status"].get("conditions", [])
+    }
+    return stored["spec"].get("nodeName", ""), conditions.get("PodScheduled", "")
 
 
 @fact(
@@ -45,7 +47,7 @@ def test_the_nomination_of_a_gated_pod_holds_room(place: Place, scheduler: Sched
     until(lambda: state_of(place, "higher"), lambda seen: seen[0] == node)
     assert state_of(place, "same")[0] == ""
     place.api.delete(f"{place.pods}/higher")
-    place.api.wait_for(f"{place.pods}/higher", lambda one: one is None)
+    place.api.wait_for(f"{place.pods}/higher", lambda obj: obj is None)
     assert state_of(place, "same")[0] == ""
     place.api.patch(nominated, {"status": {"nominatedNodeName": None}})
     until(lambda: state_of(place, "same"), lambda seen: seen[0] == node)

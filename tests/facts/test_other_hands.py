@@ -39,13 +39,13 @@ def apply(place: Place, job: Object, way: str) -> str:
 
 def suspend_at_create(place: Place) -> None:
     install(place, JOBS, SUSPEND_BY_PATCH)
-    until_active(place, place.jobs, place.job(), lambda one: bool(one["spec"]["suspend"]))
+    until_active(place, place.jobs, place.job(), lambda obj: bool(obj["spec"]["suspend"]))
 
 
 def applied(place: Place, way: str, job: Object) -> Object:
     """Apply it, and wait until the controller has marked it Suspended."""
     apply(place, job, way)
-    return place.until_job(lambda one: conditions(one) == {"Suspended": "True"}, job["metadata"]["name"])
+    return place.until_job(lambda obj: conditions(obj) == {"Suspended": "True"}, job["metadata"]["name"])
 
 
 def start(place: Place, name: str, patch: Object) -> None:
@@ -70,8 +70,8 @@ def test_applied_again_without_suspend(place: Place) -> None:
     suspend_at_create(place)
     for way in WAYS:
         job = place.job(way)
-        fields = [one.get("fieldsV1", {}) for one in applied(place, way, job)["metadata"]["managedFields"]]
-        assert any("f:suspend" in one.get("f:spec", {}) for one in fields) == (way == "client")
+        fields = [entry.get("fieldsV1", {}) for entry in applied(place, way, job)["metadata"]["managedFields"]]
+        assert any("f:suspend" in owned.get("f:spec", {}) for owned in fields) == (way == "client")
         apply(place, job, way)
         assert is_suspended(place, way)
         start(place, way, plan("node-7"))
@@ -98,9 +98,9 @@ def test_applied_again_with_suspend(place: Place) -> None:
         job = place.job(way, suspend=True)
         applied(place, way, job)
         start(place, way, plan("node-7"))
-        said = apply(place, job, way)
+        output = apply(place, job, way)
         suspended[way] = is_suspended(place, way)
-        assert ("conflict" in said) == (way == "server")
+        assert ("conflict" in output) == (way == "server")
     assert suspended == {"client": True, "server": False, "forced": True}
 
 
@@ -165,8 +165,8 @@ def test_applied_again_with_its_own_affinity(place: Place) -> None:
         job = place.job(way, template={"spec": {"affinity": affinity(zone)}})
         applied(place, way, job)
         start(place, way, crossed)
-        said = apply(place, job, way)
-        assert ("conflict" if way == "server" else "field is immutable") in said
+        output = apply(place, job, way)
+        assert ("conflict" if way == "server" else "field is immutable") in output
         assert not is_suspended(place, way)
 
 
@@ -193,7 +193,7 @@ def test_scaled_by_its_user(place: Place, scheduler: Scheduler) -> None:
         place.patch_job({"spec": {"parallelism": slots, "completions": slots}})
         job = place.until_job(lambda job: scaled_to(job) == job["spec"]["completions"])
         assert job["status"].get("failed") is None
-        indexes = [one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for one in place.pods_of()]
+        indexes = [pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in place.pods_of()]
         assert sorted(indexes) == [str(index) for index in range(slots)]
     place.patch_job({"spec": {"parallelism": 1}})
     with pytest.raises(ApiError) as refused:
@@ -264,8 +264,8 @@ def test_a_quota_refuses_the_last_pod(place: Place, scheduler: Scheduler) -> Non
     place.api.wait_for(f"{quotas}/pods", lambda quota: quota is not None and "hard" in quota.get("status", {}))
     place.create_job(slots=4)
     events = f"/apis/events.k8s.io/v1/namespaces/{place.namespace}/events"
-    told = place.api.wait_for(events, lambda seen: any(one["reason"] == "FailedCreate" for one in seen))
-    assert any("exceeded quota" in one["note"] for one in told)
+    reported = place.api.wait_for(events, lambda seen: any(event["reason"] == "FailedCreate" for event in seen))
+    assert any("exceeded quota" in event["note"] for event in reported)
     short = place.until_job(lambda job: job["status"].get("ready") == 3)
     assert (short["status"]["active"], short["status"].get("failed")) == (3, None)
     place.api.patch(f"{quotas}/pods", {"spec": {"hard": {"pods": "4"}}})

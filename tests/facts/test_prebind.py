@@ -27,8 +27,8 @@ NAME = "prebind-scheduler"
 @pytest.fixture
 def holder(cluster: Cluster) -> Iterator[Holder]:
     """An extender that holds the binds of the pods held-0, held-1, ..."""
-    with Holder(cluster.api, "held-") as one:
-        yield one
+    with Holder(cluster.api, "held-") as extender:
+        yield extender
 
 
 def configuration(holder: Holder) -> Object:
@@ -69,7 +69,7 @@ def pod(place: Place, name: str) -> Object:
 def why_unscheduled(place: Place, name: str) -> str:
     """The message of the pod's condition PodScheduled."""
     conditions = pod(place, name)["status"].get("conditions", [])
-    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+    return next((condition.get("message", "") for condition in conditions if condition["type"] == "PodScheduled"), "")
 
 
 def refuse(place: Place, holder: Holder) -> None:
@@ -82,8 +82,8 @@ def refuse(place: Place, holder: Holder) -> None:
 
 def bound(place: Place, name: str) -> str:
     """Wait for its Binding; the node."""
-    found = place.api.wait_for(f"{place.pods}/{name}", lambda one: one is not None and "nodeName" in one["spec"])
-    return str(found["spec"]["nodeName"])
+    stored = place.api.wait_for(f"{place.pods}/{name}", lambda obj: obj is not None and "nodeName" in obj["spec"])
+    return str(stored["spec"]["nodeName"])
 
 
 @fact(

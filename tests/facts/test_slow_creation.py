@@ -80,7 +80,7 @@ def test_thousands_held(cluster: Cluster, place: Place, measured: Callable[..., 
     place.add_nodes(pods // 8 + 5)
     with Holder(cluster.api, "gang-") as holder:
         scheduler = cluster.start_scheduler(configuration(holder), name=NAME)
-        place.afterwards(lambda: [one.kill() for one in cluster.processes if one.name.startswith(NAME)])
+        place.afterwards(lambda: [process.kill() for process in cluster.processes if process.name.startswith(NAME)])
         measured(pods=pods, others_before=others_bound(place, "before"))
         measured(rss_before=memory_mib(scheduler.pid), goroutines_before=metric(scheduler, "go_goroutines "))
         busy = cpu_s(cluster, NAME)
