@@ -22,12 +22,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000, help="how many documents (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed; each makes one Muster's worth of them")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     logging.getLogger("muster").propagate = False
-    began = told = time.monotonic()
-    inputs, seed = 0, asked.seed
+    began = reported_at = time.monotonic()
+    inputs, seed = 0, arguments.seed
     with asyncio.Runner() as loop:
-        while inputs < asked.inputs:
+        while inputs < arguments.inputs:
             target = Target(seed)
             try:
                 loop.run(target.attack(DOCUMENTS))
@@ -36,13 +36,13 @@ def main() -> int:
                 sys.stdout.write(f"seed {seed} failed; again: python -m tests.fuzz --seed {seed} --inputs 1\n")
                 return 1
             inputs, seed = inputs + target.inputs, seed + 1
-            if time.monotonic() - told > 10:
-                told = time.monotonic()
-                sys.stdout.write(f"{inputs:,} documents, seed {seed}, {told - began:.0f} s\n")
+            if time.monotonic() - reported_at > 10:
+                reported_at = time.monotonic()
+                sys.stdout.write(f"{inputs:,} documents, seed {seed}, {reported_at - began:.0f} s\n")
                 sys.stdout.flush()
     took = time.monotonic() - began
     sys.stdout.write(
-        f"{inputs:,} hostile documents, seeds {asked.seed} to {seed - 1}, in {took:.0f} s: none did harm\n"
+        f"{inputs:,} hostile documents, seeds {arguments.seed} to {seed - 1}, in {took:.0f} s: none did harm\n"
     )
     return 0
 

@@ -145,7 +145,7 @@ class Hostile:
     def affinity(self) -> Json:
         def term() -> Json:
             fields = {"matchExpressions": self.several(self.expression), "matchFields": self.several(self.expression)}
-            return {key: found for key, found in fields.items() if self.maybe(0.6)}
+            return {key: value for key, value in fields.items() if self.maybe(0.6)}
 
         required = {"nodeSelectorTerms": self.several(term)}
         return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -204,12 +204,12 @@ class Hostile:
 
     def written(self, key: str) -> str:
         """The annotation of a job in Muster's words, with some of it replaced."""
-        said = AWAITED if key == "muster.dev/plan" and self.maybe(0.1) else WRITTEN[key]
+        value = AWAITED if key == "muster.dev/plan" and self.maybe(0.1) else WRITTEN[key]
         if self.maybe(0.3):
-            said = self.spoilt(said)
+            value = self.spoilt(value)
         if key == "muster.dev/evicted-at" and self.maybe(0.5):
-            said = ",".join(self.random.choice(INSTANTS) for _ in range(self.random.choice((1, 2, 100))))
-        text = said if isinstance(said, str) else json.dumps(said)
+            value = ",".join(self.random.choice(INSTANTS) for _ in range(self.random.choice((1, 2, 100))))
+        text = value if isinstance(value, str) else json.dumps(value)
         pieces = [piece for piece in ('"gpu"', '"node-0"', '"nvidia.com/gpu"', '"train"', "8", '""') if piece in text]
         if pieces and self.maybe(0.5):
             text = text.replace(self.random.choice(pieces), self.random.choice(IN_JSON), self.random.choice((1, -1)))
@@ -219,7 +219,7 @@ class Hostile:
 
     def job(self, number: int) -> Json:
         """A Job with annotations of Muster that its author has written."""
-        said = {key: self.written(key) for key in WRITTEN if self.maybe(0.5)}
+        written = {key: self.written(key) for key in WRITTEN if self.maybe(0.5)}
         container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": self.random.choice(("1", "8"))}}}
         marks = self.some(("muster.dev/workload", "muster.dev/nodes", "muster.dev/podset", "muster.dev/pod-group"), 0.2)
         pods = {"metadata": {"annotations": marks}, "spec": {"schedulerName": "muster", "containers": [container]}}
@@ -230,7 +230,7 @@ class Hostile:
             "namespace": self.random.choice(NAMESPACES),
             "uid": f"job-uid-{number}",
             "labels": {"kueue.x-k8s.io/queue-name": self.text("q", "q", "nowhere")},
-            "annotations": said | self.some(("muster.dev/min-runtime", "muster.dev/hold"), 0.1),
+            "annotations": written | self.some(("muster.dev/min-runtime", "muster.dev/hold"), 0.1),
         }
         status = {"conditions": [{"type": "Suspended", "status": "True"}]} if suspended else {"active": count}
         return {"metadata": meta, "spec": {**spec, "template": pods}, "status": status}
@@ -296,4 +296,4 @@ class Hostile:
 def _lowered(document: Json) -> Json:
     if isinstance(document, dict):
         return {key.lower(): _lowered(value) for key, value in document.items()}
-    return [_lowered(one) for one in document] if isinstance(document, list) else document
+    return [_lowered(item) for item in document] if isinstance(document, list) else document

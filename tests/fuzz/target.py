@@ -175,17 +175,17 @@ class Target:
         """Check that records of jobs and queues can be written, and that no annotation overdraws a quota."""
         for workload in self._core.state.workloads.values():
             if (record := workload.job) is not None:
-                nodes = [node for some in (record.seen.plan or {}).values() for node in some]
+                nodes = [node for planned in (record.seen.plan or {}).values() for node in planned]
                 names = [*(record.seen.plan or {}), *nodes, *record.seen.flavor_names, workload.key.name]
                 assert all(name.isascii() and name.isprintable() for name in names), names
         for key in self._core.queued():
             if (report := self._core.workload_report(key)) is not None:
                 msgspec.json.encode([spec_of(report), record_status(report, (), None, "now")])
-        told = self._core.queue_reports(self._now)
-        msgspec.json.encode(status_of(self._queue, told["ClusterQueue", "", "team"], (), "now"))
-        for asked in self._writer.asked:
-            if isinstance(asked, SuspendJob):
-                evictions_text(asked.evicted)
+        reports = self._core.queue_reports(self._now)
+        msgspec.json.encode(status_of(self._queue, reports["ClusterQueue", "", "team"], (), "now"))
+        for effect in self._writer.asked:
+            if isinstance(effect, SuspendJob):
+                evictions_text(effect.evicted)
 
     def _check(self) -> None:
         assert not self._runner.failed.is_set(), self._log.getvalue()
@@ -216,10 +216,10 @@ def _check_answer(verb: str, answer: Any, body: bytes) -> None:
     """Check that the answer has the shape that kube-scheduler can read without harm."""
     match verb:
         case "prioritize":
-            assert all(type(one["Score"]) is int and 0 <= one["Score"] <= 10 for one in answer), (answer, body)
+            assert all(type(entry["Score"]) is int and 0 <= entry["Score"] <= 10 for entry in answer), (answer, body)
         case "preempt":
             victims = answer["NodeNameToMetaVictims"]
-            assert all(pod["UID"] for one in victims.values() for pod in one["Pods"]), (answer, body)
+            assert all(pod["UID"] for entry in victims.values() for pod in entry["Pods"]), (answer, body)
         case _:
             assert len(answer["Error"]) <= 1024, (answer, body)
             assert answer["Error"].isprintable(), (answer, body)
