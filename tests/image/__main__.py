@@ -50,8 +50,8 @@ def main(
             progress.done()
             pod = pods.Pod(image, cluster.server.removeprefix("https://"), identity, cluster.free_port())
             with pod.serving() as process:
-                said = pod.until("readinessProbe", process)
-                typer.echo(f"as {image.user} on a read-only file system it is ready: {said}")
+                output = pod.until("readinessProbe", process)
+                typer.echo(f"as {image.user} on a read-only file system it is ready: {output}")
                 typer.echo(f"after SIGTERM it ends with exit code {pods.end(process)}")
 
 

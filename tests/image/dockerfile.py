@@ -107,7 +107,7 @@ class Context:
 
 def _pattern(line: str) -> re.Pattern[str]:
     parts = re.split(r"(\*\*/|\*)", line.strip("/"))
-    return re.compile("".join({"**/": "(?:.*/)?", "*": "[^/]*"}.get(part, re.escape(part)) for part in parts))
+    return re.compile("".join({"**/": "(?:.*/)?", "*": "[^/]*"}.get(piece, re.escape(piece)) for piece in parts))
 
 
 def suite_of(base: str) -> str:

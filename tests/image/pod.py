@@ -29,9 +29,9 @@ def container() -> Any:
     """The one of the manifests."""
     deployment = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())
     pod = deployment["spec"]["template"]["spec"]
-    [found] = [one for one in pod["containers"] if one["name"] == "muster"]
-    assert found["securityContext"]["readOnlyRootFilesystem"] is True
-    return found
+    [ours] = [entry for entry in pod["containers"] if entry["name"] == "muster"]
+    assert ours["securityContext"]["readOnlyRootFilesystem"] is True
+    return ours
 
 
 def identity_of(cluster: Cluster, namespace: str, name: str, at: Path) -> Path:
@@ -95,14 +95,14 @@ class Pod:
         """Wait until one of the manifest's probes succeeds, and return its output."""
         command = container()[probe]["exec"]["command"]
         deadline = time.monotonic() + PATIENCE_S
-        said = ""
+        output = ""
         while time.monotonic() < deadline and process.poll() is None:
             probed = self.run(*command)
-            said = f"{probed.stdout}{probed.stderr}".strip()
+            output = f"{probed.stdout}{probed.stderr}".strip()
             if probed.returncode == 0:
-                return said
+                return output
         process.kill()
-        raise AssertionError(f"{probe}: {said}\n{process.communicate()[0]}")
+        raise AssertionError(f"{probe}: {output}\n{process.communicate()[0]}")
 
     @contextmanager
     def _script(self, argv: Sequence[str]) -> Iterator[str]:

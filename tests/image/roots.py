@@ -201,9 +201,9 @@ class Builder:
         if self._uv_cache is not None:
             lines.append(f"mkdir {root.path}/run/build/uv\nmount --bind {self._uv_cache} {root.path}/run/build/uv")
             env["UV_CACHE_DIR"] = "/run/build/uv"
-        said = " ".join(shlex.quote(f"{name}={value}") for name, value in env.items())
+        variables = " ".join(shlex.quote(f"{name}={value}") for name, value in env.items())
         inside = shlex.quote(f"cd {image.workdir} && {command}")
-        return "\n".join([*lines, f"chroot {root.path} /usr/bin/env -i {said} /bin/sh -c {inside}"])
+        return "\n".join([*lines, f"chroot {root.path} /usr/bin/env -i {variables} /bin/sh -c {inside}"])
 
     def _copy(self, image: Image, copying: dockerfile.Copy) -> Image:
         if copying.stage:
@@ -247,9 +247,9 @@ def base_of(image: str) -> Image:
             command = [*debootstrap(), "--force-check-gpg", "--variant=minbase", suite, str(root), MIRROR]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode:
-                said = f"{done.stdout[-2000:]}{done.stderr[-1000:]}"
+                output = f"{done.stdout[-2000:]}{done.stderr[-1000:]}"
                 raise CannotError(
-                    f"debootstrap {suite} failed (elsewhere than on Debian it needs debian-archive-keyring): {said}"
+                    f"debootstrap {suite} failed (elsewhere than on Debian it needs debian-archive-keyring): {output}"
                 )
             for name in _NOT_SLIM:
                 shutil.rmtree(root / "usr" / "share" / name, ignore_errors=True)
