@@ -78,12 +78,12 @@ class Manifest:
     @property
     def size(self) -> int:
         """How many pods one gang of it has."""
-        return sum(int(one["pods"]) for one in self.podsets)
+        return sum(int(podset["pods"]) for podset in self.podsets)
 
     @property
     def least(self) -> int:
         """How many of them are enough."""
-        numbers: list[int] = [one["least"] if "least" in one else one["pods"] for one in self.podsets]
+        numbers: list[int] = [podset["least"] if "least" in podset else podset["pods"] for podset in self.podsets]
         return sum(numbers)
 
     @property
@@ -114,22 +114,24 @@ def pod_specs(obj: Any) -> Iterator[Object]:
 
 def documents(path: Path) -> tuple[list[Object], list[Object]]:
     """Return what a file says of its manifests, and these as they are sent, without aliases; a List is its items."""
-    header, *printed = (json.loads(json.dumps(one)) for one in yaml.safe_load_all(path.read_text()) if one)
-    items = [item for one in printed for item in (one["items"] if one["kind"] == "List" else [one])]
+    header, *printed = (
+        json.loads(json.dumps(document)) for document in yaml.safe_load_all(path.read_text()) if document
+    )
+    items = [item for obj in printed for item in (obj["items"] if obj["kind"] == "List" else [obj])]
     return header["must"], items
 
 
 @lru_cache
 def manifests() -> tuple[Manifest, ...]:
     """All of them, in the order of their files."""
-    found = []
+    collected = []
     for path in sorted(FOLDER.glob("*/*.yaml")):
         page = str(path.relative_to(FOLDER).with_suffix(""))
         entries, printed = documents(path)
         for must in entries:
-            obj = next(one for one in printed if _named(one) == must["is"])
-            found.append(Manifest(page, must, obj, tuple(one for one in printed if one is not obj)))
-    return tuple(found)
+            obj = next(candidate for candidate in printed if _named(candidate) == must["is"])
+            collected.append(Manifest(page, must, obj, tuple(other for other in printed if other is not obj)))
+    return tuple(collected)
 
 
 def _named(obj: Object) -> str:
