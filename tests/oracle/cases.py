@@ -45,11 +45,11 @@ class Case:
         """The spec of the pod as its author wrote it."""
         if not self.path:
             return deepcopy(
-                next(one["spec"] for one in manifest(self.manifest) if one["metadata"]["name"] == self.name)
+                next(obj["spec"] for obj in manifest(self.manifest) if obj["metadata"]["name"] == self.name)
             )
         value: Any = manifest(self.manifest)[0]
-        for part in self.path.split("."):
-            value = value[int(part) if part.isdigit() else part]
+        for segment in self.path.split("."):
+            value = value[int(segment) if segment.isdigit() else segment]
         spec: Object = deepcopy(value)
         return spec
 
@@ -129,11 +129,11 @@ CASES = (
 
 def numbers(text: str) -> list[str]:
     """``"1-3, 5"``: the names of those nodes."""
-    found: list[str] = []
-    for part in filter(None, text.split(", ")):
-        first, _, last = part.partition("-")
-        found += [f"node-{number}" for number in range(int(first), int(last or first) + 1)]
-    return found
+    names: list[str] = []
+    for span in filter(None, text.split(", ")):
+        first, _, last = span.partition("-")
+        names += [f"node-{number}" for number in range(int(first), int(last or first) + 1)]
+    return names
 
 
 def requests_in(amounts: dict[str, str]) -> dict[str, int]:
@@ -143,7 +143,7 @@ def requests_in(amounts: dict[str, str]) -> dict[str, int]:
 
 def runtimes() -> dict[str, Object]:
     """The RuntimeClasses, by name."""
-    return {one["metadata"]["name"]: one for one in manifest("runtimes") if one["kind"] == "RuntimeClass"}
+    return {obj["metadata"]["name"]: obj for obj in manifest("runtimes") if obj["kind"] == "RuntimeClass"}
 
 
 def opened(node: Object) -> Object:

@@ -34,7 +34,7 @@ def read_nodes(*, open_: bool = False) -> list[Node]:
 
 def completion() -> Completion:
     return Completion(
-        runtimes={name: msgspec.convert(one, RuntimeClass) for name, one in runtimes().items()}, priorities={}
+        runtimes={name: msgspec.convert(runtime, RuntimeClass) for name, runtime in runtimes().items()}, priorities={}
     )
 
 
@@ -80,7 +80,7 @@ def planned_for_job(script: Script, seen: Job) -> list[str]:
 
 def planned_for_gang(script: Script, pods: list[Pod]) -> list[str]:
     script.see(*pods)
-    planned = [node for one in pods if (node := script.planned(one))]
+    planned = [node for waiting in pods if (node := script.planned(waiting))]
     script.gone(*pods)
     return planned
 
@@ -130,8 +130,8 @@ def test_a_pod_of_no_gang_has_room_where_kube_scheduler_binds_it(case: Case, col
     alone, view = pod("alone", case.stored()), script.core.state.claims.snapshot()
     allowed = [name for name in NAMES if fits({alone.uid: name}, [alone], view)]
     assert allowed == numbers(getattr(case, column))
-    found = place([alone], 1, view)
-    assert (next(iter(found.nodes.values())) in allowed) if isinstance(found, Placed) else not allowed
+    result = place([alone], 1, view)
+    assert (next(iter(result.nodes.values())) in allowed) if isinstance(result, Placed) else not allowed
     script.see(alone)
     assert set(script.filter(alone)) == set(NAMES), "nothing is kept from a pod while no gang waits"
     script.gone(alone)
