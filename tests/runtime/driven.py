@@ -22,8 +22,8 @@ class Told(Engine):
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         self.events.append(event)
-        asked, self.asks = self.asks, []
-        return asked
+        effects, self.asks = self.asks, []
+        return effects
 
     def next_wake(self) -> float | None:
         return None

@@ -26,20 +26,20 @@ def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> 
     while world.sent:
         written.append(world.sent[0].call)
         world.answer(OK)
-    assert [one.code for one in written if isinstance(one, Report)] == ["Busy", "Running"]
+    assert [call.code for call in written if isinstance(call, Report)] == ["Busy", "Running"]
 
 
 def test_a_report_waits_until_the_one_before_it_is_written_so_that_the_newest_is_the_last() -> None:
     world = World(at_once=4)
     world.ask(report("Partial"), report("Running", warning=False), report("Other", "other"))
-    assert [one.call for one in world.sent] == [report("Partial"), report("Other", "other")]
+    assert [request.call for request in world.sent] == [report("Partial"), report("Other", "other")]
     world.ask(report("Late"))
     world.answer(OK)
-    assert [one.call for one in world.sent] == [report("Other", "other"), report("Late")]
+    assert [request.call for request in world.sent] == [report("Other", "other"), report("Late")]
     world.answer(OK)
     world.answer(Response(403, "no"))
     world.ask(report("Again"))
-    assert [one.call for one in world.sent] == [report("Again")]
+    assert [request.call for request in world.sent] == [report("Again")]
 
 
 def test_the_core_hears_of_a_report_that_did_not_get_through_unless_a_newer_one_follows() -> None:
@@ -84,7 +84,7 @@ def test_a_nomination_that_a_newer_one_replaces_is_not_reported() -> None:
     world.ask(nominate("n2"))
     assert len(world.sent) == 1
     world.answer(OK)
-    assert [one.call for one in world.sent] == [nominate("n2")]
+    assert [request.call for request in world.sent] == [nominate("n2")]
     world.answer(OK)
     assert world.told == [Nominated("u", "n2")]
 
@@ -129,7 +129,7 @@ def test_a_write_to_a_pod_that_is_there_is_repeated_although_it_is_answered_404(
     assert isinstance(world.sent[0].call, LookAtPod)
     world.answer(Response(200, node=""))
     world.wake()
-    assert [one.call for one in world.sent] == [nominate("n1")]
+    assert [request.call for request in world.sent] == [nominate("n1")]
     assert world.told == []
     world.answer(Response(404, "404 NotFound: pods u not found"))
     world.answer(Response(200, node=None))
@@ -175,7 +175,7 @@ def test_a_pause_keeps_its_turn_and_hands_it_on_in_the_end() -> None:
     assert world.sent == []
     world.wake()
     world.answer(OK)
-    assert [one.call for one in world.sent] == [nominate("n1", "b")]
+    assert [request.call for request in world.sent] == [nominate("n1", "b")]
 
 
 def test_the_last_binding_of_a_release_goes_before_bindings_that_wait() -> None:
@@ -223,7 +223,7 @@ def test_what_follows_from_the_end_of_a_write_comes_after_the_effects_before_it(
     """A Binding that is refused at once must not let the core act before it has been heard out."""
     world = World()
     world.ask(binding(7), Ungate("u", "team", "u", GroupKey("team", "train")))
-    assert [type(one.call) for one in world.sent] == [Ungate]
+    assert [type(request.call) for request in world.sent] == [Ungate]
     assert world.told == [BindingPosted("u", Outcome.REFUSED, "kube-scheduler no longer waits for this Binding")]
 
 
@@ -232,8 +232,8 @@ def test_reports_of_one_gang_do_not_pile_up_while_the_api_server_is_away() -> No
     for number in range(10_000):
         world.ask(report(f"Code{number}", warning=number % 2 == 0))
     assert len(world.driver._under_way) <= 3
-    told = []
+    calls = []
     while world.sent:
-        told.append(world.sent[0].call)
+        calls.append(world.sent[0].call)
         world.answer(OK)
-    assert [one.code for one in told if isinstance(one, Report)] == ["Code0", "Code9999"]
+    assert [call.code for call in calls if isinstance(call, Report)] == ["Code0", "Code9999"]

@@ -51,8 +51,8 @@ def test_a_milestone_is_one_line(lines: pytest.LogCaptureFixture, reached: Reach
     log_milestone(logging.getLogger("test"), reached)
     (record,) = lines.records
     assert record.getMessage() == text
-    told = json.loads(Json().format(record))
-    assert (told["gang"], told["milestone"], told["size"], told.get("cause")) == (
+    line = json.loads(Json().format(record))
+    assert (line["gang"], line["milestone"], line["size"], line.get("cause")) == (
         "team/train",
         reached.milestone,
         8,
@@ -70,12 +70,12 @@ def test_a_milestone_is_one_line(lines: pytest.LogCaptureFixture, reached: Reach
 def test_no_line_calls_a_pod_of_no_gang_a_gang(
     lines: pytest.LogCaptureFixture, milestone: Milestone, text: str
 ) -> None:
-    one = Reached(GroupKey("team", "pod one"), milestone, 1, 0.0, detail="evicts team/train", alone=True)
-    log_milestone(logging.getLogger("test"), one)
+    reached = Reached(GroupKey("team", "pod one"), milestone, 1, 0.0, detail="evicts team/train", alone=True)
+    log_milestone(logging.getLogger("test"), reached)
     (record,) = lines.records
     assert record.getMessage() == text
-    told = json.loads(Json().format(record))
-    assert ("gang" in told, told["pod"]) == (False, "team/pod one")
+    line = json.loads(Json().format(record))
+    assert ("gang" in line, line["pod"]) == (False, "team/pod one")
 
 
 @pytest.mark.parametrize("warning", [True, False])

@@ -152,9 +152,9 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    one = Place(tmp_path / "failures.json", lambda _: False)
-    yield one
-    for runner in one.lives:
+    opened = Place(tmp_path / "failures.json", lambda _: False)
+    yield opened
+    for runner in opened.lives:
         await runner.drain()
 
 
@@ -178,7 +178,7 @@ async def plans(place: Place, runner: Runner) -> None:
     for pod in gang("others", 2, gpus=4):
         runner.show(PodSeen(pod), Source("pods", pod.uid, "1"))
     await asyncio.sleep(0)
-    await until(lambda: all(one.placed for one in runner.core.state.workloads[key("others")].members))
+    await until(lambda: all(member.placed for member in runner.core.state.workloads[key("others")].members))
 
 
 class Kind(NamedTuple):
@@ -283,7 +283,7 @@ KINDS = (
         ComputeDomainGone("bad"),
         ComputeDomainSeen(ComputeDomain("default", "bad", "bad", nodes=2)),
     ),
-    *(Kind(type(one).__name__, QueueSeen(one), QueueGone(one), QueueSeen(one, ("odd",))) for one in QUEUES),
+    *(Kind(type(queue).__name__, QueueSeen(queue), QueueGone(queue), QueueSeen(queue, ("odd",))) for queue in QUEUES),
 )
 
 
@@ -291,8 +291,8 @@ KINDS = (
 async def test_an_object_that_fails_the_core_is_left_out_in_that_version_alone(place: Place, kind: Kind) -> None:
     place.fails = lambda event: event == kind.seen
     bad, first = Source("bads", "bad", "7"), place.start()
-    for one in cluster("a: 2x8"):
-        first.show(NodeSeen(one), Source("nodes", one.name, "1"))
+    for machine in cluster("a: 2x8"):
+        first.show(NodeSeen(machine), Source("nodes", machine.name, "1"))
     first.act()
     await settled(first)
     first.show(kind.seen, bad)
@@ -304,8 +304,8 @@ async def test_an_object_that_fails_the_core_is_left_out_in_that_version_alone(p
 
     for life in ("the next", "the one after"):
         runner = place.start()
-        for one in cluster("a: 2x8"):
-            runner.show(NodeSeen(one), Source("nodes", one.name, "1"))
+        for machine in cluster("a: 2x8"):
+            runner.show(NodeSeen(machine), Source("nodes", machine.name, "1"))
         runner.show(kind.seen, bad)
         runner.act()
         await settled(runner)
@@ -347,7 +347,11 @@ def test_every_object_has_a_name_for_people(kind: Kind) -> None:
 
 def test_every_kind_that_is_followed_is_tried_here() -> None:
     shown = {type(kind.seen) for kind in KINDS}
-    followed = {one for one in get_args(Event) if one.__name__.endswith("Seen") and one is not PodsSeen}
+    followed = {
+        event_type
+        for event_type in get_args(Event)
+        if event_type.__name__.endswith("Seen") and event_type is not PodsSeen
+    }
     assert followed == shown
 
 
@@ -378,13 +382,13 @@ async def read(runner: Runner, *facts: Node | Pod) -> None:
 
 async def test_of_pods_that_are_seen_together_the_one_is_found_that_the_core_fails_on(place: Place) -> None:
     place.fails = bad
-    some = [single(f"p{number}") for number in range(20)]
-    pods = [odd(pod) if pod.name == "p7" else pod for pod in some]
+    plain = [single(f"p{number}") for number in range(20)]
+    pods = [odd(pod) if pod.name == "p7" else pod for pod in plain]
     await read(place.start(), *cluster("a: 4x8"), *pods)
-    assert [(entry.uid, entry.suspect) for entry in place.record.entries] == [(some[7].uid, False)]
+    assert [(entry.uid, entry.suspect) for entry in place.record.entries] == [(plain[7].uid, False)]
     runner = place.start()
     await read(runner, *cluster("a: 4x8"), *pods)
-    assert set(runner.core.state.pods) == {pod.uid for pod in some} - {some[7].uid}
+    assert set(runner.core.state.pods) == {pod.uid for pod in plain} - {plain[7].uid}
 
 
 async def test_if_it_cannot_be_told_each_is_shown_alone_when_the_others_are_served(place: Place) -> None:
@@ -403,20 +407,20 @@ async def test_if_it_cannot_be_told_each_is_shown_alone_when_the_others_are_serv
             return Engine.handle(self, event, now)
 
     place.core = lambda: Late(concludes)  # type: ignore[method-assign]
-    some = [single(f"p{number}", node="a-0") for number in range(5)]
-    pods = [odd(pod) if pod.name == "p3" else pod for pod in some]
+    plain = [single(f"p{number}", node="a-0") for number in range(5)]
+    pods = [odd(pod) if pod.name == "p3" else pod for pod in plain]
     await read(place.start(), *cluster("a: 2x8"), *pods)
     assert all(entry.suspect for entry in place.record.entries)
     second = place.start()
     await read(second, *cluster("a: 2x8"), *pods)
     assert second.core.state.process.recovered, "it served the others before it looked for the culprit"
-    assert set(second.core.state.pods) == {pod.uid for pod in some}, "each is known by its bare facts"
+    assert set(second.core.state.pods) == {pod.uid for pod in plain}, "each is known by its bare facts"
     assert second.failed.is_set()
     third = place.start()
     await read(third, *cluster("a: 2x8"), *pods)
     assert not third.failed.is_set()
-    assert [str(one) for one in third.quarantine.left_out()] == ["Pod default/p3"]
-    assert [entry.uid for entry in place.record.entries] == [some[3].uid]
+    assert [str(source) for source in third.quarantine.left_out()] == ["Pod default/p3"]
+    assert [entry.uid for entry in place.record.entries] == [plain[3].uid]
 
 
 async def test_a_node_is_not_to_blame_for_a_gang_on_which_the_core_fails_when_it_changes(
@@ -443,7 +447,7 @@ async def test_a_node_is_not_to_blame_for_a_gang_on_which_the_core_fails_when_it
     assert second.failed.is_set(), "at the pod, which it was shown alone"
     third = place.start()
     await read(third, *cluster("a: 2x8"), node("b"), *pods)
-    assert [str(one) for one in third.quarantine.left_out()] == ["Pod default/odd-0"]
+    assert [str(source) for source in third.quarantine.left_out()] == ["Pod default/odd-0"]
     assert not third.core.state.claims.nodes["b"].unschedulable
 
 
@@ -521,7 +525,7 @@ async def test_a_takeover_leaves_the_same_out_as_a_restart(place: Place) -> None
     for _ in range(2):
         await read(runner, *cluster("a: 1x8"), *pods)
         assert not runner.failed.is_set()
-        assert [str(one) for one in runner.quarantine.left_out()] == ["Pod default/bad"]
+        assert [str(source) for source in runner.quarantine.left_out()] == ["Pod default/bad"]
         runner.start_over(place.core(), place.written, "another leads")
         assert runner.quarantine.left_out() == []
 
@@ -581,8 +585,8 @@ def cycles(event: Event) -> bool:
 async def end_in_a_cycle(place: Place) -> Runner:
     """A process that ends by an error at its first deadline."""
     runner = place.start()
-    for one in cluster("a: 2x8"):
-        runner.show(NodeSeen(one), Source("nodes", one.name, "1"))
+    for machine in cluster("a: 2x8"):
+        runner.show(NodeSeen(machine), Source("nodes", machine.name, "1"))
     runner.act()
     await until(lambda: runner.core.state.process.recovered)
     place.fails = cycles
@@ -731,10 +735,10 @@ async def test_the_end_of_a_pod_that_is_left_out_frees_its_room(place: Place, ph
 
 
 async def test_the_end_of_a_job_that_is_left_out_frees_its_room(place: Place) -> None:
-    one = replace(job(1), suspended=False, stopped=False, marked=True, plan={"": ("a-0",)})
-    runner = await fails_twice(place, JobSeen(one), JobSeen(replace(one, held=True)))
+    started = replace(job(1), suspended=False, stopped=False, marked=True, plan={"": ("a-0",)})
+    runner = await fails_twice(place, JobSeen(started), JobSeen(replace(started, held=True)))
     assert runner.core.state.claims.room("a-0")[GPU] == 0
-    runner.show(JobSeen(replace(one, finished=True)), Source("all", "bad", "2"))
+    runner.show(JobSeen(replace(started, finished=True)), Source("all", "bad", "2"))
     assert len(runner.quarantine.left_out()) == 1
     assert runner.core.state.claims.room("a-0")[GPU] == 8
-    assert not any(isinstance(asked, JobEffect) for asked in place.written.asked)
+    assert not any(isinstance(effect, JobEffect) for effect in place.written.asked)

@@ -56,23 +56,23 @@ def test_a_core_that_is_right_differs_in_nothing() -> None:
 
 def test_room_that_was_not_given_back_is_named_with_its_owner_and_node() -> None:
     script = settled(*RUNS, ALONE)
-    (one,) = found(script, *RUNS)
-    assert one.kind is Kind.CLAIMS
-    assert str(one) == ("pod default/alone: bound on a-2 with 1 cpu, 1 nvidia.com/gpu; after a restart: no room")
+    (difference,) = found(script, *RUNS)
+    assert difference.kind is Kind.CLAIMS
+    assert str(difference) == ("pod default/alone: bound on a-2 with 1 cpu, 1 nvidia.com/gpu; after a restart: no room")
 
 
 def test_room_that_is_counted_otherwise_than_it_is_claimed_is_found() -> None:
     script = settled(*RUNS)
     table = script.core.state.claims._table
     table.take(table.rows["a-3"], requests(8), 1)
-    assert [(one.kind, one.object) for one in found(script, *RUNS)] == [(Kind.ROOM, "node a-3")]
+    assert [(difference.kind, difference.object) for difference in found(script, *RUNS)] == [(Kind.ROOM, "node a-3")]
 
 
 def test_a_workload_that_nobody_looks_at_again_is_found() -> None:
     script = settled(*RUNS, *WAITS)
     script.core.state.claims.release(RUNS[0].uid)
     script.core.state.claims.release(RUNS[1].uid)
-    kinds = {(one.kind, one.object) for one in found(script, *WAITS)}
+    kinds = {(difference.kind, difference.object) for difference in found(script, *WAITS)}
     assert (Kind.PENDING, str(key("large"))) in kinds
 
 
@@ -106,9 +106,9 @@ def test_pods_that_have_ended_and_are_gone_are_left_out_where_no_object_counts_t
 def test_a_promise_of_a_workload_that_is_unknown_is_found() -> None:
     script = settled(*RUNS)
     script.core.state.claims.assume(single("gone"), "a-3")
-    (one,) = found(script, *RUNS)
-    assert (one.object, one.rebuilt) == ("pod uid-gone", "no room")
-    assert ClaimState.ASSUMED.value in one.running
+    (difference,) = found(script, *RUNS)
+    assert (difference.object, difference.rebuilt) == ("pod uid-gone", "no room")
+    assert ClaimState.ASSUMED.value in difference.running
 
 
 def test_a_difference_counts_when_two_checks_find_the_same() -> None:
@@ -119,20 +119,20 @@ def test_a_difference_counts_when_two_checks_find_the_same() -> None:
 
 def test_the_second_core_is_freed_without_a_search_for_garbage() -> None:
     script = settled(*RUNS, *WAITS)
-    ours = {id(one) for one in script.core.state.workloads.values()}
+    ours = {id(workload) for workload in script.core.state.workloads.values()}
     gc.collect()
     gc.disable()
     try:
-        before = {id(one) for one in _workloads()}
+        before = {id(workload) for workload in _workloads()}
         check = checked(script, *RUNS, *WAITS)
         del check
-        assert {id(one) for one in _workloads()} - before - ours == set()
+        assert {id(workload) for workload in _workloads()} - before - ours == set()
     finally:
         gc.enable()
 
 
 def _workloads() -> Iterator[Workload]:
-    return (one for one in gc.get_objects() if type(one) is Workload)
+    return (obj for obj in gc.get_objects() if type(obj) is Workload)
 
 
 PUBLISHED: list[Event] = [
@@ -184,8 +184,8 @@ def test_a_core_that_counts_devices_right_differs_in_nothing() -> None:
 def test_a_claim_whose_end_was_missed_is_found() -> None:
     script = claiming()
     check = with_devices(script, *PUBLISHED, ALLOCATED[0])
-    found = [one for one in check.comparison.differences if one.kind is Kind.DEVICES]
-    assert [str(one) for one in found] == [
+    differences = [difference for difference in check.comparison.differences if difference.kind is Kind.DEVICES]
+    assert [str(difference) for difference in differences] == [
         "ResourceClaim default/train-1-gpu: has h100-1; after a restart: not known",
     ]
 
@@ -194,7 +194,7 @@ def test_a_slice_that_was_missed_is_found() -> None:
     script = claiming()
     script.core.state.devices.inventory.drop("a-1")
     check = with_devices(script, *PUBLISHED, *ALLOCATED)
-    missed = [one.object for one in check.comparison.differences if one.rebuilt == "published"]
+    missed = [difference.object for difference in check.comparison.differences if difference.rebuilt == "published"]
     assert missed == [f"device {NVIDIA}/a-1/h100-{at}" for at in (0, 1)]
 
 
@@ -210,7 +210,7 @@ def test_devices_that_are_counted_otherwise_than_they_are_used_are_found() -> No
 def test_room_that_is_left_for_the_daemon_of_a_domain_is_no_drift() -> None:
     nodes = cluster("a: 2x8")
     script = Script(*nodes)
-    events: list[Event] = [*CLASSES, *(fabric(one.name) for one in nodes), domain("train"), domain_template("train")]
+    events: list[Event] = [*CLASSES, *(fabric(node.name) for node in nodes), domain("train"), domain_template("train")]
     for event in events:
         script.feed(event)
     script.see(train := in_domain("train", 2))
