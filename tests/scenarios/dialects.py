@@ -72,11 +72,11 @@ def labels_in_place_of_annotations(stage: Stage) -> None:
     """The keys of the annotation dialect as labels."""
     stage.add_nodes(2)
     pods = [pod(f"worker-{i}") for i in range(2)]
-    for one in pods:
-        one["metadata"]["labels"] = {"muster.dev/pod-group": "worker", "muster.dev/min-member": "2"}
+    for obj in pods:
+        obj["metadata"]["labels"] = {"muster.dev/pod-group": "worker", "muster.dev/min-member": "2"}
     stage.create(*pods)
     until_bound(stage, "worker", 2)
-    assert all(one.stamp is not None for one in stage.pods())
+    assert all(seen.stamp is not None for seen in stage.pods())
 
 
 @scenario("odd: 0 of 2 bound, Contradiction: its members have different minMembers: 2, 3")

@@ -148,7 +148,7 @@ def one_release_is_stamped_whole(stage: Stage) -> None:
     stage.create(*gang("train", 3))
     until_bound(stage, "train", 3)
     stage.until(lambda pods: sum(pod.stamp is not None and pod.stamp.complete for pod in pods) == 2)
-    stamps = [one.stamp for one in stage.pods() if one.stamp is not None]
+    stamps = [seen.stamp for seen in stage.pods() if seen.stamp is not None]
     assert len({(stamp.gang, stamp.release, stamp.quorum, stamp.at) for stamp in stamps}) == 1
 
 
@@ -158,15 +158,15 @@ def a_job_made_anew_under_its_name(stage: Stage) -> None:
     stage.add_nodes(2)
     stage.create(*gang("train", 2))
     until_bound(stage, "train", 2)
-    (before,) = {one.stamp.release for one in stage.pods() if one.stamp is not None}
+    (before,) = {seen.stamp.release for seen in stage.pods() if seen.stamp is not None}
     stage.delete("train-0", "train-1")
     stage.until(lambda pods: not pods)
     stage.create(gang("train", 2)[0])
     until_reason(stage, "train", "MembersMissing", "1 of 2 members exist")
     stage.create(gang("train", 2)[1])
     until_bound(stage, "train", 2)
-    assert before not in {one.stamp.release for one in stage.pods() if one.stamp is not None}
+    assert before not in {seen.stamp.release for seen in stage.pods() if seen.stamp is not None}
 
 
 def _at_work(pods: Sequence[Pod], names: list[str]) -> list[str]:
-    return whole([one for one in pods if not one.terminal], names, 4)
+    return whole([seen for seen in pods if not seen.terminal], names, 4)

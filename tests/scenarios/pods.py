@@ -23,11 +23,11 @@ def pod(name: str, *, gpus: int = 8, gates: Sequence[str] = (), **spec: Any) -> 
 
 def member(name: str, gang: str, size: int | None, *, topology: str = "", **facts: Any) -> Object:
     """A pod that names its gang in annotations. ``topology``: the level that it requires."""
-    one = pod(name, **facts)
-    one["metadata"]["annotations"] = {"muster.dev/pod-group": gang} | _wish(topology)
+    made = pod(name, **facts)
+    made["metadata"]["annotations"] = {"muster.dev/pod-group": gang} | _wish(topology)
     if size is not None:
-        one["metadata"]["annotations"]["muster.dev/min-member"] = str(size)
-    return one
+        made["metadata"]["annotations"]["muster.dev/min-member"] = str(size)
+    return made
 
 
 def gang(name: str, size: int, *, min_member: int | None = None, **facts: Any) -> list[Object]:
@@ -42,20 +42,20 @@ def gated(name: str, size: int, **facts: Any) -> list[Object]:
 
 def labelled(name: str, group: str, *, topology: str = "", **facts: Any) -> Object:
     """A pod that names a PodGroup object. ``topology`` as above."""
-    one = pod(name, **facts)
-    one["metadata"]["annotations"] = _wish(topology)
-    one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
-    return one
+    made = pod(name, **facts)
+    made["metadata"]["annotations"] = _wish(topology)
+    made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
+    return made
 
 
 def interleaved(gangs: Sequence[Sequence[Object]]) -> list[Object]:
     """The worst order: the first member of every gang, then the second of every gang, and so on."""
-    return [one for members in itertools.zip_longest(*gangs) for one in members if one is not None]
+    return [obj for members in itertools.zip_longest(*gangs) for obj in members if obj is not None]
 
 
 def bound(pods: Iterable[Pod], name: str) -> list[Pod]:
     """The gang's members that have a node."""
-    return [one for one in pods if one.node and one.group is not None and one.group.name == name]
+    return [seen for seen in pods if seen.node and seen.group is not None and seen.group.name == name]
 
 
 def whole(pods: Iterable[Pod], gangs: Iterable[str], size: int) -> list[str]:

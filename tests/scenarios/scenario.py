@@ -38,8 +38,8 @@ def scenario(*ending: str, setting: Setting | None = None) -> Callable[[Callable
     """Enter the function into SCENARIOS, with these lines as its ending."""
 
     def enter(play: Callable[[Stage], None]) -> Scenario:
-        about, part = " ".join((play.__doc__ or "").split()), play.__module__.rpartition(".")[2]
-        entered = Scenario(play.__name__, about, part, play, tuple(sorted(ending)), setting or Setting())
+        about, module = " ".join((play.__doc__ or "").split()), play.__module__.rpartition(".")[2]
+        entered = Scenario(play.__name__, about, module, play, tuple(sorted(ending)), setting or Setting())
         if SCENARIOS.setdefault(entered.name, entered) is not entered:
             raise ValueError(f"two scenarios are called {entered.name}")
         return entered
@@ -61,9 +61,9 @@ def ending(stage: Stage, *, brief: bool = False) -> Ending:
         lines[
             _role(name), _outcome(stage, those) + _reason(stage, gangs.get(name), brief=brief or _role(name) != name)
         ] += 1
-    told = [f"{role}{f' x {count}' if count > 1 else ''}: {how}" for (role, how), count in lines.items()]
+    outcomes = [f"{role}{f' x {count}' if count > 1 else ''}: {how}" for (role, how), count in lines.items()]
     held = sum(gang.held for gang in gangs.values())
-    return tuple(sorted(told + ([f"{held} binds are held"] if held else [])))
+    return tuple(sorted(outcomes + ([f"{held} binds are held"] if held else [])))
 
 
 def at_rest(stage: Stage) -> bool:
@@ -91,8 +91,8 @@ def _reason(stage: Stage, gang: GangView | None, *, brief: bool) -> str:
         return ""
     if brief:
         return f", {gang.state}"
-    said = gang.message.replace(f"{stage.namespace}.", "").replace(stage.namespace, "the namespace")
-    return f", {gang.state}: {said}"
+    message = gang.message.replace(f"{stage.namespace}.", "").replace(stage.namespace, "the namespace")
+    return f", {gang.state}: {message}"
 
 
 def _role(name: str) -> str:

@@ -14,17 +14,20 @@ _NOT_COLLAPSED = (
 )
 
 COLLAPSED = tuple(
-    one
-    for one in SCENARIOS.values()
-    if one.part != "faults" and one.setting == Setting() and one.name not in _NOT_COLLAPSED
+    scenario
+    for scenario in SCENARIOS.values()
+    if scenario.part != "faults" and scenario.setting == Setting() and scenario.name not in _NOT_COLLAPSED
 )
 """The scenarios whose facts the collapsed control plane of `muster simulate` has."""
 
 
 def table() -> str:
     """The table in Markdown: the scenario, and the ending that every stage must reach."""
-    scenarios = sorted(SCENARIOS.values(), key=lambda one: _ORDER.index(one.part))
-    rows = [f"| {one.about} | {_ending(one)} | {'yes' if one in COLLAPSED else ''} |" for one in scenarios]
+    scenarios = sorted(SCENARIOS.values(), key=lambda scenario: _ORDER.index(scenario.part))
+    rows = [
+        f"| {scenario.about} | {_ending(scenario)} | {'yes' if scenario in COLLAPSED else ''} |"
+        for scenario in scenarios
+    ]
     head = "| what happens | how it ends, simulated and real | collapsed too |"
     return "\n".join([head, "| --- | --- | --- |", *rows])
 

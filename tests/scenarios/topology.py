@@ -86,8 +86,8 @@ def affinity_of_the_pod_itself(stage: Stage) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     stage.create(*gated("own", 2, affinity={"nodeAffinity": required}))
     until_bound(stage, "own", 2)
-    for one in stage.pods():
-        assert [[it.key for it in its] for its in one.selection.affinity or ()] == [["stage"]]
+    for member in stage.pods():
+        assert [[it.key for it in its] for its in member.selection.affinity or ()] == [["stage"]]
 
 
 @scenario("train: 2 of 2 bound in clique only", setting=PIN_DOMAIN)
@@ -96,8 +96,8 @@ def a_node_lost_under_a_pinned_gang(stage: Stage) -> None:
     nodes = stage.add_nodes(3, clique="only")
     stage.stop_scheduler_after(0)
     stage.create(*gated("train", 2))
-    ungated = stage.until(lambda pods: len(pods) == 2 and not any(one.gates for one in pods))
-    assert all(sorted(_pins(one)) == sorted(nodes) for one in ungated)
+    ungated = stage.until(lambda pods: len(pods) == 2 and not any(member.gates for member in pods))
+    assert all(sorted(_pins(member)) == sorted(nodes) for member in ungated)
     lost = stage.gangs()["train"].pods[0].node
     assert lost is not None
     stage.remove_node(lost)
@@ -123,10 +123,10 @@ def _pinned(stage: Stage) -> None:
     tight = stage.add_nodes(2, clique="tight")
     stage.create(*gated("train", 2))
     until_bound(stage, "train", 2)
-    for one in stage.pods():
-        assert one.node in _pins(one)
-        assert {*_pins(one)} <= {*tight}
-        assert one.nominated_node is None
+    for member in stage.pods():
+        assert member.node in _pins(member)
+        assert {*_pins(member)} <= {*tight}
+        assert member.nominated_node is None
 
 
 def _pins(one: Pod) -> list[str]:

@@ -122,15 +122,15 @@ class Walk:
         if dice.random() < 0.15:
             facts["priorityClassName"] = "high"
         gates = (GANG_GATE,) if dice.random() < 0.7 else ()
-        asked = "nvidia.com/gpu.clique" if dice.random() < 0.25 else ""
+        topology = "nvidia.com/gpu.clique" if dice.random() < 0.25 else ""
         has_group = dice.random() < 0.4
         # An elastic gang starts with the members that Muster sees first: its PodGroup comes last, so that it sees all.
         needed = max(1, size - dice.choice((0, 1, 2))) if has_group else size
 
         def make(pod_name: str) -> Object:
             if has_group:
-                return labelled(pod_name, name, topology=asked, gates=gates, **facts)
-            return member(pod_name, name, needed, topology=asked, gates=gates, **facts)
+                return labelled(pod_name, name, topology=topology, gates=gates, **facts)
+            return member(pod_name, name, needed, topology=topology, gates=gates, **facts)
 
         pods = [make(f"{name}-{i}") for i in range(size)]
         gated = []
@@ -138,7 +138,7 @@ class Walk:
             pods[0]["spec"]["schedulingGates"] = [{"name": gate} for gate in (*gates, FOREIGN_GATE)]
             gated = [pods[0]["metadata"]["name"]]
         missing = pods[size:] if dice.random() < 0.75 else [pods.pop()] if size > 1 else []
-        there = [one["metadata"]["name"] for one in pods]
+        there = [obj["metadata"]["name"] for obj in pods]
         self._gangs[name] = Submitted(name, there, missing, gated, needed if has_group else 0, make)
 
         def act(stage: Stage) -> None:
@@ -146,11 +146,11 @@ class Walk:
             if has_group:
                 stage.set_group(name, needed)
 
-        kind = ", ".join(["one clique"] * bool(asked) + ["gated"] * bool(gates) + ["PodGroup"] * has_group)
+        kind = ", ".join(["one clique"] * bool(topology) + ["gated"] * bool(gates) + ["PodGroup"] * has_group)
         return f"{name}: {len(pods)} of {size} pods x {gpus} GPUs, minMember {needed} {kind} {facts}", act
 
     def _complete(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: bool(one.missing))
+        gang = self._some(lambda candidate: bool(candidate.missing))
         if gang is None:
             return None
         last = gang.missing.pop()
@@ -158,14 +158,16 @@ class Walk:
         return f"{gang.there[-1]} comes", lambda stage: stage.create(last)
 
     def _open_gate(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: bool(one.gated))
+        gang = self._some(lambda candidate: bool(candidate.gated))
         if gang is None:
             return None
         name = gang.gated.pop()
         return f"{name} loses {FOREIGN_GATE}", lambda stage: stage.open_gate(name, FOREIGN_GATE)
 
     def _delete(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: bool(one.there) and (self._bound(one) == 0 or not self._somebody_waits()))
+        gang = self._some(
+            lambda candidate: bool(candidate.there) and (self._bound(candidate) == 0 or not self._somebody_waits())
+        )
         if gang is None:
             return None
         del self._gangs[gang.name]
@@ -201,14 +203,14 @@ class Walk:
         return f"{lost} is deleted, and replaced", act
 
     def _edit_group(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: one.group > 0 and self._bound(one) == 0)
+        gang = self._some(lambda candidate: candidate.group > 0 and self._bound(candidate) == 0)
         if gang is None:
             return None
         least = gang.group = max(1, gang.group + self._random.choice((-1, 1)))
         return f"minMember of {gang.name} is {least} now", lambda stage: stage.set_group(gang.name, least)
 
     def _make_group_anew(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: one.group > 0)
+        gang = self._some(lambda candidate: candidate.group > 0)
         if gang is None:
             return None
         least = gang.group
@@ -235,14 +237,14 @@ class Walk:
 
         def act(stage: Stage) -> None:
             stage.create(pod(name, gpus=0))
-            stage.until(lambda pods: any(one.name == name and one.node for one in pods))
+            stage.until(lambda pods: any(seen.name == name and seen.node for seen in pods))
             stage.delete(name)
 
         return f"{name} comes and goes", act
 
     def _some_that_runs(self) -> Submitted | None:
         """A gang that is bound whole, while no gang waits for its room."""
-        return None if self._somebody_waits() else self._some(lambda one: self._bound(one) == len(one.there) > 0)
+        return None if self._somebody_waits() else self._some(lambda gang: self._bound(gang) == len(gang.there) > 0)
 
     def _somebody_waits(self) -> bool:
         """A gang would take room that comes free."""
@@ -253,5 +255,5 @@ class Walk:
         return len(bound(self._stage.pods(), gang.name))
 
     def _some(self, holds: Callable[[Submitted], bool]) -> Submitted | None:
-        found = [one for one in self._gangs.values() if holds(one)]
-        return self._random.choice(found) if found else None
+        candidates = [candidate for candidate in self._gangs.values() if holds(candidate)]
+        return self._random.choice(candidates) if candidates else None
