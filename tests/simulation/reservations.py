@@ -87,7 +87,7 @@ class Reservations:
     def end_life(self, api: ApiServer) -> None:
         """What was never written nobody knows any more."""
         written = {key: reservation for key, reservation, _ in reserved(api)}
-        self._said = {key: said for key, said in self._said.items() if written.get(key) == said.reservation}
+        self._said = {key: promise for key, promise in self._said.items() if written.get(key) == promise.reservation}
 
     def judge(self, event: Event, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
         """What is wrong with what the core asks for."""
@@ -119,9 +119,9 @@ class Reservations:
                 yield f"{key} waits no more, and has {stale[key]}"
         self._excuse(api)
         waiting = _priorities(api)
-        for key, said in self._said.items():
-            if self._judges_starts and not said.excused and key in waiting and now > said.until + _PATIENCE_S:
-                yield f"{key} was to start by {said.until:.1f}, and waits at {now:.1f}"
+        for key, promise in self._said.items():
+            if self._judges_starts and not promise.excused and key in waiting and now > promise.until + _PATIENCE_S:
+                yield f"{key} was to start by {promise.until:.1f}, and waits at {now:.1f}"
 
     def at_rest(self, api: ApiServer) -> Iterator[str]:
         """When nothing is on its way any more."""
@@ -135,11 +135,11 @@ class Reservations:
         Another workload may have its name since.
         """
         there = {job.uid for job in api.jobs.values()} | {*map(_made_by, api.pods.values())} if self._said else set()
-        self._said = {key: said for key, said in self._said.items() if said.made_by in there}
+        self._said = {key: promise for key, promise in self._said.items() if promise.made_by in there}
         waiting = _priorities(api) if self._said else {}
         highest = max(waiting.values(), default=0)
-        for key, said in self._said.items():
-            said.excused = said.excused or waiting.get(key, highest) < highest
+        for key, promise in self._said.items():
+            promise.excused = promise.excused or waiting.get(key, highest) < highest
 
     @property
     def _judges_starts(self) -> bool:
@@ -179,15 +179,15 @@ class Reservations:
         else: there all of the room is free, and kept."""
         if pod.group_key is not None or pod.native_group:
             return
-        for node, requests, said in self._whole_nodes():
+        for node, requests, promise in self._whole_nodes():
             free = self._shown.free(node)
             if pod.stays and node in answer.refused and fits(free, pod.requests):
                 yield f"{pod.uid} belongs to {node}, and is kept off by what is reserved there"
             take(free, pod.requests)
-            ends_in_time = now + _longest(pod.run) <= said.reservation.until
-            lasts = not (pod.stays or ends_in_time or said.excused)
+            ends_in_time = now + _longest(pod.run) <= promise.reservation.until
+            lasts = not (pod.stays or ends_in_time or promise.excused)
             if node in answer.passed and lasts and not fits(free, requests):
-                yield f"{pod.uid} may go to {node}, where {said.reservation} is kept"
+                yield f"{pod.uid} may go to {node}, where {promise.reservation} is kept"
 
     def _whole_nodes(self) -> Iterator[tuple[str, Requests, _Said]]:
         """What is reserved on nodes where nothing is, and nothing is promised."""
@@ -196,10 +196,10 @@ class Reservations:
         taken = {claim.node for book in books for claim in book.values()} | {*claims.on_their_way.values()}
         taken |= {pod.node for pod in self._shown.pods.values() if pod.node}
         taken |= claims.admissions.slots.nodes(claims.on_their_way)
-        for said in self._said.values():
-            for node, requests in said.reservation.rooms:
+        for promise in self._said.values():
+            for node, requests in promise.reservation.rooms:
                 if node in self._shown.nodes and node not in taken:
-                    yield node, requests, said
+                    yield node, requests, promise
 
 
 def _gives_room(effect: Effect) -> bool:
@@ -234,8 +234,8 @@ def _queues(api: ApiServer) -> Mapping[GroupKey, str]:
 
 
 def _created(api: ApiServer) -> Mapping[GroupKey, float]:
-    found: dict[GroupKey, float] = {}
+    by_key: dict[GroupKey, float] = {}
     for pod in api.pods.values():
         if pod.group_key is not None:
-            found[pod.group_key] = min(found.get(pod.group_key, pod.created), pod.created)
-    return found | {job.key: job.shown().created for job in api.jobs.values()}
+            by_key[pod.group_key] = min(by_key.get(pod.group_key, pod.created), pod.created)
+    return by_key | {job.key: job.shown().created for job in api.jobs.values()}

@@ -113,10 +113,10 @@ class Restart:
         for action in actions:
             if not isinstance(action, Send):
                 continue
-            asked = action.call
-            node = self.api.node_of(asked.uid, (asked.namespace, asked.name)) if isinstance(asked, LookAtPod) else ""
-            if not isinstance(asked, LookAtPod) and self._changes(asked):
-                self.wrote.append(asked)
+            call = action.call
+            node = self.api.node_of(call.uid, (call.namespace, call.name)) if isinstance(call, LookAtPod) else ""
+            if not isinstance(call, LookAtPod) and self._changes(call):
+                self.wrote.append(call)
             self._do(self.driver.answered(action.ticket, Response(OK, node=node), now), now)
 
     def _changes(self, effect: Effect) -> bool:
@@ -156,22 +156,22 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
         yield f"{[*before.pending.keys]} wait, and after a restart {[*after.pending.keys]} do"
     for effect in restart.wrote:
         yield f"a restart would have the consequence {effect}"
-    said, says = _reasons(before), _reasons(after)
-    different = [key for key in said if said[key] != says.get(key)]
+    reasons, says = _reasons(before), _reasons(after)
+    different = [key for key in reasons if reasons[key] != says.get(key)]
     asking = [key for key in different if _asks_again(before, key, says)]
     # No object says when a pod has ended: a new life begins to keep its room for a replacement, and not for long.
     keeping = [key for key, workload in after.workloads.items() if workload.job is None and workload.reserved]
     for key in different:
         if key in asking or _is_explained(before, key) or _lacks_their_quota(before, key, says, [*asking, *keeping]):
             continue
-        if "QueueOrder" in (said[key], says.get(key)) and _forgets_order(before, after, key):
+        if "QueueOrder" in (reasons[key], says.get(key)) and _forgets_order(before, after, key):
             continue
-        yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
+        yield f"{key} is {reasons[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
     again = {str(SlotOf(key, slot)) for key in keeping for slot in after.workloads[key].reserved}
-    keeps = {one: None for one in keeps if one in kept or one.rpartition(" on ")[0] not in again}
+    keeps = {claim: None for claim in keeps if claim in kept or claim.rpartition(" on ")[0] not in again}
     if kept != keeps:
-        lost, more = [one for one in kept if one not in keeps], [one for one in keeps if one not in kept]
+        lost, more = [claim for claim in kept if claim not in keeps], [claim for claim in keeps if claim not in kept]
         yield f"room is kept for {lost}, and after a restart for {more}"
 
 
@@ -219,7 +219,7 @@ def _tree_of(state: State, key: GroupKey) -> str | None:
 
 
 def _reasons(state: State) -> dict[GroupKey, str]:
-    return {key: reason_of(one.reason_state.cause).code for key, one in state.workloads.items()}
+    return {key: reason_of(workload.reason_state.cause).code for key, workload in state.workloads.items()}
 
 
 def _claims(state: State) -> dict[str, None]:
