@@ -62,12 +62,12 @@ def company(cluster: Cluster) -> Iterator[Company]:
 @pytest.fixture(scope="module")
 def theatre() -> Iterator[Theatre]:
     """A theatre to be struck again and again, gently."""
-    with Theatre(GENTLE) as one:
-        yield one
+    with Theatre(GENTLE) as new_theatre:
+        yield new_theatre
 
 
 @pytest.fixture
 def stage(cluster: Cluster, muster: RunningMuster) -> Iterator[RealStage]:
     """A namespace and nodes for one test; both are gone after it."""
-    with RealStage(cluster, muster) as one:
-        yield one
+    with RealStage(cluster, muster) as real_stage:
+        yield real_stage

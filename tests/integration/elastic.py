@@ -87,14 +87,14 @@ class Autoscaler:
         self.templates = f"/api/v1/namespaces/{stage.namespace}/podtemplates"
 
     def asked(self) -> Object:
-        (found,) = self._stage.api.wait_for(self.requests, lambda some: len(some) == 1, PATIENCE_S)
-        return dict(found)
+        (request,) = self._stage.api.wait_for(self.requests, lambda requests: len(requests) == 1, PATIENCE_S)
+        return dict(request)
 
     def template(self, request: Object) -> tuple[Object, int]:
         """The template of its pods, and how many pods there are."""
         ((podset),) = request["spec"]["podSets"]
-        found = self._stage.api.get(f"{self.templates}/{podset['podTemplateRef']['name']}")
-        return found["template"], podset["count"]
+        pod_template = self._stage.api.get(f"{self.templates}/{podset['podTemplateRef']['name']}")
+        return pod_template["template"], podset["count"]
 
     def grant(self, request: Object) -> list[str]:
         template, count = self.template(request)
@@ -104,13 +104,13 @@ class Autoscaler:
         return nodes
 
     def say(self, request: Object, condition: str, text: str) -> None:
-        said = {"type": condition, "status": "True", "reason": condition, "message": text}
+        entry = {"type": condition, "status": "True", "reason": condition, "message": text}
         path = f"{self.requests}/{request['metadata']['name']}/status"
-        self._stage.api.patch(path, {"status": {"conditions": [said]}})
+        self._stage.api.patch(path, {"status": {"conditions": [entry]}})
 
     def until_none(self) -> None:
         for path in (self.requests, self.templates):
-            self._stage.api.wait_for(path, lambda some: not some, PATIENCE_S)
+            self._stage.api.wait_for(path, lambda requests: not requests, PATIENCE_S)
 
 
 def research_of(stage: RealStage) -> Iterator[Queues]:
@@ -127,7 +127,7 @@ def unschedulable(stage: RealStage, count: int) -> list[Object]:
 
     def found(pods: list[Object]) -> list[Object]:
         return [
-            one for one in pods for two in one["status"].get("conditions", ()) if two.get("reason") == "Unschedulable"
+            pod for pod in pods for two in pod["status"].get("conditions", ()) if two.get("reason") == "Unschedulable"
         ]
 
     return found(stage.api.wait_for(stage.pods_path, lambda pods: len(found(pods)) == count, PATIENCE_S))

@@ -91,9 +91,9 @@ class Table:
         their creation, and of pods as well.
         """
         probe = Pod("", ELSEWHERE, f"probe-{case.seed}", selection=ANYWHERE)
-        last = next((one for one in case.nodes if lets_in(probe, one, case.nodes, case.there)), None)
-        for one in sorted(case.nodes, key=lambda one: one is last):
-            self._api.create(NODES, node_object(one, _name(case, one.name)))
+        last = next((candidate for candidate in case.nodes if lets_in(probe, candidate, case.nodes, case.there)), None)
+        for node in sorted(case.nodes, key=lambda candidate: candidate is last):
+            self._api.create(NODES, node_object(node, _name(case, node.name)))
         for pod, where in case.there:
             name = f"{pod.name}-{case.seed}"
             written = self._pods.pod(pod, name, nodeName=_name(case, where.name))
@@ -121,7 +121,7 @@ class Table:
         except TimeoutError:
             return f"it does not start: {self._told(gang)}"
         on = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods}
-        by_name = {_name(case, one.name): one for one in case.nodes}
+        by_name = {_name(case, node.name): node for node in case.nodes}
         wrong = list(broken(case, [(pod, by_name[on[names[pod.uid]]]) for pod in case.pods]))
         if "forgotten" in (story := self._told(gang)).lower():
             wrong.append(f"a plan was given up: {story}")
@@ -153,7 +153,7 @@ class Table:
             lambda seen: sum(pod["metadata"]["name"] in pods and _was_tried(pod) for pod in seen) == len(pods),
             PATIENCE_S,
         )
-        on = {one["metadata"]["name"]: one["spec"].get("nodeName") for one in tried}
+        on = {tried_pod["metadata"]["name"]: tried_pod["spec"].get("nodeName") for tried_pod in tried}
         return f"kube-scheduler starts all of it: {on}" if all(on[name] for name in pods) else ""
 
     def _told(self, gang: str) -> str:
@@ -161,8 +161,8 @@ class Table:
         return "nothing is known of it" if seen is None else f"{seen.state}: {seen.message}; {seen.story}"
 
     def _create(self, objects: Sequence[Object]) -> None:
-        for one in objects:
-            self._api.create(_home(one), one)
+        for obj in objects:
+            self._api.create(_home(obj), obj)
 
     def _clear(self, case: Mixed) -> None:
         for namespace in (self._stage.namespace, self._elsewhere):
@@ -171,8 +171,8 @@ class Table:
             for pod in self._api.list(path):
                 self._api.patch(f"{path}/{pod['metadata']['name']}", {"metadata": {"finalizers": None}})
             self._api.wait_for(path, lambda pods: not pods)
-        for one in case.nodes:
-            self._api.delete(f"{NODES}/{_name(case, one.name)}")
+        for node in case.nodes:
+            self._api.delete(f"{NODES}/{_name(case, node.name)}")
 
 
 def _name(case: Mixed, node: str) -> str:
@@ -185,7 +185,7 @@ def _home(pod: Object) -> str:
 
 def _was_tried(pod: Object) -> bool:
     conditions = pod.get("status", {}).get("conditions", ())
-    refused = any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+    refused = any(condition["type"] == "PodScheduled" and condition["status"] == "False" for condition in conditions)
     return bool(pod["spec"].get("nodeName")) or refused
 
 
@@ -193,11 +193,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     outcomes: Counter[str] = Counter()
     with Cluster() as cluster, Table(cluster, start_muster(cluster, SETTINGS)) as table:
         began = time.monotonic()
-        for seed in seeds(asked.first, asked.count, "related"):
+        for seed in seeds(arguments.first, arguments.count, "related"):
             case = mixed(seed)
             outcome, wrong = table.play(case)
             outcomes[outcome] += 1
@@ -207,7 +207,7 @@ def main() -> int:
     for what, number in sorted(outcomes.items()):
         print(f"{number} {what}")  # noqa: T201
     print(f"{table.left_alone} of those that cannot start were given to kube-scheduler alone")  # noqa: T201
-    print(f"Kubernetes {binaries.kubernetes_version()}, {took / asked.count:.2f} s for each case")  # noqa: T201
+    print(f"Kubernetes {binaries.kubernetes_version()}, {took / arguments.count:.2f} s for each case")  # noqa: T201
     return 1 if outcomes[Outcome.WRONG] else 0
 
 

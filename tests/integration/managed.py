@@ -59,8 +59,8 @@ class Managed:
     def until_running(self, count: int, but: frozenset[str] = frozenset()) -> list[Pod]:
         """Wait until there are ``count`` pods with a node, none of them in ``but``."""
 
-        def run(found: list[Object]) -> bool:
-            pods = self._live(found)
+        def run(listed: list[Object]) -> bool:
+            pods = self._live(listed)
             return len(pods) == count and all(pod.node and pod.uid not in but for pod in pods)
 
         return self._live(self._api.wait_for(self._team.pods, run, PATIENCE_S))
@@ -78,7 +78,7 @@ class Managed:
         """Let the pod's containers run and end with an error, as a kubelet reports it."""
 
         def runs(pods: list[Object]) -> bool:
-            return any(one["metadata"]["uid"] == pod.uid and one["status"].get("phase") == "Running" for one in pods)
+            return any(obj["metadata"]["uid"] == pod.uid and obj["status"].get("phase") == "Running" for obj in pods)
 
         self._api.wait_for(self._team.pods, runs, PATIENCE_S)
         ended: Object = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
@@ -97,16 +97,16 @@ class Managed:
     def suspend(self, **labels: str) -> None:
         """Suspend the job as its user does, with a label for it."""
         change: Object = {"suspend": True}
-        for part in reversed(self.kind.suspend.split(".")[:-1]):
-            change = {part: change}
-        said = {f"muster.dev/{key}": value for key, value in labels.items()}
-        self._api.patch(self._path, {**change, "metadata": {"labels": said}})
+        for field in reversed(self.kind.suspend.split(".")[:-1]):
+            change = {field: change}
+        marks = {f"muster.dev/{key}": value for key, value in labels.items()}
+        self._api.patch(self._path, {**change, "metadata": {"labels": marks}})
 
     def as_written(self) -> Object:
         """The spec and annotations that its user wrote, without annotations that have lost their values."""
         obj = without_entry(self._api.get(self._path))
-        found: Object = stripped({"spec": obj["spec"], "annotations": obj["metadata"].get("annotations", {})})
-        return found
+        written: Object = stripped({"spec": obj["spec"], "annotations": obj["metadata"].get("annotations", {})})
+        return written
 
     def scale(self, replicas: int, *removed: str) -> None:
         """Scale the job as Ray's autoscaler does: it names the workers to remove."""
@@ -127,19 +127,19 @@ class Managed:
         self._api.delete(node)
 
         def told(pods: list[Object]) -> bool:
-            there = [one for one in pods if one["spec"].get("nodeName") == pod.node]
-            return all("deletionTimestamp" in one["metadata"] for one in there)
+            there = [tenant for tenant in pods if tenant["spec"].get("nodeName") == pod.node]
+            return all("deletionTimestamp" in tenant["metadata"] for tenant in there)
 
         there = self._api.wait_for(self._team.pods, told, PATIENCE_S)
         before_its_pods_are_gone()
-        for one in there:
-            if one["spec"].get("nodeName") == pod.node:
-                self._api.delete(f"{self._team.pods}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+        for lost_pod in there:
+            if lost_pod["spec"].get("nodeName") == pod.node:
+                self._api.delete(f"{self._team.pods}/{lost_pod['metadata']['name']}", {"gracePeriodSeconds": 0})
         self._cluster.add_nodes(1, prefix=f"spare-{next(_spares)}", labels={CLIQUE: clique} if clique else None)
 
     def check_nodes(self, pods: list[Pod]) -> None:
         """Each pod runs where the plan on its job says, and all in one clique, if nodes have any."""
-        job, nodes = self.now(), {one["metadata"]["name"]: one for one in self._api.list("/api/v1/nodes")}
+        job, nodes = self.now(), {node["metadata"]["name"]: node for node in self._api.list("/api/v1/nodes")}
         assert job.plan is not None
         assert len({nodes[pod.node or ""]["metadata"]["labels"].get(CLIQUE) for pod in pods}) == 1
         for pod in pods:
@@ -160,7 +160,7 @@ class Managed:
         return job.suspended and not job.marked
 
     def _live(self, found: list[Object]) -> list[Pod]:
-        pods = [pod_from(msgspec.convert(one, PodObject)) for one in found]
+        pods = [pod_from(msgspec.convert(obj, PodObject)) for obj in found]
         return [pod for pod in pods if pod.live]
 
     def _read(self, obj: Object) -> Job:

@@ -94,18 +94,18 @@ def ray(kind: str, *groups: str, cluster: Object | None = None, **spec: Any) -> 
     ``cluster``: further fields of the cluster's spec.
     """
     pods = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray"}]}}
-    workers = [{"groupName": one, "minReplicas": 1, "maxReplicas": 1, "template": pods} for one in groups]
+    workers = [{"groupName": group, "minReplicas": 1, "maxReplicas": 1, "template": pods} for group in groups]
     shape = {
         "headGroupSpec": {"template": pods},
         **({"workerGroupSpecs": workers} if workers else {}),
         **(cluster or {}),
     }
-    asked: Object = shape if kind == "RayCluster" else {"shutdownAfterJobFinishes": True, "rayClusterSpec": shape}
+    body: Object = shape if kind == "RayCluster" else {"shutdownAfterJobFinishes": True, "rayClusterSpec": shape}
     return {
         "apiVersion": "ray.io/v1",
         "kind": kind,
         "metadata": {"name": "train", "labels": QUEUE},
-        "spec": {**asked, **spec},
+        "spec": {**body, **spec},
     }
 
 

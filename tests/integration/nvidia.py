@@ -42,7 +42,7 @@ spec: {{numNodes: {nodes}, channel: {{resourceClaimTemplate: {{name: {template}}
 
 
 def _pod(name: str, *containers: str, claims: str) -> str:
-    made = [_CONTAINER.format(f"ctr{at}", asked) for at, asked in enumerate(containers)]
+    made = [_CONTAINER.format(f"ctr{at}", claim) for at, claim in enumerate(containers)]
     return _POD.format(name=name, containers=f"[{', '.join(made)}]", claims=claims)
 
 

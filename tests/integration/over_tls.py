@@ -51,7 +51,10 @@ def start_token(cluster: Cluster) -> Path:
     broker = shipped_broker(cluster)
     directory = cluster.directory / "token"
     directory.mkdir()
-    command = [f"--directory={directory}" if one.startswith("--directory=") else one for one in broker["command"][1:]]
+    command = [
+        f"--directory={directory}" if argument.startswith("--directory=") else argument
+        for argument in broker["command"][1:]
+    ]
     own = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
     cluster.start("extender-token", [MUSTER, *command, f"--kubeconfig={own}"])
     deadline = time.monotonic() + PATIENCE_S
@@ -61,7 +64,7 @@ def start_token(cluster: Cluster) -> Path:
 
 
 def shipped_broker(cluster: Cluster) -> Object:
-    [template] = [one["spec"]["template"] for one in shipped(cluster) if one["kind"] == "Deployment"]
+    [template] = [manifest["spec"]["template"] for manifest in shipped(cluster) if manifest["kind"] == "Deployment"]
     [broker] = template["spec"]["initContainers"]
     assert broker["command"][0] == "muster"
     return dict(broker)

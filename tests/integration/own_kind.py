@@ -66,8 +66,8 @@ spec:
 
 
 def kind(setting: Object = SETTING) -> Kind:
-    (one,) = own_kinds([JobKind.model_validate(setting)])
-    return one
+    (own_kind,) = own_kinds([JobKind.model_validate(setting)])
+    return own_kind
 
 
 def install_kind(cluster: Cluster) -> None:
@@ -75,7 +75,9 @@ def install_kind(cluster: Cluster) -> None:
     cluster.api.create(CRDS, _CRD)
     until_established(cluster.api, _CRD["metadata"]["name"])
     collection = kind().path_of("kube-system", "x").rpartition("/")[0]
-    until_created_so(cluster.api, collection, yaml.safe_load(MANIFEST), lambda one: bool(one["spec"]["suspend"]))
+    until_created_so(
+        cluster.api, collection, yaml.safe_load(MANIFEST), lambda created: bool(created["spec"]["suspend"])
+    )
 
 
 @contextmanager
@@ -103,13 +105,13 @@ def _reconcile(api: Api, obj: Object) -> None:
     pods = f"/api/v1/namespaces/{meta['namespace']}/pods"
     there = {pod["metadata"]["name"] for pod in api.list(pods, labelSelector=f"simulation={meta['uid']}")}
     suspended = bool(spec.get("suspend"))
-    wanted = {} if suspended else {one["metadata"]["name"]: one for one in _pods(obj)}
+    wanted = {} if suspended else {pod["metadata"]["name"]: pod for pod in _pods(obj)}
     for name in there - wanted.keys():
         api.delete(f"{pods}/{name}", {"gracePeriodSeconds": 0})
     for name in wanted.keys() - there:
         api.create(pods, wanted[name])
     condition = {"type": "Suspended", "status": str(suspended)}
-    others = [one for one in obj.get("status", {}).get("conditions", ()) if one["type"] != "Suspended"]
+    others = [entry for entry in obj.get("status", {}).get("conditions", ()) if entry["type"] != "Suspended"]
     status = {"active": len(wanted), "conditions": [*others, condition]}
     if status != obj.get("status"):
         api.patch(f"{kind().path_of(meta['namespace'], meta['name'])}/status", {"status": status})
@@ -123,13 +125,13 @@ def _pods(obj: Object) -> Iterator[Object]:
 
 
 def _pod(obj: Object, template: Object, name: str, **labels: str) -> Object:
-    meta, said = obj["metadata"], template.get("metadata", {})
+    meta, template_meta = obj["metadata"], template.get("metadata", {})
     owner = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {
         "metadata": {
             "name": f"{meta['name']}-{name}",
-            "annotations": said.get("annotations", {}),
-            "labels": {**said.get("labels", {}), **labels, "simulation": meta["uid"]},
+            "annotations": template_meta.get("annotations", {}),
+            "labels": {**template_meta.get("labels", {}), **labels, "simulation": meta["uid"]},
             "ownerReferences": [{**owner, "controller": True}],
         },
         "spec": template["spec"],

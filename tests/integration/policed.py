@@ -62,7 +62,7 @@ class Pods:
         return self._api.get(path(pod))
 
     def exists(self, pod: Object) -> bool:
-        return any(one["metadata"]["uid"] == pod["metadata"]["uid"] for one in self._api.list(PODS))
+        return any(listed["metadata"]["uid"] == pod["metadata"]["uid"] for listed in self._api.list(PODS))
 
 
 def path(pod: Object) -> str:

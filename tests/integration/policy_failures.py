@@ -17,10 +17,10 @@ def policy_failures(cluster: Cluster) -> dict[str, int]:
 def failures_in(metrics: str) -> dict[str, int]:
     """Return the failures of each policy that fails open, and of each mutating one. A request that is refused because
     a policy has failed says so itself, also while the API server lacks the schema of a new kind."""
-    found: dict[str, int] = {}
+    failures: dict[str, int] = {}
     for labels, count in _CHECKS.findall(metrics):
-        said = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        values = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         # A validation that is false counts as a failure, too, but then it does not allow the request.
-        if said["error_type"] != "no_error" and said.get("enforcement_action", "allow") == "allow":
-            found[said["policy"]] = found.get(said["policy"], 0) + int(count)
-    return found
+        if values["error_type"] != "no_error" and values.get("enforcement_action", "allow") == "allow":
+            failures[values["policy"]] = failures.get(values["policy"], 0) + int(count)
+    return failures

@@ -41,14 +41,14 @@ def start_with_preemption(cluster: Cluster) -> RunningMuster:
 
 def on(pods: Sequence[Pod], prefix: str) -> list[Pod]:
     """The pods with a node whose names begin like that."""
-    return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
+    return [seen_pod for seen_pod in pods if seen_pod.node and seen_pod.live and seen_pod.name.startswith(prefix)]
 
 
 def ending_late(pods: Sequence[Object]) -> Sequence[Object]:
     """Return the pods, whose containers ignore SIGTERM: after a deletion they run on until `let_end`."""
-    for one in pods:
-        one["metadata"].setdefault("annotations", {})[ENDS_LATE] = "true"
-        one["spec"]["terminationGracePeriodSeconds"] = 3600
+    for obj in pods:
+        obj["metadata"].setdefault("annotations", {})[ENDS_LATE] = "true"
+        obj["spec"]["terminationGracePeriodSeconds"] = 3600
     return pods
 
 
@@ -111,6 +111,6 @@ class Tutorial:
 
     def until_only_dev_pods_have_gone(self) -> None:
         pods = self.stage.until(partial(_are_on, 4))
-        assert {one.node for one in on(pods, "inference")} == {self.first}
+        assert {member.node for member in on(pods, "inference")} == {self.first}
         assert len(bound(pods, "train")) == 2
         assert not on(pods, "dev")

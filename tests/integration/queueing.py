@@ -38,7 +38,7 @@ class Queues:
         """Apply the objects as they are written, except for the namespace."""
         here = text.replace("namespace: default", f"namespace: {self.home}")
         self.stage.cluster.kubectl("apply", "-f", "-", stdin=here)
-        self._made |= {self.path(one["kind"], one["metadata"]["name"]): None for one in yaml.safe_load_all(text)}
+        self._made |= {self.path(obj["kind"], obj["metadata"]["name"]): None for obj in yaml.safe_load_all(text)}
 
     @property
     def home(self) -> str:
@@ -55,8 +55,8 @@ class Queues:
         self.stage.api.create(self.jobs, {"metadata": meta, "spec": spec})
 
     def until(self, name: str, holds: Callable[[Object], bool]) -> Object:
-        found: Object = self.stage.api.wait_for(f"{self.jobs}/{name}", lambda job: bool(job) and holds(job), 60.0)
-        return found
+        settled_job: Object = self.stage.api.wait_for(f"{self.jobs}/{name}", lambda job: bool(job) and holds(job), 60.0)
+        return settled_job
 
     def until_started(self, name: str, size: int) -> Object:
         return self.until(name, lambda job: job["status"].get("ready") == size)
@@ -64,30 +64,30 @@ class Queues:
     def end(self, name: str) -> None:
         """Let the job's pods end well."""
         pods = self.stage.api.get(self.stage.pods_path)["items"]
-        self.stage.succeed(*(one["metadata"]["name"] for one in pods if one["metadata"]["name"].startswith(f"{name}-")))
+        self.stage.succeed(*(obj["metadata"]["name"] for obj in pods if obj["metadata"]["name"].startswith(f"{name}-")))
 
     def reason(self, name: str, code: str) -> str:
         """The job's current reason, once it has that code."""
         return self.stage.until_told(f"job-{name}", lambda gang: gang.state == code).message
 
     def status(self, kind: str, name: str, holds: Callable[[Object], bool]) -> Object:
-        found = self.stage.api.wait_for(
-            self.path(kind, name), lambda one: bool(one) and "status" in one and holds(one["status"]), 30.0
+        answer = self.stage.api.wait_for(
+            self.path(kind, name), lambda obj: bool(obj) and "status" in obj and holds(obj["status"]), 30.0
         )
-        return dict(found["status"])
+        return dict(answer["status"])
 
     def record(self, job: str, condition: str, status: str, **fields: object) -> Object:
         """The status of its Workload, when it has that condition and these fields."""
         controller = self.stage.api.get(f"{self.jobs}/{job}")["metadata"]
         name = name_of(Controller("batch/v1", "Job", job, controller["uid"]))
 
-        def holds(one: Object | None) -> bool:
-            said = (one or {}).get("status", {})
-            conditions = {(two["type"], two["status"]) for two in said.get("conditions", ())}
-            return (condition, status) in conditions and all(said.get(key) == fields[key] for key in fields)
+        def holds(workload: Object | None) -> bool:
+            its_status = (workload or {}).get("status", {})
+            conditions = {(two["type"], two["status"]) for two in its_status.get("conditions", ())}
+            return (condition, status) in conditions and all(its_status.get(key) == fields[key] for key in fields)
 
-        found = self.stage.api.wait_for(f"{GROUP}/namespaces/{self.home}/workloads/{name}", holds, 30.0)
-        return dict(found["status"])
+        record = self.stage.api.wait_for(f"{GROUP}/namespaces/{self.home}/workloads/{name}", holds, 30.0)
+        return dict(record["status"])
 
     def remove(self) -> None:
         self.stage.api.delete(f"{self.jobs}", {"propagationPolicy": "Background"})

@@ -128,8 +128,8 @@ class Rollout:
 
     def wait_leads(self, replica: Replica, *states: States) -> None:
         """Wait until this replica leads, which is asked from now on."""
-        for one in states:
-            one.stage.ask(replica.muster)
+        for state in states:
+            state.stage.ask(replica.muster)
         states[0].stage.wait(lambda: replica.leads, bool)
 
     def upgrade_kubernetes(self, version: str, replica: Replica, *states: States) -> None:
@@ -140,8 +140,8 @@ class Rollout:
         self.cluster.upgrade(version)
         replica.muster.restart_scheduler()
         self.wait_leads(replica, *states)
-        for one in states:
-            one.check()
+        for state in states:
+            state.check()
 
     def install_base(self, release: Release) -> None:
         """Apply its CRDs, accounts, rights, and the policies on what Muster may write."""
@@ -192,7 +192,7 @@ class States:
         self._create_job("off", 2, annotations={"muster.dev/hold": "true"})
         self._create("evicts", 2, priorityClassName="inference")
         self._create_job("urgent", 2, priorityClassName="inference")
-        stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith(VICTIMS)))
+        stage.until(lambda pods: all(victim.deleting for victim in pods if victim.name.startswith(VICTIMS)))
         self.check_waiting()
         self._remember()
 
@@ -224,18 +224,20 @@ class States:
     def check_evicting(self) -> None:
         """Check that the preemptors wait for their victims, and that no other pod is evicted."""
         pods = self.stage.pods()
-        assert all(one.deleting for one in pods if one.name.startswith(VICTIMS))
-        assert not [one.name for one in pods if one.node and one.name.startswith(("evicts", "urgent"))]
+        assert all(victim.deleting for victim in pods if victim.name.startswith(VICTIMS))
+        assert not [
+            preemptor.name for preemptor in pods if preemptor.node and preemptor.name.startswith(("evicts", "urgent"))
+        ]
 
     def check_released(self) -> None:
         """The gang whose release broke off is whole, in one release."""
         pods = self.until_bound("releases", RELEASED)
-        assert len({one.stamp.release for one in pods if one.stamp}) == 1
+        assert len({stamped.stamp.release for stamped in pods if stamped.stamp}) == 1
 
     def let_start(self) -> None:
         """Give every waiting workload what it lacks, and see it start."""
         stage = self.stage
-        let_end(stage, *(one.name for one in stage.pods() if one.name.startswith(VICTIMS)))
+        let_end(stage, *(victim.name for victim in stage.pods() if victim.name.startswith(VICTIMS)))
         self._add_nodes(short=4, large=2, wide=2, off=2)
         self._create("short", 1, min_member=4, first=3)
         stage.api.patch(f"{self.jobs}/off", {"metadata": {"annotations": {"muster.dev/hold": None}}})
@@ -254,26 +256,28 @@ class States:
     # Views.
 
     def _remember(self) -> None:
-        self.stage.until(lambda pods: all(one.phase == "Running" for one in pods if one.node and one.live))
+        self.stage.until(
+            lambda pods: all(live_pod.phase == "Running" for live_pod in pods if live_pod.node and live_pod.live)
+        )
         self._running, self._started = self.running(), self.started()
 
     def running(self) -> dict[str, Running]:
         """Every pod that runs, by its name."""
-        pods = [one for one in self.stage.api.list(self.stage.pods_path) if "deletionTimestamp" not in one["metadata"]]
-        return {one["metadata"]["name"]: _running(one) for one in pods if one["status"].get("phase") == "Running"}
+        pods = [obj for obj in self.stage.api.list(self.stage.pods_path) if "deletionTimestamp" not in obj["metadata"]]
+        return {obj["metadata"]["name"]: _running(obj) for obj in pods if obj["status"].get("phase") == "Running"}
 
     def started(self) -> dict[str, tuple[str, str]]:
         """The start of every job that runs, by its name."""
-        jobs = [one for one in self.stage.api.list(self.jobs) if not one["spec"].get("suspend")]
-        began = {one["metadata"]["name"]: (one["metadata"]["uid"], one["status"].get("startTime", "")) for one in jobs}
-        return {name: one for name, one in began.items() if one[1]}
+        jobs = [job for job in self.stage.api.list(self.jobs) if not job["spec"].get("suspend")]
+        began = {job["metadata"]["name"]: (job["metadata"]["uid"], job["status"].get("startTime", "")) for job in jobs}
+        return {name: start for name, start in began.items() if start[1]}
 
     def until_bound(self, gang: str, size: int) -> list[Pod]:
         return bound(self.stage.until(lambda pods: len(bound(pods, gang)) == size), gang)
 
     def until_on(self, prefix: str, size: int) -> None:
         def runs(pods: Sequence[Pod]) -> bool:
-            return len([one for one in pods if one.node and one.live and one.name.startswith(f"{prefix}-")]) == size
+            return len([own for own in pods if own.node and own.live and own.name.startswith(f"{prefix}-")]) == size
 
         self.stage.until(runs)
 
@@ -310,8 +314,8 @@ class States:
             member(f"{name}-{at}", name, min_member or size, **self._home(case or name), **facts)
             for at in range(first, first + size)
         ]
-        for one in members:
-            one["metadata"]["labels"] = labels or {}
+        for obj in members:
+            obj["metadata"]["labels"] = labels or {}
         self.stage.create(*(ending_late(members) if late else members))
 
     def _create_job(
@@ -347,5 +351,5 @@ class States:
 
 def _running(pod: Object) -> Running:
     status = pod["status"]
-    restarts = sum(one.get("restartCount", 0) for one in status.get("containerStatuses", ()))
+    restarts = sum(container.get("restartCount", 0) for container in status.get("containerStatuses", ()))
     return Running(pod["metadata"]["uid"], pod["spec"]["nodeName"], status.get("startTime", ""), restarts)

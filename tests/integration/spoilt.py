@@ -15,8 +15,8 @@ from tests.integration.team import Team
 def spoilt(obj: Object, path: str, change: Object) -> Object:
     """The object itself, with more at that path of its spec: keys and places in lists, with dots between them."""
     inside: Any = obj["spec"]
-    for part in filter(None, path.split(".")):
-        inside = inside[int(part)] if part.isdigit() else inside.setdefault(part, {})
+    for key in filter(None, path.split(".")):
+        inside = inside[int(key)] if key.isdigit() else inside.setdefault(key, {})
     inside.update(deepcopy(change))
     return obj
 

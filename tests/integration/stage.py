@@ -178,14 +178,17 @@ class RealStage:
 
     def domains(self) -> dict[str, DomainStock]:
         """The stock of each domain, by its name."""
-        return {one.name: one for one in DOMAINS.validate_json(self._ask(f"{PREFIX}/domains").content)}
+        return {domain.name: domain for domain in DOMAINS.validate_json(self._ask(f"{PREFIX}/domains").content)}
 
     def until_unschedulable(self, name: str) -> str:
         """Wait until kube-scheduler marks this pod as unschedulable, and return its message."""
 
         def said(pod: Object | None) -> str:
             conditions = (pod or {}).get("status", {}).get("conditions", ())
-            return next((str(one["message"]) for one in conditions if one.get("reason") == "Unschedulable"), "")
+            return next(
+                (str(condition["message"]) for condition in conditions if condition.get("reason") == "Unschedulable"),
+                "",
+            )
 
         return said(self.api.wait_for(f"{self.pods_path}/{name}", lambda pod: bool(said(pod)), PATIENCE_S))
 
@@ -259,8 +262,8 @@ class RealStage:
     def _metric(self, name: str, label: str = "") -> int:
         """The sum of a metric over the series that have this in their labels."""
         lines = self._ask("/metrics").text.splitlines()
-        told = (line for line in lines if line.partition("{")[0].partition(" ")[0] == name and label in line)
-        return int(sum(float(line.rpartition(" ")[2]) for line in told))
+        samples = (line for line in lines if line.partition("{")[0].partition(" ")[0] == name and label in line)
+        return int(sum(float(line.rpartition(" ")[2]) for line in samples))
 
     def _ask(self, path: str) -> httpx.Response:
         return httpx.get(f"{self.muster.url}{path}", trust_env=False).raise_for_status()

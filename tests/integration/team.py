@@ -60,7 +60,7 @@ class Team:
         return started
 
     def until_active(self, name: str = "train") -> None:
-        self.api.wait_for(f"{self.jobs}/{name}", lambda one: one is not None and one["status"].get("active") == 2)
+        self.api.wait_for(f"{self.jobs}/{name}", lambda job: job is not None and job["status"].get("active") == 2)
 
     def apply(self, manifest: Object, way: str) -> str:
         """The output of kubectl."""

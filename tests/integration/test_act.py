@@ -71,10 +71,10 @@ def test_the_page_does_what_it_says(stage: RealStage, monkeypatch: pytest.Monkey
     jobs.create("train", 1)
     stage.until_noted("train", "NoRoom")
     for typed in ("train", "job/train", "job-train", "jobs.batch/train"):
-        said = CliRunner().invoke(main, ["explain", typed, "-n", stage.namespace, "--url", stage.muster.url])
-        assert f"{stage.namespace}/job-train  NoRoom" in said.output
-    said = CliRunner().invoke(main, ["explain", f"{stage.namespace}/pod/{begun.name}", "--url", stage.muster.url])
-    assert f"{stage.namespace}/job-first  Running" in said.output
+        result = CliRunner().invoke(main, ["explain", typed, "-n", stage.namespace, "--url", stage.muster.url])
+        assert f"{stage.namespace}/job-train  NoRoom" in result.output
+    result = CliRunner().invoke(main, ["explain", f"{stage.namespace}/pod/{begun.name}", "--url", stage.muster.url])
+    assert f"{stage.namespace}/job-first  Running" in result.output
     first, second, third = printed()
 
     def follow(block: list[tuple[str, str]]) -> None:
@@ -105,18 +105,18 @@ def test_a_gang_of_pods_goes_whole_or_not_at_all(stage: RealStage) -> None:
     user, reader = User(stage, "ann"), User(stage, "bob", leave_out="create")
     stage.add_nodes(2)
     stage.create(*gang("pods", 2))
-    stage.until(lambda pods: len([one for one in pods if one.node]) == 2)
+    stage.until(lambda pods: len([pod for pod in pods if pod.node]) == 2)
     budgets = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets"
     selector = {"matchExpressions": [{"key": "nobody", "operator": "DoesNotExist"}]}
     stage.api.create(budgets, {"metadata": {"name": "keep"}, "spec": {"minAvailable": 1, "selector": selector}})
-    stage.api.wait_for(f"{budgets}/keep", lambda one: one.get("status", {}).get("currentHealthy") == 2)
-    said = user.types("evict pods", 2)
-    assert f"pods-1 (PodDisruptionBudget {stage.namespace}/keep lets no more pods go). A gang goes as a whole" in said
+    stage.api.wait_for(f"{budgets}/keep", lambda budget: budget.get("status", {}).get("currentHealthy") == 2)
+    output = user.types("evict pods", 2)
+    assert f"pods-1 (PodDisruptionBudget {stage.namespace}/keep lets no more pods go). A gang goes as a whole" in output
     stage.api.delete(f"{budgets}/keep")
-    said = reader.types("evict pods", 2)
-    assert f"you lack the right to create pods/eviction in namespace {stage.namespace}" in said
+    output = reader.types("evict pods", 2)
+    assert f"you lack the right to create pods/eviction in namespace {stage.namespace}" in output
     assert "gone for good: pods-0, pods-1" in user.types("evict pods --dry-run")
-    assert len([one for one in stage.api.list(stage.pods_path) if "deletionTimestamp" not in one["metadata"]]) == 2
+    assert len([pod for pod in stage.api.list(stage.pods_path) if "deletionTimestamp" not in pod["metadata"]]) == 2
     user.types("evict gang/pods")
     stage.api.wait_for(stage.pods_path, lambda pods: not pods)
 
@@ -125,7 +125,7 @@ def test_without_the_right_to_write_nothing_is_done(stage: RealStage) -> None:
     jobs, user = Jobs(stage), User(stage, "bob", leave_out="patch")
     jobs.create("train", 1)
     for command in ("hold train", "hold train --dry-run", "requeue train"):
-        said = user.types(command, 2)
-        assert said.startswith(f"you lack the right to patch jobs.batch in namespace {stage.namespace}"), said
+        output = user.types(command, 2)
+        assert output.startswith(f"you lack the right to patch jobs.batch in namespace {stage.namespace}"), output
     assert "muster.dev/hold" not in (jobs.get("train")["metadata"].get("annotations") or {})
     assert "there is no gang, job or pod trian" in user.types("hold trian", 2)

@@ -87,24 +87,24 @@ def tester(cluster: Cluster, muster: RunningMuster, tmp_path_factory: pytest.Tem
     """A user who has typed the page's commands about rights, and no others."""
     directory = tmp_path_factory.mktemp("checkout")
     (directory / "manifests").symlink_to(ROOT / "manifests")
-    one = Rig(cluster, muster, directory)
+    rig = Rig(cluster, muster, directory)
     for command in commands(PAGE):
         if command.text.startswith("kubectl"):
-            done = one.type(command.text)
+            done = rig.type(command.text)
             assert done.returncode == 0, f"{command}\n{done.stderr}"
-    return one
+    return rig
 
 
 def typed(tester: Rig, begins: str) -> subprocess.CompletedProcess[str]:
     """Type the page's command that begins like this."""
-    (command,) = [one.text for one in commands(PAGE) if one.text.startswith(begins)]
+    (command,) = [step.text for step in commands(PAGE) if step.text.startswith(begins)]
     return tester.type(command)
 
 
 def made(cluster: Cluster) -> list[str]:
     """The remains of runs: namespaces, and pods and Jobs with the label of one."""
     paths = NAMESPACES, "/api/v1/pods", "/apis/batch/v1/jobs"
-    return [one["metadata"]["name"] for path in paths for one in cluster.api.list(path, labelSelector=RUN)]
+    return [obj["metadata"]["name"] for path in paths for obj in cluster.api.list(path, labelSelector=RUN)]
 
 
 def until_under_way(cluster: Cluster, runs: int) -> set[str]:
@@ -130,10 +130,10 @@ def test_what_the_page_says_to_type_works_with_the_rights_that_it_names(cluster:
     audit = cluster.audit()
     # How far apart the latencies are is measured by benchmarks.gangs_audit: here another test takes the processor.
     assert list(differences(document, audit)), "both count the same pods and gangs"
-    asked = instants(audit, f"{PREFIX}{document['run']}")["asked"]
+    binding_times = instants(audit, f"{PREFIX}{document['run']}")["asked"]
     for pod in document["each_pod"]:
         bound = datetime.fromisoformat(pod["due"]).timestamp() + pod["bound_ms"] / 1000
-        assert bound > asked[pod["pod"]], "no pod is bound before the API server has its Binding"
+        assert bound > binding_times[pod["pod"]], "no pod is bound before the API server has its Binding"
     for pod in document["each_pod"]:
         # The answer to its creation may come when it is at bind already.
         assert pod["created_ms"] > 0
@@ -151,15 +151,22 @@ def test_what_the_page_says_to_type_works_with_the_rights_that_it_names(cluster:
     quantiles = json.loads(
         (tester.directory / "metrics/podLatencyQuantilesMeasurement-muster-bench-gangs.json").read_text()
     )
-    assert {one["quantileName"] for one in quantiles} == {"PodScheduled", "Initialized", "ContainersReady", "Ready"}
+    assert {quantile["quantileName"] for quantile in quantiles} == {
+        "PodScheduled",
+        "Initialized",
+        "ContainersReady",
+        "Ready",
+    }
     suite = ElementTree.parse(tester.directory / "junit.xml").getroot()  # noqa: S314 - it is ours
     assert [case.get("name") for case in suite] == ["p99(bind) > 60s", "errors > 0"]
 
     jobs = typed(tester, "muster bench gangs --kind job")
     assert (jobs.returncode, made(cluster)) == (0, []), jobs.stdout + jobs.stderr
-    told = json.loads((tester.directory / "jobs.json").read_text())
-    assert (told["bound"], told["errors"], told["latency_ms"]["planned"]["missing"]) == (40, {}, 0)
-    assert all(one["planned_ms"] <= one["created_ms"] for one in told["each_pod"]), "planned before its pods are there"
+    summary = json.loads((tester.directory / "jobs.json").read_text())
+    assert (summary["bound"], summary["errors"], summary["latency_ms"]["planned"]["missing"]) == (40, {}, 0)
+    assert all(entry["planned_ms"] <= entry["created_ms"] for entry in summary["each_pod"]), (
+        "planned before its pods are there"
+    )
     compared = typed(tester, "muster bench gangs --compare")
     assert compared.returncode in (0, 1), compared.stderr
     assert "the runs differ in kind: pods and job" in compared.stdout
@@ -201,8 +208,8 @@ def test_what_a_killed_run_leaves_is_removed_and_nothing_else(cluster: Cluster, 
     assert left not in made(cluster)
     killed.communicate()
     going_on.send_signal(signal.SIGINT)
-    _, told = going_on.communicate()
-    assert (going_on.returncode, f"removed {alive}" in told, "Traceback" in told) == (130, True, False), told
+    _, stderr = going_on.communicate()
+    assert (going_on.returncode, f"removed {alive}" in stderr, "Traceback" in stderr) == (130, True, False), stderr
     cluster.api.delete(f"{shared}/foreign", {"gracePeriodSeconds": 0})
     again = tester.bench("--clean")
     assert (again.returncode, made(cluster)) == (0, ["team-a"]), again.stdout + again.stderr

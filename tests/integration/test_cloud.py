@@ -92,8 +92,8 @@ from tests.integration.test_queues import (  # noqa: E402
 def until_job(stage: RealStage, name: str, size: int) -> Object:
     """Wait until that number of pods of the job run."""
     path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs/{name}"
-    found: Object = stage.api.wait_for(path, lambda one: bool(one) and one["status"].get("ready") == size)
-    return found
+    ready_job: Object = stage.api.wait_for(path, lambda job: bool(job) and job["status"].get("ready") == size)
+    return ready_job
 
 
 def is_suspended(stage: RealStage, name: str) -> bool:
@@ -128,17 +128,17 @@ def test_a_job_waits_while_the_quota_of_its_namespace_is_used_up(stage: RealStag
     quotas = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
     stage.api.patch(f"{quotas}/team", {"spec": {"hard": {"requests.nvidia.com/gpu": "16"}}})
     stage.api.wait_for(
-        f"{quotas}/team", lambda one: one["status"].get("hard", {}).get("requests.nvidia.com/gpu") == "16"
+        f"{quotas}/team", lambda quota: quota["status"].get("hard", {}).get("requests.nvidia.com/gpu") == "16"
     )
     create_job(stage, "first", 2, "")
     until_job(stage, "first", 2)
     create_job(stage, "second", 2, "")
-    said = stage.until_noted("second", "PodsRefused")
-    assert "exceeded quota: team" in said, said
-    stage.succeed(*(one.name for one in stage.pods()))
+    message = stage.until_noted("second", "PodsRefused")
+    assert "exceeded quota: team" in message, message
+    stage.succeed(*(pod.name for pod in stage.pods()))
     job = until_job(stage, "second", 2)
     assert job["metadata"]["annotations"]["muster.dev/plan"]
-    started = [one for one in _events(stage, "second") if one["reason"] == "Resumed"]
+    started = [event for event in _events(stage, "second") if event["reason"] == "Resumed"]
     assert len(started) == 1, "it is started once"
 
 
@@ -147,8 +147,8 @@ def test_a_job_that_was_started_without_quota_for_all_of_its_pods_names_the_quot
     jobs: Jobs,  # noqa: F811
 ) -> None:
     suspended_for_its_quota(stage, jobs)
-    said = stage.until_noted("train", "PodsRefused")
-    assert "exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2" in said, said
+    message = stage.until_noted("train", "PodsRefused")
+    assert "exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2" in message, message
 
 
 def test_a_job_waits_while_a_webhook_does_not_answer(cluster: Cluster, stage: RealStage) -> None:
@@ -182,8 +182,8 @@ def test_a_job_follows_the_node_selector_of_its_namespace(stage: RealStage) -> N
     namespace = f"/api/v1/namespaces/{stage.namespace}"
     stage.api.patch(namespace, {"metadata": {"annotations": {NODE_SELECTOR: "stage=nowhere"}}})
     create_job(stage, "train", 2, "")
-    said = stage.until_noted("train", "NoRoom")
-    assert "node selector stage=nowhere, which their template does not say" in said, said
+    message = stage.until_noted("train", "NoRoom")
+    assert "node selector stage=nowhere, which their template does not say" in message, message
     stage.api.patch(namespace, {"metadata": {"annotations": {NODE_SELECTOR: f"stage={stage.namespace}"}}})
     until_job(stage, "train", 2)
 
@@ -192,15 +192,15 @@ def test_muster_may_do_all_that_it_asks_for(cluster: Cluster, muster: RunningMus
     """After all of the above its accounts were refused only requests that they try on purpose."""
     assert muster.extender.running
     refused = [
-        one
-        for one in cluster.audit()
-        if one["user"]["username"].startswith(f"system:serviceaccount:{NAMESPACE}:muster-")
-        and one.get("responseStatus", {}).get("code") == 403
-        and "dryRun=All" not in one["requestURI"]
+        entry
+        for entry in cluster.audit()
+        if entry["user"]["username"].startswith(f"system:serviceaccount:{NAMESPACE}:muster-")
+        and entry.get("responseStatus", {}).get("code") == 403
+        and "dryRun=All" not in entry["requestURI"]
     ]
     assert not refused, json.dumps(refused[:3], indent=1)
 
 
 def _events(stage: RealStage, name: str) -> list[Object]:
     path = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
-    return [one for one in stage.api.list(path) if one["regarding"]["name"] == name]
+    return [event for event in stage.api.list(path) if event["regarding"]["name"] == name]

@@ -61,7 +61,7 @@ def namespace(cluster: Cluster, muster: RunningMuster, request: pytest.FixtureRe
         cluster.api.delete(PATHS[kind].format(name), {"gracePeriodSeconds": 0})
     cluster.api.wait_for(PATHS["Pod"].format(name), lambda pods: not pods)
     cluster.api.wait_for(PATHS["ResourceClaim"].format(name), lambda claims: not claims)
-    cluster.api.wait_for("/api/v1/nodes", lambda nodes: all(LABEL not in one["metadata"]["labels"] for one in nodes))
+    cluster.api.wait_for("/api/v1/nodes", lambda nodes: all(LABEL not in node["metadata"]["labels"] for node in nodes))
 
 
 def apply(cluster: Cluster, namespace: str, manifests: str, size: int) -> None:
@@ -86,12 +86,12 @@ def until_bound(cluster: Cluster, namespace: str, count: int) -> list[Object]:
         return len(pods) == count and all(pod["spec"].get("nodeName") for pod in pods)
 
     try:
-        found = cluster.api.wait_for(PATHS["Pod"].format(namespace), all_bound, PATIENCE_S)
+        bound_pods = cluster.api.wait_for(PATHS["Pod"].format(namespace), all_bound, PATIENCE_S)
     except TimeoutError as error:
         pods = cluster.api.list(PATHS["Pod"].format(namespace))
-        conditions = [one.get("message") for pod in pods for one in pod["status"].get("conditions", ())]
+        conditions = [condition.get("message") for pod in pods for condition in pod["status"].get("conditions", ())]
         raise AssertionError(f"{error}: {conditions}") from None
-    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+    return sorted(bound_pods, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 SIZES = {"gpu-test1": 2, "gpu-test3": 2, "gpu-test4": 2}
@@ -127,16 +127,16 @@ def test_nvbandwidth_starts_in_one_clique_and_its_launcher_on_the_control_plane(
         lambda seen: seen.get("status", {}).get("status") == "Ready",
         PATIENCE_S,
     )
-    assert {one["cliqueID"] for one in ready["status"]["nodes"]} == cliques
-    (shown,) = [one for one in ask(muster, "compute-domains") if one["namespace"] == namespace]
+    assert {node["cliqueID"] for node in ready["status"]["nodes"]} == cliques
+    (shown,) = [domain for domain in ask(muster, "compute-domains") if domain["namespace"] == namespace]
     assert (shown["members"], shown["nodes"], {*shown["cliques"]}) == (2, 2, cliques)
     assert shown["workloads"] == [f"{namespace}/mpijob-nvbandwidth-test"]
     assert shown["problems"] == []
-    (rack,) = [one for one in ask(muster, "domains") if one["name"] in cliques]
-    channels = next(one for one in rack["devices"] if one["name"].startswith("compute-domain-default-channel"))
+    (rack,) = [domain for domain in ask(muster, "domains") if domain["name"] in cliques]
+    channels = next(device for device in rack["devices"] if device["name"].startswith("compute-domain-default-channel"))
     assert (channels["devices"], channels["free"], channels["used"]) == (3, 1, 2)
 
 
 def ask(muster: RunningMuster, what: str) -> list[Object]:
-    found: list[Object] = httpx.get(f"{muster.url}/api/v1/{what}").raise_for_status().json()
-    return found
+    answer: list[Object] = httpx.get(f"{muster.url}/api/v1/{what}").raise_for_status().json()
+    return answer

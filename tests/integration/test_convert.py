@@ -38,8 +38,8 @@ TUTORIAL = MANIFESTS / "examples" / "queues" / "tutorial-v1beta2.yaml"
 def crds() -> dict[str, Object]:
     """Kueue's, by their plural names."""
     folder = KUEUE.source("sigs.k8s.io/kueue", silent) / "config" / "components" / "crd" / "bases"
-    found = [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yaml"))]
-    return {one["spec"]["names"]["plural"]: one for one in found}
+    definitions = [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yaml"))]
+    return {definition["spec"]["names"]["plural"]: definition for definition in definitions}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_each_field_that_goes_is_converted(crds: dict[str, Object]) -> None:
 
 
 def _schema(crd: Object, version: str) -> Any:
-    return next(one["schema"]["openAPIV3Schema"] for one in crd["spec"]["versions"] if one["name"] == version)
+    return next(entry["schema"]["openAPIV3Schema"] for entry in crd["spec"]["versions"] if entry["name"] == version)
 
 
 def _fields(schema: Any, path: str) -> Iterator[str]:
@@ -98,7 +98,7 @@ def test_where_v1beta1_is_gone_muster_follows_what_was_converted(cluster: Cluste
     for crd in crds.values():
         path = f"{CRDS}/{crd['metadata']['name']}"
         now = cluster.api.get(path)
-        (old,) = (one for one in now["spec"]["versions"] if one["name"] == "v1beta1")
+        (old,) = (version for version in now["spec"]["versions"] if version["name"] == "v1beta1")
         old["served"] = False
         cluster.api.replace(path, now)
     with pytest.raises(ClusterError, match=r'no matches for kind "ClusterQueue" in version "kueue\.x-k8s\.io/v1beta1"'):
@@ -109,14 +109,14 @@ def test_where_v1beta1_is_gone_muster_follows_what_was_converted(cluster: Cluste
     start_muster(cluster)
     for name, flavors in (("heavy-ml-cluster-queue", 1), ("gpu-cluster-queue", 3)):
         path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{name}"
-        queue = cluster.api.wait_for(path, lambda one: bool((one or {}).get("status", {}).get("conditions")))
-        assert {one["type"]: one["status"] for one in queue["status"]["conditions"]}["Active"] == "True"
+        queue = cluster.api.wait_for(path, lambda obj: bool((obj or {}).get("status", {}).get("conditions")))
+        assert {entry["type"]: entry["status"] for entry in queue["status"]["conditions"]}["Active"] == "True"
         assert len(queue["status"]["flavorsReservation"]) == flavors
 
 
 def test_a_field_that_is_not_converted_would_be_refused(cluster: Cluster) -> None:
     """The API server judges strictly: else the tests above would show nothing."""
-    obj = next(one for one in _objects(EVERY_CHANGE) if one["kind"] == "ClusterQueue")
+    obj = next(document for document in _objects(EVERY_CHANGE) if document["kind"] == "ClusterQueue")
     obj["apiVersion"] = "kueue.x-k8s.io/v1beta2"
     with pytest.raises(ApiError, match=r'unknown field "spec\.cohort"'):
         cluster.api.create("/apis/kueue.x-k8s.io/v1beta2/clusterqueues?dryRun=All&fieldValidation=Strict", obj)

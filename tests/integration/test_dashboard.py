@@ -46,7 +46,7 @@ class Stage:
         return httpx.get(f"{self.dashboard.url}{path}", headers=headers, trust_env=False, timeout=30)
 
     def gangs(self, who: str) -> set[str]:
-        return {one["namespace"] for one in self.get("/api/v1/gangs", who).json()}
+        return {gang["namespace"] for gang in self.get("/api/v1/gangs", who).json()}
 
     def wait(self, holds: Callable[[], bool]) -> None:
         """Ask again until it holds: the feed has no event that a test could await."""
@@ -66,9 +66,9 @@ def _member(namespace: str, gang: str, index: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Stage:
-    one = Stage(cluster)
-    one.wait(lambda: one.gangs("operator") == {*TEAMS})
-    return one
+    new_stage = Stage(cluster)
+    new_stage.wait(lambda: new_stage.gangs("operator") == {*TEAMS})
+    return new_stage
 
 
 def test_each_tenant_sees_its_own_and_the_operator_all(stage: Stage) -> None:
@@ -82,11 +82,11 @@ def test_nothing_that_a_tenant_reads_names_the_other(stage: Stage, who: str) -> 
     own, other = TEAMS if who == "team-a" else reversed(TEAMS)
     paths = ["gangs", f"explain/{own}/secret-of-{own}", "queues", "domains", "topology"]
     texts = [stage.get(f"/api/v1/{path}", who) for path in paths]
-    assert [one.status_code for one in texts] == [200] * len(paths)
+    assert [response.status_code for response in texts] == [200] * len(paths)
     assert f"secret-of-{own}" in texts[0].text
-    for one in texts:
-        assert f"secret-of-{other}" not in one.text
-        assert other not in one.text
+    for answer in texts:
+        assert f"secret-of-{other}" not in answer.text
+        assert other not in answer.text
     for path in ("gangs", "explain"):
         refused = stage.get(f"/api/v1/{path}/{other}/secret-of-{other}", who)
         assert refused.status_code == 404
@@ -96,16 +96,18 @@ def test_nothing_that_a_tenant_reads_names_the_other(stage: Stage, who: str) -> 
 
 def test_one_of_the_two_waits_for_the_other_and_its_tenant_is_told_without_a_name(stage: Stage) -> None:
     def waiting() -> list[str]:
-        return [one["namespace"] for one in stage.get("/api/v1/gangs", "operator").json() if one["state"] == "NoRoom"]
+        return [
+            gang["namespace"] for gang in stage.get("/api/v1/gangs", "operator").json() if gang["state"] == "NoRoom"
+        ]
 
     stage.wait(lambda: len(waiting()) == 1)
     (namespace,) = waiting()
     (other,) = {*TEAMS} - {namespace}
     path = f"/api/v1/explain/{namespace}/secret-of-{namespace}"
     assert f"{other}/secret-of-{other}" in stage.get(path, "operator").text
-    told = stage.get(path, namespace).text
-    assert "a workload of another namespace" in told
-    assert other not in told
+    text = stage.get(path, namespace).text
+    assert "a workload of another namespace" in text
+    assert other not in text
 
 
 @pytest.mark.parametrize("token", ["no token at all", "a.b.c"])
@@ -152,7 +154,7 @@ def test_the_window_on_a_laptop_shows_what_its_account_sees(stage: Stage, cluste
         assert browser.get(f"{base}/api/v1/gangs").status_code == 403
         browser.get(address)
         answer = browser.get(f"{base}/api/v1/gangs")
-        assert {one["namespace"] for one in answer.json()} == {"team-a"}
+        assert {gang["namespace"] for gang in answer.json()} == {"team-a"}
 
 
 def test_the_account_of_the_dashboard_may_do_nothing_else(cluster: Cluster, stage: Stage) -> None:

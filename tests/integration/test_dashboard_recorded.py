@@ -86,7 +86,8 @@ class Person:
         """Return what the overview says of GPUs and workloads."""
         page = self._open("overview")
         text = "\n".join(
-            page.locator("section").filter(has=page.locator(f"#{part}")).inner_text() for part in ("gpus", "loads")
+            page.locator("section").filter(has=page.locator(f"#{section}")).inner_text()
+            for section in ("gpus", "loads")
         )
         page.close()
         return text
@@ -263,12 +264,12 @@ def job(name: str) -> Object:
 def job_set(name: str) -> Object:
     pods = template("usual")
     pods["spec"]["restartPolicy"] = "Never"
-    part = {
+    replicated_job = {
         "name": "trial",
         "replicas": 2,
         "template": {"spec": {"parallelism": 1, "completions": 1, "template": pods}},
     }
-    return opted_in("JobSet", "jobset.x-k8s.io/v1alpha2", name, {"replicatedJobs": [part]})
+    return opted_in("JobSet", "jobset.x-k8s.io/v1alpha2", name, {"replicatedJobs": [replicated_job]})
 
 
 def leader_worker_set(name: str) -> Object:

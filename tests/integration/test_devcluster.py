@@ -95,9 +95,9 @@ def test_a_pod_made_anew_at_once_under_the_name_of_a_deleted_one_stays(cluster: 
     cluster.add_nodes(1, prefix="again")
     names = [f"again-{number}" for number in range(100)]
     bound = [pod(name, gpus=0) for name in [*names, "last"]]
-    for one in bound:
-        one["spec"]["nodeName"] = "again-0"
-    cluster.api.create_all((PODS, one) for one in bound)
+    for bound_pod in bound:
+        bound_pod["spec"]["nodeName"] = "again-0"
+    cluster.api.create_all((PODS, obj) for obj in bound)
     cluster.api.wait_for(PODS, lambda pods: sum(map(in_phase("Running"), pods)) == len(bound))
 
     for name in names:
@@ -107,7 +107,7 @@ def test_a_pod_made_anew_at_once_under_the_name_of_a_deleted_one_stays(cluster: 
     cluster.api.delete(f"{PODS}/last")
     cluster.api.wait_for(f"{PODS}/last", lambda seen: seen is None)
 
-    assert sorted(one["metadata"]["name"] for one in cluster.api.list(PODS)) == sorted(names)
+    assert sorted(obj["metadata"]["name"] for obj in cluster.api.list(PODS)) == sorted(names)
     for name in names:
         cluster.api.delete(f"{PODS}/{name}")
 
@@ -122,11 +122,13 @@ def test_a_pod_that_is_deleted_ends_before_it_goes(cluster: Cluster) -> None:
     seen = []
     with cluster.api.watch(PODS, made["metadata"]["resourceVersion"], 30.0) as changes:
         cluster.api.delete(f"{PODS}/leaving")
-        for kind, one in changes:
-            if one["metadata"]["uid"] != made["metadata"]["uid"]:
+        for kind, obj in changes:
+            if obj["metadata"]["uid"] != made["metadata"]["uid"]:
                 continue
-            ready = {said["status"] for said in one["status"].get("conditions", ()) if said["type"] == "Ready"}
-            seen.append((kind, "deletionTimestamp" in one["metadata"], one["status"]["phase"], *ready))
+            ready = {
+                condition["status"] for condition in obj["status"].get("conditions", ()) if condition["type"] == "Ready"
+            }
+            seen.append((kind, "deletionTimestamp" in obj["metadata"], obj["status"]["phase"], *ready))
             if kind == "DELETED":
                 break
 

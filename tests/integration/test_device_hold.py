@@ -48,18 +48,20 @@ def muster(cluster: Cluster, driver: NvidiaDriver, tollgate: TollGate) -> Runnin
 @pytest.fixture
 def stage(cluster: Cluster, muster: RunningMuster, driver: NvidiaDriver, tollgate: TollGate) -> Iterator[RealStage]:
     """A rack, and a template for all GPUs of a node."""
-    with RealStage(cluster, muster, tollgate) as one:
-        driver.publish(one.add_nodes(NODES, gpus=0, clique="rack"), gpus=GPUS)
+    with RealStage(cluster, muster, tollgate) as real_stage:
+        driver.publish(real_stage.add_nodes(NODES, gpus=0, clique="rack"), gpus=GPUS)
         request = {"name": "gpus", "exactly": {"deviceClassName": GPU, "count": GPUS}}
         spec = {"spec": {"devices": {"requests": [request]}}}
-        path = f"{RESOURCE}/namespaces/{one.namespace}/resourceclaimtemplates"
-        one.api.create(path, {"metadata": {"name": "gpus"}, "spec": spec})
-        yield one
-        one.let_scheduler_go_on()
-        one.api.delete(f"/apis/batch/v1/namespaces/{one.namespace}/jobs", {"propagationPolicy": "Background"})
-        one.api.delete(one.pods_path, {"gracePeriodSeconds": 0})
-        until_nothing_is_left(one)
-        one.api.delete(domains_of(one))
+        path = f"{RESOURCE}/namespaces/{real_stage.namespace}/resourceclaimtemplates"
+        real_stage.api.create(path, {"metadata": {"name": "gpus"}, "spec": spec})
+        yield real_stage
+        real_stage.let_scheduler_go_on()
+        real_stage.api.delete(
+            f"/apis/batch/v1/namespaces/{real_stage.namespace}/jobs", {"propagationPolicy": "Background"}
+        )
+        real_stage.api.delete(real_stage.pods_path, {"gracePeriodSeconds": 0})
+        until_nothing_is_left(real_stage)
+        real_stage.api.delete(domains_of(real_stage))
     cluster.api.delete(SLICES)
 
 
@@ -95,11 +97,11 @@ def with_domain(name: str, stage: RealStage, size: int = NODES) -> list[Object]:
 
 def job_with_domain(name: str, stage: RealStage) -> Object:
     """A suspended job of such pods, which Muster is to start."""
-    (one, *_) = with_domain(name, stage)
+    (first, *_) = with_domain(name, stage)
     home = {"schedulerName": "muster", "nodeSelector": {"stage": stage.namespace}, "restartPolicy": "Never"}
     how = {"completionMode": "Indexed", "completions": NODES, "parallelism": NODES, "suspend": True}
     meta = {"name": name, "labels": {"muster.dev/gang": "true"}}
-    return {"metadata": meta, "spec": how | {"template": {"spec": one["spec"] | home}}}
+    return {"metadata": meta, "spec": how | {"template": {"spec": first["spec"] | home}}}
 
 
 def until_caught(stage: RealStage, tollgate: TollGate) -> None:
@@ -111,14 +113,14 @@ def until_caught(stage: RealStage, tollgate: TollGate) -> None:
 
 def in_use(claims: list[Object]) -> list[Object]:
     """Return the claims that have devices, or are reserved for a pod."""
-    return [one for one in claims if one.get("status", {}).keys() & {"allocation", "reservedFor"}]
+    return [claim for claim in claims if claim.get("status", {}).keys() & {"allocation", "reservedFor"}]
 
 
 def until_nothing_is_left(stage: RealStage) -> None:
     """Return when no claim has devices, and no node is labelled for a ComputeDomain."""
     stage.api.wait_for(CLAIMS, lambda claims: not in_use(claims), PATIENCE_S)
     stage.api.wait_for(
-        "/api/v1/nodes", lambda nodes: all(LABEL not in one["metadata"]["labels"] for one in nodes), PATIENCE_S
+        "/api/v1/nodes", lambda nodes: all(LABEL not in node["metadata"]["labels"] for node in nodes), PATIENCE_S
     )
 
 
@@ -127,7 +129,7 @@ def until_started(name: str, stage: RealStage, size: int = NODES) -> None:
     pods = stage.until(lambda pods: len(bound(pods, name)) == size)
     assert len({pod.node for pod in bound(pods, name)}) == size
     used = in_use(stage.api.list(CLAIMS))
-    assert all(one["status"].keys() >= {"allocation", "reservedFor"} for one in used)
+    assert all(claim["status"].keys() >= {"allocation", "reservedFor"} for claim in used)
     assert len(used) == 2 * size
 
 
@@ -222,7 +224,7 @@ def test_two_gangs_alternate_on_one_rack_and_the_last_starts_like_the_first(stag
         stage.delete(*(pod["metadata"]["name"] for pod in gangs[running]))
         running, waiting = waiting, running
     until_started(running, stage)
-    told = [entry for _, entry in stage.gangs()[running].story]
-    assert not any(entry.startswith("Forgotten") for entry in told), told
+    story = [entry for _, entry in stage.gangs()[running].story]
+    assert not any(entry.startswith("Forgotten") for entry in story), story
     stage.api.delete(stage.pods_path, {"gracePeriodSeconds": 0})
     until_nothing_is_left(stage)

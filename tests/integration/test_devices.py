@@ -94,9 +94,15 @@ def job(name: str, stage: RealStage) -> Object:
 def test_gpus_that_a_class_offers_as_an_extended_resource_start_gangs_and_jobs(stage: RealStage, offer: Offer) -> None:
     offer(2, "large", "large", "large", resource="nvidia.com/gpu")
     stage.create(pod("single", gpus=1), *gang("bypods", 2, gpus=1))
-    stage.until(lambda pods: len(bound(pods, "bypods")) == 2 and any(one.name == "single" and one.node for one in pods))
+    stage.until(
+        lambda pods: (
+            len(bound(pods, "bypods")) == 2 and any(seen_pod.name == "single" and seen_pod.node for seen_pod in pods)
+        )
+    )
     stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job("planned", stage))
-    stage.until(lambda pods: len([one for one in pods if one.name.startswith("planned-") and one.node]) == 2)
+    stage.until(
+        lambda pods: len([member for member in pods if member.name.startswith("planned-") and member.node]) == 2
+    )
     stage.create_all(gang("more", 2, gpus=1))
     assert "1 of 2 members fit at once" in stage.until_told("more", lambda seen: seen.state == "NoRoom").message
 
@@ -119,8 +125,8 @@ def test_a_gang_with_claims_starts_where_devices_are_free_and_the_next_waits_for
 def test_a_gang_whose_template_is_missing_says_so_and_starts_when_it_comes(stage: RealStage, offer: Offer) -> None:
     offer(2, "large")
     stage.create_all(claiming("train", 2, stage, channel="later"))
-    said = stage.until_told("train", lambda seen: seen.state == "ResourceClaims").message
-    assert said.startswith("there is no ResourceClaimTemplate later, which pod train-")
+    message = stage.until_told("train", lambda seen: seen.state == "ResourceClaims").message
+    assert message.startswith("there is no ResourceClaimTemplate later, which pod train-")
     template(stage, "later", asking())
     stage.until(lambda pods: len(bound(pods, "train")) == 2)
 
@@ -135,7 +141,7 @@ def test_a_device_of_ones_own_and_one_in_common_of_all_nodes(stage: RealStage, o
     stage.api.create(path, {"metadata": {"name": "common"}, "spec": spec})
     stage.create_all(claiming("train", 2, stage, gpu="own", fabric="@common"))
     stage.until(lambda pods: len(bound(pods, "train")) == 2)
-    assert len({one.node for one in bound(stage.pods(), "train")}) == 2
+    assert len({member.node for member in bound(stage.pods(), "train")}) == 2
 
 
 def test_an_event_counts_the_workloads_of_another_namespace(
@@ -149,5 +155,5 @@ def test_an_event_counts_the_workloads_of_another_namespace(
         noted = other.until_noted("mine", "NoRoom")
         assert "; held there by a workload of another namespace; " in noted
         assert "secret" not in noted
-        told = other.until_told("mine", lambda seen: seen.state == "NoRoom").message
-        assert f"held there by {stage.namespace}/secret (ends unknown)" in told, "an operator reads its name"
+        message = other.until_told("mine", lambda seen: seen.state == "NoRoom").message
+        assert f"held there by {stage.namespace}/secret (ends unknown)" in message, "an operator reads its name"

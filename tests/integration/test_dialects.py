@@ -78,20 +78,20 @@ class Team:
 
     def until_told(self, gang: str, code: str) -> str:
         """Wait until the gang's reason is this one; returns its words."""
-        deadline, told = time.monotonic() + PATIENCE_S, dict[str, Any]()
-        while told.get("state") != code:
-            assert time.monotonic() < deadline, f"{gang} is told {told}, and not {code}"
+        deadline, answer = time.monotonic() + PATIENCE_S, dict[str, Any]()
+        while answer.get("state") != code:
+            assert time.monotonic() < deadline, f"{gang} is told {answer}, and not {code}"
             page = httpx.get(f"{self._muster.url}/gangs/{self.name}/{gang}", trust_env=False)
-            told = page.json() if page.status_code == httpx.codes.OK else {}
+            answer = page.json() if page.status_code == httpx.codes.OK else {}
             time.sleep(POLL_EVERY_S)  # a page that one has to ask for
         assert self.bound() == []
-        return str(told["message"])
+        return str(answer["message"])
 
     def bound(self) -> list[Object]:
         return [pod for pod in self._api.list(self.pods_path) if pod["spec"].get("nodeName")]
 
     def until_bound(self, count: int) -> list[Object]:
-        self._api.wait_for(self.pods_path, lambda pods: sum("nodeName" in one["spec"] for one in pods) == count)
+        self._api.wait_for(self.pods_path, lambda pods: sum("nodeName" in pod["spec"] for pod in pods) == count)
         return self.bound()
 
     def cliques(self, pods: Sequence[Object]) -> set[str]:
@@ -100,8 +100,8 @@ class Team:
     def until_status(self, group: str, holds: Callable[[Object], bool]) -> Object:
         """Wait until this holds of the status of that PodGroup of KAI-Scheduler."""
         path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.name}/podgroups/{group}"
-        found = self._api.wait_for(path, lambda one: holds(one.get("status", {})), PATIENCE_S)
-        return dict(found["status"])
+        answer = self._api.wait_for(path, lambda obj: holds(obj.get("status", {})), PATIENCE_S)
+        return dict(answer["status"])
 
     def open_gate(self, gate: str) -> None:
         for pod in self._api.list(self.pods_path):
@@ -111,15 +111,15 @@ class Team:
 
     def gates(self) -> list[set[str]]:
         return [
-            {one["name"] for one in pod["spec"].get("schedulingGates", [])} for pod in self._api.list(self.pods_path)
+            {gate["name"] for gate in pod["spec"].get("schedulingGates", [])} for pod in self._api.list(self.pods_path)
         ]
 
 
 @pytest.fixture
 def team(cluster: Cluster, muster: RunningMuster) -> Iterator[Team]:
-    one = Team(cluster, muster)
-    yield one
-    one.close()
+    new_team = Team(cluster, muster)
+    yield new_team
+    new_team.close()
 
 
 def starts_as_a_whole(team: Team, gang: str, members: Sequence[Object], **room: Any) -> list[Object]:
@@ -221,7 +221,7 @@ def test_a_podgroup_of_kai_with_each_subgroup_in_a_rack_of_its_own(team: Team) -
     assert (waits["type"], waits["status"]) == ("UnschedulableOnNodePool", "True")
     team.nodes("b", 1, rack="r2", pods=1)
     bound = team.until_bound(5)
-    of = {sub: team.cliques([one for one in bound if one["metadata"]["name"][4] == sub]) for sub in "ab"}
+    of = {sub: team.cliques([member for member in bound if member["metadata"]["name"][4] == sub]) for sub in "ab"}
     assert of == {"a": {"a"}, "b": {"b"}}
     team.until_status("sample1", lambda status: "schedulingConditions" not in status)
 
@@ -254,16 +254,16 @@ def test_a_task_group_that_lacks_a_pod_keeps_its_application_waiting(team: Team)
     team.nodes("a", 4, pods=1)
     meta = yaml.safe_load(YUNIKORN)["spec"]["template"]
 
-    def pod(name: str, role: str, **said: str) -> Object:
-        one = copy.deepcopy(meta)
-        one["metadata"] |= {"name": name, "annotations": {"yunikorn.apache.org/task-group-name": role, **said}}
-        one["spec"]["schedulerName"] = "muster"
-        return dict(one)
+    def pod(name: str, role: str, **more: str) -> Object:
+        obj = copy.deepcopy(meta)
+        obj["metadata"] |= {"name": name, "annotations": {"yunikorn.apache.org/task-group-name": role, **more}}
+        obj["spec"]["schedulerName"] = "muster"
+        return dict(obj)
 
     team.create(pod("driver", "spark-driver", **{"yunikorn.apache.org/task-groups": groups}))
     team.create(pod("exec-1", "spark-executor"), pod("spare", "spark-driver"))
-    said = team.until_told("gang-scheduling-job-example", "MembersMissing")
-    assert said == (
+    message = team.until_told("gang-scheduling-job-example", "MembersMissing")
+    assert message == (
         "1 of 2 members of role spark-executor exist; Muster makes no placeholders for pods that are yet to come"
     )
     team.create(pod("exec-2", "spark-executor"))

@@ -43,7 +43,7 @@ def muster(cluster: Cluster) -> RunningMuster:
     # kube-scheduler may not be newer than the API server.
     deployment = re.sub(r"(kube-scheduler:)v[0-9.]+", rf"\g<1>{kubernetes_version()}", deployment)
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=deployment)
-    cluster.api.wait_for(DEPLOYMENT, lambda one: one["status"].get("readyReplicas") == one["spec"]["replicas"])
+    cluster.api.wait_for(DEPLOYMENT, lambda obj: obj["status"].get("readyReplicas") == obj["spec"]["replicas"])
     return running
 
 
@@ -51,9 +51,9 @@ def muster(cluster: Cluster) -> RunningMuster:
 def doctor(cluster: Cluster, muster: RunningMuster) -> Doctor:
     def run(*args: str, code: int | None = 1) -> list[dict[str, str]]:
         argv = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--url", muster.url, "-o", "json", *args]
-        said = CliRunner().invoke(main, argv)
-        assert code in (None, said.exit_code), said.output
-        findings: list[dict[str, str]] = json.loads(said.stdout)["findings"]
+        result = CliRunner().invoke(main, argv)
+        assert code in (None, result.exit_code), result.output
+        findings: list[dict[str, str]] = json.loads(result.stdout)["findings"]
         return findings
 
     return run
@@ -63,13 +63,13 @@ def doctor(cluster: Cluster, muster: RunningMuster) -> Doctor:
 def pods(cluster: Cluster) -> Iterator[Callable[..., None]]:
     """Creates pods; they are gone afterwards."""
 
-    def create(name: str, *, scheduler: str = "muster", gpus: int = 1, gated: bool = False, **said: Any) -> None:
-        asked = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-        container = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
+    def create(name: str, *, scheduler: str = "muster", gpus: int = 1, gated: bool = False, **more: Any) -> None:
+        amounts = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
         spec: dict[str, Any] = {"schedulerName": scheduler, "containers": [container]}
         if gated:
             spec["schedulingGates"] = [{"name": "muster.dev/gang"}]
-        cluster.api.create(PODS, {"metadata": {"name": name, **said}, "spec": spec})
+        cluster.api.create(PODS, {"metadata": {"name": name, **more}, "spec": spec})
 
     yield create
     cluster.api.delete(PODS, {"gracePeriodSeconds": 0})
@@ -77,7 +77,7 @@ def pods(cluster: Cluster) -> Iterator[Callable[..., None]]:
 
 
 def codes(findings: list[dict[str, str]]) -> set[str]:
-    return {one["code"] for one in findings}
+    return {finding["code"] for finding in findings}
 
 
 def test_a_healthy_installation_has_no_findings(cluster: Cluster, doctor: Doctor, pods: Callable[..., None]) -> None:
@@ -99,8 +99,8 @@ def test_the_shipped_role_is_enough_to_look_at_everything(
     kubeconfig = cluster.service_account_kubeconfig("default", "physician")
     args = ["doctor", "--kubeconfig", str(kubeconfig), "--url", muster.url, "-o", "json"]
     # Roles are taken up a moment after they are written.
-    said = [json.loads(CliRunner().invoke(main, args).stdout)["findings"] for _ in range(3)]
-    assert said[-1] == []
+    reports = [json.loads(CliRunner().invoke(main, args).stdout)["findings"] for _ in range(3)]
+    assert reports[-1] == []
     alone(monkeypatch)
     assert json.loads(CliRunner().invoke(main, args).stdout)["findings"] == []
 
@@ -123,11 +123,11 @@ def test_every_fault_of_what_people_run_is_found(cluster: Cluster, doctor: Docto
     template = {
         "spec": {"schedulerName": "muster", "restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
     }
-    said = {"metadata": {"annotations": {"muster.dev/podgroup": "train"}}}
-    job = {"spec": {"suspend": True, "template": template | said}}
+    marks = {"metadata": {"annotations": {"muster.dev/podgroup": "train"}}}
+    job = {"spec": {"suspend": True, "template": template | marks}}
     cluster.api.create(JOBS, {"metadata": {"name": "train", "annotations": {gang: "train"}}} | job)
     cluster.api.wait_for(f"{PODS}/other", lambda pod: pod["spec"].get("nodeName"))
-    found = {(one["code"], one["subject"]) for one in doctor()}
+    faults = {(finding["code"], finding["subject"]) for finding in doctor()}
     assert {
         ("UnknownKey", "default/typo"),
         ("UnreadableGang", "default/odd"),
@@ -142,7 +142,7 @@ def test_every_fault_of_what_people_run_is_found(cluster: Cluster, doctor: Docto
         ("OtherSchedulersGpus", "default/other"),
         ("KeyOnOwner", "Job default/train"),
         ("UnknownKey", "Job default/train"),
-    } <= found
+    } <= faults
     cluster.api.delete(f"{JOBS}/train")
 
 
@@ -160,8 +160,8 @@ def test_a_missing_right_is_found_by_its_name(cluster: Cluster, doctor: Doctor) 
     rules = [rule for rule in role["rules"] if "pods/binding" not in rule["resources"]]
     cluster.api.patch(ROLE, {"rules": rules}, type="application/merge-patch+json")
     # The API server takes changes of roles up a moment later, and says so nowhere: ask again.
-    found = next(seen for _ in range(20) if "MissingRight" in codes(seen := doctor()))
-    assert "it may not create pods/binding" in {one["what"] for one in found}
+    findings = next(seen for _ in range(20) if "MissingRight" in codes(seen := doctor()))
+    assert "it may not create pods/binding" in {finding["what"] for finding in findings}
     cluster.api.patch(ROLE, {"rules": role["rules"]}, type="application/merge-patch+json")
     assert any(codes(doctor(code=None)) == set() for _ in range(20))
 
@@ -194,20 +194,20 @@ def test_a_kueue_that_manages_the_same_kinds_is_found_by_its_webhooks(cluster: C
     cluster.kubectl("create", "namespace", "kueue-system")
     somewhere = {"metadata": {"name": "kueue-webhook-service"}, "spec": {"type": "ExternalName", "externalName": "a.b"}}
     cluster.api.create("/api/v1/namespaces/kueue-system/services", somewhere)
-    assert [one["code"] for one in doctor()] == ["KueueManagesJobs"], "its settings are nowhere to be read"
+    assert [finding["code"] for finding in doctor()] == ["KueueManagesJobs"], "its settings are nowhere to be read"
     kind = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
-    for frameworks, found in ((["batch/job", "pod"], True), (["pod"], False)):
+    for frameworks, managed in ((["batch/job", "pod"], True), (["pod"], False)):
         data = {"controller_manager_config.yaml": yaml.safe_dump(kind | {"integrations": {"frameworks": frameworks}})}
         cluster.api.create(config, {"metadata": {"name": "kueue-manager-config"}, "data": data})
-        said = doctor(code=None)
-        assert ["manages batch/job:" in one["what"] for one in said] == [True] * found
+        findings = doctor(code=None)
+        assert ["manages batch/job:" in finding["what"] for finding in findings] == [True] * managed
         cluster.api.delete(f"{config}/kueue-manager-config")
     cluster.api.delete(f"{webhooks}/{name}")
 
 
 def test_a_configuration_in_the_cluster_is_found_and_read(cluster: Cluster, doctor: Doctor) -> None:
     template = cluster.api.get(DEPLOYMENT)["spec"]["template"]["spec"]
-    name = next(one["configMap"]["name"] for one in template["volumes"] if one["name"] == "scheduler-config")
+    name = next(volume["configMap"]["name"] for volume in template["volumes"] if volume["name"] == "scheduler-config")
     path = f"/api/v1/namespaces/kube-system/configmaps/{name}"
     ((key, text),) = cluster.api.get(path)["data"].items()
     spoilt = yaml.safe_load(text)
@@ -227,7 +227,7 @@ def test_a_deployment_of_another_version_that_is_not_ready_is_found(cluster: Clu
     cluster.api.wait_for(DEPLOYMENT, _none_is_ready)
     assert {"SchedulerVersion", "NotReady"} <= codes(doctor())
     cluster.api.delete(DEPLOYMENT, {"propagationPolicy": "Background"})
-    cluster.api.wait_for(DEPLOYMENT, lambda one: one is None)
+    cluster.api.wait_for(DEPLOYMENT, lambda deployment: deployment is None)
     assert doctor(*FILES, code=0) == []
     assert codes(doctor(code=0)) == {"NoDeployment"}
 
@@ -266,10 +266,10 @@ def test_nobody_who_may_look_is_one_sentence(cluster: Cluster, tmp_path: Path) -
         (tmp_path / "none", "no credentials"),
         (_elsewhere(cluster, tmp_path), "does not answer"),
     ):
-        said = CliRunner().invoke(main, ["doctor", "--kubeconfig", str(kubeconfig)])
-        assert said.exit_code == 2
-        assert words in said.output
-        assert len(said.output.strip().splitlines()) == 1
+        result = CliRunner().invoke(main, ["doctor", "--kubeconfig", str(kubeconfig)])
+        assert result.exit_code == 2
+        assert words in result.output
+        assert len(result.output.strip().splitlines()) == 1
 
 
 def _elsewhere(cluster: Cluster, folder: Path) -> Path:

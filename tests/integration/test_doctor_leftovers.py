@@ -26,7 +26,7 @@ def doctor(cluster: Cluster, *codes: str) -> list[dict[str, str]]:
     """The findings of doctor whose codes begin with one of these."""
     argv = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--url", "http://127.0.0.1:1", "-o", "json"]
     findings = json.loads(CliRunner().invoke(main, argv).stdout)["findings"]
-    return [one for one in findings if one["code"].startswith(codes)]
+    return [finding for finding in findings if finding["code"].startswith(codes)]
 
 
 def run(cluster: Cluster, finding: dict[str, str]) -> None:
@@ -57,15 +57,15 @@ def test_what_kueue_has_left_behind_is_found_and_mended_by_the_commands_that_are
     for kind in ("validating", "mutating"):
         configurations = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
         cluster.api.create(configurations, {"metadata": {"name": f"kueue-{kind}"}, "webhooks": [hook]})
-    said = doctor(cluster, "Kueue")
-    assert [(one["code"], one["subject"]) for one in said] == [
+    findings = doctor(cluster, "Kueue")
+    assert [(leftover["code"], leftover["subject"]) for leftover in findings] == [
         ("KueueOrphan", "kueue-validating"),
         ("KueueOrphan", "kueue-mutating"),
         ("KueueOrphan", "crd/workloads.kueue.x-k8s.io"),
         ("KueueFinalizer", "workloads.kueue.x-k8s.io/default/job-a"),
     ]
-    for one in said:
-        run(cluster, one)
+    for finding in findings:
+        run(cluster, finding)
     assert doctor(cluster, "Kueue") == []
     assert cluster.api.get(f"{workloads}/job-a")["metadata"]["finalizers"] == ["example.com/kept"]
 

@@ -65,8 +65,8 @@ class Site:
         marks: dict[str, str] | None = None,
         **spec: Any,
     ) -> Object:
-        asked = {"cpu": str(cpu), "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-        container = {"name": "main", "image": "train", "resources": {"requests": asked, "limits": asked}}
+        amounts = {"cpu": str(cpu), "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+        container = {"name": "main", "image": "train", "resources": {"requests": amounts, "limits": amounts}}
         body = {"schedulerName": "muster", "terminationGracePeriodSeconds": 0, "containers": [container], **spec}
         return {
             "metadata": {"name": name, "annotations": marks or {}},
@@ -74,8 +74,10 @@ class Site:
         }
 
     def gang(self, name: str, size: int, marks: dict[str, str] | None = None, **pod: Any) -> None:
-        said = {GROUP: name, SIZE: str(size)} | (marks or {})
-        self.create(self.pod(f"{name}-{number}", marks=said | {INDEX: str(number)}, **pod) for number in range(size))
+        own_marks = {GROUP: name, SIZE: str(size)} | (marks or {})
+        self.create(
+            self.pod(f"{name}-{number}", marks=own_marks | {INDEX: str(number)}, **pod) for number in range(size)
+        )
 
     def create(self, pods: Iterator[Object]) -> None:
         self._api.create_all((self.pods_path, pod) for pod in pods)
@@ -111,9 +113,9 @@ class Site:
 
 @pytest.fixture
 def site(cluster: Cluster, muster: RunningMuster, request: pytest.FixtureRequest) -> Iterator[Site]:
-    one = Site(cluster, request.node.name.split("_")[1])
-    yield one
-    one.close()
+    new_site = Site(cluster, request.node.name.split("_")[1])
+    yield new_site
+    new_site.close()
 
 
 def test_singles_fill_the_broken_clique_although_kube_scheduler_prefers_empty_nodes(site: Site) -> None:
@@ -171,16 +173,16 @@ def test_reasons_of_a_waiting_gang_name_who_is_there_and_until_when(
 
     def why(group: Object | None) -> str:
         conditions = (group or {}).get("status", {}).get("conditions", [])
-        return next((str(one["message"]) for one in conditions if one["reason"] == "NoRoom"), "")
+        return next((str(condition["message"]) for condition in conditions if condition["reason"] == "NoRoom"), "")
 
-    said = why(cluster.api.wait_for(f"{groups}/big", lambda group: bool(why(group))))
-    assert "required nvidia.com/gpu.clique for 3 x 4 GPUs: 2 cliques, best has 2 free nodes (uuid.rack-3)" in said
-    assert "; 1 node short; held there by train-7 (ends by 20" in said
-    assert " UTC), train-9 (ends unknown); " in said
+    message = why(cluster.api.wait_for(f"{groups}/big", lambda group: bool(why(group))))
+    assert "required nvidia.com/gpu.clique for 3 x 4 GPUs: 2 cliques, best has 2 free nodes (uuid.rack-3)" in message
+    assert "; 1 node short; held there by train-7 (ends by 20" in message
+    assert " UTC), train-9 (ends unknown); " in message
     events = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{site.name}/events")
-    assert said in [event["note"] for event in events if event["regarding"]["name"] == "big"]
+    assert message in [event["note"] for event in events if event["regarding"]["name"] == "big"]
     page = httpx.get(f"{muster.url}/gangs/{site.name}/big", trust_env=False).raise_for_status().json()
-    assert page["message"] == said.partition("; expected ")[0], "the report may add when it is expected to start"
+    assert page["message"] == message.partition("; expected ")[0], "the report may add when it is expected to start"
 
 
 def test_balanced_halves_what_best_fit_would_fill_up(site: Site, muster: RunningMuster) -> None:
@@ -197,7 +199,7 @@ def test_scaled_down_replicas_leave_the_domain_with_the_fewest_of_them(site: Sit
     path = site.replicas("web", 6, {SIZE: "6"})
     assert site.homes(site.bound(6)) == {"a": 2, "b": 4}
     # Its controller removes pods that are not ready before it looks at their deletion cost.
-    cluster.api.wait_for(path, lambda one: one["status"].get("readyReplicas") == 6)
+    cluster.api.wait_for(path, lambda obj: obj["status"].get("readyReplicas") == 6)
     cluster.api.patch(path, {"spec": {"replicas": 4}})
     left = cluster.api.wait_for(site.pods_path, lambda pods: len(pods) == 4)
     assert site.homes(left) == {"b": 4}

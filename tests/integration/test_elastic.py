@@ -41,7 +41,7 @@ def test_nodes_are_asked_for_with_quota_reserved_and_the_job_starts_on_them(stag
     assert f"{research.home}/job-first (16)" in research.reason("second", "NoQuota")
     nodes = autoscaler.grant(request)
     research.until_started("first", 2)
-    assert {one.node for one in stage.pods() if one.node} == set(nodes)
+    assert {pod.node for pod in stage.pods() if pod.node} == set(nodes)
     autoscaler.until_none()
     research.end("first")
     research.until_started("second", 2)
@@ -61,10 +61,14 @@ def test_what_is_denied_gives_its_quota_back_and_says_so(
     autoscaler.say(first, "Failed", "out of stock")
     research.reason("second", "AwaitingNodes")
     stage.api.wait_for(
-        autoscaler.requests, lambda some: any("second" in one["metadata"]["name"] for one in some), PATIENCE_S
+        autoscaler.requests,
+        lambda requests: any("second" in request["metadata"]["name"] for request in requests),
+        PATIENCE_S,
     )
     stage.api.wait_for(
-        autoscaler.requests, lambda some: not any("first" in one["metadata"]["name"] for one in some), PATIENCE_S
+        autoscaler.requests,
+        lambda requests: not any("first" in request["metadata"]["name"] for request in requests),
+        PATIENCE_S,
     )
     rests = research.until("first", bool)["metadata"]["annotations"]["muster.dev/nodes-in-vain"]
     assert rests.startswith("no nodes came by attempt 1; none are asked for before "), "for the next leader"
@@ -80,16 +84,16 @@ def test_a_gang_of_pods_is_started_without_nodes_as_a_whole_and_starts_on_the_no
     stage: RealStage, research: Queues, muster: RunningMuster
 ) -> None:
     pods = gated("gang", 2)
-    for one in pods:
-        one["metadata"]["labels"] = {"muster.dev/queue-name": "research"}
-        one["spec"] |= {"nodeSelector": {"pool": "spot"}}
+    for obj in pods:
+        obj["metadata"]["labels"] = {"muster.dev/queue-name": "research"}
+        obj["spec"] |= {"nodeSelector": {"pool": "spot"}}
     stage.create(*pods)
     seen = unschedulable(stage, 2)
-    assert {one["spec"]["nodeSelector"]["pool"] for one in seen} == {"spot"}
+    assert {pod["spec"]["nodeSelector"]["pool"] for pod in seen} == {"spot"}
     why = stage.until_told("gang", lambda gang: gang.state == "AwaitingNodes").message
     assert "its 2 pods are pending without a plan" in why
     research.job("job", "research", 2)
     assert f"{research.home}/gang (16)" in research.reason("job", "NoQuota")
     nodes = stage.add_nodes(1, labels={"pool": "spot"}) + stage.add_nodes(1, labels={"pool": "spot"})
-    started = stage.until(lambda pods: all(one.node for one in pods))
-    assert {one.node for one in started} == set(nodes)
+    started = stage.until(lambda pods: all(pod.node for pod in pods))
+    assert {pod.node for pod in started} == set(nodes)

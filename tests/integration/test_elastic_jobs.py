@@ -51,9 +51,9 @@ class Research(Queues):
 
 def is_given_back(job: Object) -> bool:
     """Whether the job is as its user wrote it."""
-    said = job["metadata"].get("annotations") or {}
+    job_annotations = job["metadata"].get("annotations") or {}
     template = job["spec"]["template"]
-    marked = {PLAN, "muster.dev/flavors"}.intersection(said) or "muster.dev/workload" in str(template)
+    marked = {PLAN, "muster.dev/flavors"}.intersection(job_annotations) or "muster.dev/workload" in str(template)
     return bool(job["spec"]["suspend"]) and not marked and not BROUGHT.intersection(template["spec"])
 
 
@@ -70,8 +70,8 @@ def test_a_job_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes
     stage: RealStage, research: Research, muster: RunningMuster
 ) -> None:
     research.wanting("first", 2)
-    for one in unschedulable(stage, 2):
-        spec = one["spec"]
+    for obj in unschedulable(stage, 2):
+        spec = obj["spec"]
         assert (spec["nodeSelector"], spec.get("affinity")) == ({"pool": "spot"}, None), "of the flavor"
         assert {"key": "spot", "operator": "Exists", "effect": "NoSchedule"} in spec["tolerations"]
     assert "its 2 pods are pending without a plan" in research.reason("first", "AwaitingNodes")
@@ -85,7 +85,7 @@ def test_a_job_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes
     assert f"{research.home}/job-first (16)" in research.reason("second", "NoQuota"), "another life knows its quota"
     nodes = stage.add_nodes(1, labels={"pool": "spot"}) + stage.add_nodes(1, labels={"pool": "spot"})
     research.until_started("first", 2)
-    assert {one.node for one in stage.pods() if one.node} == set(nodes)
+    assert {member.node for member in stage.pods() if member.node} == set(nodes)
     assert sorted(json.loads(research.annotation("first"))[""].split(",")) == sorted(f"{node}*1" for node in nodes)
     research.record("first", "Admitted", "True")
     stage.api.patch(f"{research.jobs}/first", {"spec": {"suspend": True}})
@@ -110,7 +110,7 @@ def test_a_job_whose_nodes_do_not_come_is_suspended_and_its_quota_is_free_for_th
     late = f"not enough joined within {WITHIN_S} s; it asks again 60 s later"
     vain = f"nodes of spot were requested and did not come: {late}"
     events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
-    stage.api.wait_for(events, lambda some: any(one.get("note") == vain for one in some), WITHIN_S)
+    stage.api.wait_for(events, lambda listed: any(event.get("note") == vain for event in listed), WITHIN_S)
     research.reason("second", "AwaitingNodes")
     assert f"{research.home}/job-second (16)" in research.reason("first", "NoQuota")
     stage.add_nodes(2, labels={"pool": "spot"})

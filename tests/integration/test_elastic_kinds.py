@@ -98,13 +98,13 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
     meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
     stage.api.create(path, {**obj, "metadata": meta})
-    for one in unschedulable(stage, 2):
-        assert one["spec"]["nodeSelector"] == SPOT
-        assert "metadata.name" not in str(one["spec"].get("affinity")), "AppWrapper adds one of its own"
+    for member in unschedulable(stage, 2):
+        assert member["spec"]["nodeSelector"] == SPOT
+        assert "metadata.name" not in str(member["spec"].get("affinity")), "AppWrapper adds one of its own"
     nodes = stage.add_nodes(2, labels=SPOT)
     assert set(on_nodes(stage, 2)) == set(nodes)
     shown = path.replace(f"{obj['apiVersion']}/", "jobset.x-k8s.io/v1alpha2/").replace("trainjobs", "jobsets")
-    stage.api.wait_for(f"{shown if plural == 'trainjobs' else path}/first", lambda one: leads_to(one, nodes))
+    stage.api.wait_for(f"{shown if plural == 'trainjobs' else path}/first", lambda seen: leads_to(seen, nodes))
     stage.api.patch(
         f"{path}/first", {"spec": {"runPolicy": {"suspend": True}} if plural == "mpijobs" else {"suspend": True}}
     )
@@ -112,8 +112,8 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     groups = [{"coveredResources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": quota}]
     stage.api.patch(research.path("ClusterQueue", "research"), {"spec": {"resourceGroups": groups}})
     stage.add_nodes(1, labels={"pool": "owned"})
-    found = on_nodes(stage, 2, but=frozenset(nodes))
-    assert not any("nodeSelector" in one["spec"] for one in found.values())
+    by_node = on_nodes(stage, 2, but=frozenset(nodes))
+    assert not any("nodeSelector" in placed["spec"] for placed in by_node.values())
     stage.api.delete(f"{path}/first")
 
 
@@ -129,18 +129,20 @@ def test_an_appwrapper_awaits_nodes_for_longer_than_it_gives_its_pods(
     waiting = unschedulable(stage, 2)
     stage.api.patch(f"{path}/first", {"metadata": {"labels": {"note": "look"}}})
     stage.add_nodes(2, labels=SPOT)
-    found = on_nodes(stage, 2)
+    by_node = on_nodes(stage, 2)
     stage.api.wait_for(f"{path}/first", is_ready, PATIENCE_S)
-    assert {one["metadata"]["uid"] for one in found.values()} == {one["metadata"]["uid"] for one in waiting}
+    assert {placed["metadata"]["uid"] for placed in by_node.values()} == {
+        waiter["metadata"]["uid"] for waiter in waiting
+    }
     stage.api.patch(f"{path}/first", {"spec": {"suspend": True}, "metadata": {"labels": {"muster.dev/hold": "true"}}})
-    stage.api.wait_for(f"{path}/first", lambda one: one["metadata"]["annotations"] == own, PATIENCE_S)
+    stage.api.wait_for(f"{path}/first", lambda seen: seen["metadata"]["annotations"] == own, PATIENCE_S)
     stage.api.delete(f"{path}/first")
 
 
 def is_ready(app_wrapper: Object) -> bool:
     """Whether its controller has seen all of its pods run."""
-    said = app_wrapper["status"]["conditions"]
-    return any(one["type"] == "PodsReady" and one["status"] == "True" for one in said)
+    conditions = app_wrapper["status"]["conditions"]
+    return any(condition["type"] == "PodsReady" and condition["status"] == "True" for condition in conditions)
 
 
 def test_a_launcher_that_is_made_when_its_workers_run_has_its_room_by_then(
@@ -160,11 +162,11 @@ def test_a_launcher_that_is_made_when_its_workers_run_has_its_room_by_then(
     stage.api.wait_for(f"{path}/first", lambda job: not job["spec"]["runPolicy"]["suspend"], PATIENCE_S)
     cluster.again(mpi_operator)
     workers = unschedulable(stage, 2)
-    assert {one["metadata"]["labels"]["training.kubeflow.org/job-role"] for one in workers} == {"worker"}
+    assert {worker["metadata"]["labels"]["training.kubeflow.org/job-role"] for worker in workers} == {"worker"}
     nodes = stage.add_nodes(2, labels=SPOT)
     pods = stage.api.wait_for(stage.pods_path, lambda pods: len(pods) == 3 and all(map(has_node, pods)), PATIENCE_S)
-    assert {node_of(one) for one in pods if "worker" in one["metadata"]["name"]} == set(nodes)
-    (launcher,) = (one for one in pods if "launcher" in one["metadata"]["name"])
+    assert {node_of(member) for member in pods if "worker" in member["metadata"]["name"]} == set(nodes)
+    (launcher,) = (member for member in pods if "launcher" in member["metadata"]["name"])
     # Pods of such a job may be bound before their nodes are written on it.
     planned = stage.api.wait_for(f"{path}/first", lambda job: _plan(job).startswith("{"))
     assert f"{node_of(launcher)}*1" in json.loads(_plan(planned)).values(), "it was planned with its workers"
@@ -183,8 +185,8 @@ def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) ->
     """Wait for ``count`` live pods with a node that is not in ``but``; returns them by node."""
 
     def found(pods: list[Object]) -> dict[str, Object]:
-        live = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
-        return {one["spec"]["nodeName"]: one for one in live if one["spec"].get("nodeName", "") not in {*but, ""}}
+        live = [obj for obj in pods if "deletionTimestamp" not in obj["metadata"]]
+        return {obj["spec"]["nodeName"]: obj for obj in live if obj["spec"].get("nodeName", "") not in {*but, ""}}
 
     return found(stage.api.wait_for(stage.pods_path, lambda pods: len(found(pods)) == count, PATIENCE_S))
 

@@ -40,10 +40,10 @@ def research(stage: RealStage) -> Iterator[Queues]:
 
 def kept(stage: RealStage, node: str, *, as_said: bool) -> Object:
     """The node's annotations, once it has Muster's label, or has it no more."""
-    found = stage.api.wait_for(
-        f"/api/v1/nodes/{node}", lambda one: (PROTECTED_NODE in one["metadata"]["labels"]) is as_said, PATIENCE_S
+    kept_node = stage.api.wait_for(
+        f"/api/v1/nodes/{node}", lambda obj: (PROTECTED_NODE in obj["metadata"]["labels"]) is as_said, PATIENCE_S
     )
-    return dict(found["metadata"].get("annotations") or {})
+    return dict(kept_node["metadata"].get("annotations") or {})
 
 
 def test_planned_nodes_say_that_they_are_to_stay_until_the_pods_are_there(
@@ -54,8 +54,8 @@ def test_planned_nodes_say_that_they_are_to_stay_until_the_pods_are_there(
     stage.kill_scheduler()
     research.job("first", "research", 2)
     for node in (ours, theirs):
-        said = kept(stage, node, as_said=True)
-        assert [said.get(key) for key in READ_BY.values()] == ["true", "true"]
+        node_annotations = kept(stage, node, as_said=True)
+        assert [node_annotations.get(key) for key in READ_BY.values()] == ["true", "true"]
     stage.start_scheduler()
     research.until_started("first", 2)
     assert not set(READ_BY.values()).intersection(kept(stage, ours, as_said=False))
@@ -73,7 +73,7 @@ def test_after_a_restart_nodes_that_nobody_is_promised_are_given_back(
         kept(stage, node, as_said=True)
     stage.kill_extender()
     stage.api.delete(f"{research.jobs}/first", {"propagationPolicy": "Background"})
-    stage.api.wait_for(stage.pods_path, lambda some: not some, PATIENCE_S)
+    stage.api.wait_for(stage.pods_path, lambda pods: not pods, PATIENCE_S)
     stage.start_extender()
     stage.start_scheduler()
     for node in nodes:
@@ -83,7 +83,7 @@ def test_after_a_restart_nodes_that_nobody_is_promised_are_given_back(
 def test_on_a_node_the_extender_writes_only_that_it_is_to_stay(stage: RealStage, extender: Extender) -> None:
     (node,) = stage.add_nodes(1, labels={"pool": "spot"})
     path, (scale_down, disrupt) = f"/api/v1/nodes/{node}", READ_BY.values()
-    said = {"labels": {PROTECTED_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true"}}
+    metadata = {"labels": {PROTECTED_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true"}}
     wrong: list[Object] = [
         {"spec": {"unschedulable": True}},
         {"metadata": {"labels": {"pool": "owned"}}},
@@ -95,7 +95,7 @@ def test_on_a_node_the_extender_writes_only_that_it_is_to_stay(stage: RealStage,
     ]
     for body in wrong:
         extender.refused("PATCH", path, body, MERGE)
-    extender.patch(path, {"metadata": said})
+    extender.patch(path, {"metadata": metadata})
     stage.api.patch(path, {"metadata": {"annotations": {disrupt: "true"}}})
     for labels in ({}, {PROTECTED_NODE: None}, {PROTECTED_NODE: "karpenter"}):
         extender.refused("PATCH", path, {"metadata": {"labels": labels, "annotations": {disrupt: None}}}, MERGE)
@@ -119,8 +119,8 @@ def test_of_others_the_extender_makes_and_deletes_nothing(
     }
     wrong: list[Object] = [{"labels": {}}, {"ownerReferences": []}, {"finalizers": ["a.b/c"]}]
     for path, body in bodies.items():
-        for one in wrong:
-            extender.refused("POST", path, {**body, "metadata": {**meta, **one}}, JSON)
+        for change in wrong:
+            extender.refused("POST", path, {**body, "metadata": {**meta, **change}}, JSON)
         extender.do(partial(_post, path, {**body, "metadata": meta}))
         extender.do(partial(_delete, f"{path}/one"))
         stage.api.create(path, {**body, "metadata": {"name": "others"}})

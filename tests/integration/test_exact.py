@@ -23,8 +23,8 @@ WAIT = (209, 315, 335, 367, 387, 397, 553, 1027)
 
 @pytest.fixture(scope="module")
 def table(cluster: Cluster) -> Iterator[Table]:
-    with Table(cluster, start_muster(cluster, SETTINGS)) as one:
-        yield one
+    with Table(cluster, start_muster(cluster, SETTINGS)) as new_table:
+        yield new_table
 
 
 @pytest.mark.parametrize("seed", START)

@@ -26,22 +26,24 @@ def test_the_examples_are_as_their_page_shows_them(shell: Playground) -> None:
 
 
 def test_the_what_if_starts_the_second_job_of_the_tutorial(shell: Playground) -> None:
-    tutorial = [one.text for one in commands(ROOT / "docs" / "queues.md") if one.text.startswith(("kubectl", "muster"))]
+    tutorial = [
+        block.text for block in commands(ROOT / "docs" / "queues.md") if block.text.startswith(("kubectl", "muster"))
+    ]
     for command in tutorial[: tutorial.index("muster queues")]:
         _type(shell, command)
     shell.until_gangs(
         lambda gangs: (
-            {name: one["state"] for name, one in gangs.items()} == {"job-first": "Running", "job-second": "NoQuota"}
+            {name: gang["state"] for name, gang in gangs.items()} == {"job-first": "Running", "job-second": "NoQuota"}
         )
     )
     assert "Who waits, in the order of each queue" in _type(shell, "muster queues")
-    texts = [one.text for one in commands(ROOT / "docs" / "simulate-cluster.md")]
+    texts = [block.text for block in commands(ROOT / "docs" / "simulate-cluster.md")]
     asks = next(at for at, text in enumerate(texts) if "--what-if" in text)
-    said = ""
+    output = ""
     for command in texts[asks - 2 : asks + 1]:
-        said = _type(shell, command)
+        output = _type(shell, command)
     answer = "With more.yaml 1 gang starts that would wait as it is (default/job-second)."
-    assert answer in " ".join(said.split())
+    assert answer in " ".join(output.split())
     assert answer in (ROOT / "docs" / "simulate-cluster.md").read_text()
     _type(shell, "kubectl get clusterqueue heavy-ml-cluster-queue -o yaml > same.yaml")
     same = _type(shell, "muster simulate --snapshot cluster.json --what-if same.yaml")

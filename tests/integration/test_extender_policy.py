@@ -67,7 +67,7 @@ def test_a_pod_is_nominated_woken_and_ungated(extender: Extender, pods: Pods) ->
     assert pods.now(pod)["status"]["nominatedNodeName"] == "node-0"
     for _ in range(2):
         extender.write(Wake(*of(pod)))
-    assert "muster.dev/Woken" in {one["type"] for one in pods.now(pod)["status"]["conditions"]}
+    assert "muster.dev/Woken" in {condition["type"] for condition in pods.now(pod)["status"]["conditions"]}
     extender.write(Nominate(*of(pod), node=None))
     assert "nominatedNodeName" not in pods.now(pod)["status"]
 
@@ -132,20 +132,22 @@ def test_a_reason_is_told(cluster: Cluster, extender: Extender, pods: Pods) -> N
     extender.write(report)
     assert cluster.api.get(f"{GROUPS}/told")["status"]["phase"] == "Pending"
     events = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
-    assert {one["regarding"]["kind"] for one in events if one["reason"] == "NoRoom"} == {"Pod", "PodGroup"}
+    assert {event["regarding"]["kind"] for event in events if event["reason"] == "NoRoom"} == {"Pod", "PodGroup"}
 
 
 def test_a_hint_is_given(cluster: Cluster, extender: Extender, pods: Pods) -> None:
     pod = pods.create(annotations={"muster.dev/podgroup": "train"})
     extender.write(Hint(*of(pod), message="nothing reads it", owner=None))
     events = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
-    assert [one["regarding"]["name"] for one in events if one["note"] == "nothing reads it"] == [
+    assert [event["regarding"]["name"] for event in events if event["note"] == "nothing reads it"] == [
         pod["metadata"]["name"]
     ]
 
 
 def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Cluster) -> None:
-    shipped = [one["metadata"]["name"] for one in documents() if one["kind"] == "ValidatingAdmissionPolicy"]
+    shipped = [
+        document["metadata"]["name"] for document in documents() if document["kind"] == "ValidatingAdmissionPolicy"
+    ]
     assert len(shipped) == 10
     for name in shipped:
         checked = cluster.api.wait_for(f"{POLICIES}/{name}", lambda policy: "typeChecking" in policy.get("status", {}))
@@ -154,4 +156,4 @@ def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Cluster) ->
 
 def documents() -> list[Object]:
     files = (Path(__file__).parents[2] / "manifests" / "base").glob("extender-policy*.yaml")
-    return [one for file in files for one in yaml.safe_load_all(file.read_text())]
+    return [document for file in files for document in yaml.safe_load_all(file.read_text())]

@@ -90,27 +90,27 @@ def test_while_it_awaits_nodes_its_controller_is_told_to_wait_longer(
     flavors, labels = {name: {"cpu": "spot"} for name in plan_for(job)}, dict.fromkeys(plan_for(job), (("a", "b"),))
     start(APP_WRAPPER, after, StartJob(job, {}, 3, flavors, {}, NodeWait(1.8e9, 1), labels, 900.0))
     extender.patch(path_of(team), merge_patch(before, after))
-    said = team.api.get(path_of(team))["metadata"]["annotations"]
-    assert said[WARMUP] == ("1500s" if own else "1200s")
+    wrapper_annotations = team.api.get(path_of(team))["metadata"]["annotations"]
+    assert wrapper_annotations[WARMUP] == ("1500s" if own else "1200s")
     given_back = give_back(team, extender)
     assert (given_back["spec"], given_back["metadata"].get("annotations", {})) == (before["spec"], own)
 
 
 def test_what_others_have_said_for_its_pods_stays(team: Team, extender: Extender) -> None:
     before = created(team)
-    said = deepcopy(before)
-    said["spec"]["components"][1]["podSetInfos"] = [
+    changed = deepcopy(before)
+    changed["spec"]["components"][1]["podSetInfos"] = [
         {"labels": {"a": "b"}, "annotations": {"c": "d"}, "tolerations": [{"key": "own", "operator": "Exists"}]}
     ]
-    before = team.api.patch(path_of(team), merge_patch(before, said))
+    before = team.api.patch(path_of(team), merge_patch(before, changed))
     started = start_of(before, SPOT)
     extender.patch(path_of(team), merge_patch(before, started))
     less = deepcopy(started)
     del less["spec"]["components"][1]["podSetInfos"][0]["tolerations"][0]
     extender.refused("PATCH", path_of(team), merge_patch(started, less), MERGE)
-    for part in ("labels", "annotations"):
+    for field in ("labels", "annotations"):
         after = deepcopy(started)
-        after["spec"]["components"][1]["podSetInfos"][0][part].pop("a" if part == "labels" else "c")
+        after["spec"]["components"][1]["podSetInfos"][0][field].pop("a" if field == "labels" else "c")
         extender.refused("PATCH", path_of(team), merge_patch(started, after), MERGE)
 
 

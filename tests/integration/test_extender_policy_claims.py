@@ -49,5 +49,5 @@ def test_an_allocation_goes_that_no_pod_has_reserved_and_no_other(cluster: Clust
 
 def test_the_extender_writes_no_allocation(cluster: Cluster, extender: Extender) -> None:
     claim(cluster, "new", {})
-    said = extender.refused("PATCH", f"{CLAIMS}/new/status", {"status": ALLOCATED}, MERGE)
-    assert "may only take the allocation off" in said
+    refusal = extender.refused("PATCH", f"{CLAIMS}/new/status", {"status": ALLOCATED}, MERGE)
+    assert "may only take the allocation off" in refusal

@@ -84,9 +84,9 @@ def test_a_flavor_brings_its_tolerations_and_takes_them_along(
     before = team.create(team.job(pod={} if own is None else {"tolerations": own}))["spec"]["template"]
     start = starting(team, ("node-0", "node-1"))
     extender.write(replace(start, flavors={"": {"nvidia.com/gpu": "spot"}}, tolerations={"": (SPOT,)}))
-    said = team.now()
-    assert seen(said).flavors == {"": {"nvidia.com/gpu": "spot"}}
-    tolerated = said["spec"]["template"]["spec"]["tolerations"]
+    started_job = team.now()
+    assert seen(started_job).flavors == {"": {"nvidia.com/gpu": "spot"}}
+    tolerated = started_job["spec"]["template"]["spec"]["tolerations"]
     assert tolerated == [*(own or ()), {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]
     team.api.wait_for(f"{team.jobs}/train", lambda job: job["status"].get("active") == 2)
     extender.write(SuspendJob(seen(team.now()), "a node is lost"))
@@ -120,8 +120,8 @@ def test_no_other_labels_of_nodes_can_be_asked_for(team: Team, extender: Extende
     flavors = {FLAVORS: "{}"}
     node_wait = {**flavors, PLAN: "nodes are awaited until 2026-11-26T02:30:00Z, attempt 1"}
     added, changed, removed = template(nodeSelector={"a": "b"}), {"disk": "slow"}, {"disk": None}
-    for said in (None, flavors, {PLAN: node_wait[PLAN]}, {**flavors, PLAN: "{}"}):
-        extender.refused("PATCH", f"{team.jobs}/train", {"metadata": {"annotations": said}, **added}, MERGE)
+    for marks in (None, flavors, {PLAN: node_wait[PLAN]}, {**flavors, PLAN: "{}"}):
+        extender.refused("PATCH", f"{team.jobs}/train", {"metadata": {"annotations": marks}, **added}, MERGE)
     for labels in (changed, removed):
         body = {"metadata": {"annotations": node_wait}, **template(nodeSelector=labels)}
         extender.refused("PATCH", f"{team.jobs}/train", body, MERGE)

@@ -82,8 +82,8 @@ def test_it_is_started_suspended_and_given_back(
     before = created(team)
     after, made = start_of(before, tolerations, node_wait)
     # Trainer 2.1 wants it in two writes.
-    for one in (before_start(before, after), after):
-        extender.patch(path_of(team), merge_patch(before, one))
+    for written in (before_start(before, after), after):
+        extender.patch(path_of(team), merge_patch(before, written))
     overrides = team.api.get(path_of(team))["spec"]["podTemplateOverrides"]
     assert ("tolerations" in str(overrides)) == bool(tolerations)
     for change in (suspend, clean):

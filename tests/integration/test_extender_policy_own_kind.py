@@ -58,7 +58,7 @@ async def call(kube: Kube, method: str, path: str, body: Object | None) -> None:
 
 def schedulers(obj: Object) -> list[str | None]:
     spec = obj["spec"]
-    return [one["spec"].get("schedulerName") for one in (spec["coordinator"], spec["workers"]["template"])]
+    return [template["spec"].get("schedulerName") for template in (spec["coordinator"], spec["workers"]["template"])]
 
 
 # When it is created.
@@ -136,9 +136,9 @@ def test_nothing_else_of_it_can_be_changed(team: Team, extender: Extender) -> No
     for path, change in CHANGES:
         body: Object = {}
         place = body
-        for part in path.split("."):
-            place[part] = {}
-            place = place[part]
+        for key in path.split("."):
+            place[key] = {}
+            place = place[key]
         place.update(deepcopy(change))
         extender.refused("PATCH", path_of(team), body, MERGE)
         # A change that is allowed does not carry another one with it.

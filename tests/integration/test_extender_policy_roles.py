@@ -71,7 +71,7 @@ RAYJOB = {
         "submitterPodTemplate": PODS,
     },
 }
-EACH = pytest.mark.parametrize("manifest", [JOBSET, PYTORCH, RAYCLUSTER, RAYJOB], ids=lambda one: str(one["kind"]))
+EACH = pytest.mark.parametrize("manifest", [JOBSET, PYTORCH, RAYCLUSTER, RAYJOB], ids=lambda obj: str(obj["kind"]))
 
 
 def ray_of(obj: Object) -> Object:
@@ -85,7 +85,9 @@ def pods_of(obj: Object) -> list[Object]:
         return [job["template"]["spec"]["template"] for job in obj["spec"]["replicatedJobs"]]
     if obj["kind"].startswith("Ray"):
         submitter = [obj["spec"]["submitterPodTemplate"]] if "submitterPodTemplate" in obj["spec"] else []
-        return [one["template"] for one in (ray_of(obj)["headGroupSpec"], *ray_of(obj)["workerGroupSpecs"])] + submitter
+        return [
+            group["template"] for group in (ray_of(obj)["headGroupSpec"], *ray_of(obj)["workerGroupSpecs"])
+        ] + submitter
     return [role["template"] for role in obj["spec"]["pytorchReplicaSpecs"].values()]
 
 
@@ -162,7 +164,7 @@ def around(obj: Object) -> list[Object]:
         ]
         if obj["kind"] == "RayJob":
             paths += [("entrypoint", "mine"), ("submitterPodTemplate", None), ("rayClusterSpec.suspend", True)]
-    return [changed(obj, *one) for one in paths]
+    return [changed(obj, *change) for change in paths]
 
 
 def changed(obj: Object, path: str, value: Any) -> Object:
@@ -170,8 +172,8 @@ def changed(obj: Object, path: str, value: Any) -> Object:
     after = deepcopy(obj)
     inside: Any = after["spec"]
     *parts, last = path.split(".")
-    for part in parts:
-        inside = inside[int(part)] if part.isdigit() else inside.setdefault(part, {})
+    for key in parts:
+        inside = inside[int(key)] if key.isdigit() else inside.setdefault(key, {})
     if value is None:
         del inside[last]
     else:

@@ -90,9 +90,9 @@ def test_it_is_started_suspended_and_given_back(
         before = team.api.get(path_of(team))
         extender.patch(path_of(team), merge_patch(before, carried(before, made, entry=entry)))
         if change is not clean:
-            said = team.api.get(path_of(team))["spec"]["runtimePatches"][1]
-            assert ("tolerations" in str(said)) == bool(tolerations)
-            assert ("pool=spot" in str(said)) == bool(node_wait)
+            patch = team.api.get(path_of(team))["spec"]["runtimePatches"][1]
+            assert ("tolerations" in str(patch)) == bool(tolerations)
+            assert ("pool=spot" in str(patch)) == bool(node_wait)
     after = team.api.get(path_of(team))
     assert after["spec"]["suspend"] is True
     assert after["spec"]["runtimePatches"][0] == OTHERS

@@ -74,16 +74,16 @@ def replicated(name: str, size: int, template: Object, *, jobs: int = 1, **spec:
 
 def live(pods: Sequence[Pod], prefix: str = "") -> list[Pod]:
     """Return the live pods that have a node and whose names begin with ``prefix``."""
-    return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
+    return [seen_pod for seen_pod in pods if seen_pod.node and seen_pod.live and seen_pod.name.startswith(prefix)]
 
 
 def until_on_nodes(stage: RealStage, count: int, prefix: str = "", but: Sequence[Pod] = ()) -> list[Pod]:
     """Wait until ``count`` pods have a node, none of them of ``but``."""
-    old = {one.uid for one in but}
+    old = {member.uid for member in but}
 
     def holds(pods: Sequence[Pod]) -> bool:
         there = live(pods, prefix)
-        return len(there) == count and not old.intersection(one.uid for one in there)
+        return len(there) == count and not old.intersection(member.uid for member in there)
 
     return live(stage.until(holds), prefix)
 
@@ -101,10 +101,10 @@ def test_of_two_pairs_of_jobs_that_need_each_other_one_runs_and_the_other_holds_
         jobs = [replicated(role, 2, made_of(stage, 8)) for role in "ab"]
         paths.append(create(stage, "JobSet", name, {"replicatedJobs": jobs}))
     pods = until_on_nodes(stage, 4)
-    (name,) = {one.name.partition("-")[0] for one in pods}
+    (name,) = {member.name.partition("-")[0] for member in pods}
     other = "second" if name == "first" else "first"
     reason(stage, f"jobset-{other}", "NoRoom")
-    assert not [one for one in stage.pods() if one.name.startswith(other)]
+    assert not [member for member in stage.pods() if member.name.startswith(other)]
     remove(stage, f"{path_of(stage, 'JobSet')}/{name}")
     until_on_nodes(stage, 4, other)
     remove(stage, f"{path_of(stage, 'JobSet')}/{other}")
@@ -142,9 +142,9 @@ def test_the_launcher_that_comes_last_is_not_awaited_by_its_workers(stage: RealS
     """No job that Muster admits: the operator makes its workers and a PodGroup of three. mpi-operator#608"""
     stage.add_nodes(2)
     path = create(stage, "MPIJob", "train", mpi_job(stage), unlike="others")
-    said = stage.until_told("train", lambda seen: bool(seen.message))
+    gang = stage.until_told("train", lambda seen: bool(seen.message))
     remove(stage, path)
-    assert said.state != "MembersMissing"
+    assert gang.state != "MembersMissing"
 
 
 def test_two_replicated_jobs_that_require_one_machine_wait_for_its_slots(stage: RealStage) -> None:
@@ -153,9 +153,9 @@ def test_two_replicated_jobs_that_require_one_machine_wait_for_its_slots(stage: 
     says = {"kueue.x-k8s.io/podset-required-topology": "kubernetes.io/hostname"}
     jobs = [replicated(role, 1, made_of(stage, says=says)) for role in "ab"]
     path = create(stage, "JobSet", "both", {"replicatedJobs": jobs})
-    said = reason(stage, "jobset-both", "NoRoom")
-    assert "best has 1 free slot" in said
-    assert "have room for 1 pod" in said
+    message = reason(stage, "jobset-both", "NoRoom")
+    assert "best has 1 free slot" in message
+    assert "have room for 1 pod" in message
     assert stage.api.get(path)["spec"]["suspend"]
     room = {"allocatable": {"pods": "2"}, "capacity": {"pods": "2"}}
     stage.api.patch(f"/api/v1/nodes/{node}/status", {"status": room})
@@ -183,7 +183,7 @@ def test_a_ray_cluster_starts_with_the_minimum_of_each_group(stage: RealStage, *
     assert not live(stage.pods())
     stage.add_nodes(1, gpus=1, cpu="1")
     pods = until_on_nodes(stage, 15)
-    assert len([one for one in pods if one.series.endswith("gpus")]) == 4
+    assert len([member for member in pods if member.series.endswith("gpus")]) == 4
     remove(stage, path)
 
 
@@ -223,11 +223,13 @@ def test_workers_that_an_autoscaler_adds_beyond_the_quota_wait_for_it(stage: Rea
     path = create(stage, "RayCluster", "train", ray(head, group, **more), **queue)
     until_on_nodes(stage, 3)
     stage.api.patch(path, {"spec": {"workerGroupSpecs": [{**group, "replicas": 5}]}}, "application/merge-patch+json")
-    pods = stage.until(lambda pods: len([one for one in pods if one.live]) == 6)
-    said = stage.until_told("raycluster-train", lambda seen: "more members wait" in seen.message).message
-    assert "3 more members wait: ClusterQueue team: it asks for 1 cpu of flavor any, and 0.5 of 4 cpu are left" in said
-    waiting = [one for one in pods if not one.node]
-    assert all(one.gates for one in waiting)
+    pods = stage.until(lambda pods: len([member for member in pods if member.live]) == 6)
+    message = stage.until_told("raycluster-train", lambda seen: "more members wait" in seen.message).message
+    assert (
+        "3 more members wait: ClusterQueue team: it asks for 1 cpu of flavor any, and 0.5 of 4 cpu are left" in message
+    )
+    waiting = [member for member in pods if not member.node]
+    assert all(member.gates for member in waiting)
     assert len(waiting) == 3
     assert used(queues, "3500m") == "3500m"
     for total, cpu in ((4, 5), (5, 6), (6, 7)):
@@ -258,19 +260,19 @@ def test_the_tail_of_a_job_runs_alone(stage: RealStage, completions: int) -> Non
     pods = until_on_nodes(stage, 4)
     left = completions - 4
     if left:
-        stage.succeed(*(one.name for one in pods))
+        stage.succeed(*(member.name for member in pods))
         tail = until_on_nodes(stage, left, "train")
         stage.create(*gated("other", 4 - left))
         stage.until(lambda pods: len(bound(pods, "other")) == 4 - left)
         pods = tail
-    stage.succeed(*(one.name for one in pods))
-    stage.api.wait_for(path, lambda one: has(one, "Completed"), 60.0)
+    stage.succeed(*(member.name for member in pods))
+    stage.api.wait_for(path, lambda job: has(job, "Completed"), 60.0)
     remove(stage, path)
 
 
 def has(obj: Object, condition: str) -> bool:
-    told = obj.get("status", {}).get("conditions", ())
-    return any(one["type"] == condition and one["status"] == "True" for one in told)
+    conditions = obj.get("status", {}).get("conditions", ())
+    return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
 
 
 def fail(stage: RealStage, name: str) -> None:
@@ -292,16 +294,16 @@ def test_one_job_of_a_jobset_starts_again_on_its_room(stage: RealStage) -> None:
     jobs = [replicated("workers", 2, made_of(stage, 8, says), jobs=2)]
     path = create(stage, "JobSet", "train", {"replicatedJobs": jobs, **rules})
     pods = until_on_nodes(stage, 4, "train")
-    first, second = ([one for one in pods if one.name.startswith(f"train-workers-{at}")] for at in range(2))
-    cliques = [{clique_of[one.node or ""] for one in some} for some in (first, second)]
-    assert sorted(len(one) for one in cliques) == [1, 1]
+    first, second = ([member for member in pods if member.name.startswith(f"train-workers-{at}")] for at in range(2))
+    cliques = [{clique_of[member.node or ""] for member in members} for members in (first, second)]
+    assert sorted(len(group) for group in cliques) == [1, 1]
     stage.create(*gated("filler", 2))
     reason(stage, "filler", "NoRoom")
     fail(stage, second[0].name)
     again = until_on_nodes(stage, 2, "train-workers-1", second)
-    assert {clique_of[one.node or ""] for one in again} == cliques[1]
-    there = {one.uid for one in live(stage.pods())}
-    assert {one.uid for one in first} <= there
+    assert {clique_of[member.node or ""] for member in again} == cliques[1]
+    there = {member.uid for member in live(stage.pods())}
+    assert {member.uid for member in first} <= there
     assert not bound(stage.pods(), "filler")
     assert not stage.api.get(path)["spec"].get("suspend")
     remove(stage, path)
@@ -328,8 +330,8 @@ def test_a_serving_gang_is_rolled_out_group_by_group(stage: RealStage, surge: in
     change = {"spec": {"leaderWorkerTemplate": {"workerTemplate": template}}}
     stage.api.patch(path, change, "application/merge-patch+json")
     until_on_nodes(stage, 4, but=first)
-    stage.api.wait_for(path, lambda one: one["status"].get("updatedReplicas") == 2 and has(one, "Available"), 60.0)
-    stage.until(lambda pods: len([one for one in pods if one.live]) == 4)
+    stage.api.wait_for(path, lambda obj: obj["status"].get("updatedReplicas") == 2 and has(obj, "Available"), 60.0)
+    stage.until(lambda pods: len([member for member in pods if member.live]) == 4)
     remove(stage, path)
     stage.until(lambda pods: not pods)
     queues.remove()

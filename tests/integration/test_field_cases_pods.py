@@ -30,7 +30,7 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 
 def names(stage: RealStage, gang: str) -> list[str]:
-    return sorted(one.name for one in bound(stage.pods(), gang) if one.live)
+    return sorted(member.name for member in bound(stage.pods(), gang) if member.live)
 
 
 def allocate(stage: RealStage, node: str, **amounts: int) -> None:
@@ -49,8 +49,8 @@ def test_an_elastic_gang_loses_its_highest_rank_to_one_pod_and_runs_on(stage: Re
     stage.until(lambda pods: len(bound(pods, "urgent")) == 1)
     assert names(stage, "elastic") == sorted(f"elastic-{at}" for at in range(10))
     stage.create(pod("alone", gpus=0, priorityClassName="high"))
-    pods = stage.until(lambda pods: any(one.name == "alone" and one.node for one in pods))
-    assert len([one for one in bound(pods, "elastic") if one.live]) == 9
+    pods = stage.until(lambda pods: any(seen_pod.name == "alone" and seen_pod.node for seen_pod in pods))
+    assert len([member for member in bound(pods, "elastic") if member.live]) == 9
 
 
 def test_both_tenants_of_a_node_go_for_its_slots_or_neither_does(stage: RealStage) -> None:
@@ -63,8 +63,8 @@ def test_both_tenants_of_a_node_go_for_its_slots_or_neither_does(stage: RealStag
     assert (names(stage, "gpus"), names(stage, "slot")) == (["gpus-0"], ["slot-0"])
     stage.create(*gated("urgent", 2, gpus=4, priorityClassName="high"))
     pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
-    assert {one.node for one in bound(pods, "urgent")} == {node}
-    assert not [one for one in pods if one.live and one.name in ("gpus-0", "slot-0")]
+    assert {member.node for member in bound(pods, "urgent")} == {node}
+    assert not [seen_pod for seen_pod in pods if seen_pod.live and seen_pod.name in ("gpus-0", "slot-0")]
 
 
 def test_a_gang_that_requires_one_machine_waits_for_slots_of_it(stage: RealStage) -> None:
@@ -73,8 +73,8 @@ def test_a_gang_that_requires_one_machine_waits_for_slots_of_it(stage: RealStage
     both = gated("both", 2, gpus=0, topology=HOST)
     both[1]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
     stage.create(*both)
-    said = stage.until_told("both", lambda seen: seen.state == "NoRoom").message
-    assert "which ask for 2 pods and find 1 free" in said
+    message = stage.until_told("both", lambda seen: seen.state == "NoRoom").message
+    assert "which ask for 2 pods and find 1 free" in message
     assert not names(stage, "both")
     allocate(stage, node, pods=2)
     stage.until(lambda pods: len(bound(pods, "both")) == 2)
@@ -86,17 +86,17 @@ def test_nobody_is_bound_where_gpus_have_vanished_under_a_pod(stage: RealStage, 
     kubernetes#92592"""
     (node,) = stage.add_nodes(1, gpus=had, clique="a")
     stage.create(pod("old", gpus=had))
-    stage.until(lambda pods: any(one.node for one in pods))
+    stage.until(lambda pods: any(seen_pod.node for seen_pod in pods))
     allocate(stage, node, gpus=left)
     stage.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"touched": "yes"}}})
     stage.create(*gated("new", 1, gpus=asks), pod("alone", gpus=asks))
-    said = stage.until_told("new", lambda seen: seen.state == "NoRoom").message
-    assert f"{had} of {left} in use on {node}" in said
+    message = stage.until_told("new", lambda seen: seen.state == "NoRoom").message
+    assert f"{had} of {left} in use on {node}" in message
     there = stage.domains()[f"{stage.namespace}.a"]
     assert (there.gpus, there.free_gpus) == (left, 0)
     stage.until_unschedulable("alone")
     stage.delete("old")
-    stage.until(lambda pods: any(one.node for one in pods if one.name in ("new-0", "alone")))
+    stage.until(lambda pods: any(seen_pod.node for seen_pod in pods if seen_pod.name in ("new-0", "alone")))
 
 
 def test_two_racks_with_the_same_partition_number_are_two_cliques(stage: RealStage) -> None:
@@ -107,32 +107,32 @@ def test_two_racks_with_the_same_partition_number_are_two_cliques(stage: RealSta
     rack_of = {name: rack for rack in racks for name in stage.add_nodes(2, gpus=4, labels={CLIQUE: rack})}
     stage.create(*gated("pair", 2, gpus=4, topology="clique"))
     pods = stage.until(lambda pods: len(bound(pods, "pair")) == 2)
-    assert len({rack_of[one.node or ""] for one in bound(pods, "pair")}) == 1
+    assert len({rack_of[member.node or ""] for member in bound(pods, "pair")}) == 1
     stage.delete("pair-0", "pair-1")
     four = gated("four", 4, gpus=4, topology="clique")
     stage.create(*four)
     stage.until_told("four", lambda seen: "2 cliques, best has 2 free nodes" in seen.message)
-    stage.delete(*(one["metadata"]["name"] for one in four))
+    stage.delete(*(obj["metadata"]["name"] for obj in four))
     split = gated("split", 4, gpus=4)
-    for one in split:
-        one["metadata"]["annotations"]["muster.dev/preferred-topology"] = "clique"
+    for split_pod in split:
+        split_pod["metadata"]["annotations"]["muster.dev/preferred-topology"] = "clique"
     stage.create(*split)
     pods = stage.until(lambda pods: len(bound(pods, "split")) == 4)
-    assert sorted(rack_of[one.node or ""] for one in bound(pods, "split")) == [racks[0]] * 2 + [racks[1]] * 2
+    assert sorted(rack_of[member.node or ""] for member in bound(pods, "split")) == [racks[0]] * 2 + [racks[1]] * 2
 
 
 def _in_groups(name: str, gangs: Sequence[str], size: int) -> list[Object]:
     """The pods of one gang of several that have to start together, in Koordinator's words."""
-    prefix, found = "gang.scheduling.koordinator.sh/", []
+    prefix, pods = "gang.scheduling.koordinator.sh/", []
     for at in range(size):
-        one = pod(f"{name}-{at}", gates=(GANG_GATE,))
-        one["metadata"]["annotations"] = {
+        made = pod(f"{name}-{at}", gates=(GANG_GATE,))
+        made["metadata"]["annotations"] = {
             f"{prefix}name": name,
             f"{prefix}min-available": str(size),
             f"{prefix}groups": json.dumps(gangs),
         }
-        found.append(one)
-    return found
+        pods.append(made)
+    return pods
 
 
 @pytest.mark.xfail(strict=True, reason="Muster does not start gangs of several names together: it says so, and waits")
@@ -140,23 +140,23 @@ def test_of_two_pairs_of_gangs_that_need_each_other_one_pair_runs(stage: RealSta
     """The cluster has room for one pair, and the pods come crosswise. koordinator#872"""
     stage.add_nodes(4)
     for name, pair in {"a": "ab", "c": "cd", "b": "ab", "d": "cd"}.items():
-        stage.create(*_in_groups(name, [f"{stage.namespace}/{one}" for one in pair], 2))
+        stage.create(*_in_groups(name, [f"{stage.namespace}/{gang}" for gang in pair], 2))
     for name in "acbd":
         stage.until_told(name, lambda seen: bool(seen.message))
-    assert sum(bool(one.node) for one in stage.pods()) == 4
+    assert sum(bool(member.node) for member in stage.pods()) == 4
 
 
 def _in_roles(app: str, role: str, size: int, least: dict[str, int]) -> list[Object]:
     """The pods of one role of a gang, in YuniKorn's words."""
-    found = []
+    pods = []
     groups = [{"name": name, "minMember": least[name]} for name in least]
     for at in range(size):
-        one = pod(f"{app}-{role}-{at}", gpus=1, gates=(GANG_GATE,))
-        one["metadata"]["labels"] = {"yunikorn.apache.org/app-id": app}
-        said = {"task-group-name": role, "task-groups": json.dumps(groups)}
-        one["metadata"]["annotations"] = {f"yunikorn.apache.org/{key}": value for key, value in said.items()}
-        found.append(one)
-    return found
+        made = pod(f"{app}-{role}-{at}", gpus=1, gates=(GANG_GATE,))
+        made["metadata"]["labels"] = {"yunikorn.apache.org/app-id": app}
+        task_groups = {"task-group-name": role, "task-groups": json.dumps(groups)}
+        made["metadata"]["annotations"] = {f"yunikorn.apache.org/{key}": value for key, value in task_groups.items()}
+        pods.append(made)
+    return pods
 
 
 @pytest.mark.parametrize("least", [3, 10])
@@ -167,12 +167,15 @@ def test_of_two_gangs_of_two_roles_one_runs_and_the_other_holds_nothing(stage: R
         for app in ("first", "second"):
             stage.create(*_in_roles(app, role, size, minima))
     stage.add_nodes(1, gpus=least + 2)
-    pods = stage.until(lambda pods: sum(bool(one.node) for one in pods) == least + 2)
-    (app,) = {one.name.partition("-")[0] for one in pods if one.node}
-    assert sorted(one.name for one in pods if one.node and "-b-" in one.name) == [f"{app}-b-0", f"{app}-b-1"]
+    pods = stage.until(lambda pods: sum(bool(member.node) for member in pods) == least + 2)
+    (app,) = {member.name.partition("-")[0] for member in pods if member.node}
+    assert sorted(member.name for member in pods if member.node and "-b-" in member.name) == [
+        f"{app}-b-0",
+        f"{app}-b-1",
+    ]
     other = "second" if app == "first" else "first"
     stage.until_told(other, lambda seen: seen.state == "NoRoom")
-    assert not any(one.nominated_node for one in stage.pods() if one.name.startswith(other))
+    assert not any(member.nominated_node for member in stage.pods() if member.name.startswith(other))
 
 
 DRA = "/apis/resource.k8s.io/v1"
@@ -221,8 +224,8 @@ def claiming(one: Object) -> Object:
 def test_two_pods_with_a_claim_of_their_own_and_one_in_common_run(stage: RealStage) -> None:
     """Each node has one GPU, and the device in common is reached from both. kubernetes#139016, kubernetes#137617"""
     stage.create(*(claiming(pod(f"pod-{at}", gpus=0)) for at in range(2)))
-    pods = stage.wait(stage.pods, lambda pods: sum(bool(one.node) for one in pods) == 2, 20.0)
-    assert len({one.node for one in pods}) == 2
+    pods = stage.wait(stage.pods, lambda pods: sum(bool(member.node) for member in pods) == 2, 20.0)
+    assert len({member.node for member in pods}) == 2
 
 
 @pytest.mark.usefixtures("fabric")
@@ -230,7 +233,7 @@ def test_a_gang_whose_pods_share_a_claim_runs(stage: RealStage) -> None:
     """The same two pods as a gang. kubernetes#139016, kubernetes#137617"""
     stage.create(*map(claiming, gated("both", 2, gpus=0)))
     pods = stage.until(lambda pods: len(bound(pods, "both")) == 2)
-    assert len({one.node for one in bound(pods, "both")}) == 2
+    assert len({member.node for member in bound(pods, "both")}) == 2
 
 
 @pytest.mark.usefixtures("fabric")
@@ -239,4 +242,4 @@ def test_a_gang_whose_pods_share_a_claim_holds_none_of_it_while_it_waits(stage: 
     stage.create(*map(claiming, gated("all", 4, gpus=0)))
     stage.until_told("all", lambda seen: seen.state == "NoRoom")
     claims = stage.api.list(f"{DRA}/namespaces/{stage.namespace}/resourceclaims")
-    assert not any("allocation" in one.get("status", {}) for one in claims)
+    assert not any("allocation" in claim.get("status", {}) for claim in claims)

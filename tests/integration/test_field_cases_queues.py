@@ -58,8 +58,8 @@ def _queue(name: str, amounts: dict[str, str | int], cohort: str = "", **spec: O
 
 
 def _in_queue(pods: list[Object], queue: str) -> list[Object]:
-    for one in pods:
-        one["metadata"].setdefault("labels", {})[NAMED] = queue
+    for obj in pods:
+        obj["metadata"].setdefault("labels", {})[NAMED] = queue
     return pods
 
 
@@ -74,7 +74,9 @@ def test_an_elastic_gang_gives_back_one_pod_of_what_it_has_borrowed(stage: RealS
     stage.until(lambda pods: len(bound(pods, "elastic")) == 11)
     stage.create(*_in_queue(gated("lender", 1, gpus=0), "large"))
     pods = stage.until(lambda pods: len(bound(pods, "lender")) == 1)
-    assert sorted(one.name for one in bound(pods, "elastic") if one.live) == sorted(f"elastic-{at}" for at in range(10))
+    assert sorted(member.name for member in bound(pods, "elastic") if member.live) == sorted(
+        f"elastic-{at}" for at in range(10)
+    )
 
 
 def test_a_protected_bystander_stops_no_rightful_reclaim(stage: RealStage, queues: Queues) -> None:
@@ -89,7 +91,7 @@ def test_a_protected_bystander_stops_no_rightful_reclaim(stage: RealStage, queue
     stage.until(lambda pods: len(bound(pods, "bystander")) == len(bound(pods, "borrower")) == 1)
     stage.create(*_in_queue(gated("wants", 1, priorityClassName="high"), "asks"))
     pods = stage.until(lambda pods: len(bound(pods, "wants")) == 1)
-    assert [one.name for one in pods if one.live and one.node] == ["bystander-0", "wants-0"]
+    assert [seen_pod.name for seen_pod in pods if seen_pod.live and seen_pod.node] == ["bystander-0", "wants-0"]
 
 
 @pytest.mark.parametrize("kind", ["Job", "gang"])
@@ -107,8 +109,8 @@ def test_quota_that_a_shrinking_job_gives_back_starts_the_next(stage: RealStage,
     stage.until_told(name, lambda seen: seen.state == "NoQuota")
     stage.api.patch(f"{queues.jobs}/first", {"spec": {"parallelism": 1, "completions": 1}})
     pods = stage.until(lambda pods: len(bound(pods, name)) == 2)
-    assert len([one for one in bound(pods, "job-first") if one.live]) == 1
-    used = queues.status("ClusterQueue", "team", lambda said: _used(said) == "3")
+    assert len([member for member in bound(pods, "job-first") if member.live]) == 1
+    used = queues.status("ClusterQueue", "team", lambda status: _used(status) == "3")
     assert _used(used) == "3"
 
 

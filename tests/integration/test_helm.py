@@ -64,7 +64,7 @@ class Newcomer:
 
     def image(self) -> str:
         containers = self.deployment()["spec"]["template"]["spec"]["containers"]
-        return str(next(one["image"] for one in containers if one["name"] == "muster"))
+        return str(next(container["image"] for container in containers if container["name"] == "muster"))
 
     def columns(self) -> list[str]:
         crd = self.get("crd podgroups.scheduling.x-k8s.io")
@@ -73,10 +73,10 @@ class Newcomer:
     def manifest(self) -> list[str]:
         """Return KIND/NAME of each object that helm says is installed, as the API server knows it."""
         manifest = self.type(f"helm get manifest muster --namespace={self.namespace}")
-        wanted = [one for one in yaml.safe_load_all(manifest) if one]
-        found = self.type("kubectl get -f - -o name", manifest).split()
-        assert len(found) == len(wanted)
-        return found
+        wanted = [obj for obj in yaml.safe_load_all(manifest) if obj]
+        names = self.type("kubectl get -f - -o name", manifest).split()
+        assert len(names) == len(wanted)
+        return names
 
     def left(self) -> set[str]:
         """Return the kinds of objects of the release that are there, in all namespaces."""
@@ -109,7 +109,7 @@ class Newcomer:
 def test_the_page_leads_from_the_installation_to_the_end(cluster: Playground, tmp_path: Path) -> None:
     here = Newcomer(cluster, tmp_path, "kube-system")
     seen: list[str] = []
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for step in helm.steps():
         if isinstance(step, Block):
             helm.write(tmp_path, step)
@@ -117,7 +117,7 @@ def test_the_page_leads_from_the_installation_to_the_end(cluster: Playground, tm
         first_words = " ".join(step.text.split()[:2])
         if first_words == "helm upgrade" and "helm upgrade" in seen:
             here.later_version()
-        said[step.text] = here.type(step.text)
+        outputs[step.text] = here.type(step.text)
         seen.append(first_words)
         match first_words, seen.count(first_words):
             case "helm install", 1:
@@ -135,7 +135,7 @@ def test_the_page_leads_from_the_installation_to_the_end(cluster: Playground, tm
                 here.running("fix")
             case "helm uninstall", 1:
                 here.until_muster_has_ended()
-    explained = said["muster explain job-first"]
+    explained = outputs["muster explain job-first"]
     assert "preempted" in explained or "fix" in explained
     assert [seen.count(f"helm {verb}") for verb in ("install", "upgrade", "rollback", "uninstall")] == [1, 2, 1, 1]
     assert here.left() == {_CRD}, "they are kept, and nothing else is"

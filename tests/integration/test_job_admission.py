@@ -44,7 +44,7 @@ def test_a_managed_job_is_created_suspended_and_for_our_scheduler(team: Team, me
 
 
 def test_the_manifest_of_the_page_needs_nothing_else(team: Team) -> None:
-    (shown,) = [one for one in blocks(ROOT / "docs" / "jobs.md") if one.language == "yaml"]
+    (shown,) = [block for block in blocks(ROOT / "docs" / "jobs.md") if block.language == "yaml"]
     job = team.create(yaml.safe_load(shown.text))
     assert (job["spec"]["suspend"], scheduler_of(job)) == (True, "muster")
 

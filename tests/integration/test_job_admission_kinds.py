@@ -45,9 +45,9 @@ def cluster() -> Iterator[Cluster]:
 def test_a_managed_ray_is_created_suspended_and_starts_with_a_plan_alone(
     team: Team, kind: str, groups: tuple[str, ...]
 ) -> None:
-    one = team.api.create(rays(team, kind), ray(kind, *groups, suspend=False))
-    assert suspended(one)
-    assert ray_schedulers(one) == ["muster"] * (1 + len(groups))
+    made = team.api.create(rays(team, kind), ray(kind, *groups, suspend=False))
+    assert suspended(made)
+    assert ray_schedulers(made) == ["muster"] * (1 + len(groups))
     path = f"{rays(team, kind)}/train"
     assert suspended(team.api.patch(path, suspension(kind, to=False)))
     assert not suspended(team.api.patch(path, suspension(kind, to=False, plan="{}")))
@@ -58,9 +58,9 @@ def test_a_managed_ray_is_created_suspended_and_starts_with_a_plan_alone(
 
 def test_the_submitter_of_a_rayjob_gets_our_scheduler_and_the_raycluster_of_it_is_its_own(team: Team) -> None:
     pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "submit", "image": "ray"}]}}
-    one = team.api.create(rays(team, "RayJob"), ray("RayJob", "a", submitterPodTemplate=pods))
-    assert ray_schedulers(one) == ["muster"] * 3
-    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": one["metadata"]["uid"]}
+    ray_job = team.api.create(rays(team, "RayJob"), ray("RayJob", "a", submitterPodTemplate=pods))
+    assert ray_schedulers(ray_job) == ["muster"] * 3
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": ray_job["metadata"]["uid"]}
     made = ray("RayCluster", "a")
     made["metadata"]["ownerReferences"] = [owner | {"controller": True}]
     assert not suspended(team.api.create(rays(team, "RayCluster"), made))
@@ -77,16 +77,16 @@ def test_the_submitter_of_a_rayjob_gets_our_scheduler_and_the_raycluster_of_it_i
     ids=str,
 )
 def test_what_cannot_be_suspended_or_is_run_elsewhere_is_left_alone(team: Team, kind: str, change: Object) -> None:
-    one = team.api.create(rays(team, kind), ray(kind, "a", **change))
-    assert not suspended(one)
-    assert set(ray_schedulers(one)) == {""}
+    made = team.api.create(rays(team, kind), ray(kind, "a", **change))
+    assert not suspended(made)
+    assert set(ray_schedulers(made)) == {""}
 
 
 @pytest.mark.parametrize("explicit", [{}, {"suspend": False}, {"suspend": True}], ids=str)
 def test_a_managed_appwrapper_is_created_suspended_and_starts_with_a_plan_alone(team: Team, explicit: Object) -> None:
-    one = wrapper(team, spec=explicit)
-    assert suspended(one)
-    assert one["spec"]["components"][0]["template"]["spec"] == {"template": template()}
+    made = wrapper(team, spec=explicit)
+    assert suspended(made)
+    assert made["spec"]["components"][0]["template"]["spec"] == {"template": template()}
     path = f"{wrappers(team)}/train"
     assert suspended(team.api.patch(path, suspension("AppWrapper", to=False)))
     assert not suspended(team.api.patch(path, suspension("AppWrapper", to=False, plan="{}")))
@@ -105,8 +105,8 @@ def test_another_appwrapper_is_left_alone(team: Team, given: Object) -> None:
 
 
 def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
-    one = wrapper(team)
-    owner = {"apiVersion": one["apiVersion"], "kind": "AppWrapper", "name": "train", "uid": one["metadata"]["uid"]}
+    made = wrapper(team)
+    owner = {"apiVersion": made["apiVersion"], "kind": "AppWrapper", "name": "train", "uid": made["metadata"]["uid"]}
     inner = team.job(ownerReferences=[owner | {"controller": True}])
     assert not team.create(inner)["spec"]["suspend"]
 
@@ -121,12 +121,12 @@ def test_a_ray_that_is_applied_again_keeps_what_it_was_started_with(team: Team, 
     team.apply(manifest, way)
     spec = team.api.get(path)["spec"]
     shape = spec.get("rayClusterSpec", spec)
-    for one in (shape["headGroupSpec"], *shape["workerGroupSpecs"]):
-        one["template"]["metadata"] = {
+    for group in (shape["headGroupSpec"], *shape["workerGroupSpecs"]):
+        group["template"]["metadata"] = {
             "annotations": {WORKLOAD: "uid", NODES: "n"},
             "labels": {"muster.dev/led": "index"},
         }
-        one["template"]["spec"]["affinity"] = named("n")
+        group["template"]["spec"]["affinity"] = named("n")
     team.api.patch(path, {"metadata": {"annotations": {PLAN: "{}"}}, "spec": spec | {"suspend": False}})
     started = team.api.get(path)["spec"]
     assert "error" not in team.apply(manifest, way).lower()
@@ -160,8 +160,8 @@ def test_an_appwrapper_that_is_applied_again_keeps_what_it_was_started_with(team
 
 def renewed(obj: Object) -> Object:
     """With another image in each of its templates."""
-    found: Object = json.loads(json.dumps(obj).replace('"rayproject/ray"', '"rayproject/ray:2"'))
-    return found
+    changed: Object = json.loads(json.dumps(obj).replace('"rayproject/ray"', '"rayproject/ray:2"'))
+    return changed
 
 
 def any_kind(team: Team, kind: str) -> str:
@@ -217,9 +217,9 @@ def test_the_queue_of_one_that_runs_stays_until_it_is_suspended_or_has_ended(tea
 @pytest.mark.parametrize("kind", TRAINING)
 @pytest.mark.parametrize("policy", [None, {}, {"suspend": False}, {"suspend": True}])
 def test_a_managed_training_job_is_created_suspended(team: Team, kind: str, policy: Object | None) -> None:
-    one = create(team, training(kind, policy))
-    assert suspended(one)
-    assert set(schedulers(one)) == {"muster"}
+    made = create(team, training(kind, policy))
+    assert suspended(made)
+    assert set(schedulers(made)) == {"muster"}
 
 
 @pytest.mark.parametrize("kind", TRAINING)
@@ -230,17 +230,17 @@ def test_any_other_training_job_is_left_alone(team: Team, kind: str) -> None:
         ({}, {"managedBy": "kueue.x-k8s.io/multikueue"}),
     ]
     for number, (meta, policy) in enumerate(cases):
-        one = create(team, training(kind, policy, name=f"train-{number}", **meta))
-        assert not suspended(one)
-        assert set(schedulers(one)) == {""}
+        made = create(team, training(kind, policy, name=f"train-{number}", **meta))
+        assert not suspended(made)
+        assert set(schedulers(made)) == {""}
 
 
 def test_a_managed_jobset_is_created_suspended_and_its_jobs_are_its_own(cluster: Cluster) -> None:
     team = Team(cluster, **MANAGE)
-    one = create(team, jobset(1, 2, 1))
-    assert suspended(one)
-    assert ours(one) == GANG
-    assert schedulers(one) == ["muster", "muster", "volcano"]
+    made = create(team, jobset(1, 2, 1))
+    assert suspended(made)
+    assert ours(made) == GANG
+    assert schedulers(made) == ["muster", "muster", "volcano"]
     jobs = team.api.wait_for(team.jobs, lambda jobs: len(jobs) == 4)
     assert all(job["spec"]["suspend"] for job in jobs)
     # As its controller starts them: nothing of ours holds them.
@@ -297,15 +297,15 @@ def held(one: Object) -> str:
     if not ours:
         return ""
     (entry,) = ours
-    said: dict[str, str] = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
-    assert (said[WORKLOAD], said["muster.dev/queue-name"]) == ("", one["metadata"]["labels"][NAMED])
-    return said["muster.dev/hold"]
+    shown: dict[str, str] = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
+    assert (shown[WORKLOAD], shown["muster.dev/queue-name"]) == ("", one["metadata"]["labels"][NAMED])
+    return shown["muster.dev/hold"]
 
 
 def test_a_trainjob_shows_its_jobset_which_queue_of_volcano_it_names(team: Team) -> None:
-    said = {"muster.dev/gang": "true", "scheduling.volcano.sh/queue-name": "research"}
-    one = train_job(team, labels={}, annotations=said)
-    (entry,) = one["spec"]["runtimePatches"]
+    marks = {"muster.dev/gang": "true", "scheduling.volcano.sh/queue-name": "research"}
+    trainjob = train_job(team, labels={}, annotations=marks)
+    (entry,) = trainjob["spec"]["runtimePatches"]
     shown = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
     assert shown["muster.dev/queue-name"] == "volcano/research"
 
@@ -313,10 +313,10 @@ def test_a_trainjob_shows_its_jobset_which_queue_of_volcano_it_names(team: Team)
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_managed_trainjob_is_suspended_with_an_entry_that_shows_whether_it_is_held(team: Team, others: int) -> None:
     patches = [{"manager": f"example.com/{at}"} for at in range(others)]
-    one = train_job(team, spec={"suspend": False, **({"runtimePatches": patches} if others else {})})
-    assert suspended(one)
-    assert one["spec"]["runtimePatches"][:others] == patches
-    assert held(one) == "false"
+    trainjob = train_job(team, spec={"suspend": False, **({"runtimePatches": patches} if others else {})})
+    assert suspended(trainjob)
+    assert trainjob["spec"]["runtimePatches"][:others] == patches
+    assert held(trainjob) == "false"
     path = f"{trains(team)}/train"
     assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})) == "true"
     assert suspended(team.api.patch(path, suspension("TrainJob", to=False)))
@@ -331,15 +331,20 @@ def test_a_managed_trainjob_is_suspended_with_an_entry_that_shows_whether_it_is_
 
 def test_any_other_trainjob_is_left_alone(team: Team) -> None:
     for at, labels in enumerate(({}, QUEUE | {"muster.dev/gang": "false"})):
-        one = train_job(team, name=f"train-{at}", labels=labels)
-        assert (suspended(one), held(one)) == (False, "")
+        trainjob = train_job(team, name=f"train-{at}", labels=labels)
+        assert (suspended(trainjob), held(trainjob)) == (False, "")
 
 
 def test_the_jobset_of_a_managed_trainjob_gets_our_scheduler_and_is_suspended_by_its_trainjob_alone(team: Team) -> None:
-    one = train_job(team)
-    owner = {"apiVersion": one["apiVersion"], "kind": "TrainJob", "name": "train", "uid": one["metadata"]["uid"]}
-    for at, (said, expected) in enumerate((({WORKLOAD: ""}, ["muster", "volcano"]), ({}, ["", "volcano"]))):
-        made = jobset(1, 1, annotations=said, labels=QUEUE, ownerReferences=[owner | {"controller": True}])
+    trainjob = train_job(team)
+    owner = {
+        "apiVersion": trainjob["apiVersion"],
+        "kind": "TrainJob",
+        "name": "train",
+        "uid": trainjob["metadata"]["uid"],
+    }
+    for at, (marks, expected) in enumerate((({WORKLOAD: ""}, ["muster", "volcano"]), ({}, ["", "volcano"]))):
+        made = jobset(1, 1, annotations=marks, labels=QUEUE, ownerReferences=[owner | {"controller": True}])
         made["metadata"]["name"] = f"train-{at}"
         created = create(team, made)
         assert (schedulers(created), suspended(created)) == (expected, False)

@@ -63,24 +63,24 @@ def test_a_worker_of_ray_is_pinned_by_its_replica_and_its_host(team: Team) -> No
 
 
 def test_a_pod_of_a_kind_of_the_settings_is_pinned_by_the_label_that_its_template_names(team: Team) -> None:
-    said = {PODSET: "worker", INDEX_LABEL: "example.com/rank"}
+    marks = {PODSET: "worker", INDEX_LABEL: "example.com/rank"}
     for rank, node in enumerate("ab"):
         labels = {"example.com/rank": str(rank), COMPLETION: str(1 - rank)}
-        assert node_names(team.pod("a,b", labels, annotations=said)) == [node]
-    assert is_gated(team.pod("a,b", {"example.com/rank": "2", COMPLETION: "0"}, annotations=said))
-    assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations=said))
+        assert node_names(team.pod("a,b", labels, annotations=marks)) == [node]
+    assert is_gated(team.pod("a,b", {"example.com/rank": "2", COMPLETION: "0"}, annotations=marks))
+    assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations=marks))
     assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations={PODSET: "worker"}))
     assert node_names(team.pod("a", {COMPLETION: "7"}, annotations={PODSET: "worker"})) == ["a"]
 
 
 def test_a_pod_of_an_appwrapper_gets_our_scheduler_where_it_names_none(team: Team) -> None:
-    said = {COMPONENT: "0"}
-    led = team.pod("a,b", {COMPLETION: "1"}, annotations=said, schedulerName="default-scheduler")
+    marks = {COMPONENT: "0"}
+    led = team.pod("a,b", {COMPLETION: "1"}, annotations=marks, schedulerName="default-scheduler")
     assert (led["spec"]["schedulerName"], node_names(led)) == ("muster", ["b"])
-    waits = team.pod(None, {}, annotations=said, schedulerName="default-scheduler")
+    waits = team.pod(None, {}, annotations=marks, schedulerName="default-scheduler")
     assert waits["spec"]["schedulerName"] == "muster"
     assert is_gated(waits)
-    kept = team.pod("a", {}, annotations=said)
+    kept = team.pod("a", {}, annotations=marks)
     assert (kept["spec"]["schedulerName"], node_names(kept)) == ("muster", ["a"])
 
 
@@ -97,9 +97,9 @@ def test_a_pod_of_a_job_that_was_there_before_the_component_gets_our_scheduler(t
 
 def test_a_pod_asks_for_the_nodes_that_its_template_says_are_yet_to_be_made(team: Team) -> None:
     labels = {"cloud.example.com/pool": "spot", "disk": ""}
-    said = {NODE_LABELS: ",".join(f"{key}={value}" for key, value in labels.items())}
+    marks = {NODE_LABELS: ",".join(f"{key}={value}" for key, value in labels.items())}
     for own in ({}, {"zone": "a"}):
-        pod = team.pod(None, {COMPLETION: "0"}, annotations=said, **({"nodeSelector": own} if own else {}))
+        pod = team.pod(None, {COMPLETION: "0"}, annotations=marks, **({"nodeSelector": own} if own else {}))
         assert (pod["spec"]["nodeSelector"], is_gated(pod)) == (own | labels, True)
     assert "nodeSelector" not in team.pod(None, {COMPLETION: "0"}, annotations={NODE_LABELS: ""})["spec"], "given back"
 
@@ -178,12 +178,12 @@ APART = {REQUIRED: [{"topologyKey": "zone", "labelSelector": {}}]}
 def test_an_affinity_of_its_own_is_crossed(team: Team, own: Object) -> None:
     affinity = team.pod("a,b", {COMPLETION: "1"}, affinity=own)["spec"]["affinity"]
     assert affinity.get("podAntiAffinity") == own.get("podAntiAffinity")
-    found, given = affinity["nodeAffinity"], own.get("nodeAffinity", {})
+    crossed, given = affinity["nodeAffinity"], own.get("nodeAffinity", {})
     liked = "preferredDuringSchedulingIgnoredDuringExecution"
-    assert found.get(liked) == given.get(liked)
+    assert crossed.get(liked) == given.get(liked)
     name = {"key": "metadata.name", "operator": "In", "values": ["b"]}
     terms = given.get(REQUIRED, {}).get("nodeSelectorTerms", [{}])
-    assert found[REQUIRED]["nodeSelectorTerms"] == [term | {"matchFields": [name]} for term in terms]
+    assert crossed[REQUIRED]["nodeSelectorTerms"] == [term | {"matchFields": [name]} for term in terms]
 
 
 def test_no_field_of_a_pod_of_a_started_job_is_tracked(team: Team) -> None:
@@ -208,14 +208,14 @@ def test_a_pod_beyond_what_was_planned_is_gated_and_bound_to_no_node_of_the_othe
 ) -> None:
     liked = {"preferredDuringSchedulingIgnoredDuringExecution": LIKED}
     affinity = {"nodeAffinity": named("a", "b")["nodeAffinity"] | liked}
-    said = {"muster.dev/min-member": "2", **marks}
+    all_marks = {"muster.dev/min-member": "2", **marks}
     led, beyond = (
-        team.pod(None, {LED: "true", label: index}, annotations=said, affinity=affinity) for index in ("1", "2")
+        team.pod(None, {LED: "true", label: index}, annotations=all_marks, affinity=affinity) for index in ("1", "2")
     )
     assert (node_names(led), is_gated(led)) == (["a", "b"], False)
     assert (beyond["spec"]["affinity"]["nodeAffinity"], is_gated(beyond)) == (liked, True)
     gates = [{"name": "example.com/quota"}]
-    beside = team.pod(None, {LED: "true", label: "2"}, annotations=said, affinity=affinity, schedulingGates=gates)
+    beside = team.pod(None, {LED: "true", label: "2"}, annotations=all_marks, affinity=affinity, schedulingGates=gates)
     assert beside["spec"]["schedulingGates"] == [*gates, {"name": GANG_GATE}]
 
 

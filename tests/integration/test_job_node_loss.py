@@ -53,12 +53,12 @@ class Train:
             self.stage.api.create(self._quotas, {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": str(pods)}}})
         self.jobs.create(self.name, SIZE, level="clique")
         self.jobs.until(self.name, lambda job: job["spec"]["suspend"] is False, PATIENCE_S)
-        self.until(lambda found: len(found) == pods and (pods < SIZE or all(map(_runs, found))))
+        self.until(lambda listed: len(listed) == pods and (pods < SIZE or all(map(_runs, listed))))
 
     def nodes(self) -> list[str]:
         """The nodes of its plan, by index."""
         plan = json.loads(self.jobs.get(self.name)["metadata"]["annotations"]["muster.dev/plan"])
-        runs = [one.partition("*") for one in plan[""].split(",")]
+        runs = [entry.partition("*") for entry in plan[""].split(",")]
         return [node for node, _, times in runs for _ in range(int(times or 1))]
 
     def until_started_over(self) -> None:
@@ -72,7 +72,7 @@ class Train:
 
         def so(pods: Any) -> bool:
             nonlocal found
-            found = [one for one in pods if "deletionTimestamp" not in one["metadata"] and self._is_its(one)]
+            found = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and self._is_its(pod)]
             return holds(found)
 
         self.stage.api.wait_for(self.stage.pods_path, so, PATIENCE_S)
@@ -90,9 +90,9 @@ class Train:
 def silent(stage: RealStage, node: str) -> None:
     """Silence the kubelet of the node and of its pods from now on."""
     mark = {"metadata": {"labels": {SILENT: "true"}}}
-    for one in stage.api.list(stage.pods_path):
-        if one["spec"].get("nodeName") == node:
-            stage.api.patch(f"{stage.pods_path}/{one['metadata']['name']}", mark)
+    for pod in stage.api.list(stage.pods_path):
+        if pod["spec"].get("nodeName") == node:
+            stage.api.patch(f"{stage.pods_path}/{pod['metadata']['name']}", mark)
     stage.api.patch(f"/api/v1/nodes/{node}", mark)
 
 
@@ -107,12 +107,12 @@ def test_it_runs_again(place: RealStage, when: str, pods: int, lose: Callable[[R
     train.start(pods)
     lost = train.nodes()[0]
     clique = place.cliques[lost]
-    before = {one["metadata"]["uid"] for one in train.until(lambda found: len(found) == pods)}
+    before = {pod["metadata"]["uid"] for pod in train.until(lambda listed: len(listed) == pods)}
     lose(place, lost)
     if pods < SIZE:
         train.until_started_over()
-    again = train.until(lambda found: len(found) == SIZE and all(_runs(one) and _new(one, before) for one in found))
-    nodes = {str(one["spec"]["nodeName"]) for one in again}
+    again = train.until(lambda listed: len(listed) == SIZE and all(_runs(pod) and _new(pod, before) for pod in listed))
+    nodes = {str(pod["spec"]["nodeName"]) for pod in again}
     assert len(nodes) == SIZE
     assert lost not in nodes
     assert len({place.cliques[node] for node in nodes}) == 1, "in one clique"

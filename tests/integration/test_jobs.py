@@ -57,17 +57,19 @@ class Jobs:
         return self.stage.api.get(f"{self.path}/{name}")
 
     def until(self, name: str, holds: Callable[[Object], bool], timeout_s: float = START_OVER_S) -> Object:
-        found: Object = self.stage.api.wait_for(f"{self.path}/{name}", lambda job: bool(job) and holds(job), timeout_s)
-        return found
+        settled_job: Object = self.stage.api.wait_for(
+            f"{self.path}/{name}", lambda job: bool(job) and holds(job), timeout_s
+        )
+        return settled_job
 
     def until_running(self, count: int, but: frozenset[str] = frozenset()) -> list[Pod]:
         """Wait until ``count`` live pods have a node, and none has one of these UIDs."""
 
         def runs(pods: Any) -> bool:
-            live = [one for one in pods if one.live and one.node]
-            return len(live) == count and not any(one.uid in but for one in live)
+            live = [member for member in pods if member.live and member.node]
+            return len(live) == count and not any(member.uid in but for member in live)
 
-        return [one for one in self.stage.until(runs) if one.live]
+        return [member for member in self.stage.until(runs) if member.live]
 
 
 @pytest.fixture
@@ -80,12 +82,14 @@ def test_a_job_is_started_whole_with_nothing_written_on_its_pods(stage: RealStag
     stage.add_nodes(4, clique="large")
     jobs.create("train", 4, level="clique")
     pods = jobs.until_running(4)
-    assert {stage.cliques[str(one.node)] for one in pods} == {"large"}
+    assert {stage.cliques[str(member.node)] for member in pods} == {"large"}
     job = jobs.get("train")
     assert job["spec"]["suspend"] is False
-    assert sorted(one.rpartition("*")[0] or one for one in _nodes_of(job)) == sorted(str(one.node) for one in pods)
-    for one in stage.api.list(stage.pods_path):
-        writers = {entry["manager"] for entry in one["metadata"]["managedFields"]}
+    assert sorted(entry.rpartition("*")[0] or entry for entry in _nodes_of(job)) == sorted(
+        str(member.node) for member in pods
+    )
+    for obj in stage.api.list(stage.pods_path):
+        writers = {entry["manager"] for entry in obj["metadata"]["managedFields"]}
         assert writers <= {"kube-controller-manager", "kwok"}, writers
 
 
@@ -101,14 +105,14 @@ def test_a_job_whose_pods_are_spread_starts_with_as_many_on_each_node(
     these = {"matchLabels": {"batch.kubernetes.io/job-name": "train"}}
     spread = {**EVENLY, "labelSelector": these, "nodeAffinityPolicy": policy}
     jobs.create("train", 12, gpus=1, demands={"topologySpreadConstraints": [spread]})
-    assert set(Counter(one.node for one in jobs.until_running(12)).values()) == {3}
+    assert set(Counter(member.node for member in jobs.until_running(12)).values()) == {3}
 
 
 def test_a_job_on_the_host_network_starts_on_as_many_nodes(stage: RealStage, jobs: Jobs) -> None:
     stage.add_nodes(4)
     ports = pod("train", gpus=1)["spec"]["containers"][0] | {"ports": [{"containerPort": 2222}]}
     jobs.create("train", 4, demands={"hostNetwork": True, "containers": [ports]})
-    assert len({one.node for one in jobs.until_running(4)}) == 4
+    assert len({member.node for member in jobs.until_running(4)}) == 4
 
 
 def test_a_job_waits_suspended_and_says_why(stage: RealStage, jobs: Jobs) -> None:
@@ -131,7 +135,7 @@ def test_a_job_of_many_nodes_is_pinned_by_index(stage: RealStage, jobs: Jobs) ->
     stage.add_nodes(12)
     jobs.create("wide", 12)
     pods = jobs.until_running(12)
-    assert len({one.node for one in pods}) == 12
+    assert len({member.node for member in pods}) == 12
 
 
 def test_two_jobs_that_fit_only_one_at_a_time_never_share_the_room(stage: RealStage, jobs: Jobs) -> None:
@@ -139,10 +143,10 @@ def test_two_jobs_that_fit_only_one_at_a_time_never_share_the_room(stage: RealSt
     jobs.create("first", 3)
     jobs.create("second", 3)
     first = jobs.until_running(3)
-    assert len({one.owner for one in first}) == 1
-    stage.succeed(*(one.name for one in first))
-    second = jobs.until_running(3, but=frozenset(one.uid for one in first))
-    assert len({one.owner for one in second}) == 1
+    assert len({member.owner for member in first}) == 1
+    stage.succeed(*(member.name for member in first))
+    second = jobs.until_running(3, but=frozenset(member.uid for member in first))
+    assert len({member.owner for member in second}) == 1
 
 
 def test_a_deleted_node_under_a_running_job_starts_it_over_whole(stage: RealStage, jobs: Jobs) -> None:
@@ -151,8 +155,8 @@ def test_a_deleted_node_under_a_running_job_starts_it_over_whole(stage: RealStag
     before = jobs.until_running(3)
     lost = str(before[0].node)
     stage.remove_node(lost)
-    after = jobs.until_running(3, but=frozenset(one.uid for one in before))
-    assert lost not in {one.node for one in after}
+    after = jobs.until_running(3, but=frozenset(member.uid for member in before))
+    assert lost not in {member.node for member in after}
     assert not jobs.get("train")["status"].get("failed"), "its controller has counted no failure"
 
 
@@ -160,19 +164,19 @@ def test_nodes_of_another_zone_than_its_volume_are_planned_around(stage: RealSta
     """Only the label of the volume tells the zone, and Muster does not read it."""
     zone, claims = "topology.kubernetes.io/zone", f"/api/v1/namespaces/{stage.namespace}/persistentvolumeclaims"
     stage.add_nodes(3, labels={zone: "there"})
-    asked = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    volume = {"capacity": {"storage": "1Gi"}, "csi": {"driver": "example.com", "volumeHandle": "data"}, **asked}
+    access = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    volume = {"capacity": {"storage": "1Gi"}, "csi": {"driver": "example.com", "volumeHandle": "data"}, **access}
     named = {"name": stage.namespace, "labels": {zone: "here"}}
     stage.api.create("/api/v1/persistentvolumes", {"metadata": named, "spec": volume})
-    claim = {**asked, "volumeName": stage.namespace, "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {**access, "volumeName": stage.namespace, "resources": {"requests": {"storage": "1Gi"}}}
     stage.api.create(claims, {"metadata": {"name": "data"}, "spec": claim})
     mounted = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
     jobs.create("train", 3, demands=mounted)
     jobs.until("train", lambda job: job["spec"]["suspend"] is False)
     here = stage.add_nodes(3, labels={zone: "here"})
-    assert {one.node for one in jobs.until_running(3)} == set(here)
-    told = stage.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events")
-    assert any("no available volume zone" in one["note"] for one in told if one["reason"] == "Suspended")
+    assert {member.node for member in jobs.until_running(3)} == set(here)
+    events = stage.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events")
+    assert any("no available volume zone" in event["note"] for event in events if event["reason"] == "Suspended")
 
 
 def test_a_quota_that_keeps_its_pods_from_being_created_suspends_it_again(stage: RealStage, jobs: Jobs) -> None:
@@ -182,7 +186,7 @@ def test_a_quota_that_keeps_its_pods_from_being_created_suspends_it_again(stage:
     jobs.create("train", 3)
     jobs.until("train", lambda job: job["spec"]["suspend"] is False)
     jobs.until("train", lambda job: job["spec"]["suspend"] is True)
-    assert not any(one.node for one in stage.pods())
+    assert not any(member.node for member in stage.pods())
 
 
 def test_a_job_that_its_owner_holds_is_as_its_user_wrote_it(stage: RealStage, jobs: Jobs) -> None:

@@ -100,8 +100,8 @@ class Stage:
         return self._read(self._api.get(self._shown))
 
     def until_pods(self, count: int) -> list[Pod]:
-        found = self._api.wait_for(self.team.pods, lambda pods: len(pods) == count, PATIENCE_S)
-        return [pod_from(msgspec.convert(one, PodObject)) for one in found]
+        listed = self._api.wait_for(self.team.pods, lambda pods: len(pods) == count, PATIENCE_S)
+        return [pod_from(msgspec.convert(obj, PodObject)) for obj in listed]
 
     def now(self) -> Object:
         """The job as its author sees it."""
@@ -128,7 +128,7 @@ class Stage:
 def planned(job: Job, nodes: str, each: int = 2) -> PlannedNodes:
     """A plan with ``each`` slots on each node."""
     places = (f"{nodes}-{at // each}" for at in range(100))
-    return {one.name: tuple(next(places) for _ in range(one.count)) for one in job.podsets.podsets}
+    return {podset.name: tuple(next(places) for _ in range(podset.count)) for podset in job.podsets.podsets}
 
 
 def check_pods(job: Job, plan: PlannedNodes, pods: list[Pod]) -> None:
@@ -143,7 +143,7 @@ def check_pods(job: Job, plan: PlannedNodes, pods: list[Pod]) -> None:
         if podset.indexed:
             assert {pod.identity for pod in mine} == {podset.slot(index) for index in range(podset.count)}
         for pod in mine:
-            led = {name for term in pod.selection.affinity or () for one in term for name in one.values}
+            led = {name for term in pod.selection.affinity or () for requirement in term for name in requirement.values}
             own = plan[podset.name][pod.index or 0]
             assert own in led if pod.index is not None else led <= set(plan[podset.name])
             assert pod.gates == (() if led else (GANG_GATE,))
@@ -168,42 +168,42 @@ def strings(obj: Any) -> Iterator[str]:
     """Every text in it."""
     if isinstance(obj, str):
         yield obj
-    for one in obj.values() if isinstance(obj, dict) else obj if isinstance(obj, list) else ():
-        yield from strings(one)
+    for value in obj.values() if isinstance(obj, dict) else obj if isinstance(obj, list) else ():
+        yield from strings(value)
 
 
 def stripped(obj: Any) -> Any:
     """The object without annotations that have no value, and without objects that are empty then."""
     if isinstance(obj, list):
-        return [stripped(one) for one in obj]
+        return [stripped(item) for item in obj]
     if not isinstance(obj, dict):
         return obj
     inner = {key: stripped(value) for key, value in obj.items()}
-    if isinstance(said := inner.get("annotations"), dict):
-        inner["annotations"] = {key: value for key, value in said.items() if value}
+    if isinstance(marks := inner.get("annotations"), dict):
+        inner["annotations"] = {key: value for key, value in marks.items() if value}
     return {key: value for key, value in inner.items() if key not in ("annotations", "metadata") or value}
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_its_pods_are_its_slots_and_it_is_given_back(cluster: Cluster, name: str) -> None:
     stage = Stage(cluster, MANIFESTS[name])
-    job = stage.until(lambda one: one.suspended and one.stopped)
+    job = stage.until(lambda seen: seen.suspended and seen.stopped)
     assert job.problem == ""
     before = stage.now()
     total = sum(podset.count for podset in job.podsets.podsets)
     for nodes, each in (("first", 2), ("second", 1 if "12" in name else 2)):
         plan = planned(job, nodes, each)
-        stage.until(lambda one: one.stopped)  # its controller looks at it again when it was cleaned
+        stage.until(lambda seen: seen.stopped)  # its controller looks at it again when it was cleaned
         started = stage.send(StartJob(job, plan, job.podsets.first_wave))
         assert (started.status, started.detail) == (200, "")
-        running = stage.until(lambda one: not one.suspended)
+        running = stage.until(lambda seen: not seen.suspended)
         assert (running.plan, running.podsets, running.marked) == (plan, job.podsets, True)
         check_pods(job, plan, stage.until_pods(total))
         assert stage.send(SuspendJob(running, "the test takes it back")).done
-        stopped = stage.until(lambda one: one.stopped)
+        stopped = stage.until(lambda seen: seen.stopped)
         assert (stopped.plan, stopped.podsets, stopped.marked) == (None, job.podsets, True)
         assert stage.send(CleanJob(stopped)).done
-        assert not stage.until(lambda one: not one.marked).finished
+        assert not stage.until(lambda seen: not seen.marked).finished
         stage.until_pods(0)
         after = stage.now()
         if stage.kind.name == "JobSet":
@@ -211,5 +211,5 @@ def test_its_pods_are_its_slots_and_it_is_given_back(cluster: Cluster, name: str
         else:
             assert after["spec"] == before["spec"]
         assert stripped(after)["metadata"].get("annotations") == stripped(before)["metadata"].get("annotations")
-    told = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.team.name}/events")
-    assert "the test takes it back" in {event.get("note") for event in told if event["reason"] == "Suspended"}
+    events = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.team.name}/events")
+    assert "the test takes it back" in {event.get("note") for event in events if event["reason"] == "Suspended"}

@@ -125,17 +125,17 @@ def test_a_trainjob_applied_again_runs_on_as_it_is(cluster: Cluster, way: str) -
     del train["spec"]["suspend"]
     limits = {"nvidia.com/gpu": 8, "cpu": "1000m", "memory": "1024Mi"}
     train["spec"]["trainer"]["resourcesPerNode"] = {"limits": limits, "requests": {"cpu": 1}}
-    said = {"template": {"metadata": {"annotations": {"example.com/said": "yes"}}}}
-    train["spec"]["runtimePatches"] = [{"manager": "example.com/team", "trainingRuntimeSpec": said}]
+    runtime_spec = {"template": {"metadata": {"annotations": {"example.com/said": "yes"}}}}
+    train["spec"]["runtimePatches"] = [{"manager": "example.com/team", "trainingRuntimeSpec": runtime_spec}]
     team.apply(train, way)
     assert "error" not in team.apply(train, way).lower(), "it waits"
     pods = cluster.api.wait_for(
-        team.pods, lambda some: len(some) == 3 and all("nodeName" in one["spec"] for one in some)
+        team.pods, lambda listed: len(listed) == 3 and all("nodeName" in pod["spec"] for pod in listed)
     )
     started = cluster.api.get(path)["spec"]
     assert "error" not in team.apply(train, way).lower(), "it runs"
     assert cluster.api.get(path)["spec"] == started
-    assert {one["metadata"]["uid"] for one in cluster.api.list(team.pods)} == {one["metadata"]["uid"] for one in pods}
+    assert {pod["metadata"]["uid"] for pod in cluster.api.list(team.pods)} == {pod["metadata"]["uid"] for pod in pods}
     cluster.api.delete(path, {"propagationPolicy": "Background"})
 
 
@@ -185,5 +185,5 @@ def test_what_has_finished_is_not_waited_for_when_the_rest_starts_again(cluster:
     managed.check_nodes(second)
     for pod in second:
         managed.succeed(pod)
-    managed.until(lambda obj: any(one["type"] == "Complete" for one in obj["status"].get("conditions", ())))
+    managed.until(lambda obj: any(condition["type"] == "Complete" for condition in obj["status"].get("conditions", ())))
     managed.delete()

@@ -40,7 +40,7 @@ def test_a_whole_gang_gives_way_to_a_pod_of_no_gang(stage: RealStage) -> None:
     stage.create(urgent())
     stage.until(lambda pods: len(on(pods, "urgent")) == 1 and not on(pods, "train"))
     assert f"preempted by {stage.namespace}/pod urgent" in stage.until_noted("train-", "Evicted")
-    stage.until(lambda pods: all(one.reservation is None for one in pods))
+    stage.until(lambda pods: all(seen_pod.reservation is None for seen_pod in pods))
 
 
 def test_a_gang_goes_only_where_no_pod_of_no_gang_would_do(stage: RealStage) -> None:
@@ -94,15 +94,15 @@ def test_a_restart_of_muster_goes_on_with_it(stage: RealStage) -> None:
     stage.create(*ending_late(gated("slow", 2, priorityClassName="training")))
     stage.until(lambda pods: len(bound(pods, "slow")) == 2)
     stage.create(urgent())
-    stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
+    stage.until(lambda pods: all(victim.deleting for victim in pods if victim.name.startswith("slow")))
     stage.kill_extender()
     stage.start_extender()
     pods = stage.until(lambda pods: len(pods) == 3)
-    (kept,) = [one.reservation for one in pods if one.name == "urgent"]
+    (kept,) = [seen_pod.reservation for seen_pod in pods if seen_pod.name == "urgent"]
     assert kept is not None
     room = kept.rooms[0][0]
-    victims = {one.node: one.name for one in pods if one.name != "urgent"}
+    victims = {victim.node: victim.name for victim in pods if victim.name != "urgent"}
     let_end(stage, victims.pop(room))
     pods = stage.until(lambda pods: len(on(pods, "urgent")) == 1)
-    assert [one.node for one in on(pods, "urgent")] == [room]
+    assert [seen_pod.node for seen_pod in on(pods, "urgent")] == [room]
     let_end(stage, *victims.values())

@@ -62,7 +62,7 @@ def test_while_kube_scheduler_stands_still_jobs_are_started_over_one_at_a_time(
     tollgate.wait_stopped()
     for n in range(3):
         jobs.create(f"still-{n}", 1, gpus=1)
-    at = stage.wait(lambda: _given_up(stage), lambda found: len(found) >= 3)
+    at = stage.wait(lambda: _given_up(stage), lambda times: len(times) >= 3)
     tollgate.open()
     jobs.until_running(4)
     assert all((later - earlier).total_seconds() > TIMEOUT_S - 0.1 for earlier, later in pairwise(at))
@@ -71,9 +71,9 @@ def test_while_kube_scheduler_stands_still_jobs_are_started_over_one_at_a_time(
 def _given_up(stage: RealStage) -> list[datetime]:
     """The times at which placements were revoked, by the log."""
     line = rf"^(\S+ \S+),(\d+) .* gang {stage.namespace}/\S+ was forgotten \(plan-deadline\)"
-    found = re.findall(line, stage.muster.extender.log.read_text(), re.MULTILINE)
-    return [datetime.fromisoformat(f"{second}.{fraction}") for second, fraction in found]
+    matches = re.findall(line, stage.muster.extender.log.read_text(), re.MULTILINE)
+    return [datetime.fromisoformat(f"{second}.{fraction}") for second, fraction in matches]
 
 
 def _job_pods(pods: Sequence[Pod]) -> set[str]:
-    return {one.uid for one in pods if one.name.startswith("train-")}
+    return {seen_pod.uid for seen_pod in pods if seen_pod.name.startswith("train-")}

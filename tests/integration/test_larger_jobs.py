@@ -26,5 +26,5 @@ def test_a_pod_of_a_job_that_was_made_larger_while_it_runs_goes_where_there_is_r
     before = jobs.until_running(2)
     stage.api.patch(f"{jobs.path}/train", {"spec": {"parallelism": 3, "completions": 3}})
     after = jobs.until_running(3)
-    assert len({one.node for one in after}) == 3
-    assert {one.uid for one in before} < {one.uid for one in after}
+    assert len({pod.node for pod in after}) == 3
+    assert {pod.uid for pod in before} < {pod.uid for pod in after}

@@ -36,12 +36,12 @@ def muster(cluster: Cluster) -> RunningMuster:
 @pytest.fixture
 def stage(cluster: Cluster, muster: RunningMuster) -> Iterator[RealStage]:
     """A namespace and nodes for one test. Controllers' objects are deleted before the pods."""
-    with RealStage(cluster, muster) as one:
-        yield one
+    with RealStage(cluster, muster) as real_stage:
+        yield real_stage
         for kind in ("batch/v1/namespaces/{}/jobs", "apps/v1/namespaces/{}/statefulsets"):
-            path = f"/apis/{kind.format(one.namespace)}"
-            one.api.delete(path, {"propagationPolicy": "Background"})
-            one.api.wait_for(path, lambda left: not left)
+            path = f"/apis/{kind.format(real_stage.namespace)}"
+            real_stage.api.delete(path, {"propagationPolicy": "Background"})
+            real_stage.api.wait_for(path, lambda left: not left)
 
 
 def ranks(stage: RealStage, count: int = 3) -> None:
@@ -59,12 +59,12 @@ def until_whole_again(stage: RealStage, lost: Pod, count: int = 3) -> None:
     seen: dict[str, None] = {}
 
     def holds(pods: Sequence[Pod]) -> bool:
-        seen.update(dict.fromkeys(one.name for one in pods if one.name.startswith("filler")))
+        seen.update(dict.fromkeys(filler.name for filler in pods if filler.name.startswith("filler")))
         there = _on(pods, "ranks")
-        return len(there) == count and lost.uid not in {one.uid for one in there}
+        return len(there) == count and lost.uid not in {member.uid for member in there}
 
     pods = stage.until(holds)
-    assert lost.node in {one.node for one in _on(pods, "ranks")}
+    assert lost.node in {member.node for member in _on(pods, "ranks")}
     assert not seen
 
 
@@ -82,7 +82,7 @@ def test_a_node_is_drained_and_opened_again(stage: RealStage) -> None:
     assert lost.node
     stage.cordon(lost.node)
     stage.delete(lost.name)
-    stage.until(lambda pods: lost.uid not in {one.uid for one in pods})
+    stage.until(lambda pods: lost.uid not in {member.uid for member in pods})
     stage.cordon(lost.node, on=False)
     until_whole_again(stage, lost)
 
@@ -93,7 +93,7 @@ def test_a_statefulset_is_restarted_pod_by_pod(stage: RealStage) -> None:
     template = {"metadata": {"labels": {"app": "ranks"}}, "spec": _at_home(stage, "ranks")}
     spec = {"replicas": 3, "serviceName": "ranks", "selector": {"matchLabels": {"app": "ranks"}}, "template": template}
     stage.api.create(sets, {"metadata": {"name": "ranks", "labels": {"muster.dev/gang": "true"}}, "spec": spec})
-    before = {one.uid for one in _on(stage.until(lambda pods: len(_on(pods, "ranks")) == 3), "ranks")}
+    before = {member.uid for member in _on(stage.until(lambda pods: len(_on(pods, "ranks")) == 3), "ranks")}
     _create_job(stage, "filler", 1, labels={"muster.dev/gang": "true"})
     stage.until_noted("filler", "NoRoom")
     restarted = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
@@ -101,9 +101,9 @@ def test_a_statefulset_is_restarted_pod_by_pod(stage: RealStage) -> None:
     stage.api.patch(f"{sets}/ranks", patch, "application/merge-patch+json")
 
     def renewed(pods: Sequence[Pod]) -> bool:
-        assert not any(one.name.startswith("filler") for one in pods)
+        assert not any(seen_pod.name.startswith("filler") for seen_pod in pods)
         there = _on(pods, "ranks")
-        return len(there) == 3 and before.isdisjoint(one.uid for one in there)
+        return len(there) == 3 and before.isdisjoint(member.uid for member in there)
 
     stage.until(renewed)
 
@@ -143,4 +143,4 @@ def _at_home(stage: RealStage, name: str) -> Object:
 
 def _on(pods: Sequence[Pod], name: str) -> list[Pod]:
     """The pods of that name that run."""
-    return [one for one in pods if one.name.startswith(f"{name}-") and one.node and one.live]
+    return [member for member in pods if member.name.startswith(f"{name}-") and member.node and member.live]

@@ -19,7 +19,9 @@ def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
         cluster.kubectl("create", *dry_run, "-f", str(MANIFESTS / "examples"))
 
         # Its kinds belong to the Prometheus Operator, which is not here.
-        components = sorted(one for one in (MANIFESTS / "components").iterdir() if one.name != "prometheus-operator")
+        components = sorted(
+            folder for folder in (MANIFESTS / "components").iterdir() if folder.name != "prometheus-operator"
+        )
         everything = {
             "resources": [os.path.relpath(MANIFESTS / "base", tmp_path)],
             "components": [os.path.relpath(component, tmp_path) for component in components],
@@ -33,13 +35,17 @@ def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
         ):
             assert f"{name} created" in applied
         built = yaml.safe_load_all(cluster.kubectl("kustomize", str(tmp_path)))
-        deployments = {one["metadata"]["name"]: one for one in built if one["kind"] == "Deployment"}
+        deployments = {obj["metadata"]["name"]: obj for obj in built if obj["kind"] == "Deployment"}
         assert sorted(deployments) == ["muster", "muster-dashboard"]
         deployment = deployments["muster"]
-        ports = [port["name"] for one in deployment["spec"]["template"]["spec"]["containers"] for port in one["ports"]]
+        ports = [
+            port["name"]
+            for container in deployment["spec"]["template"]["spec"]["containers"]
+            for port in container["ports"]
+        ]
         assert sorted(ports) == ["metrics", "muster-metrics"]
 
         # Its namespace enforces "restricted", and has a ResourceQuota: the pods are created all the same.
         cluster.kubectl("apply", "-k", str(MANIFESTS / "base"))
         made = cluster.api.wait_for(f"/api/v1/namespaces/{NAMESPACE}/pods", lambda pods: len(pods) == 2)
-        assert {one["metadata"]["labels"]["app.kubernetes.io/name"] for one in made} == {"muster"}
+        assert {obj["metadata"]["labels"]["app.kubernetes.io/name"] for obj in made} == {"muster"}

@@ -57,26 +57,28 @@ def until_bound(cluster: Cluster, name: str, size: int) -> list[str]:
         return len(nodes_of(pods, name)) == size
 
     pods = cluster.api.wait_for(PODS, there)
-    cliques = {one["metadata"]["name"]: one["metadata"]["labels"][CLIQUE] for one in cluster.api.list("/api/v1/nodes")}
+    cliques = {
+        node["metadata"]["name"]: node["metadata"]["labels"][CLIQUE] for node in cluster.api.list("/api/v1/nodes")
+    }
     return [cliques[node] for node in nodes_of(pods, name)]
 
 
 def nodes_of(pods: list[Object], name: str) -> list[str]:
-    mine = [one for one in pods if one["metadata"]["labels"].get("group") == name]
-    return [one["spec"]["nodeName"] for one in mine if one["spec"].get("nodeName")]
+    mine = [pod for pod in pods if pod["metadata"]["labels"].get("group") == name]
+    return [pod["spec"]["nodeName"] for pod in mine if pod["spec"].get("nodeName")]
 
 
 def test_each_native_group_gets_one_clique_and_no_gate(cluster: Cluster, muster: RunningMuster) -> None:
     for name in ("one", "two"):
         group(cluster, name, 4, 4)
         assert len(set(until_bound(cluster, name, 4))) == 1, "of two nodes with eight GPUs each"
-    assert not any(one["spec"].get("schedulingGates") for one in cluster.api.list(PODS))
+    assert not any(pod["spec"].get("schedulingGates") for pod in cluster.api.list(PODS))
 
 
 def test_a_native_group_that_waits_takes_no_room_from_a_gang_of_ours(cluster: Cluster, muster: RunningMuster) -> None:
     group(cluster, "large", 5, 8)
-    said = {"muster.dev/pod-group": "ours", "muster.dev/min-member": "4"}
+    marks = {"muster.dev/pod-group": "ours", "muster.dev/min-member": "4"}
     for at in range(4):
-        cluster.api.create(PODS, member(f"ours-{at}", 4, {}, said))
+        cluster.api.create(PODS, member(f"ours-{at}", 4, {}, marks))
     assert len(set(until_bound(cluster, "ours", 4))) == 1
     assert not nodes_of(cluster.api.list(PODS), "large")

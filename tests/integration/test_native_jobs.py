@@ -80,8 +80,8 @@ def test_a_job_of_ours_is_planned_and_its_pods_are_pinned(
 
 
 def test_the_pods_of_a_job_that_name_a_gang_are_one(cluster: Cluster, muster: RunningMuster) -> None:
-    said = {"muster.dev/pod-group": "gang", "muster.dev/min-member": "2"}
-    cluster.api.create(JOBS, job("gang", {}, said=said))
+    marks = {"muster.dev/pod-group": "gang", "muster.dev/min-member": "2"}
+    cluster.api.create(JOBS, job("gang", {}, said=marks))
     pods = until_bound(cluster, "gang")
     assert {policy_of(cluster, pod) for pod in pods} == {"basic"}
     assert len({pod["metadata"]["annotations"]["muster.dev/release"] for pod in pods}) == 1

@@ -65,7 +65,7 @@ def test_the_pods_of_a_domain_get_channels_and_their_nodes_daemons(cluster: Clus
     api.create(JOBS, job("train", 2))
     running = api.wait_for(PODS, lambda pods: len(nodes_of(pods)) == 2)
     ready = api.wait_for(f"{DOMAINS}/train", lambda seen: seen.get("status", {}).get("status") == "Ready")
-    assert {one["name"]: one["cliqueID"] for one in ready["status"]["nodes"]} == dict.fromkeys(
+    assert {node["name"]: node["cliqueID"] for node in ready["status"]["nodes"]} == dict.fromkeys(
         nodes_of(running), "rack-1"
     )
     assert nodes_of(api.wait_for(DAEMONS, lambda pods: len(nodes_of(pods)) == 2)) == nodes_of(running)
@@ -78,7 +78,9 @@ def test_the_pods_of_a_domain_get_channels_and_their_nodes_daemons(cluster: Clus
     api.wait_for(f"/api/v1/nodes/{third}", lambda node: node["metadata"]["labels"].get(LABEL) == label)
 
     api.delete(f"{JOBS}/train", propagationPolicy="Background")
-    api.wait_for("/api/v1/nodes", lambda nodes: [one["metadata"]["name"] for one in nodes if _labelled(one)] == [third])
+    api.wait_for(
+        "/api/v1/nodes", lambda nodes: [node["metadata"]["name"] for node in nodes if _labelled(node)] == [third]
+    )
     api.delete(f"{DOMAINS}/train")
     api.wait_for(f"{TEMPLATES}/train-channel", lambda seen: seen is None)
     api.wait_for(DAEMONS, lambda pods: nodes_of(pods) == {third})

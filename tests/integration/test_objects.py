@@ -29,7 +29,7 @@ def test_only_members_of_gangs_for_muster_are_gated(stage: RealStage) -> None:
         pod("plain"),
         member("member", "x", 2),
     )
-    assert {one.name: one.gates for one in stage.pods()} == {
+    assert {seen_pod.name: seen_pod.gates for seen_pod in stage.pods()} == {
         "labelled": (GANG_GATE,),
         "elsewhere": (),
         "foreign": (FOREIGN_GATE, GANG_GATE),
@@ -42,7 +42,7 @@ def test_a_gang_that_was_gated_at_admission_starts_whole(stage: RealStage) -> No
     stage.add_nodes(2)
     stage.create(*gang("pair", 2))
     until_bound(stage, "pair", 2)
-    assert not any(one.gates for one in stage.pods())
+    assert not any(seen_pod.gates for seen_pod in stage.pods())
 
 
 def test_the_reason_is_told_in_an_event_on_a_member(stage: RealStage) -> None:
@@ -55,6 +55,6 @@ def test_the_reason_is_told_in_an_event_and_a_condition_of_the_pod_group(stage: 
     stage.set_group("mpi", 2)
     stage.create(labelled("rank-0", "mpi"))
     assert stage.until_noted("mpi", "MembersMissing") == "1 of 2 members exist"
-    assert [(one["status"], one["reason"], one["message"]) for one in stage.conditions("mpi")] == [
-        ("False", "MembersMissing", "1 of 2 members exist")
-    ]
+    assert [
+        (condition["status"], condition["reason"], condition["message"]) for condition in stage.conditions("mpi")
+    ] == [("False", "MembersMissing", "1 of 2 members exist")]

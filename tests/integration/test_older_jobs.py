@@ -44,7 +44,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _gates(settings: Mapping[str, str]) -> list[str]:
-    return [f"--feature-gates={','.join('='.join(one) for one in settings.items())}"] if settings else []
+    return [f"--feature-gates={','.join('='.join(setting) for setting in settings.items())}"] if settings else []
 
 
 def seen(job: Object) -> Job:
@@ -64,8 +64,8 @@ def stopped(team: Team, extender: Extender) -> Object:
     extender.write(starting(team, "node-0", "node-1"))
     team.until_active()
     extender.write(SuspendJob(seen(team.now()), "a node is lost"))
-    found: Object = team.api.wait_for(f"{team.jobs}/train", lambda job: job is not None and seen(job).stopped)
-    return found
+    stopped_job: Object = team.api.wait_for(f"{team.jobs}/train", lambda job: job is not None and seen(job).stopped)
+    return stopped_job
 
 
 def test_a_job_that_ran_is_given_back_and_started_with_another_plan(team: Team, extender: Extender) -> None:
@@ -87,7 +87,7 @@ def test_a_job_that_ran_is_given_back_and_started_with_another_plan(team: Team, 
 def test_nothing_else_of_the_status_can_be_changed(team: Team, extender: Extender) -> None:
     job = stopped(team, extender)
     path = f"{team.jobs}/train/status"
-    suspended = next(one for one in job["status"]["conditions"] if one["type"] == "Suspended")
+    suspended = next(condition for condition in job["status"]["conditions"] if condition["type"] == "Suspended")
     for change in (
         {"status": {"startTime": None, "ready": 0, "failed": 1}},
         {"status": {"startTime": "2026-01-02T03:04:05Z"}},
@@ -96,8 +96,8 @@ def test_nothing_else_of_the_status_can_be_changed(team: Team, extender: Extende
         {"status": {"startTime": None}, "metadata": {"annotations": {"mine": "yes"}}},
         {"status": {"startTime": None}, "metadata": {"finalizers": ["example.com/mine"]}},
     ):
-        said = extender.refused("PATCH", path, change, MERGE)
-        assert "muster-extender-job-status" in said
+        refusal = extender.refused("PATCH", path, change, MERGE)
+        assert "muster-extender-job-status" in refusal
     assert team.now()["status"]["startTime"] == job["status"]["startTime"]
 
 
@@ -131,27 +131,27 @@ def test_a_job_whose_node_is_lost_runs_on_others(cluster: Cluster) -> None:
 
 def _placed(stage: RealStage, without: str = "") -> set[str]:
     def nodes_of(pods: list[Object]) -> set[str]:
-        live = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
-        return {one["spec"].get("nodeName", "") for one in live}
+        live = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return {pod["spec"].get("nodeName", "") for pod in live}
 
-    found: list[Object] = stage.api.wait_for(
+    placed_pods: list[Object] = stage.api.wait_for(
         stage.pods_path, lambda pods: len(nodes_of(pods)) == 2 and not nodes_of(pods) & {"", without}, 60.0
     )
-    return nodes_of(found)
+    return nodes_of(placed_pods)
 
 
 def test_which_components_the_api_server_takes(cluster: Cluster) -> None:
     """MutatingAdmissionPolicy is v1, and on, from 1.36. Before, the rest of a component is applied all the same."""
-    versions = {one["name"] for one in cluster.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]}
+    versions = {resource["name"] for resource in cluster.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]}
     assert ("mutatingadmissionpolicies" in versions) is SERVES_POLICIES
-    said = {}
+    unknown_kinds = {}
     for component in ("admission-gate", "job-admission", "pod-trials"):
         try:
             cluster.kubectl("apply", "--dry-run=server", "-k", str(MANIFESTS / "components" / component))
         except ClusterError as refused:
-            said[component] = set(re.findall(r'no matches for kind "(\w+)"', str(refused)))
+            unknown_kinds[component] = set(re.findall(r'no matches for kind "(\w+)"', str(refused)))
     missing = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
-    assert said == ({} if SERVES_POLICIES else {"admission-gate": missing, "job-admission": missing})
+    assert unknown_kinds == ({} if SERVES_POLICIES else {"admission-gate": missing, "job-admission": missing})
 
 
 @pytest.mark.parametrize("folder", ["kyverno", "policies-v1beta1"])

@@ -73,7 +73,7 @@ def test_one_whose_nodes_do_not_come_is_given_back_and_starts_when_they_are_ther
         queues, path = Queues(stage), TRAIN_JOB.path_of(stage.namespace, "first")
         queues.apply(QUEUES.replace("nominalQuota: 16", "nominalQuota: 24"))
         stage.api.create(path.rpartition("/")[0], train)
-        assert [one["spec"]["nodeSelector"] for one in unschedulable(stage, 3)] == [SPOT] * 3
+        assert [pod["spec"]["nodeSelector"] for pod in unschedulable(stage, 3)] == [SPOT] * 3
         stage.api.wait_for(path, is_given_back, PATIENCE_S)
         nodes = stage.add_nodes(3, labels=SPOT)
         assert set(on_nodes(stage, 3)) == set(nodes)
@@ -84,7 +84,7 @@ def test_one_whose_nodes_do_not_come_is_given_back_and_starts_when_they_are_ther
 def is_given_back(train: Object) -> bool:
     """Whether the TrainJob is suspended, and its overrides are empty."""
     overrides = train["spec"].get("podTemplateOverrides", ())
-    values = [value for one in overrides for value in one["metadata"]["annotations"].values()]
+    values = [value for override in overrides for value in override["metadata"]["annotations"].values()]
     return bool(train["spec"]["suspend"] and values and not any(values))
 
 

@@ -39,8 +39,8 @@ def world(cluster: Cluster) -> RunningMuster:
 
 @pytest.fixture
 def stage(cluster: Cluster, world: RunningMuster) -> Iterator[RealStage]:
-    with RealStage(cluster, world) as one:
-        yield one
+    with RealStage(cluster, world) as real_stage:
+        yield real_stage
 
 
 def copies(case: Case, scheduler: str) -> Iterator[Object]:
@@ -62,7 +62,9 @@ def on(pods: list[Object]) -> list[str]:
 def refused(pod: Object) -> bool:
     """kube-scheduler has said that it has no node for it."""
     conditions = pod.get("status", {}).get("conditions", ())
-    return any(one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions)
+    return any(
+        condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable" for condition in conditions
+    )
 
 
 def allowed(stage: RealStage, pods: Iterator[Object], settled: Callable[[list[Object]], bool]) -> list[Object]:

@@ -20,7 +20,7 @@ from tests.integration.test_owners_with_muster import open_only
 pytestmark = pytest.mark.xdist_group("own-kind")
 
 ALIKE: Object = SETTING | {
-    "podsets": [{key: one[key] for key in one if key != "index_label"} for one in SETTING["podsets"]]
+    "podsets": [{key: podset[key] for key in podset if key != "index_label"} for podset in SETTING["podsets"]]
 }
 """The same, without the label that tells the workers apart."""
 
@@ -89,8 +89,8 @@ def test_one_that_has_ended_is_left_with_no_plan(cluster: Cluster, muster: Runni
 def test_the_doctor_finds_nothing_wrong_with_it_and_what_is_missing(cluster: Cluster, muster: RunningMuster) -> None:
     def codes() -> set[str]:
         argv = ["doctor", f"--kubeconfig={cluster.kubeconfig}", f"--url={muster.url}", "-o", "json"]
-        said = CliRunner().invoke(main, [*argv, f"--config={EXAMPLE / 'muster.yaml'}"])
-        return {one["code"] for one in json.loads(said.stdout)["findings"]}
+        result = CliRunner().invoke(main, [*argv, f"--config={EXAMPLE / 'muster.yaml'}"])
+        return {finding["code"] for finding in json.loads(result.stdout)["findings"]}
 
     of_kinds = {"KindNotServed", "KindUnguarded", "MissingRight"}
     assert codes() & of_kinds == set()

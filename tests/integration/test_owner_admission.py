@@ -81,14 +81,14 @@ class Written:
     def marked(self) -> bool:
         """Whether the label is on it and on every template; it is on all or on none."""
         places = [self.now(), *self.templates]
-        said = [one.get("metadata", {}).get("labels", {}).get("muster.dev/gang") == "true" for one in places]
-        assert len(set(said)) == 1
-        found: bool = said[0]
-        return found
+        labelled = [place.get("metadata", {}).get("labels", {}).get("muster.dev/gang") == "true" for place in places]
+        assert len(set(labelled)) == 1
+        is_marked: bool = labelled[0]
+        return is_marked
 
     @property
     def schedulers(self) -> list[str]:
-        return [one["spec"].get("schedulerName", "default-scheduler") for one in self.templates]
+        return [template["spec"].get("schedulerName", "default-scheduler") for template in self.templates]
 
 
 def served(kind: str) -> list[str]:
@@ -98,21 +98,23 @@ def served(kind: str) -> list[str]:
 @pytest.mark.parametrize("kind", MANIFESTS)
 @pytest.mark.parametrize("meta", [{"labels": GANG}, {"annotations": GANG}], ids=["label", "annotation"])
 def test_whose_author_asks_for_it_has_its_templates_say_so(cluster: Cluster, kind: str, meta: Object) -> None:
-    found = Written(cluster, kind, meta)
-    assert found.marked
-    assert found.schedulers == served(kind)
-    before = found.templates
-    found.patch({"spec": {"replicas": 7}})
-    assert found.templates == before
+    written = Written(cluster, kind, meta)
+    assert written.marked
+    assert written.schedulers == served(kind)
+    before = written.templates
+    written.patch({"spec": {"replicas": 7}})
+    assert written.templates == before
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_others_stay_as_they_are(cluster: Cluster, kind: str) -> None:
     refused = {"labels": GANG, "annotations": LEFT_ALONE}
     for meta in ({}, {"labels": {"muster.dev/gang": "yes"}}, refused):
-        found = Written(cluster, kind, meta)
-        assert all("muster.dev/gang" not in one.get("metadata", {}).get("labels", {}) for one in found.templates)
-        assert "muster" not in found.schedulers
+        written = Written(cluster, kind, meta)
+        assert all(
+            "muster.dev/gang" not in template.get("metadata", {}).get("labels", {}) for template in written.templates
+        )
+        assert "muster" not in written.schedulers
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
@@ -120,43 +122,43 @@ def test_others_stay_as_they_are(cluster: Cluster, kind: str) -> None:
 def test_who_writes_neither_true_nor_false_is_warned(cluster: Cluster, kind: str, place: str) -> None:
     team = Team(cluster)
     manifest = team.job(labels={}) if kind == "Job" else yaml.safe_load(MANIFESTS[kind])
-    asked = ("create", "--dry-run=server", "--warnings-as-errors", "--namespace", team.name, "-f", "-")
+    arguments = ("create", "--dry-run=server", "--warnings-as-errors", "--namespace", team.name, "-f", "-")
     manifest["metadata"][place] = {"muster.dev/gang": "false", "muster.dev/hold": "false"}
-    cluster.kubectl(*asked, stdin=json.dumps(manifest))
+    cluster.kubectl(*arguments, stdin=json.dumps(manifest))
     manifest["metadata"][place] = {"muster.dev/gang": "True", "muster.dev/hold": "false"}
     with pytest.raises(ClusterError, match="gang: write true or false; other values do not count"):
-        cluster.kubectl(*asked, stdin=json.dumps(manifest))
+        cluster.kubectl(*arguments, stdin=json.dumps(manifest))
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_the_label_of_a_namespace_means_stateful_and_leader_worker_sets_alone(cluster: Cluster, kind: str) -> None:
     means = kind in ("StatefulSet", "LeaderWorkerSet")
-    found = Written(cluster, kind, {}, MANAGE)
-    assert found.marked == means
-    assert ("muster" in found.schedulers) == means
+    written = Written(cluster, kind, {}, MANAGE)
+    assert written.marked == means
+    assert ("muster" in written.schedulers) == means
     assert "muster" not in Written(cluster, kind, {"labels": LEFT_ALONE}, MANAGE).schedulers
-    part = {"apiVersion": "example.com/v1", "kind": "Other", "name": "x", "uid": "x", "controller": True}
-    assert not Written(cluster, kind, {"ownerReferences": [part]}, MANAGE).marked
+    owner = {"apiVersion": "example.com/v1", "kind": "Other", "name": "x", "uid": "x", "controller": True}
+    assert not Written(cluster, kind, {"ownerReferences": [owner]}, MANAGE).marked
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_the_same_manifest_written_again_changes_nothing(cluster: Cluster, kind: str) -> None:
     for meta, namespace in (({"labels": GANG}, None), ({}, MANAGE)):
-        found = Written(cluster, kind, meta, namespace)
-        before = found.marked, found.templates
-        found.replace()
-        assert (found.marked, found.templates) == before
+        written = Written(cluster, kind, meta, namespace)
+        before = written.marked, written.templates
+        written.replace()
+        assert (written.marked, written.templates) == before
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_it_can_be_asked_for_later_and_taken_back(cluster: Cluster, kind: str) -> None:
-    found = Written(cluster, kind, {})
-    assert not found.marked
-    found.patch({"metadata": {"labels": GANG}})
-    assert found.marked
-    assert found.schedulers == served(kind)
-    found.patch({"metadata": {"labels": {"muster.dev/gang": None}}})
-    assert not found.marked
+    written = Written(cluster, kind, {})
+    assert not written.marked
+    written.patch({"metadata": {"labels": GANG}})
+    assert written.marked
+    assert written.schedulers == served(kind)
+    written.patch({"metadata": {"labels": {"muster.dev/gang": None}}})
+    assert not written.marked
 
 
 def test_pods_of_a_gang_by_its_owner_are_gated_and_no_others(cluster: Cluster) -> None:

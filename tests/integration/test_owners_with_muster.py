@@ -71,7 +71,7 @@ class Owned:
         """Wait until an Event with that reason regards the object that a user has written."""
 
         def told(events: list[Object]) -> bool:
-            return any(one["reason"] == code and one["regarding"]["kind"] == self.kind for one in events)
+            return any(event["reason"] == code and event["regarding"]["kind"] == self.kind for event in events)
 
         self.api.wait_for(f"/apis/events.k8s.io/v1/namespaces/{self.team.name}/events", told, PATIENCE_S)
 
@@ -106,7 +106,10 @@ def there(pods: list[Object]) -> list[Object]:
 
 
 def is_ready(pod: Object) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod["status"].get("conditions", ())
+    )
 
 
 def cliques(pods: list[Object]) -> set[str]:
@@ -141,9 +144,9 @@ def test_each_group_runs_in_one_clique_or_waits(cluster: Cluster, muster: Runnin
     assert {pod["spec"].get("nodeName", "")[:1] for pod in owned.api.list(owned.team.pods)} == {"b", ""}
     open_only(cluster)
     pods = owned.until_running(12)
-    groups = {number: [one for one in pods if group_of(one) == number] for number in "012"}
-    assert {number: len(some) for number, some in groups.items()} == dict.fromkeys("012", 4)
-    assert sorted(cliques(some).pop() for some in groups.values() if len(cliques(some)) == 1) == ["b", "c", "d"]
+    groups = {number: [pod for pod in pods if group_of(pod) == number] for number in "012"}
+    assert {number: len(group) for number, group in groups.items()} == dict.fromkeys("012", 4)
+    assert sorted(cliques(group).pop() for group in groups.values() if len(cliques(group)) == 1) == ["b", "c", "d"]
     owned.delete()
 
 
@@ -218,12 +221,12 @@ def test_a_group_that_is_restarted_starts_as_a_whole_again(cluster: Cluster, mus
 def test_the_room_of_pods_that_come_later_is_kept_from_others(cluster: Cluster, muster: RunningMuster) -> None:
     """Two sets, each of three pods that come one by one, and room for one of them: only that one starts."""
     open_only(cluster, "b-0", "b-1", "b-2", "b-3")
-    some = [Owned(cluster, STATEFUL_SET) for _ in range(2)]
-    waiting = some[1]
+    owned = [Owned(cluster, STATEFUL_SET) for _ in range(2)]
+    waiting = owned[1]
     waiting.until_noted("NoRoom")
-    some[0].until_running(3)
+    owned[0].until_running(3)
     assert [pod["spec"].get("nodeName") for pod in waiting.api.list(waiting.team.pods)] == [None]
-    some[0].delete()
+    owned[0].delete()
     waiting.until_running(3)
     waiting.delete()
     open_only(cluster)

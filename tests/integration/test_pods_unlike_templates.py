@@ -96,8 +96,8 @@ class Room:
     def add(self, *names: str, cpu: int = 16, taint: bool = False, **labels: str) -> None:
         resources = {"cpu": str(cpu), "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "8"}
         made = [node(name, resources, labels, "v1.36.0") for name in names]
-        for one in made if taint else ():
-            one["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
+        for new_node in made if taint else ():
+            new_node["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
         self._names += names
         add(self._api, made, 30.0)
 
@@ -111,15 +111,15 @@ class Room:
 
 @pytest.fixture
 def room(cluster: Cluster) -> Iterator[Room]:
-    one = Room(cluster)
-    yield one
-    one.clear()
+    new_room = Room(cluster)
+    yield new_room
+    new_room.clear()
 
 
 def job(team: Team, name: str = "train", pod: Object | None = None, **resources: Any) -> None:
     """Create a job of two pods with 8 GPUs each; ``resources``: further requests."""
-    asked = {"requests": resources, "limits": {"nvidia.com/gpu": "8"}}
-    container = {"name": "main", "image": "train", "resources": asked}
+    requirements = {"requests": resources, "limits": {"nvidia.com/gpu": "8"}}
+    container = {"name": "main", "image": "train", "resources": requirements}
     team.create(team.job(name, labels=GANG, pod={"containers": [container], **(pod or {})}, spec={"backoffLimit": 0}))
 
 
@@ -133,8 +133,8 @@ def nodes(team: Team, count: int = 2) -> set[str]:
             if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")
         ]
 
-    found = team.api.wait_for(team.pods, lambda pods: len(of(pods)) == count, 60.0)
-    return set(of(found))
+    listed = team.api.wait_for(team.pods, lambda pods: len(of(pods)) == count, 60.0)
+    return set(of(listed))
 
 
 def until_said(team: Team, text: str, name: str = "train") -> str:
@@ -142,12 +142,14 @@ def until_said(team: Team, text: str, name: str = "train") -> str:
     path = f"/apis/events.k8s.io/v1/namespaces/{team.name}/events"
 
     def notes(events: list[Object]) -> list[str]:
-        return [one["note"] for one in events if one["regarding"]["name"] == name and text in one.get("note", "")]
+        return [
+            event["note"] for event in events if event["regarding"]["name"] == name and text in event.get("note", "")
+        ]
 
     try:
         return notes(team.api.wait_for(path, lambda events: bool(notes(events)), 60.0))[-1]
     except TimeoutError:
-        raise AssertionError([one.get("note") for one in team.api.list(path)]) from None
+        raise AssertionError([event.get("note") for event in team.api.list(path)]) from None
 
 
 def injected(cluster: Cluster) -> Team:
@@ -163,19 +165,19 @@ def test_a_job_whose_pods_get_a_sidecar_runs_where_they_fit(cluster: Cluster, tr
     job(team, cpu="16")
     assert nodes(team) == {"b-0", "b-1"}
     if trials:
-        said = team.now()["metadata"]["annotations"]["muster.dev/plan"]
-        assert "b-" in json.loads(said)[""]
+        plan = team.now()["metadata"]["annotations"]["muster.dev/plan"]
+        assert "b-" in json.loads(plan)[""]
 
 
 def test_without_such_nodes_it_waits_and_says_what_differs(cluster: Cluster, trials: bool, room: Room) -> None:
     room.add("a-0", "a-1")
     team = injected(cluster)
     job(team, cpu="16")
-    said = until_said(team, "its pods ask for 16.1 cpu, their template for 16 cpu: 0 of 2 members")
+    message = until_said(team, "its pods ask for 16.1 cpu, their template for 16 cpu: 0 of 2 members")
     before = team.now()["metadata"]["generation"]
     with pytest.raises(TimeoutError):
         cluster.api.wait_for(team.pods, bool, 8.0)
-    assert team.now()["metadata"]["generation"] == before, f"it is started again: {said}"
+    assert team.now()["metadata"]["generation"] == before, f"it is started again: {message}"
     room.add("b-0", "b-1", cpu=96)
     assert nodes(team) == {"b-0", "b-1"}
     assert trials is not None
@@ -194,8 +196,8 @@ def test_the_node_selector_of_a_namespace_counts(cluster: Cluster, tried: Runnin
     room.add("a-0", "a-1")
     room.add("z-0", "z-1", pool="mine")
     team = Team(cluster)
-    said = {"scheduler.alpha.kubernetes.io/node-selector": "pool=mine"}
-    cluster.api.patch(f"/api/v1/namespaces/{team.name}", {"metadata": {"annotations": said}})
+    selector = {"scheduler.alpha.kubernetes.io/node-selector": "pool=mine"}
+    cluster.api.patch(f"/api/v1/namespaces/{team.name}", {"metadata": {"annotations": selector}})
     job(team)
     assert nodes(team) == {"z-0", "z-1"}
 
@@ -236,7 +238,7 @@ def test_nobody_is_evicted_for_pods_that_a_quota_refuses(cluster: Cluster, tried
     quota = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": scope}}
     quotas = f"/api/v1/namespaces/{attackers.name}/resourcequotas"
     cluster.api.create(quotas, {"metadata": {"name": "none"}, "spec": quota})
-    cluster.api.wait_for(f"{quotas}/none", lambda one: bool(one["status"].get("hard")))
+    cluster.api.wait_for(f"{quotas}/none", lambda obj: bool(obj["status"].get("hard")))
     job(victims, "victim")
     assert nodes(victims) == {"a-0", "a-1"}
     job(attackers, "evil", pod={"priorityClassName": "high"})

@@ -73,8 +73,9 @@ def twins() -> Iterator[tuple[str, Policy]]:
             twin = deepcopy(policy)
             # Of the same type, and out of bounds.
             twin["spec"]["variables"][at]["expression"] = f"[\n{variable['expression']}\n][1]"
-            for one in twin["spec"]["mutations"]:  # each is evaluated, and changes nothing that another twin looks at
-                one["jsonPatch"]["expression"] = f"(\n{one['jsonPatch']['expression']}\n).filter(one, false)"
+            # Each is evaluated, and changes nothing that another twin looks at.
+            for mutation in twin["spec"]["mutations"]:
+                mutation["jsonPatch"]["expression"] = f"(\n{mutation['jsonPatch']['expression']}\n).filter(one, false)"
             twin["spec"]["failurePolicy"] = "Ignore"
             twin["metadata"] = {"name": f"twin-{name}-{at}"}
             yield f"{name}.{variable['name']}", twin
@@ -105,15 +106,15 @@ class Sender:
         """A job is created, changed by people, started by Muster, changed again, replaced, and suspended."""
         name, kind = manifest["metadata"]["name"], manifest["kind"]
         self.create(path, manifest)
-        one, plan = f"{path}/{name}", {"metadata": {"annotations": {PLAN: "{}", "muster.dev/own": "{}"}}}
+        its_path, plan = f"{path}/{name}", {"metadata": {"annotations": {PLAN: "{}", "muster.dev/own": "{}"}}}
         spec: Object = {"runPolicy": {"suspend": False}} if kind in TRAINING else {"suspend": False}
-        self.patch(one, plan)
-        self.patch(one, {"spec": spec})
-        self.patch(one, {**plan, "spec": spec}, EXTENDER)
-        self.patch(one, {**plan, "spec": spec})
-        self.patch(one, {"spec": {"anything": "else"}, "metadata": {"annotations": {"a": "b"}}}, EXTENDER)
-        self.patch(one, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}})
-        self.patch(one, {"metadata": {"annotations": None}}, USER)
+        self.patch(its_path, plan)
+        self.patch(its_path, {"spec": spec})
+        self.patch(its_path, {**plan, "spec": spec}, EXTENDER)
+        self.patch(its_path, {**plan, "spec": spec})
+        self.patch(its_path, {"spec": {"anything": "else"}, "metadata": {"annotations": {"a": "b"}}}, EXTENDER)
+        self.patch(its_path, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}})
+        self.patch(its_path, {"metadata": {"annotations": None}}, USER)
         replaced = deepcopy(manifest)
         replaced["metadata"]["annotations"] = {PLAN: "{}", "muster.dev/flavors": "{}"}
         self.create(f"{path}?dryRun=All", {**replaced, "metadata": {**replaced["metadata"], "name": f"{name}-anew"}})
@@ -145,10 +146,10 @@ def jobs(sender: Sender) -> None:
 def owners(sender: Sender) -> None:
     """Create owners of gangs with and without the opt-in, and then change them."""
     for manifest in (STATEFUL_SET, DEPLOYMENT, REPLICA_SET, LEADER_WORKER_SET):
-        one = yaml.safe_load(manifest)
-        path = f"/apis/{one['apiVersion']}/namespaces/{sender.team.name}/{one['kind'].lower()}s"
+        obj = yaml.safe_load(manifest)
+        path = f"/apis/{obj['apiVersion']}/namespaces/{sender.team.name}/{obj['kind'].lower()}s"
         for labels in (GANG, {}, {"muster.dev/gang": "false"}):
-            named = {**one, "metadata": {"name": f"{one['metadata']['name']}-{len(str(labels))}", "labels": labels}}
+            named = {**obj, "metadata": {"name": f"{obj['metadata']['name']}-{len(str(labels))}", "labels": labels}}
             sender.create(path, named)
             sender.patch(f"{path}/{named['metadata']['name']}", {"metadata": {"labels": {"muster.dev/gang": None}}})
 
@@ -159,33 +160,33 @@ def pods(sender: Sender) -> None:
     spec: Object = {"schedulerName": "muster", "containers": [{"name": "main", "image": "train"}]}
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
     own = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}
-    for said, labels, more in (
+    for marks, labels, more in (
         ({NODES: "a,b;c,d", "muster.dev/node-labels": "pool=spot"}, {COMPLETION: "1"}, {"affinity": own}),
         ({NODES: "a,b"}, {COMPLETION: "7"}, {"schedulingGates": [{"name": "example.com/other"}]}),
         ({NODES: "a,b"}, {COMPLETION: "0"}, {"affinity": {"podAffinity": {}}}),
         ({"muster.dev/min-member": "1"}, {"muster.dev/led": "true", COMPLETION: "3"}, {"affinity": own}),
     ):
-        meta = {"name": "led", "labels": labels, "annotations": {WORKLOAD: "uid", **said}}
+        meta = {"name": "led", "labels": labels, "annotations": {WORKLOAD: "uid", **marks}}
         sender.create(f"{team.pods}?dryRun=All", {"metadata": meta, "spec": {**spec, **more}})
     sender.create(team.pods, {"metadata": {"name": "made", "annotations": made}, "spec": spec})
-    one = f"{team.pods}/made"
-    sender.patch(one, {"spec": {"schedulingGates": None}}, EXTENDER)
+    its_path = f"{team.pods}/made"
+    sender.patch(its_path, {"spec": {"schedulingGates": None}}, EXTENDER)
     target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "made"}, "target": target}
-    for user, said in (
+    for user, marks in (
         ("", {"muster.dev/release": "1"}),
         (EXTENDER, {"a": "b"}),
         (EXTENDER, {"muster.dev/release": "1"}),
     ):
-        sender.create(f"{one}/binding", {**binding, "metadata": {"name": "made", "annotations": said}}, user)
-    for said in ({"muster.dev/pod-group": "other"}, {"muster.dev/release": "2"}, {"kueue.x-k8s.io/queue-name": "q"}):
-        sender.patch(one, {"metadata": {"annotations": said}})
-        sender.patch(one, {"metadata": {"labels": said}})
-        sender.patch(one, {"metadata": {"annotations": said}}, EXTENDER)
-        sender.patch(f"{one}/status", {"metadata": {"labels": said}}, EXTENDER)
+        sender.create(f"{its_path}/binding", {**binding, "metadata": {"name": "made", "annotations": marks}}, user)
+    for marks in ({"muster.dev/pod-group": "other"}, {"muster.dev/release": "2"}, {"kueue.x-k8s.io/queue-name": "q"}):
+        sender.patch(its_path, {"metadata": {"annotations": marks}})
+        sender.patch(its_path, {"metadata": {"labels": marks}})
+        sender.patch(its_path, {"metadata": {"annotations": marks}}, EXTENDER)
+        sender.patch(f"{its_path}/status", {"metadata": {"labels": marks}}, EXTENDER)
     for labels in ({}, {"muster.dev/evicted-by": "extender"}):
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "made", "labels": labels}}
-        sender.create(f"{one}/eviction", eviction, EXTENDER)
+        sender.create(f"{its_path}/eviction", eviction, EXTENDER)
     tried = {"metadata": {"name": "tried"}, "spec": spec}
     sender.create(team.pods, tried, f"system:serviceaccount:{NAMESPACE}:muster-trials")
 
@@ -208,8 +209,8 @@ def records(sender: Sender) -> None:
 
 def everything(cluster: Cluster, team: Team) -> None:
     sender = Sender(cluster, team)
-    for part in (jobs, owners, pods, records):
-        part(sender)
+    for send_all in (jobs, owners, pods, records):
+        send_all(sender)
 
 
 LAST: Policy = {
@@ -249,7 +250,7 @@ def install_twins(cluster: Cluster) -> dict[str, str]:
         cluster.api.create(f"{path}ybindings", {"metadata": {"name": name}, "spec": {"policyName": name}})
     del known[""]
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-    until_created_so(cluster.api, path, {"metadata": {"name": "probe"}}, lambda one: "labels" in one["metadata"])
+    until_created_so(cluster.api, path, {"metadata": {"name": "probe"}}, lambda obj: "labels" in obj["metadata"])
     return known
 
 
@@ -257,12 +258,14 @@ def test_the_api_server_finds_no_fault_with_the_types_of_any_validation(cluster:
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
     def checked(seen: list[Object]) -> bool:
-        return all(one.get("status", {}).get("observedGeneration") == one["metadata"]["generation"] for one in seen)
+        return all(
+            policy.get("status", {}).get("observedGeneration") == policy["metadata"]["generation"] for policy in seen
+        )
 
     seen = cluster.api.wait_for(path, checked)
-    assert {one["metadata"]["name"] for one in seen} >= VALIDATING.keys()
-    warned = {one["metadata"]["name"]: one["status"].get("typeChecking", {}) for one in seen}
-    assert {name: said for name, said in warned.items() if said.get("expressionWarnings")} == {}
+    assert {policy["metadata"]["name"] for policy in seen} >= VALIDATING.keys()
+    warned = {policy["metadata"]["name"]: policy["status"].get("typeChecking", {}) for policy in seen}
+    assert {name: warning for name, warning in warned.items() if warning.get("expressionWarnings")} == {}
 
 
 def test_all_cel_is_evaluated_and_none_fails(cluster: Cluster) -> None:
@@ -278,7 +281,7 @@ def test_all_cel_is_evaluated_and_none_fails(cluster: Cluster) -> None:
     other = Sender(cluster, Team(cluster))
     other.lived(other.team.jobs, other.team.job())
     pods(other)
-    found = policy_failures(cluster)
-    assert not FAIL_OPEN & found.keys(), "the policies themselves fail nowhere"
-    unreached = sorted(of for of, name in known.items() if not found.get(name))
+    failures = policy_failures(cluster)
+    assert not FAIL_OPEN & failures.keys(), "the policies themselves fail nowhere"
+    unreached = sorted(of for of, name in known.items() if not failures.get(name))
     assert not unreached, unreached

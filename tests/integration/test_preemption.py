@@ -28,8 +28,8 @@ def test_exactly_the_dev_pods_give_way_to_a_gang(stage: RealStage) -> None:
     tutorial = Tutorial(stage)
     stage.create(*gated("inference", 4, gpus=1, priorityClassName="inference"))
     tutorial.until_only_dev_pods_have_gone()
-    said = stage.until_noted("dev-", "Evicted")
-    assert f"preempted by {stage.namespace}/inference" in said
+    message = stage.until_noted("dev-", "Evicted")
+    assert f"preempted by {stage.namespace}/inference" in message
 
 
 def test_exactly_the_dev_pods_give_way_to_pods_of_no_gang(stage: RealStage) -> None:
@@ -47,15 +47,15 @@ def test_a_gang_that_requires_a_clique_evicts_victims_of_one_clique_and_starts_t
         stage.create(*gated(f"busy-{clique}", 2, priorityClassName="training", topology="clique"))
         stage.until(lambda pods, name=f"busy-{clique}": len(bound(pods, name)) == 2)  # type: ignore[misc]
         # The next pods go into the next clique.
-        for name in [one for one, of in where.items() if of == clique]:
+        for name in [node for node, of in where.items() if of == clique]:
             stage.cordon(name)
     for name in where:
         stage.cordon(name, on=False)
     stage.create(*gated("large", 16, priorityClassName="inference", topology="clique"))
     pods = stage.until(lambda pods: len(bound(pods, "large")) == 16)
-    (clique,) = {where[one.node] for one in bound(pods, "large") if one.node}
-    left = whole(pods, [f"busy-{one}" for one in "abcd"], 2)
-    assert left == [f"busy-{one}" for one in "abcd" if one != clique]
+    (clique,) = {where[seen_pod.node] for seen_pod in bound(pods, "large") if seen_pod.node}
+    left = whole(pods, [f"busy-{letter}" for letter in "abcd"], 2)
+    assert left == [f"busy-{letter}" for letter in "abcd" if letter != clique]
 
 
 def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told(stage: RealStage) -> None:
@@ -64,9 +64,9 @@ def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told
     stage.create(*ending_late([member(f"slow-{at}", "slow", 2, priorityClassName="dev") for at in (0, 1)]))
     stage.until(lambda pods: len(bound(pods, "slow")) == 2)
     stage.create(*gang("urgent", 1, priorityClassName="inference"))
-    stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
+    stage.until(lambda pods: all(victim.deleting for victim in pods if victim.name.startswith("slow")))
     stage.delete("urgent-0")
-    stage.until(lambda pods: not any(one.name == "urgent-0" for one in pods))
+    stage.until(lambda pods: not any(seen_pod.name == "urgent-0" for seen_pod in pods))
     let_end(stage, "slow-0", "slow-1")
     stage.until(lambda pods: not pods)
     stage.create(*gang("next", 2, priorityClassName="dev"))
@@ -79,14 +79,14 @@ def test_others_give_way_if_a_node_is_cordoned_while_its_victims_go(stage: RealS
     slow = ending_late(gated("slow", 2, priorityClassName="dev"))
     stage.create(*slow, *gated("train", 1, priorityClassName="training"))
     pods = stage.until(lambda pods: len(bound(pods, "slow")) == 2 and len(bound(pods, "train")) == 1)
-    lost = next(one.node for one in bound(pods, "slow") if one.node)
+    lost = next(victim.node for victim in bound(pods, "slow") if victim.node)
     stage.create(*gated("urgent", 2, priorityClassName="inference"))
-    pods = stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
+    pods = stage.until(lambda pods: all(victim.deleting for victim in pods if victim.name.startswith("slow")))
     assert len(on(pods, "train")) == 1
     stage.cordon(lost)
     let_end(stage, "slow-0", "slow-1")
     pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
-    assert lost not in {one.node for one in bound(pods, "urgent")}
+    assert lost not in {seen_pod.node for seen_pod in bound(pods, "urgent")}
 
 
 def test_a_victim_job_with_no_backoff_runs_again_later(stage: RealStage) -> None:
@@ -124,7 +124,7 @@ def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on(stage: RealStage) 
     stage.until(lambda pods: len(bound(pods, "elastic")) == 4)
     stage.create(*gated("urgent", 2, priorityClassName="inference"))
     pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
-    assert sorted(one.name for one in bound(pods, "elastic")) == ["elastic-0", "elastic-1"]
+    assert sorted(seen_pod.name for seen_pod in bound(pods, "elastic")) == ["elastic-0", "elastic-1"]
     assert f"preempted by {stage.namespace}/urgent" in stage.until_noted("elastic-3", "Evicted")
 
 
@@ -134,12 +134,12 @@ def test_a_stateful_set_gives_up_a_pod_beyond_its_minimum_and_grows_back(stage: 
     stage.add_nodes(3)
     template = {"metadata": {"labels": labels}, "spec": {**pod("web")["spec"], "priorityClassName": "dev"}}
     spec = {"replicas": 3, "serviceName": "web", "selector": {"matchLabels": labels}, "template": template}
-    said = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
-    stage.api.create(sets, {"metadata": {"name": "web", "labels": said}, "spec": spec})
-    before = {one.uid for one in on(stage.until(lambda pods: len(on(pods, "web")) == 3), "web")}
+    set_labels = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
+    stage.api.create(sets, {"metadata": {"name": "web", "labels": set_labels}, "spec": spec})
+    before = {seen_pod.uid for seen_pod in on(stage.until(lambda pods: len(on(pods, "web")) == 3), "web")}
     stage.create(*gated("urgent", 1, priorityClassName="inference"))
     pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 1 and len(on(pods, "web")) == 2)
-    assert len(before.intersection(one.uid for one in on(pods, "web"))) == 2
+    assert len(before.intersection(seen_pod.uid for seen_pod in on(pods, "web"))) == 2
     stage.succeed("urgent-0")
     stage.until(lambda pods: len(on(pods, "web")) == 3)
     stage.api.delete(f"{sets}/web", {"propagationPolicy": "Background"})
@@ -154,7 +154,9 @@ def test_a_budget_keeps_a_pod_of_no_gang_until_it_lets_it_go(stage: RealStage) -
     stage.until(lambda pods: len(on(pods, "dev")) == 1)
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "dev"}}}
     stage.api.create(budgets, {"metadata": {"name": "dev"}, "spec": spec})
-    stage.api.wait_for(f"{budgets}/dev", lambda one: bool(one) and one.get("status", {}).get("currentHealthy") == 1)
+    stage.api.wait_for(
+        f"{budgets}/dev", lambda budget: bool(budget) and budget.get("status", {}).get("currentHealthy") == 1
+    )
     stage.create(*gated("urgent", 1, priorityClassName="inference"))
     stage.until_told("urgent", lambda seen: f"PodDisruptionBudget {stage.namespace}/dev does not let" in seen.message)
     assert len(on(stage.pods(), "dev")) == 1

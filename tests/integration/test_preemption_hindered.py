@@ -58,7 +58,7 @@ def test_one_that_is_held_while_its_victims_go_gives_its_room_up_until_it_may_st
     path = create_job(stage, "urgent", 2, "inference")
     _until_slow_ones_are_told(stage)
     stage.api.patch(path, {"metadata": {"annotations": {"muster.dev/hold": "true"}}})
-    stage.api.wait_for(path, lambda one: "muster.dev/preempting" not in one["metadata"]["annotations"])
+    stage.api.wait_for(path, lambda job: "muster.dev/preempting" not in job["metadata"]["annotations"])
     let_end(stage, "slow-0", "slow-1")
     stage.create(*gated("next", 2, priorityClassName="dev"))
     stage.until(lambda pods: len(bound(pods, "next")) == 2)
@@ -123,4 +123,4 @@ def _run_slowly_ending(stage: RealStage, size: int) -> None:
 
 
 def _until_slow_ones_are_told(stage: RealStage) -> None:
-    stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
+    stage.until(lambda pods: all(victim.deleting for victim in pods if victim.name.startswith("slow")))

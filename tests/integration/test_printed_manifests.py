@@ -144,10 +144,10 @@ class Stage:
     def close(self) -> None:
         """Close the nodes again, and delete the objects that make pods."""
         self.open(opened=False)
-        for one in self.applied:
-            if one.obj and one.printed.kind not in ONLY_TRIED:
-                path = path_of(one.obj, one.namespace)
-                name = "" if one.printed.kind == "Pod" else f"/{one.obj['metadata']['name']}"
+        for applied in self.applied:
+            if applied.obj and applied.printed.kind not in ONLY_TRIED:
+                path = path_of(applied.obj, applied.namespace)
+                name = "" if applied.printed.kind == "Pod" else f"/{applied.obj['metadata']['name']}"
                 self.api.delete(path + name, propagationPolicy="Background")
         self._client.close()
 
@@ -158,17 +158,17 @@ class Stage:
 
     def _apply(self, printed: Manifest) -> Applied:
         tried = printed.kind in ONLY_TRIED
-        one = Applied(printed, "default" if tried else Team(self.cluster).name)
+        applied = Applied(printed, "default" if tried else Team(self.cluster).name)
         beside = [] if tried else [obj for obj in printed.beside if obj["metadata"].get("name") not in self._shared]
         self._shared |= {obj["metadata"]["name"] for obj in beside if obj["kind"] in SHARED}
         try:
             first, *others = printed.members
             for obj in (*(obj for obj in beside if obj["kind"] != "Pod"), *others):
-                self._send(obj, one.namespace)
-            one.obj, one.warnings = self._send(first, one.namespace, tried=tried)
+                self._send(obj, applied.namespace)
+            applied.obj, applied.warnings = self._send(first, applied.namespace, tried=tried)
         except ApiError as refused:
-            one.refusal = str(refused)
-        return one
+            applied.refusal = str(refused)
+        return applied
 
     def _send(self, obj: Object, namespace: str, *, tried: bool = False) -> tuple[Object, str]:
         """Create it as ``kubectl create --validate=strict`` does. Returns the warnings of the API server, too."""
@@ -182,49 +182,54 @@ class Stage:
 
     def gangs(self) -> dict[tuple[str, str], Mapping[str, Any]]:
         answer = httpx.get(f"{self.muster.url}/gangs", trust_env=False, timeout=30).raise_for_status()
-        return {(one["namespace"], one["name"]): one for one in answer.json()}
+        return {(gang["namespace"], gang["name"]): gang for gang in answer.json()}
 
     def until(self, expected: Callable[[Applied], set[str]], because: Callable[[Applied], str] = lambda _: "") -> None:
         """Wait until each gang is in one of these states, if there are any, and has these words in its message."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             gangs, off = self.gangs(), dict[str, Any]()
-            for one in self.applied:
-                for name in one.gangs if one.is_gang else ():
-                    seen = gangs.get((one.namespace, name), {})
+            for applied in self.applied:
+                for name in applied.gangs if applied.is_gang else ():
+                    seen = gangs.get((applied.namespace, name), {})
                     state, message = seen.get("state", ""), seen.get("message", "")
-                    if state not in (expected(one) or {state}) or because(one) not in message:
-                        off[f"{one.printed.name} {name}"] = (expected(one), state, message)
+                    if state not in (expected(applied) or {state}) or because(applied) not in message:
+                        off[f"{applied.printed.name} {name}"] = (expected(applied), state, message)
             if not off:
                 return
-            assert time.monotonic() < deadline, "\n".join(f"{name}: {said}" for name, said in off.items())
+            assert time.monotonic() < deadline, "\n".join(f"{name}: {details}" for name, details in off.items())
             time.sleep(POLL_EVERY_S)  # a page that one has to ask for
 
     def told(self, names: Container[str]) -> str:
         """How the gangs of these manifests stand."""
         gangs = self.gangs()
-        asked = [(one.namespace, name) for one in self.applied if one.printed.name in names for name in one.gangs]
-        return "\n".join(f"{key}: {gangs[key]['state']}: {gangs[key]['message']}" for key in asked if key in gangs)
+        keys = [
+            (applied.namespace, name)
+            for applied in self.applied
+            if applied.printed.name in names
+            for name in applied.gangs
+        ]
+        return "\n".join(f"{key}: {gangs[key]['state']}: {gangs[key]['message']}" for key in keys if key in gangs)
 
     def pods(self) -> dict[str, list[Pod]]:
         """Return the live pods of Muster's scheduler, by namespace."""
-        found: dict[str, list[Pod]] = {one.namespace: [] for one in self.applied}
+        by_namespace: dict[str, list[Pod]] = {applied.namespace: [] for applied in self.applied}
         for obj in self.api.list("/api/v1/pods"):
             pod = pod_from(msgspec.convert(obj, PodObject))
-            if pod.namespace in found and pod.live and pod.scheduler == "muster":
-                found[pod.namespace].append(pod)
-        return found
+            if pod.namespace in by_namespace and pod.live and pod.scheduler == "muster":
+                by_namespace[pod.namespace].append(pod)
+        return by_namespace
 
     def until_bound(self) -> dict[str, list[Pod]]:
         """Wait until as many pods of each run as the table says; returns them."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             pods = self.pods()
-            bound = {namespace: [pod for pod in some if pod.node] for namespace, some in pods.items()}
+            bound = {namespace: [pod for pod in members if pod.node] for namespace, members in pods.items()}
             off = {
-                one.printed.name: (one.coming, len(bound[one.namespace]), len(pods[one.namespace]))
-                for one in self.applied
-                if one.is_gang and len(bound[one.namespace]) != one.coming
+                applied.printed.name: (applied.coming, len(bound[applied.namespace]), len(pods[applied.namespace]))
+                for applied in self.applied
+                if applied.is_gang and len(bound[applied.namespace]) != applied.coming
             }
             if not off:
                 return bound
@@ -253,9 +258,9 @@ def muster(cluster: Cluster) -> RunningMuster:
 @pytest.fixture
 def stage(cluster: Cluster, muster: RunningMuster, folder: str) -> Iterator[Stage]:
     start_controllers(cluster, folder)
-    one = Stage(cluster, muster, folder)
-    yield one
-    one.close()
+    new_stage = Stage(cluster, muster, folder)
+    yield new_stage
+    new_stage.close()
 
 
 def start_controllers(cluster: Cluster, folder: str) -> None:
@@ -289,15 +294,15 @@ def test_each_does_what_the_table_says(stage: Stage) -> None:
 def check_answers(stage: Stage) -> None:
     """Check that the API server's strict validation refuses exactly the objects of the table, in its words."""
     wrong = {}
-    for one in stage.applied:
-        must = one.printed.must
+    for applied in stage.applied:
+        must = applied.printed.must
         if "refused" in must:
-            if must["refused"] not in one.refusal.replace('\\"', '"'):
-                wrong[one.printed.name] = one.refusal or "it was taken"
-        elif one.refusal:
-            wrong[one.printed.name] = one.refusal
-        if must.get("warns", "") not in one.warnings:
-            wrong[one.printed.name] = f"warnings: {one.warnings}"
+            if must["refused"] not in applied.refusal.replace('\\"', '"'):
+                wrong[applied.printed.name] = applied.refusal or "it was taken"
+        elif applied.refusal:
+            wrong[applied.printed.name] = applied.refusal
+        if must.get("warns", "") not in applied.warnings:
+            wrong[applied.printed.name] = f"warnings: {applied.warnings}"
     assert wrong == {}
 
 
@@ -306,37 +311,41 @@ def check_waiting(stage: Stage) -> None:
 
     stage.until(Applied.waits_at_first)
     pods = stage.pods()
-    for one in stage.applied:
-        if one.is_gang and "apps" not in one.obj["apiVersion"] and one.printed.kind not in ("LeaderWorkerSet", "Pod"):
-            assert pods[one.namespace] == [], one.printed.name
-    assert [pod.name for some in pods.values() for pod in some if pod.node] == []
+    for applied in stage.applied:
+        if (
+            applied.is_gang
+            and "apps" not in applied.obj["apiVersion"]
+            and applied.printed.kind not in ("LeaderWorkerSet", "Pod")
+        ):
+            assert pods[applied.namespace] == [], applied.printed.name
+    assert [pod.name for members in pods.values() for pod in members if pod.node] == []
 
 
 def check_trainjobs(stage: Stage) -> None:
     """Each TrainJob is read in the JobSet that its controller has made of it."""
-    for one in stage.applied:
-        if one.printed.kind == "TrainJob" and one.is_gang:
-            name = one.obj["metadata"]["name"]
-            jobset = stage.api.get(f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{one.namespace}/jobsets/{name}")
+    for applied in stage.applied:
+        if applied.printed.kind == "TrainJob" and applied.is_gang:
+            name = applied.obj["metadata"]["name"]
+            jobset = stage.api.get(f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{applied.namespace}/jobsets/{name}")
             job = Reader().read(TRAIN_JOB, jobset)
             assert job.problem == ""
-            assert job.podsets.key.name == one.printed.must["gang"]
-            check_podsets(one.printed, job.podsets.podsets)
+            assert job.podsets.key.name == applied.printed.must["gang"]
+            check_podsets(applied.printed, job.podsets.podsets)
 
 
 def check_places(stage: Stage, bound: Mapping[str, list[Pod]]) -> None:
     """The gangs that still wait say why. Others, and their slices, are in one domain each where they ask for it."""
-    stage.until(Applied.still_waits, lambda one: str(one.printed.must.get("because", "")))
-    labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in stage.api.list(nodes.NODES)}
-    for one in stage.applied:
+    stage.until(Applied.still_waits, lambda waiting: str(waiting.printed.must.get("because", "")))
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in stage.api.list(nodes.NODES)}
+    for applied in stage.applied:
         gangs: dict[str, list[Pod]] = {}
-        for pod in bound[one.namespace]:
+        for pod in bound[applied.namespace]:
             gangs.setdefault(pod.group.name if pod.group is not None else "", []).append(pod)
         for pods in gangs.values():
-            if level := one.printed.must.get("together"):
-                assert len({labels[pod.node or ""][level] for pod in pods}) == 1, one.printed.name
-            for level, size in one.printed.must.get("slices", {}).items():
+            if level := applied.printed.must.get("together"):
+                assert len({labels[pod.node or ""][level] for pod in pods}) == 1, applied.printed.name
+            for level, size in applied.printed.must.get("slices", {}).items():
                 by_slice: dict[int, set[str]] = {}
                 for pod in pods:
                     by_slice.setdefault((pod.index or 0) // size, set()).add(labels[pod.node or ""][level])
-                assert {len(domains) for domains in by_slice.values()} == {1}, one.printed.name
+                assert {len(domains) for domains in by_slice.values()} == {1}, applied.printed.name

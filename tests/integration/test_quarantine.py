@@ -56,7 +56,7 @@ def test_a_bound_member_that_fails_the_core_is_left_out_until_it_changes(
 ) -> None:
     stage.add_nodes(4)
     stage.create(*gang("train", 2))
-    stage.until(lambda pods: len(pods) == 2 and all(_at_rest(one) for one in pods))
+    stage.until(lambda pods: len(pods) == 2 and all(_at_rest(pod) for pod in pods))
     odd = f"{stage.pods_path}/train-0"
     stage.api.patch(odd, {"metadata": {"labels": {"odd": "true"}}})
     assert muster.extender.wait(PATIENCE_S) == 1

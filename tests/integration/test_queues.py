@@ -31,9 +31,9 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 @pytest.fixture
 def queues(stage: RealStage) -> Iterator[Queues]:
-    one = Queues(stage)
-    yield one
-    one.remove()
+    new_queues = Queues(stage)
+    yield new_queues
+    new_queues.remove()
 
 
 def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
@@ -45,8 +45,8 @@ def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
     assert started["metadata"]["annotations"]["muster.dev/flavors"] == '{"":{"nvidia.com/gpu":"a100-gpu-80gb"}}'
     stage.api.create(queues.jobs, jobs[1])
     why = queues.reason("second", "NoQuota")
-    for part in ("heavy-ml-cluster-queue", "32", "a100-gpu-80gb", f"{queues.home}/job-first"):
-        assert part in why
+    for text in ("heavy-ml-cluster-queue", "32", "a100-gpu-80gb", f"{queues.home}/job-first"):
+        assert text in why
     assert queues.until("second", bool)["spec"]["suspend"]
     hint = stage.until_noted("first", "MisspeltKey")
     assert "kueue.sh/queue-name is a misspelt kueue.x-k8s.io/queue-name" in hint
@@ -54,8 +54,8 @@ def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
     for kind, name in (("ClusterQueue", "heavy-ml-cluster-queue"), ("LocalQueue", "kueue-gang-queue")):
         status = queues.status(kind, name, lambda status: all(status.get(key) == both[key] for key in both))
         (flavor,) = status["flavorsUsage"]
-        assert [(one["name"], one["total"]) for one in flavor["resources"]] == [(GPU, "32")]
-        (active,) = [one for one in status["conditions"] if one["type"] == "Active"]
+        assert [(resource["name"], resource["total"]) for resource in flavor["resources"]] == [(GPU, "32")]
+        (active,) = [condition for condition in status["conditions"] if condition["type"] == "Active"]
         assert (active["status"], active["reason"]) == ("True", "Ready")
     assert queues.record("first", "Admitted", "True")["admission"]["clusterQueue"] == "heavy-ml-cluster-queue"
     queues.record("second", "QuotaReserved", "False", position=1)
@@ -82,8 +82,8 @@ def test_a_job_that_is_to_run_longer_than_its_queue_allows_waits_until_it_says_l
     stage.api.create(queues.jobs, long)
     why = queues.reason("long", "RunTooLong")
     assert "its author expects it to run for 1 h 30 min, and ClusterQueue heavy-ml-cluster-queue allows 1 h" in why
-    said = {"muster.dev/expected-duration": "45m"}
-    stage.api.patch(f"{queues.jobs}/long", {"metadata": {"annotations": said}})
+    marks = {"muster.dev/expected-duration": "45m"}
+    stage.api.patch(f"{queues.jobs}/long", {"metadata": {"annotations": marks}})
     queues.until_started("long", 4)
 
 
@@ -92,8 +92,8 @@ def test_quota_that_is_free_is_no_room(stage: RealStage, queues: Queues) -> None
     queues.apply(TUTORIAL)
     stage.add_nodes(8, gpus=4, labels=A100)
     queues.job("fragmented", "kueue-gang-queue", 4, gpus=8)
-    told = stage.until_told("job-fragmented", lambda gang: gang.state not in ("Running", "Pending"))
-    assert "a100-gpu-80gb" in told.message, told
+    seen = stage.until_told("job-fragmented", lambda gang: gang.state not in ("Running", "Pending"))
+    assert "a100-gpu-80gb" in seen.message, seen
     queues.job("behind", "kueue-gang-queue", 4, gpus=4)
     queues.until_started("behind", 4)
     assert queues.until("fragmented", bool)["spec"]["suspend"]
@@ -168,8 +168,8 @@ def test_a_gang_of_pods_waits_for_quota_and_then_runs(stage: RealStage, queues: 
     stage.add_nodes(8, labels=A100)
     for name in ("first", "second"):
         members = gated(name, 4)
-        for one in members:
-            one["metadata"]["labels"] = {"muster.dev/queue-name": "kueue-gang-queue"}
+        for member in members:
+            member["metadata"]["labels"] = {"muster.dev/queue-name": "kueue-gang-queue"}
         stage.create(*members)
         if name == "first":
             stage.until(lambda pods: len(bound(pods, "first")) == 4)
@@ -236,13 +236,13 @@ def test_the_next_flavor_is_taken_where_there_is_quota_and_no_node(stage: RealSt
     queues.job("cheap", "both", 2)
     cheap = queues.until_started("cheap", 2)
     assert "spot" in cheap["metadata"]["annotations"]["muster.dev/flavors"]
-    assert [one["key"] for one in cheap["spec"]["template"]["spec"]["tolerations"]] == ["spot"]
+    assert [toleration["key"] for toleration in cheap["spec"]["template"]["spec"]["tolerations"]] == ["spot"]
     queues.job("dear", "both", 2)
     dear = queues.until_started("dear", 2)
     assert "on-demand" in dear["metadata"]["annotations"]["muster.dev/flavors"]
     assert "tolerations" not in dear["spec"]["template"]["spec"]
-    pods = stage.until(lambda pods: sum(one.node is not None for one in pods) == 4)
-    nodes = {one.name.partition("-")[0]: {two.node for two in pods if two.name[0] == one.name[0]} for one in pods}
+    pods = stage.until(lambda pods: sum(pod.node is not None for pod in pods) == 4)
+    nodes = {pod.name.partition("-")[0]: {two.node for two in pods if two.name[0] == pod.name[0]} for pod in pods}
     assert nodes == {"cheap": set(spot), "dear": set(on_demand)}
     stage.api.patch(
         f"{queues.jobs}/cheap", {"metadata": {"labels": {"muster.dev/hold": "true"}}, "spec": {"suspend": True}}
@@ -257,15 +257,15 @@ def test_podsets_of_a_group_get_nodes_of_one_flavor(stage: RealStage, queues: Qu
     stage.add_nodes(2, labels={"capacity": "spot"})
     on_demand = stage.add_nodes(3, labels={"capacity": "on-demand"})
     members = gated("pair", 3)
-    for one in members:
-        one["metadata"]["labels"] = {"muster.dev/queue-name": "both"}
-        one["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "leader-and-workers"
+    for member in members:
+        member["metadata"]["labels"] = {"muster.dev/queue-name": "both"}
+        member["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "leader-and-workers"
     (container,) = members[-1]["spec"]["containers"]
     for amounts in container["resources"].values():
         amounts["nvidia.com/gpu"] = "7"
     stage.create(*members)
     pods = bound(stage.until(lambda pods: len(bound(pods, "pair")) == 3), "pair")
-    assert {one.node for one in pods} == set(on_demand)
+    assert {pod.node for pod in pods} == set(on_demand)
 
 
 def test_what_is_advised_makes_it_start(stage: RealStage, queues: Queues) -> None:
@@ -277,8 +277,8 @@ def test_what_is_advised_makes_it_start(stage: RealStage, queues: Queues) -> Non
 
     def advice(code: str) -> str:
         queues.reason("train", code)
-        asked = ["explain", f"{stage.namespace}/job-train", "--url", stage.muster.url, "-o", "json"]
-        answer = CliRunner().invoke(main, asked)
+        arguments = ["explain", f"{stage.namespace}/job-train", "--url", stage.muster.url, "-o", "json"]
+        answer = CliRunner().invoke(main, arguments)
         assert answer.exit_code == 0, answer.output
         return str(json.loads(answer.stdout)["remedies"][0])
 
@@ -366,9 +366,9 @@ def test_a_forged_plan_is_no_admission(stage: RealStage, queues: Queues, plan: s
     nodes = stage.add_nodes(8, labels=A100)
     queues.job("forged", QUEUE, 8)
     queues.reason("forged", "NoQuota")
-    said = {PLAN: plan or json.dumps({"": ",".join(f"{node}*1" for node in nodes)})}
-    said[FLAVORS] = json.dumps({"": {GPU: FLAVOR}}) if plan is None else '{"":{"nvidia.com/gpu":"\\ud800"}}'
-    stage.api.patch(f"{queues.jobs}/forged", {"metadata": {"annotations": said}, "spec": {"suspend": False}})
+    marks = {PLAN: plan or json.dumps({"": ",".join(f"{node}*1" for node in nodes)})}
+    marks[FLAVORS] = json.dumps({"": {GPU: FLAVOR}}) if plan is None else '{"":{"nvidia.com/gpu":"\\ud800"}}'
+    stage.api.patch(f"{queues.jobs}/forged", {"metadata": {"annotations": marks}, "spec": {"suspend": False}})
     queues.until("forged", lambda job: job["spec"]["suspend"] and PLAN not in job["metadata"].get("annotations", {}))
     queues.job("honest", QUEUE, 4)
     queues.until_started("honest", 4)
@@ -385,8 +385,8 @@ def test_flavors_that_are_edited_are_counted_as_before_after_a_restart(
     stage.add_nodes(8, labels=A100)
     queues.job("first", QUEUE, 4)
     queues.until_started("first", 4)
-    said = {FLAVORS: f'{{"":{{"{GPU}":"{flavor}"}}}}'}
-    stage.api.patch(f"{queues.jobs}/first", {"metadata": {"annotations": said}})
+    marks = {FLAVORS: f'{{"":{{"{GPU}":"{flavor}"}}}}'}
+    stage.api.patch(f"{queues.jobs}/first", {"metadata": {"annotations": marks}})
     stage.muster.restart_extender()
     queues.job("second", QUEUE, 1)
     queues.reason("second", "NoQuota")

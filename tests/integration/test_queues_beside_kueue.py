@@ -33,7 +33,9 @@ PATIENCE_S = 90.0
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     start_controller(cluster, "kueue")
-    cluster.api.wait_for(LEASES, lambda leases: any(one["spec"].get("holderIdentity") for one in leases), PATIENCE_S)
+    cluster.api.wait_for(
+        LEASES, lambda leases: any(lease["spec"].get("holderIdentity") for lease in leases), PATIENCE_S
+    )
     return start_muster(cluster)
 
 
@@ -62,9 +64,9 @@ class Jobs:
 
     def create(self, name: str, size: int) -> None:
         """Create a job as docs/migrate-kueue.md says: it is Kueue's, and its pods are a gang of Muster's."""
-        said = {"muster.dev/pod-group": name, "muster.dev/min-member": str(size)}
+        marks = {"muster.dev/pod-group": name, "muster.dev/min-member": str(size)}
         spec = {**pod(name)["spec"], "restartPolicy": "Never", "schedulerName": "muster"}
-        template = {"metadata": {"annotations": said}, "spec": spec}
+        template = {"metadata": {"annotations": marks}, "spec": spec}
         labels = {"kueue.x-k8s.io/queue-name": "team", "muster.dev/gang": "false"}
         body = {"completions": size, "parallelism": size, "template": template}
         self.stage.api.create(self.path, {"metadata": {"name": name, "labels": labels}, "spec": body})
@@ -74,20 +76,20 @@ class Jobs:
         uid = self.stage.api.get(f"{self.path}/{job}")["metadata"]["uid"]
         name = name_of(Controller("batch/v1", "Job", job, uid))
 
-        def holds(one: Object | None) -> bool:
-            said: list[dict[str, Any]] = (one or {}).get("status", {}).get("conditions", [])
-            return any((two["type"], two["status"]) == (condition, "True") for two in said)
+        def holds(obj: Object | None) -> bool:
+            conditions: list[dict[str, Any]] = (obj or {}).get("status", {}).get("conditions", [])
+            return any((two["type"], two["status"]) == (condition, "True") for two in conditions)
 
         path = f"/apis/{GROUP}/namespaces/{self.stage.namespace}/workloads/{name}"
-        found: Object = self.stage.api.wait_for(path, holds, PATIENCE_S)
-        return found
+        answer: Object = self.stage.api.wait_for(path, holds, PATIENCE_S)
+        return answer
 
     def nodes(self, job: str, size: int) -> set[str]:
         """The nodes of its pods, once all have a node."""
 
         def of_it(pods: list[Object]) -> list[str]:
-            named = [one for one in pods if one["metadata"].get("labels", {}).get("job-name") == job]
-            return [one["spec"]["nodeName"] for one in named if one["spec"].get("nodeName")]
+            named = [obj for obj in pods if obj["metadata"].get("labels", {}).get("job-name") == job]
+            return [obj["spec"]["nodeName"] for obj in named if obj["spec"].get("nodeName")]
 
         seen = self.stage.api.wait_for(self.stage.pods_path, lambda pods: len(of_it(pods)) == size, PATIENCE_S)
         return set(of_it(seen))
@@ -103,7 +105,7 @@ class Jobs:
         ):
             api.delete(f"/apis/{GROUP}/{path}")
             # Kueue keeps them by a finalizer until nothing uses them.
-            api.wait_for(f"/apis/{GROUP}/{path}", lambda one: one is None, PATIENCE_S)
+            api.wait_for(f"/apis/{GROUP}/{path}", lambda obj: obj is None, PATIENCE_S)
 
 
 def test_a_job_that_kueue_admits_starts_whole_in_one_clique_and_the_next_one_waits_for_quota(
@@ -119,8 +121,8 @@ def test_a_job_that_kueue_admits_starts_whole_in_one_clique_and_the_next_one_wai
     assert len({stage.cliques[node] for node in jobs.nodes("first", 2)}) == 1
     jobs.create("second", 2)
     stage.api.wait_for(f"{jobs.path}/second", lambda job: bool(job) and job["spec"]["suspend"])
-    done = [one["metadata"]["name"] for one in stage.api.get(stage.pods_path)["items"]]
-    assert all(one.startswith("first-") for one in done), "the second one has no pods"
+    done = [obj["metadata"]["name"] for obj in stage.api.get(stage.pods_path)["items"]]
+    assert all(name.startswith("first-") for name in done), "the second one has no pods"
     stage.succeed(*done)
     jobs.workload("second", "Admitted")
     assert len({stage.cliques[node] for node in jobs.nodes("second", 2)}) == 1
@@ -135,6 +137,6 @@ def test_muster_leaves_the_queues_alone_and_says_so(stage: RealStage, jobs: Jobs
     assert httpx.get(f"{muster.url}/queues", trust_env=False).json() == []
     argv = ["doctor", "--kubeconfig", str(stage.cluster.kubeconfig), "--url", muster.url, "-o", "json"]
     findings = json.loads(CliRunner().invoke(main, argv).stdout)["findings"]
-    codes = {one["code"] for one in findings}
+    codes = {finding["code"] for finding in findings}
     assert "KueueManagesQueues" in codes
     assert not codes & {"KueueOrphan", "KueueFinalizer"}

@@ -66,8 +66,8 @@ def test_a_trainjob_waits_for_quota_of_the_queue_that_it_names_and_then_runs(clu
     cluster.api.create(path, train)
 
     def waits(records: list[Object]) -> bool:
-        said = [two for one in records for two in one.get("status", {}).get("conditions", ())]
-        return any(one["reason"] == "WaitingForQuota" for one in said)
+        conditions = [two for record in records for two in record.get("status", {}).get("conditions", ())]
+        return any(condition["reason"] == "WaitingForQuota" for condition in conditions)
 
     records = cluster.api.wait_for(f"{GROUP}/namespaces/{team.name}/workloads", waits, PATIENCE_S)
     assert records[0]["metadata"]["labels"][RECORD] == "true"
@@ -78,7 +78,7 @@ def test_a_trainjob_waits_for_quota_of_the_queue_that_it_names_and_then_runs(clu
     groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "gpus", "resources": quota}]}]
     cluster.api.patch(f"{GROUP}/clusterqueues/research", {"spec": {"resourceGroups": groups}})
     cluster.api.wait_for(
-        team.pods, lambda pods: sum(bool(one["spec"].get("nodeName")) for one in pods) == 3, PATIENCE_S
+        team.pods, lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 3, PATIENCE_S
     )
     status = cluster.api.get(f"{GROUP}/clusterqueues/research")["status"]
     assert status["conditions"][0]["status"] == "True"

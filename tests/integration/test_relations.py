@@ -23,10 +23,10 @@ Change = Callable[[Object], None]
 def members(name: str, size: int, *changes: Change, gpus: int = 1, gates: Sequence[str] = ()) -> list[Object]:
     """The pods of a gang, with the label ``app`` and each of these changes."""
     pods = gang(name, size, gpus=gpus, gates=gates)
-    for one in pods:
-        one["metadata"]["labels"] = {"app": name}
+    for obj in pods:
+        obj["metadata"]["labels"] = {"app": name}
         for change in changes:
-            change(one)
+            change(obj)
     return pods
 
 
@@ -41,11 +41,11 @@ def on_host_network(one: Object) -> None:
 
 
 def apart(key: str, app: str = "") -> Change:
-    return lambda one: _ask(one, "podAntiAffinity", key, app)
+    return lambda obj: _ask(obj, "podAntiAffinity", key, app)
 
 
 def near(key: str, app: str = "") -> Change:
-    return lambda one: _ask(one, "podAffinity", key, app)
+    return lambda obj: _ask(obj, "podAffinity", key, app)
 
 
 def in_gold(one: Object) -> None:
@@ -55,9 +55,9 @@ def in_gold(one: Object) -> None:
 
 
 def spread(key: str, app: str = "", **more: int) -> Change:
-    def change(one: Object) -> None:
+    def change(obj: Object) -> None:
         hard = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **more}
-        one["spec"]["topologySpreadConstraints"] = [{**hard, "labelSelector": _selector(one, app)}]
+        obj["spec"]["topologySpreadConstraints"] = [{**hard, "labelSelector": _selector(obj, app)}]
 
     return change
 
@@ -88,7 +88,7 @@ def started(stage: RealStage, name: str, size: int) -> list[Pod]:
 
 
 def per_node(pods: Sequence[Pod]) -> list[int]:
-    return sorted(Counter(one.node for one in pods).values())
+    return sorted(Counter(member.node for member in pods).values())
 
 
 EACH_ON_ITS_OWN = {
@@ -119,7 +119,7 @@ def test_members_that_are_apart_by_clique_start_in_one_clique_each(stage: RealSt
     for clique in "abcd":
         stage.add_nodes(2, clique=clique)
     stage.create_all(members("train", 4, apart(CLIQUE), gates=gates))
-    assert {stage.cliques[str(one.node)] for one in started(stage, "train", 4)} == set("abcd")
+    assert {stage.cliques[str(member.node)] for member in started(stage, "train", 4)} == set("abcd")
 
 
 @GATES
@@ -144,7 +144,7 @@ def test_members_start_in_the_zone_of_the_data_pod(stage: RealStage, gates: Sequ
     west = stage.add_nodes(2, labels={ZONE: "west"})
     stage.create(data_pod(nodeName=west[1]))
     stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
-    assert {one.node for one in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started(stage, "train", 4)} == set(west)
 
 
 @GATES
@@ -154,7 +154,7 @@ def test_a_gang_that_waits_for_a_data_pod_starts_when_that_is_bound(stage: RealS
     stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
     stage.until_told("train", lambda seen: seen.state == "NoRoom")
     stage.create(data_pod(affinity={"nodeAffinity": _in_zone("west")}))
-    assert {one.node for one in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started(stage, "train", 4)} == set(west)
 
 
 @GATES
@@ -166,7 +166,7 @@ def test_a_gang_starts_when_the_namespace_of_its_data_gets_the_label(stage: Real
     stage.create_all(members("train", 4, near(ZONE, "data"), in_gold, gpus=4, gates=gates))
     stage.until_told("train", lambda seen: seen.state == "NoRoom")
     stage.api.patch(f"/api/v1/namespaces/{stage.namespace}", {"metadata": {"labels": {"tier": "gold"}}})
-    assert {one.node for one in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started(stage, "train", 4)} == set(west)
 
 
 def test_a_gang_that_another_pod_keeps_away_starts_on_a_new_node(stage: RealStage) -> None:
@@ -176,9 +176,9 @@ def test_a_gang_that_another_pod_keeps_away_starts_on_a_new_node(stage: RealStag
     apart(HOST, "train")(keeper)
     stage.create(keeper)
     stage.create_all(members("train", 2))
-    stage.until(lambda pods: sum("anti-affinity" in (one.refusal or "") for one in pods) == 2)
+    stage.until(lambda pods: sum("anti-affinity" in (member.refusal or "") for member in pods) == 2)
     new = stage.add_nodes(1)
-    assert {one.node for one in started(stage, "train", 2)} == set(new)
+    assert {member.node for member in started(stage, "train", 2)} == set(new)
 
 
 @GATES
@@ -186,7 +186,7 @@ def test_members_that_have_to_be_together_start_in_one_zone(stage: RealStage, ga
     stage.add_nodes(1, labels={ZONE: "east"})
     west = stage.add_nodes(2, labels={ZONE: "west"})
     stage.create_all(members("train", 4, near(ZONE), gpus=4, gates=gates))
-    assert {one.node for one in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started(stage, "train", 4)} == set(west)
 
 
 INFEASIBLE = {
@@ -206,9 +206,9 @@ def test_one_that_cannot_start_says_why_and_holds_up_nobody(
 ) -> None:
     stage.add_nodes(2, clique="a")
     stage.create_all(members("stuck", 3, change, gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert told.state == "NoRoom"
-    assert why in told.message
+    report = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert report.state == "NoRoom"
+    assert why in report.message
     holds_up_nobody(stage, gates)
 
 
@@ -218,10 +218,10 @@ def test_a_full_node_keeps_a_spread_gang_off_the_others(stage: RealStage, gpus: 
     nodes = stage.add_nodes(4)
     stage.create(pod("other", nodeName=nodes[2]))
     stage.create_all(members("stuck", 8, spread(HOST), gpus=gpus, gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert told.state == "NoRoom"
-    assert told.message.startswith("3 of 8 members fit at once")
-    assert f"3 nodes left for 8 members with maxSkew 1 by {HOST} (3 of 4 domains with room)" in told.message
+    report = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert report.state == "NoRoom"
+    assert report.message.startswith("3 of 8 members fit at once")
+    assert f"3 nodes left for 8 members with maxSkew 1 by {HOST} (3 of 4 domains with room)" in report.message
     holds_up_nobody(stage, gates)
 
 
@@ -231,10 +231,10 @@ def test_a_zone_that_is_too_full_keeps_a_gang_waiting(stage: RealStage, gates: S
     west = stage.add_nodes(2, labels={ZONE: "west"})
     stage.create(data_pod(nodeName=west[1]), pod("other", nodeName=west[0]))
     stage.create_all(members("stuck", 4, near(ZONE, "data"), gpus=4, gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert told.state == "NoRoom"
-    assert told.message.startswith("2 of 4 members fit at once: 3 of 4 nodes have room")
-    assert "2 nodes: no pod near that its affinity asks for" in told.message
+    report = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert report.state == "NoRoom"
+    assert report.message.startswith("2 of 4 members fit at once: 3 of 4 nodes have room")
+    assert "2 nodes: no pod near that its affinity asks for" in report.message
     holds_up_nobody(stage, gates)
 
 
@@ -243,22 +243,22 @@ def test_the_reason_counts_nodes_by_what_is_in_the_way(stage: RealStage, gates: 
     nodes = stage.add_nodes(6)
     names = ("web-0", "web-1", "db-0", "old-0", "old-1", "old-2")
     there = [pod(name, gpus=0, nodeName=node) for name, node in zip(names, nodes, strict=True)]
-    for one in there:
-        app = one["metadata"]["name"].partition("-")[0]
-        one["metadata"]["labels"] = {"app": "stuck" if app == "old" else app}
-    for one in there[:2]:
-        with_host_port(one)
+    for obj in there:
+        app = obj["metadata"]["name"].partition("-")[0]
+        obj["metadata"]["labels"] = {"app": "stuck" if app == "old" else app}
+    for obj in there[:2]:
+        with_host_port(obj)
     stage.create(*there)
     stage.create_all(members("stuck", 2, with_host_port, apart(HOST, "db"), spread(HOST), gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert told.state == "NoRoom"
+    report = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert report.state == "NoRoom"
     space = stage.namespace
-    assert f"3 nodes: spread would exceed maxSkew 1 by {HOST}" in told.message
-    assert f"2: port 29500 in use by {space}/web-" in told.message
-    assert f"1: anti-affinity with {space}/db-0" in told.message
+    assert f"3 nodes: spread would exceed maxSkew 1 by {HOST}" in report.message
+    assert f"2: port 29500 in use by {space}/web-" in report.message
+    assert f"1: anti-affinity with {space}/db-0" in report.message
     holds_up_nobody(stage, gates)
     stage.delete("old-0", "old-1", "old-2")
-    assert {one.node for one in started(stage, "stuck", 2)} < set(nodes[3:])
+    assert {member.node for member in started(stage, "stuck", 2)} < set(nodes[3:])
 
 
 def holds_up_nobody(stage: RealStage, gates: Sequence[str]) -> None:

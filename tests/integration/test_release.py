@@ -44,7 +44,9 @@ def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage
     muster.stop()
     stage.api.patch(f"/api/v1/nodes/{kept}", {"metadata": kept_by})
     stage.api.patch(f"{jobs.path}/stop", {"spec": {"suspend": True}})
-    jobs.until("stop", lambda job: any(one["type"] == "Suspended" for one in job["status"].get("conditions", [])))
+    jobs.until(
+        "stop", lambda job: any(condition["type"] == "Suspended" for condition in job["status"].get("conditions", []))
+    )
 
     shown = released(cluster, code=0)
     assert [told(shown, name)["changes"] for name in ("run", "wait", "stop", "gated-0")] == [False, False, True, True]
@@ -60,8 +62,8 @@ def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage
     assert "affinity" not in jobs.get("stop")["spec"]["template"]["spec"]
     assert jobs.get("wait")["spec"] == written["spec"]
     assert marks(jobs.get("run")), "it runs, and is left alone"
-    assert not any(one["spec"].get("schedulingGates") for one in stage.api.list(stage.pods_path))
-    assert not any(one["changes"] for one in released(cluster, code=0)["objects"])
+    assert not any(pod["spec"].get("schedulingGates") for pod in stage.api.list(stage.pods_path))
+    assert not any(obj["changes"] for obj in released(cluster, code=0)["objects"])
 
     # The API server drops a policy a while after it was deleted: until then a job that starts is suspended again.
     argv = ["release", "--all", f"--kubeconfig={cluster.kubeconfig}", "--yes", "--unsuspend"]
@@ -75,15 +77,15 @@ def released(cluster: Cluster, *flags: str, code: int) -> Object:
     argv = ["release", "--all", f"--kubeconfig={cluster.kubeconfig}", "-o", "json", *flags]
     done: Result = CliRunner().invoke(main, argv)
     assert done.exit_code == code, done.output
-    said: Object = json.loads(done.stdout) if code == 0 else {}
-    return said
+    report: Object = json.loads(done.stdout) if code == 0 else {}
+    return report
 
 
 def told(shown: Object, name: str) -> dict[str, Any]:
-    (one,) = [one for one in shown["objects"] if one["name"] == name]
-    return dict(one)
+    (entry,) = [obj for obj in shown["objects"] if obj["name"] == name]
+    return dict(entry)
 
 
 def marks(job: Object) -> list[str]:
-    said = {**job["metadata"].get("annotations", {}), **job["spec"]["template"]["metadata"].get("annotations", {})}
-    return [key for key in said if key.startswith("muster.dev/")]
+    merged = {**job["metadata"].get("annotations", {}), **job["spec"]["template"]["metadata"].get("annotations", {})}
+    return [key for key in merged if key.startswith("muster.dev/")]

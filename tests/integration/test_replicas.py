@@ -65,9 +65,9 @@ class Pair:
 
     def __init__(self, cluster: Cluster, replicas: list[Replica]) -> None:
         self._cluster = cluster
-        self._replicas = {one.host: one for one in replicas}
+        self._replicas = {replica.host: replica for replica in replicas}
         self.leader = self._elected()
-        [self.other] = [one for one in replicas if one is not self.leader]
+        [self.other] = [replica for replica in replicas if replica is not self.leader]
         self.scene = Scene(cluster, self.leader.muster)
         self.scene.wait_leads()
 
@@ -87,8 +87,10 @@ class Pair:
     def wait_either(self) -> None:
         """Wait until one of them leads; the scene asks it from now on."""
         every = self._replicas.values()
-        [found] = self.scene.wait(lambda: [one for one in every if one.leads], lambda leading: len(leading) == 1)
-        self.scene.muster = found.muster
+        [leader] = self.scene.wait(
+            lambda: [replica for replica in every if replica.leads], lambda leading: len(leading) == 1
+        )
+        self.scene.muster = leader.muster
 
     def strike(self, number: int, action: Callable[[], object], *, after: bool = True) -> None:
         """Start a gang, and let this action happen at its release, at the Binding of that number."""
@@ -111,13 +113,13 @@ def replicas(cluster: Cluster) -> Iterator[list[Replica]]:
 
 @pytest.fixture
 def pair(cluster: Cluster, replicas: list[Replica]) -> Iterator[Pair]:
-    for one in replicas:
-        one.restore()
+    for replica in replicas:
+        replica.restore()
     pair = Pair(cluster, replicas)
     with pair.scene:
         yield pair
-        for one in replicas:
-            one.restore()
+        for replica in replicas:
+            replica.restore()
 
 
 def test_one_leads_and_the_other_is_ready_turns_callers_away_and_writes_nothing(pair: Pair) -> None:
@@ -127,8 +129,8 @@ def test_one_leads_and_the_other_is_ready_turns_callers_away_and_writes_nothing(
     assert (pair.leader.leads, pair.other.leads) == (True, False)
     ready = httpx.get(f"{pair.other.muster.url}/readyz", trust_env=False)
     assert (ready.status_code, ready.text) == (200, "ok, standing by\n")
-    asked = {"PodName": "p", "PodNamespace": "default", "PodUID": "p", "Node": "n"}
-    refusal = httpx.post(f"{pair.other.muster.url}/bind", json=asked, trust_env=False).json()["Error"]
+    binding = {"PodName": "p", "PodNamespace": "default", "PodUID": "p", "Node": "n"}
+    refusal = httpx.post(f"{pair.other.muster.url}/bind", json=binding, trust_env=False).json()["Error"]
     assert "stands by" in refusal
     assert not pair.other.proxy.writes
 
@@ -145,7 +147,7 @@ def test_the_leader_is_killed_in_a_release_and_the_other_goes_on_with_gangs_in_e
     ends = {"runs": WHOLE, "short": "MembersMissing", "large": "NoRoom", "train": WHOLE}
     assert pair.scene.settle(ends) == []
     marks = [pod["metadata"]["annotations"] for pod in pair.scene.pods()]
-    assert len({one["muster.dev/release"] for one in marks if one["muster.dev/pod-group"] == "train"}) == 1
+    assert len({mark["muster.dev/release"] for mark in marks if mark["muster.dev/pod-group"] == "train"}) == 1
 
 
 def test_only_the_extender_of_the_leader_dies_and_comes_back_where_it_was(pair: Pair) -> None:

@@ -74,7 +74,7 @@ def test_a_large_job_starts_in_its_reservation_and_what_would_overlap_waits(stag
     assert sum(len(nodes) for _, nodes in reserved["rooms"]) == 64
     _is_expected_to_start(stage, queues, "large")
     first = [f"short-{number}-" for number in range(8)]
-    stage.succeed(*(one.name for one in stage.pods() if one.name.startswith(tuple(first))))
+    stage.succeed(*(member.name for member in stage.pods() if member.name.startswith(tuple(first))))
     overlap = _create(stage, "overlap", 4, "10h")
     stage.until_told("job-overlap", _names_the_reservation)
     _create(stage, "quick", 4, "60")
@@ -85,8 +85,8 @@ def test_a_large_job_starts_in_its_reservation_and_what_would_overlap_waits(stag
     again = json.loads(stage.api.get(path)["metadata"]["annotations"][RESERVED])
     assert again["rooms"] == reserved["rooms"]
     assert not _running(stage.pods(), "overlap")
-    stage.succeed(*(one.name for one in _running(stage.pods(), "quick")))
-    stage.succeed(*(one.name for one in _running(stage.pods(), "short")))
+    stage.succeed(*(member.name for member in _running(stage.pods(), "quick")))
+    stage.succeed(*(member.name for member in _running(stage.pods(), "short")))
     pods = stage.until(lambda pods: len(_running(pods, "large")) == 64)
     assert not _running(pods, "overlap")
     stage.api.wait_for(path, lambda job: RESERVED not in job["metadata"]["annotations"])
@@ -101,12 +101,12 @@ def _is_expected_to_start(stage: RealStage, queues: Queues, name: str) -> None:
     assert after.startswith(f"{stage.namespace}/job-short-")
     assert gang.expected.earliest < gang.expected.start < gang.expected.latest
     assert gang.expected.rests_on == "its author's estimate of 1 h"
-    said = CliRunner().invoke(main, ["explain", f"{stage.namespace}/job-{name}", "--url", stage.muster.url])
-    for text in (said.output, stage.until_noted(name, "NoRoom")):
+    result = CliRunner().invoke(main, ["explain", f"{stage.namespace}/job-{name}", "--url", stage.muster.url])
+    for text in (result.output, stage.until_noted(name, "NoRoom")):
         assert "expected " in text, text
         assert "ends; rests on its author's estimate of 1 h" in " ".join(text.split())
     conditions = queues.record(name, "QuotaReserved", "False")["conditions"]
-    (why,) = [one["message"] for one in conditions if one["type"] == "QuotaReserved"]
+    (why,) = [condition["message"] for condition in conditions if condition["type"] == "QuotaReserved"]
     assert "; expected " in why, why
 
 
@@ -127,4 +127,4 @@ def _create(stage: RealStage, name: str, size: int, duration: str) -> str:
 
 def _running(pods: object, name: str) -> list[Pod]:
     assert isinstance(pods, list | tuple)
-    return [one for one in pods if one.live and one.node and one.name.startswith(f"{name}-")]
+    return [member for member in pods if member.live and member.node and member.name.startswith(f"{name}-")]

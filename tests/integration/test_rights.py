@@ -113,11 +113,11 @@ def test_the_extender_has_the_rights_that_it_uses_and_no_other(cluster: Cluster)
     api.create(PODS, pod("alone-0", labels={"scheduling.x-k8s.io/pod-group": "alone"}))
     started = ("train-0", "train-1", "mpi-0", "mpi-1")
     api.wait_for(
-        PODS, lambda seen: {one["metadata"]["name"] for one in seen if one["spec"].get("nodeName")} == set(started)
+        PODS, lambda seen: {obj["metadata"]["name"] for obj in seen if obj["spec"].get("nodeName")} == set(started)
     )
     api.wait_for(f"{GROUPS}/alone", lambda group: "conditions" in group.get("status", {}))
     for queue in ("clusterqueues/heavy-ml-cluster-queue", "cohorts/ml-cohort"):
-        api.wait_for(f"/apis/kueue.x-k8s.io/v1beta2/{queue}", lambda one: "conditions" in one.get("status", {}))
+        api.wait_for(f"/apis/kueue.x-k8s.io/v1beta2/{queue}", lambda obj: "conditions" in obj.get("status", {}))
     asyncio.run(ask_for_everything(cluster))
 
     compare(cluster, "muster-extender")
@@ -131,7 +131,7 @@ def test_a_snapshot_needs_its_role_and_no_more(cluster: Cluster, tmp_path: Path)
 
 
 def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
-    deployment = [one for one in shipped(cluster) if one["kind"] == "Deployment"]
+    deployment = [obj for obj in shipped(cluster) if obj["kind"] == "Deployment"]
     deployment[0]["spec"]["replicas"] = 0
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(deployment))
     cluster.api.create(CRDS, crd_of("admissionchecks"))
@@ -279,7 +279,7 @@ def asked(cluster: Cluster, account: str) -> Iterator[tuple[Right, bool]]:
         if event["user"]["username"] != f"system:serviceaccount:{NAMESPACE}:{account}" or "objectRef" not in event:
             continue
         about = event["objectRef"]
-        resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
+        resource = "/".join(segment for segment in (about["resource"], about.get("subresource")) if segment)
         allowed = event["annotations"]["authorization.k8s.io/decision"] == "allow"
         yield Right(event["verb"], about.get("apiGroup", ""), resource), allowed
 

@@ -12,9 +12,9 @@ from tests.simulation.stage import SimulatedStage
 
 pytestmark = pytest.mark.xdist_group("scenarios")
 
-CALM = [one for one in SCENARIOS.values() if one.part != "faults"]
+CALM = [scenario for scenario in SCENARIOS.values() if scenario.part != "faults"]
 # The scenarios are sorted by setting, so that Muster is seldom restarted; the usual setting is last, for the walks too.
-CHOSEN = sorted(CALM, key=lambda one: (one.setting == Setting(), repr(one.setting)))
+CHOSEN = sorted(CALM, key=lambda scenario: (scenario.setting == Setting(), repr(scenario.setting)))
 
 
 @pytest.mark.parametrize("scenario", CHOSEN, ids=str)

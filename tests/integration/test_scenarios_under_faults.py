@@ -8,7 +8,7 @@ from tests.integration.company import Company
 from tests.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.xdist_group("faults")
-CHOSEN = [one for one in SCENARIOS.values() if one.part == "faults"]
+CHOSEN = [scenario for scenario in SCENARIOS.values() if scenario.part == "faults"]
 
 
 @pytest.mark.parametrize("scenario", CHOSEN, ids=str)

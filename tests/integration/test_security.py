@@ -114,7 +114,7 @@ def test_nobody_else_gets_an_answer(cluster: Cluster, authority: Authority) -> N
 
 
 def test_the_pod_is_admitted_where_pod_security_is_restricted(cluster: Cluster) -> None:
-    [template] = [one["spec"]["template"] for one in shipped(cluster) if one["kind"] == "Deployment"]
+    [template] = [obj["spec"]["template"] for obj in shipped(cluster) if obj["kind"] == "Deployment"]
     enforce = {
         "pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/enforce-version": "v1.37",

@@ -33,19 +33,19 @@ def muster(cluster: Cluster, metrics_url: str) -> RunningMuster:
 
 def member(name: str, group: str) -> Object:
     """A pod that names a PodGroup and takes a whole node."""
-    asked = {"nvidia.com/gpu": "8"}
-    container = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
+    amounts = {"nvidia.com/gpu": "8"}
+    container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     labels = {"scheduling.x-k8s.io/pod-group": group}
     return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
 
 
 def told(stage: RealStage, reason: str) -> dict[str, list[str]]:
     """The texts of the Events with this reason, by kind of object."""
-    found: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for event in stage.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"):
         if event["reason"] == reason and event.get("reportingController") == "muster.dev/extender":
-            found.setdefault(event["regarding"]["kind"], []).append(event["note"])
-    return found
+            notes.setdefault(event["regarding"]["kind"], []).append(event["note"])
+    return notes
 
 
 def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_url: str) -> None:
@@ -67,10 +67,10 @@ def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_ur
     # The test cannot forward a port of this cluster: it has only pods and Events.
     kubectl = stage.cluster.binary("kubectl").parent
     args = ["explain", f"{stage.namespace}/train", "--kubeconfig", str(stage.cluster.kubeconfig)]
-    said = CliRunner().invoke(main, args, env={"PATH": str(kubectl), "COLUMNS": "160"})
-    assert said.exit_code == 0, said.output
-    assert f"{stage.namespace}/train  MembersMissing" in said.stdout
-    assert "read from the pods and their Events" in said.stderr
+    result = CliRunner().invoke(main, args, env={"PATH": str(kubectl), "COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    assert f"{stage.namespace}/train  MembersMissing" in result.stdout
+    assert "read from the pods and their Events" in result.stderr
 
     stage.create(member("train-1", "train"))
     stage.api.wait_for(path, lambda group: group["status"].get("phase") == "Scheduled")
@@ -99,7 +99,7 @@ def test_a_misspelt_key_is_told_on_the_pod_and_on_what_made_it(stage: RealStage,
     pod["metadata"] = {"name": "typo-0", "annotations": {"muster.dev/podgroup": "typo"}, "ownerReferences": [owner]}
     stage.create(pod)
     events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
-    stage.api.wait_for(events, lambda seen: len([one for one in seen if one["reason"] == "UnreadKey"]) == 2)
+    stage.api.wait_for(events, lambda seen: len([event for event in seen if event["reason"] == "UnreadKey"]) == 2)
     text = (
         "muster.dev/podgroup means nothing to Muster: write muster.dev/pod-group in the pod template, "
         "and create the pods again"
@@ -139,7 +139,7 @@ def test_a_pod_that_is_created_without_its_pin_is_told_of_once(
     pods = f"/api/v1/namespaces/{stage.namespace}/pods"
     stage.api.wait_for(pods, lambda seen: len([pod for pod in seen if pod["spec"].get("nodeName")]) == 2)
     events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
-    stage.api.wait_for(events, lambda seen: len([one for one in seen if one["reason"] == "Unpinned"]) == 2)
+    stage.api.wait_for(events, lambda seen: len([event for event in seen if event["reason"] == "Unpinned"]) == 2)
     assert all("muster-job-pods is not installed, or has failed" in text for text in told(stage, "Unpinned")["Pod"])
     stage.wait(lambda: unpinned(metrics_url), lambda count: count == before + 2)  # the page is kept for a second
 
@@ -158,8 +158,8 @@ def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> Non
         argv = [str(stage.cluster.binary("kubectl")), "muster", *args]
         return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
 
-    said = json.loads(kubectl("explain", f"{stage.namespace}/big", "-o", "json"))
-    assert said["remedies"] == [
+    explained = json.loads(kubectl("explain", f"{stage.namespace}/big", "-o", "json"))
+    assert explained["remedies"] == [
         f"wait for {stage.namespace}/small to finish: that frees enough in the cluster",
         f"1 more node with 8 GPUs free in the cluster, with labels stage={stage.namespace}",
     ]
@@ -177,10 +177,10 @@ def test_an_autoscaler_sees_members_that_no_gate_holds_back(stage: RealStage) ->
 
     def reasons(pods: list[Object]) -> dict[str, str]:
         return {
-            pod["metadata"]["name"]: one["reason"]
+            pod["metadata"]["name"]: condition["reason"]
             for pod in pods
-            for one in pod.get("status", {}).get("conditions", ())
-            if one["type"] == "PodScheduled"
+            for condition in pod.get("status", {}).get("conditions", ())
+            if condition["type"] == "PodScheduled"
         }
 
     wanted = {"gated-0": "SchedulingGated", "free-0": "Unschedulable"}

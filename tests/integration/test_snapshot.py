@@ -32,8 +32,8 @@ def foretold(path: Path) -> dict[str, dict[str, str]]:
     verdict = path.with_suffix(".verdict")
     ended = CliRunner().invoke(simulate, ["--snapshot", str(path), "--json", str(verdict)])
     assert ended.exit_code == 0, ended.output
-    (told,) = json.loads(verdict.read_text())["verdicts"]
-    return {one["gang"].partition("/")[2]: one["nodes"] for one in told["answers"]}
+    (entry,) = json.loads(verdict.read_text())["verdicts"]
+    return {answer["gang"].partition("/")[2]: answer["nodes"] for answer in entry["answers"]}
 
 
 def test_what_is_foretold_comes_true(cluster: Cluster, stage: RealStage, tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_what_is_foretold_comes_true(cluster: Cluster, stage: RealStage, tmp_pat
     assert "hush" not in text
     assert not any(foretold(tmp_path / "live.json").values()), "as it is, everybody waits for the other gate"
     (tmp_path / "open.json").write_text(text.replace(NOT_YET, OURS))
-    said = foretold(tmp_path / "open.json")
-    assert {name: len(nodes) for name, nodes in said.items()} == {"a-large": 3, "b-small": 2, "c-late": 0}
+    forecast = foretold(tmp_path / "open.json")
+    assert {name: len(nodes) for name, nodes in forecast.items()} == {"a-large": 3, "b-small": 2, "c-late": 0}
 
     for pod in stage.pods():
         stage.open_gate(pod.name, NOT_YET)
@@ -59,7 +59,7 @@ def test_what_is_foretold_comes_true(cluster: Cluster, stage: RealStage, tmp_pat
     until_bound(stage, "b-small", 2)
     until_reason(stage, "c-late", "NoRoom")
     for name in gangs:
-        assert {pod.name: pod.node for pod in bound(stage.pods(), name)} == said[name]
+        assert {pod.name: pod.node for pod in bound(stage.pods(), name)} == forecast[name]
 
 
 def test_a_snapshot_without_names_has_none(cluster: Cluster, stage: RealStage, tmp_path: Path) -> None:
@@ -87,19 +87,22 @@ def stateful_set(name: str, replicas: int, management: str) -> Object:
 def test_gangs_of_owners_have_their_size_and_their_waves(cluster: Cluster, stage: RealStage, tmp_path: Path) -> None:
     stage.add_nodes(4, clique="wide")
     path = f"/apis/apps/v1/namespaces/{stage.namespace}/statefulsets"
-    for one in (stateful_set("a-whole", 2, "Parallel"), stateful_set("b-large", 3, "OrderedReady")):
-        stage.api.create(path, one)
+    for obj in (stateful_set("a-whole", 2, "Parallel"), stateful_set("b-large", 3, "OrderedReady")):
+        stage.api.create(path, obj)
     stage.until(lambda pods: len(pods) == 3)
     text = taken(cluster, tmp_path / "live.json")
     (tmp_path / "open.json").write_text(text.replace(NOT_YET, OURS))
-    said = foretold(tmp_path / "open.json")
-    assert {name: len(nodes) for name, nodes in said.items()} == {"statefulset-a-whole": 2, "statefulset-b-large": 0}
+    forecast = foretold(tmp_path / "open.json")
+    assert {name: len(nodes) for name, nodes in forecast.items()} == {
+        "statefulset-a-whole": 2,
+        "statefulset-b-large": 0,
+    }
 
     for pod in stage.pods():
         stage.open_gate(pod.name, NOT_YET)
     until_bound(stage, "statefulset-a-whole", 2)
     until_reason(stage, "statefulset-b-large", "NoRoom")
     whole = {pod.name: pod.node for pod in bound(stage.pods(), "statefulset-a-whole")}
-    assert whole == said["statefulset-a-whole"]
+    assert whole == forecast["statefulset-a-whole"]
     for name in ("a-whole", "b-large"):
         stage.api.delete(f"{path}/{name}", {"propagationPolicy": "Background"})

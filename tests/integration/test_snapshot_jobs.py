@@ -33,9 +33,9 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 @pytest.fixture
 def queues(stage: RealStage) -> Iterator[Queues]:
-    one = Queues(stage)
-    yield one
-    one.remove()
+    new_queues = Queues(stage)
+    yield new_queues
+    new_queues.remove()
 
 
 @pytest.mark.parametrize("hidden", [False, True])

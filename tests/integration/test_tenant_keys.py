@@ -96,8 +96,8 @@ def tenant(team: Team) -> Tenant:
 
 
 def said(obj: Object) -> Object:
-    found: Object = obj["metadata"].get("annotations", {})
-    return {key: value for key, value in found.items() if key.startswith("muster.dev/")}
+    written: Object = obj["metadata"].get("annotations", {})
+    return {key: value for key, value in written.items() if key.startswith("muster.dev/")}
 
 
 def test_a_forged_plan_starts_nothing(tenant: Tenant, team: Team) -> None:
@@ -183,15 +183,15 @@ def test_what_a_job_of_another_job_says_is_not_carried_over_when_its_owner_goes(
 def test_of_every_kind(tenant: Tenant, team: Team, kind: str) -> None:
     manifest, path = _of_kind(team, kind)
     manifest["metadata"]["annotations"] = dict(PLANNED)
-    one = tenant.create(path, manifest)
-    assert not said(one), "what a new one says of itself comes off"
-    its = f"{path}/{one['metadata']['name']}"
+    made = tenant.create(path, manifest)
+    assert not said(made), "what a new one says of itself comes off"
+    its = f"{path}/{made['metadata']['name']}"
     started = suspension(kind, to=False) | {"metadata": {"annotations": PLANNED}}
     assert FLAVORS in tenant.refused(its, started)
     holder = "runPolicy" if kind in TRAINING else None
     now = tenant.patch(its, suspension(kind, to=False))["spec"]
     assert (now[holder] if holder else now)["suspend"]
-    assert ONLY_MUSTER in tenant.refused(its, {"spec": _planted(kind, one["spec"])})
+    assert ONLY_MUSTER in tenant.refused(its, {"spec": _planted(kind, made["spec"])})
 
 
 def _of_kind(team: Team, kind: str) -> tuple[Object, str]:
@@ -233,9 +233,9 @@ def test_nor_of_a_trainjob_and_of_what_shows_it(tenant: Tenant, team: Team) -> N
     meta = {"name": "train", "labels": QUEUE, "annotations": PLANNED}
     spec = {"runtimeRef": {"name": "torch"}, "runtimePatches": [entry]}
     header = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
-    one = tenant.create(trains(team), header | {"metadata": meta, "spec": spec})
-    assert "node-0" not in json.dumps({key: value for key, value in one["metadata"].items() if key != "managedFields"})
-    assert "node-0" not in json.dumps(one["spec"])
+    made = tenant.create(trains(team), header | {"metadata": meta, "spec": spec})
+    assert "node-0" not in json.dumps({key: value for key, value in made["metadata"].items() if key != "managedFields"})
+    assert "node-0" not in json.dumps(made["spec"])
     path = f"{trains(team)}/train"
     assert ONLY_MUSTER in tenant.refused(path, {"spec": {"runtimePatches": [entry]}})
     owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "train", "controller": True}
@@ -243,7 +243,7 @@ def test_nor_of_a_trainjob_and_of_what_shows_it(tenant: Tenant, team: Team) -> N
         "metadata": {
             "name": "train",
             "annotations": PLANNED | {"muster.dev/workload": "uid"},
-            "ownerReferences": [owner | {"uid": one["metadata"]["uid"]}],
+            "ownerReferences": [owner | {"uid": made["metadata"]["uid"]}],
         }
     }
     with pytest.raises(ApiError, match=ONLY_MUSTER):

@@ -50,7 +50,7 @@ class Tenant(Team):
             spec = {"hard": {"pods": str(pods)}}
             quotas = f"/api/v1/namespaces/{self.name}/resourcequotas"
             self.api.create(quotas, {"metadata": {"name": "pods"}, "spec": spec})
-            self.api.wait_for(f"{quotas}/pods", lambda one: bool(one) and "hard" in one.get("status", {}))
+            self.api.wait_for(f"{quotas}/pods", lambda quota: bool(quota) and "hard" in quota.get("status", {}))
 
     def submit(self, name: str, size: int, labels: Object | None = None, **spec: Any) -> None:
         """A job of ``size`` whole nodes."""
@@ -68,8 +68,8 @@ def tenants(stage: RealStage) -> Iterator[list[Tenant]]:
     """The tenants of a test; their jobs are deleted after it."""
     made: list[Tenant] = []
     yield made
-    for one in made:
-        stage.api.delete(one.jobs, {"propagationPolicy": "Background"})
+    for tenant in made:
+        stage.api.delete(tenant.jobs, {"propagationPolicy": "Background"})
 
 
 def test_a_tenant_without_a_right_to_run_pods_keeps_no_room_from_the_others(
@@ -84,7 +84,7 @@ def test_a_tenant_without_a_right_to_run_pods_keeps_no_room_from_the_others(
     honest.submit("first", 2)
     honest.until_running("first", 2, 12.0)
     stage.api.delete(f"{honest.jobs}/first", {"propagationPolicy": "Background"})
-    squatter.api.wait_for(squatter.jobs, lambda jobs: any(not one["spec"]["suspend"] for one in jobs), PATIENCE_S)
+    squatter.api.wait_for(squatter.jobs, lambda jobs: any(not job["spec"]["suspend"] for job in jobs), PATIENCE_S)
     squatter.submit("urgent", 2)
     honest.submit("second", 2)
     honest.until_running("second", 2, 12.0)
@@ -148,14 +148,14 @@ def test_the_policy_that_ships_says_who_may_use_a_class(stage: RealStage) -> Non
     try:
         stage.cluster.kubectl("apply", "-f", str(CLASS_POLICY))
         until = time.monotonic() + PATIENCE_S
-        while "may not use" not in (said := created("urgent", {LABEL: "wpc-high"})):
-            assert time.monotonic() < until, said
+        while "may not use" not in (answer := created("urgent", {LABEL: "wpc-high"})):
+            assert time.monotonic() < until, answer
         assert "created" in created("plain", {})
         use = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloadpriorityclasses"], "verbs": ["use"]}
         user.api.create(f"{roles}/clusterroles", {"metadata": {"name": "urgent"}, "rules": [use]})
         urgent = {**binding, "metadata": {"name": "urgent"}, "roleRef": {**edit, "name": "urgent"}}
         user.api.create(f"{roles}/clusterrolebindings", urgent)
-        while "created" not in (said := created("urgent", {LABEL: "wpc-high"})):
-            assert time.monotonic() < until, said
+        while "created" not in (answer := created("urgent", {LABEL: "wpc-high"})):
+            assert time.monotonic() < until, answer
     finally:
         stage.cluster.kubectl("delete", "-f", str(CLASS_POLICY))

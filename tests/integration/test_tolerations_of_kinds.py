@@ -80,16 +80,16 @@ def test_its_pods_run_on_tainted_nodes_and_it_is_given_back(
     path = kind.path_of(team.name, job["metadata"]["name"])
     cluster.api.create(path.rpartition("/")[0], job)
 
-    def runs(found: list[Object]) -> bool:
-        tolerated = [str(one["spec"].get("tolerations")) for one in found if one["spec"].get("nodeName")]
-        return len(tolerated) == pods and all("'spot'" in one for one in tolerated)
+    def runs(listed: list[Object]) -> bool:
+        tolerated = [str(pod["spec"].get("tolerations")) for pod in listed if pod["spec"].get("nodeName")]
+        return len(tolerated) == pods and all("'spot'" in text for text in tolerated)
 
     for _ in range(2):
         cluster.api.wait_for(team.pods, runs, PATIENCE_S)
         assert "spot" in str(cluster.api.get(path)["spec"])
         cluster.api.patch(QUEUE, {"spec": {"stopPolicy": "HoldAndDrain"}})
-        cluster.api.wait_for(team.pods, lambda found: not found, PATIENCE_S)
-        cluster.api.wait_for(path, lambda one: "spot" not in str(one["spec"]) and one["spec"]["suspend"], PATIENCE_S)
+        cluster.api.wait_for(team.pods, lambda listed: not listed, PATIENCE_S)
+        cluster.api.wait_for(path, lambda obj: "spot" not in str(obj["spec"]) and obj["spec"]["suspend"], PATIENCE_S)
         cluster.api.patch(QUEUE, {"spec": {"stopPolicy": "None"}})
     cluster.api.delete(path)
-    cluster.api.wait_for(team.pods, lambda found: not found, PATIENCE_S)
+    cluster.api.wait_for(team.pods, lambda listed: not listed, PATIENCE_S)

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.xdist_group("unsent-starts")
 
 @pytest.fixture(scope="module")
 def proxy(cluster: Cluster) -> Iterator[Proxy]:
-    with cluster.proxy() as one:
-        yield one
+    with cluster.proxy() as new_proxy:
+        yield new_proxy
 
 
 @pytest.fixture(scope="module")

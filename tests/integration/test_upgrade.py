@@ -51,9 +51,9 @@ IN_THE_GATE = next(iter(ORDERS))
 
 @pytest.fixture
 def rollout() -> Iterator[Rollout]:
-    with Cluster(kubernetes="1.36") as cluster, Rollout(cluster) as one:
+    with Cluster(kubernetes="1.36") as cluster, Rollout(cluster) as new_rollout:
         add_priorities(cluster, PRIORITIES)
-        yield one
+        yield new_rollout
 
 
 def hand_over(rollout: Rollout, old: Replica, new: Replica, states: States, others: Sequence[States], how: int) -> None:
@@ -69,8 +69,8 @@ def hand_over(rollout: Rollout, old: Replica, new: Replica, states: States, othe
     rollout.wait_leads(new, states, *others)
     states.check_released()
     states.check_held()
-    for one in (states, *others):
-        one.check()
+    for state in (states, *others):
+        state.check()
     states.check_evicting()
     rollout.tollgate.bar()
     states.let_start()
@@ -100,5 +100,5 @@ def test_there_and_back(rollout: Rollout, name: str) -> None:
     hand_over(rollout, new, older, after, [before], order.back)
     rollout.install_base(earlier)
     rollout.install_admission(earlier)
-    for one in (before, after):
-        one.check()
+    for state in (before, after):
+        state.check()

@@ -66,7 +66,9 @@ class Exporter(BaseHTTPRequestHandler):
     """The page of the GPUs as they are now."""
 
     def do_GET(self) -> None:
-        page = "".join(f"{one.metric}{{{text(one.labels)}}} {one.value}\n" for one in SERIES if one.until == FULL)
+        page = "".join(
+            f"{series.metric}{{{text(series.labels)}}} {series.value}\n" for series in SERIES if series.until == FULL
+        )
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()
@@ -92,13 +94,14 @@ def history(honors: bool, target: Mapping[str, str]) -> str:
     now, lines = int(time.time()), []
     for metric in (UTIL, ACTIVE):
         lines.append(f"# TYPE {metric} gauge")
-        for one in (series for series in SERIES if series.metric == metric):
+        for chosen in (series for series in SERIES if series.metric == metric):
             own = {
-                name if honors or name not in target else f"exported_{name}": one.labels[name] for name in one.labels
+                name if honors or name not in target else f"exported_{name}": chosen.labels[name]
+                for name in chosen.labels
             }
             labels = text({**target, **own})
-            instants = range(now - one.since, now - max(one.until, 60) + 1, STEP_S)
-            lines += [f"{metric}{{{labels}}} {one.value} {instant}" for instant in instants]
+            instants = range(now - chosen.since, now - max(chosen.until, 60) + 1, STEP_S)
+            lines += [f"{metric}{{{labels}}} {chosen.value} {instant}" for instant in instants]
     return "\n".join([*lines, "# EOF", ""])
 
 

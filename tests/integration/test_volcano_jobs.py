@@ -99,9 +99,10 @@ class Submitted:
 
         def about(events: list[Object]) -> list[Object]:
             return [
-                one
-                for one in events
-                if (one["reason"], one["regarding"]["kind"], one["regarding"]["name"]) == (code, "Job", self._name)
+                event
+                for event in events
+                if (event["reason"], event["regarding"]["kind"], event["regarding"]["name"])
+                == (code, "Job", self._name)
             ]
 
         path = f"/apis/events.k8s.io/v1/namespaces/{self._team.name}/events"

@@ -55,8 +55,8 @@ class Queues:
         path = f"/apis/{GROUPS}/namespaces/{self.stage.namespace}/podgroups"
         self.stage.api.create(path, group | {"spec": spec})
         pods = [pod(f"{name}-{at}") for at in range(size)]
-        for one in pods:
-            one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+        for obj in pods:
+            obj["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
         self.stage.create_all(pods)
 
     def until_bound(self, name: str, size: int) -> None:
@@ -67,8 +67,8 @@ class Queues:
 
     def shown(self, name: str) -> Object:
         """The queue as `muster queues` shows it."""
-        found = httpx.get(f"{self.stage.muster.url}/queues", trust_env=False).raise_for_status().json()
-        return next(one for one in found if one["name"] == f"volcano/{name}")
+        listed = httpx.get(f"{self.stage.muster.url}/queues", trust_env=False).raise_for_status().json()
+        return next(queue for queue in listed if queue["name"] == f"volcano/{name}")
 
     def remove(self) -> None:
         for name in self._made:
@@ -77,9 +77,9 @@ class Queues:
 
 @pytest.fixture
 def queues(stage: RealStage) -> Iterator[Queues]:
-    one = Queues(stage)
-    yield one
-    one.remove()
+    new_queues = Queues(stage)
+    yield new_queues
+    new_queues.remove()
 
 
 def test_a_gang_waits_at_the_capability_of_its_queue_and_starts_when_room_is_given_back(
@@ -118,9 +118,11 @@ def test_a_volcano_job_is_taken_up_when_its_queue_has_room(stage: RealStage, que
         name = controller.create(stage.namespace, job)["metadata"]["name"]
         why = queues.reason(name, "NoQuota")
         assert why.startswith(f"Queue vision: it asks for 16 {GPU}, and 8 of 16 {GPU} are left")
-        assert not any(one.name.startswith("train-") for one in stage.pods()), "no pod of it exists"
+        assert not any(member.name.startswith("train-") for member in stage.pods()), "no pod of it exists"
         stage.succeed("first-0")
-        stage.until(lambda pods: sum(bool(one.node) for one in pods if one.name.startswith("train-worker-")) == 2)
+        stage.until(
+            lambda pods: sum(bool(member.node) for member in pods if member.name.startswith("train-worker-")) == 2
+        )
 
 
 def test_a_suspended_job_starts_when_the_queue_that_it_names_has_room(stage: RealStage, queues: Queues) -> None:
@@ -140,7 +142,7 @@ def test_a_suspended_job_starts_when_the_queue_that_it_names_has_room(stage: Rea
     assert queues.reason("job-train", "NoQuota").startswith(f"Queue vision: it asks for 16 {GPU}, and 0 of 16")
     stage.succeed("first-0", "first-1")
     stage.api.wait_for(f"{path}/train", lambda job: bool(job) and job["status"].get("ready") == 2, 60.0)
-    used = next(one for one in queues.shown("vision")["quotas"] if one["resource"] == GPU)
+    used = next(quota for quota in queues.shown("vision")["quotas"] if quota["resource"] == GPU)
     assert (used["used"], used["most"]) == (16, 16)
     stage.api.delete(f"{path}/train", {"propagationPolicy": "Background"})
 
@@ -173,7 +175,7 @@ def test_what_a_queue_deserves_is_taken_back_from_one_that_is_reclaimable(stage:
         queues.until_bound(name, 1)
     queues.gang("c-0", 1, "comes")
     queues.until_bound("c-0", 1)
-    left = [one.name for one in stage.pods() if one.node and not one.deleting]
+    left = [seen_pod.name for seen_pod in stage.pods() if seen_pod.node and not seen_pod.deleting]
     assert {"k-0-0", "c-0-0"} < set(left)
     assert len(left) == 3
     queues.gang("c-1", 1, "comes")
@@ -193,7 +195,7 @@ def test_what_a_queue_deserves_by_weight_is_taken_back(stage: RealStage, queues:
         queues.until_bound(name, 1)
     queues.gang("s-2", 1, "second")
     queues.reason("s-2", "NoRoom")
-    left = [one.name for one in stage.pods() if one.node and not one.deleting]
+    left = [seen_pod.name for seen_pod in stage.pods() if seen_pod.node and not seen_pod.deleting]
     assert sorted(name[0] for name in left) == ["f", "f", "s", "s"]
 
 
@@ -203,7 +205,7 @@ def test_a_closed_queue_takes_nobody_new(stage: RealStage, queues: Queues) -> No
     queues.gang("runs", 1, "closes")
     queues.until_bound("runs", 1)
     stage.api.patch(f"{QUEUES}/closes/status", {"status": {"state": "Closing"}})
-    stage.wait(lambda: queues.shown("closes"), lambda one: one["problems"] == ["it is closed"])
+    stage.wait(lambda: queues.shown("closes"), lambda queue: queue["problems"] == ["it is closed"])
     queues.gang("late", 1, "closes")
     assert queues.reason("late", "QueueStopped") == "Queue closes is closed"
     stage.api.patch(f"{QUEUES}/closes/status", {"status": {"state": "Open"}})

@@ -47,7 +47,7 @@ class Storage:
         """Mount a volume of its own into the pod, by a claim that is bound to it."""
         claim = f"data-{one['metadata']['name']}"
         path = self.claim(one, self.offer(claim, **source))
-        self._stage.api.wait_for(path, lambda one: one and one.get("status", {}).get("phase") == "Bound")
+        self._stage.api.wait_for(path, lambda obj: obj and obj.get("status", {}).get("phase") == "Bound")
 
     def claim(self, one: Object, volume: str) -> str:
         """A claim of the pod that names this volume; returns its path."""
@@ -73,15 +73,15 @@ class Storage:
         path = f"/api/v1/namespaces/{self._stage.namespace}/persistentvolumeclaims"
 
         def waiting(claims: list[Object]) -> list[Object]:
-            asked = (one for one in claims if not one["spec"].get("volumeName"))
-            return [one for one in asked if SELECTED in one["metadata"].get("annotations", {})]
+            unbound = (claim for claim in claims if not claim["spec"].get("volumeName"))
+            return [claim for claim in unbound if SELECTED in claim["metadata"].get("annotations", {})]
 
-        for one in waiting(self._stage.api.wait_for(path, lambda claims: len(waiting(claims)) == count)):
-            node = self._stage.api.get(f"/api/v1/nodes/{one['metadata']['annotations'][SELECTED]}")
+        for volume_claim in waiting(self._stage.api.wait_for(path, lambda claims: len(waiting(claims)) == count)):
+            node = self._stage.api.get(f"/api/v1/nodes/{volume_claim['metadata']['annotations'][SELECTED]}")
             term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [node["metadata"]["labels"][ZONE]]}]}
             where = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}
-            disk = {"csi": {"driver": DRIVER, "volumeHandle": one["metadata"]["name"]}}
-            self.offer(one["metadata"]["name"], **disk, **where)
+            disk = {"csi": {"driver": DRIVER, "volumeHandle": volume_claim["metadata"]["name"]}}
+            self.offer(volume_claim["metadata"]["name"], **disk, **where)
 
     def offer(self, claim: str, **source: Object) -> str:
         """A volume for this claim alone, whether or not that is there."""
@@ -137,15 +137,15 @@ def on(node: str) -> Object:
 
 
 def with_volumes(storage: Storage, pods: list[Object]) -> list[Object]:
-    for one in pods:
-        storage.mount(one)
+    for obj in pods:
+        storage.mount(obj)
     return pods
 
 
 def started(stage: RealStage, name: str, size: int) -> list[int]:
     """How many of its members each node has."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
-    return sorted(Counter(one.node for one in pods).values())
+    return sorted(Counter(member.node for member in pods).values())
 
 
 def started_at_once(stage: RealStage, name: str, size: int) -> list[Pod]:
@@ -176,11 +176,11 @@ def test_a_gang_that_kube_schedulers_plugins_refuse_everywhere_lets_others_start
 def test_members_start_where_their_local_volumes_are(stage: RealStage, storage: Storage) -> None:
     nodes = stage.add_nodes(8)
     pods = gang("train", 4, gpus=2)
-    for one in pods:
-        storage.mount(one, **on(nodes[5]))
+    for obj in pods:
+        storage.mount(obj, **on(nodes[5]))
     stage.create_all(pods)
     assert started(stage, "train", 4) == [4]
-    assert {one.node for one in bound(stage.pods(), "train")} == {nodes[5]}
+    assert {member.node for member in bound(stage.pods(), "train")} == {nodes[5]}
 
 
 @GATES
@@ -189,10 +189,10 @@ def test_members_start_where_the_volume_of_each_is(stage: RealStage, storage: St
     storage.wait_for_consumers()  # a claim that names its volume is bound at once all the same
     homes = dict(zip([f"train-{index}" for index in range(4)], [nodes[at] for at in (5, 2, 7, 5)], strict=True))
     pods = gang("train", 4, gpus=1, gates=gates)
-    for one in pods:
-        storage.mount(one, **on(homes[one["metadata"]["name"]]))
+    for obj in pods:
+        storage.mount(obj, **on(homes[obj["metadata"]["name"]]))
     stage.create_all(pods)
-    assert {one.name: one.node for one in started_at_once(stage, "train", 4)} == homes
+    assert {member.name: member.node for member in started_at_once(stage, "train", 4)} == homes
 
 
 def test_a_statefulset_starts_where_the_volumes_of_its_claims_are(stage: RealStage, storage: Storage) -> None:
@@ -203,16 +203,16 @@ def test_a_statefulset_starts_where_the_volumes_of_its_claims_are(stage: RealSta
     for name, node in homes.items():
         storage.offer(f"data-{name}", **on(node))
     storage.replicate("train", gang("train", 2, gpus=1))
-    assert {one.name: one.node for one in started_at_once(stage, "train", 2)} == homes
+    assert {member.name: member.node for member in started_at_once(stage, "train", 2)} == homes
 
 
 def test_a_claim_that_names_a_volume_is_waited_for_until_it_has_it(stage: RealStage, storage: Storage) -> None:
     stage.add_nodes(1)
-    (one,) = pods = gang("train", 1)
-    storage.claim(one, f"{stage.namespace}-data-train-0")
+    (member,) = pods = gang("train", 1)
+    storage.claim(member, f"{stage.namespace}-data-train-0")
     stage.create_all(pods)
-    told = stage.until_told("train", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert (told.state, "data-train-0" in told.message) == ("VolumeNotBound", True)
+    report = stage.until_told("train", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert (report.state, "data-train-0" in report.message) == ("VolumeNotBound", True)
     storage.offer("data-train-0")
     started_at_once(stage, "train", 1)
 
@@ -224,12 +224,12 @@ def test_volumes_on_full_nodes_are_told_and_hold_up_nobody(
     nodes = stage.add_nodes(4)
     stage.create(pod("other", gpus=8, nodeName=nodes[1]))
     pods = gang("stuck", 2, gpus=1, gates=gates)
-    for one, node in zip(pods, nodes, strict=False):
-        storage.mount(one, **on(node))
+    for obj, node in zip(pods, nodes, strict=False):
+        storage.mount(obj, **on(node))
     stage.create_all(pods)
-    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert told.state == "NoRoom"
-    assert "3 nodes do not reach its volumes" in told.message
+    report = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert report.state == "NoRoom"
+    assert "3 nodes do not reach its volumes" in report.message
     for number in range(3):
         stage.create_all(gang(f"next-{number}", 4, gpus=1, gates=gates))
         started_at_once(stage, f"next-{number}", 4)
@@ -239,8 +239,8 @@ def test_volumes_on_full_nodes_are_told_and_hold_up_nobody(
 def test_one_that_no_node_takes_whole_says_why_and_holds_up_nobody(stage: RealStage, storage: Storage) -> None:
     storage.limit(stage.add_nodes(2), 1)
     stage.create_all(with_volumes(storage, gang("stuck", 3, gpus=1)))
-    told = stage.until_told("stuck", lambda seen: seen.state == "Refused")
-    assert "exceed max volume count" in told.message
+    report = stage.until_told("stuck", lambda seen: seen.state == "Refused")
+    assert "exceed max volume count" in report.message
     for number in range(3):
         stage.create_all(gang(f"next-{number}", 2, gpus=2))
         started(stage, f"next-{number}", 2)
@@ -256,13 +256,13 @@ def test_a_statefulset_starts_on_free_local_volumes_and_the_next_waits_for_them(
         storage.free(node, at)
     storage.replicate("train", gang("train", 3, gpus=1))
     pods = started_at_once(stage, "train", 3)
-    assert Counter(one.node for one in pods) == {nodes[3]: 2, nodes[1]: 1}
+    assert Counter(member.node for member in pods) == {nodes[3]: 2, nodes[1]: 1}
     storage.replicate("next", gang("next", 1, gpus=1))
-    told = stage.until_told("next", lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert (told.state, "data-next-0" in told.message) == ("NoRoom", True)
-    assert f"StorageClass {stage.namespace}" in told.message
+    report = stage.until_told("next", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert (report.state, "data-next-0" in report.message) == ("NoRoom", True)
+    assert f"StorageClass {stage.namespace}" in report.message
     storage.free(nodes[0], 3)
-    assert [one.node for one in started_at_once(stage, "next", 1)] == [nodes[0]]
+    assert [member.node for member in started_at_once(stage, "next", 1)] == [nodes[0]]
 
 
 def test_a_statefulset_that_makes_its_pods_in_order_starts_when_there_are_volumes_for_all(
@@ -273,11 +273,11 @@ def test_a_statefulset_that_makes_its_pods_in_order_starts_when_there_are_volume
     storage.free(nodes[2])
     storage.replicate("train", gang("train", 2, gpus=1), in_order=True)
     gang_of_set = "statefulset-train"
-    told = stage.until_told(gang_of_set, lambda seen: seen.state not in ("New", "MembersMissing"))
-    assert (told.state, "StorageClass" in told.message) == ("NoRoom", True)
+    report = stage.until_told(gang_of_set, lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert (report.state, "StorageClass" in report.message) == ("NoRoom", True)
     storage.free(nodes[1])
     pods = started_at_once(stage, gang_of_set, 2)
-    assert sorted(one.node or "" for one in pods) == sorted((nodes[1], nodes[2]))
+    assert sorted(member.node or "" for member in pods) == sorted((nodes[1], nodes[2]))
 
 
 def test_a_statefulset_starts_in_the_zone_of_its_volumes_and_comes_back_to_them(
@@ -289,8 +289,8 @@ def test_a_statefulset_starts_in_the_zone_of_its_volumes_and_comes_back_to_them(
     storage.wait_for_consumers(DRIVER, allowedTopologies=[term])
     storage.replicate("train", gang("train", 2, gpus=8))
     storage.provision(2)
-    homes = {one.name: one.node for one in started_at_once(stage, "train", 2)}
+    homes = {member.name: member.node for member in started_at_once(stage, "train", 2)}
     assert sorted(node or "" for node in homes.values()) == sorted(zones["b"])
     stage.delete("train-0", "train-1")
-    again = stage.until(lambda pods: len([one for one in bound(pods, "train") if one.live]) == 2)
-    assert {one.node for one in bound(again, "train") if one.live} == set(zones["b"])
+    again = stage.until(lambda pods: len([member for member in bound(pods, "train") if member.live]) == 2)
+    assert {member.node for member in bound(again, "train") if member.live} == set(zones["b"])

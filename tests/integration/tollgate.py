@@ -96,10 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.gate.pass_through()
-        said = {"NodeNames": question["NodeNames"]}
+        verdict = {"NodeNames": question["NodeNames"]}
         if self.gate.bars(question["Pod"]["metadata"]["name"]):
-            said = {"Error": "the toll gate is closed to this pod"}
-        answer = json.dumps(said).encode()
+            verdict = {"Error": "the toll gate is closed to this pod"}
+        answer = json.dumps(verdict).encode()
         try:
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))

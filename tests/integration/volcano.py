@@ -59,11 +59,11 @@ _QUEUE = {
 def install_queues(api: Api) -> None:
     """The kind Queue of Volcano, which belongs to no namespace."""
     group, _, version = GROUPS.partition("/")
-    found = crd(group, version, "Queue", status=True)
-    found["spec"]["scope"] = "Cluster"
-    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = _QUEUE
-    api.create(CRDS, found)
-    until_established(api, found["metadata"]["name"])
+    definition = crd(group, version, "Queue", status=True)
+    definition["spec"]["scope"] = "Cluster"
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = _QUEUE
+    api.create(CRDS, definition)
+    until_established(api, definition["metadata"]["name"])
 
 
 class JobController:
@@ -107,7 +107,7 @@ class JobController:
             },
             "spec": {
                 "minMember": spec["minAvailable"],
-                "minTaskMember": {one["name"]: one.get("minAvailable", one["replicas"]) for one in tasks},
+                "minTaskMember": {task["name"]: task.get("minAvailable", task["replicas"]) for task in tasks},
                 "queue": spec.get("queue", "default"),
             },
             "status": {"phase": "Pending"} if spec.get("queue") else {},

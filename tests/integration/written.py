@@ -35,21 +35,21 @@ class Pods:
 
     def pod(self, pod: Pod, name: str, **spec: Any) -> Object:
         """The pod as its author would write it, without a gang. Further keywords go into its spec."""
-        asked = {key: f"{much}m" if key == "cpu" else str(much) for key, much in pod.requests if key != "pods"}
+        amounts = {key: f"{much}m" if key == "cpu" else str(much) for key, much in pod.requests if key != "pods"}
         ports = [_port(port) for port in pod.constraints.ports]
         container = {
             "name": "main",
             "image": "train",
-            "resources": {"requests": asked, "limits": asked},
+            "resources": {"requests": amounts, "limits": amounts},
             "ports": ports,
         }
         body = {
             "terminationGracePeriodSeconds": 0,
             "containers": [container],
             "nodeSelector": dict(pod.selection.node_selector),
-            "tolerations": [one._asdict() for one in pod.selection.tolerations],
+            "tolerations": [toleration._asdict() for toleration in pod.selection.tolerations],
             "affinity": self._affinity(pod),
-            "topologySpreadConstraints": [_spread(one) for one in pod.constraints.spread],
+            "topologySpreadConstraints": [_spread(constraint) for constraint in pod.constraints.spread],
         }
         meta = {"name": name, "namespace": self.namespaces[pod.namespace], "labels": dict(pod.labels)}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body | spec}
@@ -63,23 +63,26 @@ class Pods:
         return written
 
     def _affinity(self, pod: Pod) -> Object:
-        asked, terms = pod.constraints, pod.selection.affinity
-        near, apart = ([self._term(one) for one in some] for some in (asked.affinity, asked.anti_affinity))
+        constraints, terms = pod.constraints, pod.selection.affinity
+        near, apart = (
+            [self._term(affinity) for affinity in affinities]
+            for affinities in (constraints.affinity, constraints.anti_affinity)
+        )
         wanted = {"nodeSelectorTerms": [{"matchExpressions": _expressions(term)} for term in terms or ()]}
-        said = {"podAffinity": {MUST: near}, "podAntiAffinity": {MUST: apart}}
-        return said if terms is None else said | {"nodeAffinity": {MUST: wanted}}
+        relations = {"podAffinity": {MUST: near}, "podAntiAffinity": {MUST: apart}}
+        return relations if terms is None else relations | {"nodeAffinity": {MUST: wanted}}
 
     def _term(self, term: Term) -> Object:
-        found: Object = {"topologyKey": term.key, **_selected("labelSelector", term.selector)}
-        found["namespaces"] = [self.namespaces[name] for name in term.namespaces]
-        return found | _selected("namespaceSelector", term.elsewhere)
+        body: Object = {"topologyKey": term.key, **_selected("labelSelector", term.selector)}
+        body["namespaces"] = [self.namespaces[name] for name in term.namespaces]
+        return body | _selected("namespaceSelector", term.elsewhere)
 
 
 def _spread(one: Spread) -> Object:
-    asked: Object = {"topologyKey": one.key, "maxSkew": one.max_skew, "whenUnsatisfiable": "DoNotSchedule"}
-    asked |= {"minDomains": one.min_domains} | _selected("labelSelector", one.selector)
+    constraint: Object = {"topologyKey": one.key, "maxSkew": one.max_skew, "whenUnsatisfiable": "DoNotSchedule"}
+    constraint |= {"minDomains": one.min_domains} | _selected("labelSelector", one.selector)
     policies = {True: "Honor", False: "Ignore"}
-    return asked | {
+    return constraint | {
         "nodeAffinityPolicy": policies[one.honors_affinity],
         "nodeTaintsPolicy": policies[one.honors_taints],
     }
@@ -95,15 +98,18 @@ def _selected(key: str, selector: Selector) -> Object:
 
 
 def _expressions(requirements: Sequence[Requirement]) -> list[Object]:
-    return [{"key": one.key, "operator": one.operator, "values": list(one.values)} for one in requirements]
+    return [
+        {"key": requirement.key, "operator": requirement.operator, "values": list(requirement.values)}
+        for requirement in requirements
+    ]
 
 
 def _wish(topology: Topology) -> dict[str, str]:
     layers = [(topology.slice_size, topology.slice_level), *topology.around]
-    said = {
+    fields = {
         REQUIRED: topology.required,
         PREFERRED: topology.preferred,
         SLICE_SIZE: ",".join(str(size) for size, _ in layers if size),
         SLICE_TOPOLOGY: ",".join(level for _, level in layers if level),
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in fields.items() if value}
