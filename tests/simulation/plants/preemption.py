@@ -24,7 +24,7 @@ from policies.preemption.candidates import Candidate
 from policies.preemption.candidates import Limits as Protection
 from policies.preemption.reclaim import Reclaim
 from policies.preemption.victims import Choice
-from policies.preemption.victims import search as searched
+from policies.preemption.victims import searching as real_searching
 from tests.simulation.plants.mutants import Core, asks
 
 
@@ -141,11 +141,11 @@ def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
 def one_victim_too_few(patch: pytest.MonkeyPatch) -> None:
     """The last of several is spared."""
 
-    def search(*args):  # type: ignore[no-untyped-def]
-        choice = searched(*args)
+    def searching(*args):  # type: ignore[no-untyped-def]
+        choice = yield from real_searching(*args)
         return replace(choice, victims=choice.victims[:-1] or choice.victims) if isinstance(choice, Choice) else choice
 
-    patch.setattr(victim_search, "search", search)
+    patch.setattr(victim_search, "searching", searching)
 
 
 def room_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
