@@ -131,13 +131,16 @@ def test_moves_free_no_quota() -> None:
 def _every_order(
     free: dict[str, int], running: Sequence[tuple[int, str]], wants: Sequence[str], gpus: int
 ) -> Iterator[int]:
-    """Yield the GPUs that move for each order of moves after which the gang has its pods on the nodes ``wants``."""
+    """Yield the GPUs that move for each order of moves after which the gang has its pods on the nodes ``wants``.
+
+    Only workloads on these nodes move: none makes room for another one that moves.
+    """
     taken = Counter(wants)
     if all(free[node] >= gpus * count for node, count in taken.items()):
         yield 0
     for number, (size, node) in enumerate(running):
         for other in free:
-            if other == node or free[other] - gpus * taken[other] < size:
+            if node not in taken or other == node or free[other] - gpus * taken[other] < size:
                 continue
             after = free | {node: free[node] + size, other: free[other] - size}
             rest = [*running[:number], *running[number + 1 :]]

@@ -2,7 +2,7 @@
 
 Only workloads whose authors declare them restartable are considered. A move stops one and starts it on other nodes,
 with the quota that it has. Domains are compared by the GPUs that have to move before the waiting workload fits into
-them. No workload moves that can stay where it is.
+them. No workload moves that can stay where it is, and none makes room for another one that moves.
 """
 
 from __future__ import annotations
