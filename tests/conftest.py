@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 
 import pytest
 
 _LONG = ("tests/facts/", "tests/integration/")
+
+
+def pytest_configure() -> None:
+    """Let SIGINT end what tests start. A shell that starts pytest in the background has it ignored, by children too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
