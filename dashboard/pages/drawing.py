@@ -102,7 +102,7 @@ class Drawing:
         return _block(cells, self.cell, self.links.to("workloads/"))
 
     def _segments(self, node: NodeView) -> tuple[Segment, ...]:
-        """What is on the node, with nothing in it that is not drawn."""
+        """The segments of the node's bar: what is on it, as far as it is drawn."""
         segments, others = [], node.used + node.promised
         labelled = self.cell >= _LABELLED
         for workload in node.workloads:

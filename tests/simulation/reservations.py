@@ -203,7 +203,7 @@ class Reservations:
 
 
 def _gives_room(effect: Effect) -> bool:
-    """Whether a workload is planned, or gets a reservation, or a pod of no gang may go to a node."""
+    """Whether a workload is planned, or gets a reservation, or a single pod may go to a node."""
     planned = isinstance(effect, Reached) and effect.milestone is Milestone.PLANNED
     return planned or isinstance(effect, AnswerFilter | Reserve)
 
