@@ -6,7 +6,7 @@ steps. No step may cost more than some hundreds of units, whatever pods ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, TypeVar
@@ -49,10 +49,11 @@ def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
         yield cost
 
 
-def batched(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
+def batched(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
     """Yield the items in batches for one step each."""
-    for at in range(0, len(items), size):
-        yield items[at : at + size]
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def chosen(items: Sequence[T], question: Callable[[T], bool]) -> Steps[list[T]]:
@@ -79,7 +80,7 @@ def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
     if len(runs) == 1:
         return runs[0]
     merged, in_order = merge(*runs, key=key), []
-    while batch := list(islice(merged, AT_ONCE)):
+    for batch in batched(merged):
         in_order += batch
         yield AT_ONCE
     return in_order

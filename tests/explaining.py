@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from extender.api.models import Explanation
-from extender.observe.explain.explanation import explain
+from extender.core.ledger.state import State
+from extender.core.preemption.preview import Preview
+from extender.core.workload.workload import Workload
+from extender.observe.explain.explanation import explaining, with_all_names
 from policies.model import (
     Constraints,
     Node,
@@ -15,12 +18,18 @@ from policies.model import (
     Requirement,
     Topology,
 )
+from policies.steps import finish
 from tests.builders import gang, key
 from tests.core.script import Script
 
 HOST = "kubernetes.io/hostname"
 TRAIN, DATA = ((Requirement("app", "In", (app,)),) for app in ("train", "data"))
 CLIQUE_ONLY = Topology(required="clique")
+
+
+def explain(state: State, workload: Workload, now: float, outlook: Preview | None = None) -> Explanation:
+    """Explain the gang as of ``now``, with all names, at once."""
+    return with_all_names(finish(explaining(state, workload, now, outlook)))
 
 
 def explained(name: str, *facts: Node | Pod | PodGroup) -> Explanation:

@@ -9,12 +9,12 @@ from typing import Any
 
 from extender.api.models import Explanation
 from extender.core.events import NamespaceSeen, QueueSeen
-from extender.observe.explain.explanation import explain
 from policies.model import Node, Pod, Toleration, Topology
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, Stop, VolcanoQueue
 from tests.builders import GPU, node
 from tests.core.jobs import Controlled
 from tests.core.script import Script
+from tests.explaining import explain
 
 Change = Callable[[Pod], Pod]
 

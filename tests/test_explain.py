@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from extender.core.explain.reasons import CODES as REASONS
-from extender.observe.explain.explanation import explain
 from extender.observe.explain.remedies import CODES
 from extender.observe.topology import domains
 from policies.model import (
@@ -33,7 +32,7 @@ from policies.model.devices import ClaimUse
 from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
-from tests.explaining import CLIQUE_ONLY, DATA, HOST, TRAIN, asking, explained, running
+from tests.explaining import CLIQUE_ONLY, DATA, HOST, TRAIN, asking, explain, explained, running
 
 
 def test_the_domains_are_listed_with_their_room_and_who_has_it() -> None:

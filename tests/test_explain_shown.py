@@ -11,7 +11,6 @@ from rich.console import Console
 from extender.cli.inspection.tables import show_explanation
 from extender.core.explain.reasons import turn_text
 from extender.core.workload.workload import Workload
-from extender.observe.explain.explanation import explain
 from extender.observe.topology import domains
 from extender.observe.views import view
 from policies.words import natural
@@ -19,7 +18,7 @@ from tests.builders import busy, cluster, gang
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import Cluster
 from tests.core.script import Script
-from tests.explaining import running
+from tests.explaining import explain, running
 
 
 def shown(script: Script, name: str) -> str:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import itemgetter
-from typing import TypeVar
 
 import msgspec
 
@@ -21,7 +19,7 @@ from extender.core.ledger.state import State
 from extender.core.workload.status import Status
 from extender.core.workload.workload import Workload
 from policies.model import Pod
-from policies.steps import Steps
+from policies.steps import Steps, batched
 
 _PODS = (("exported_namespace", "exported_pod"), ("namespace", "pod"))
 """Labels of the pod that has the GPU. Prometheus renames the exporter's own, unless ``honor_labels`` is set."""
@@ -31,7 +29,6 @@ _LABELS = ", ".join((*(label for pair in _PODS for label in pair), *_NODES, _PRO
 _VENDOR = "nvidia.com/"
 _AT_ONCE, _PER_BATCH = 32, 64
 """Measurements, pods or nodes that are read in one step, and its cost."""
-ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +100,10 @@ def loads(answers: Iterable[tuple[Source, Iterable[Vector], Iterable[Vector]]]) 
     by_labels: dict[tuple[tuple[str, str], ...], Measured] = {}
     for source, means, counts in answers:
         gpus: dict[tuple[tuple[str, str], ...], str] = {}
-        for counts_of_some in _batches(counts):
+        for counts_of_some in batched(counts, _AT_ONCE):
             gpus |= {_labels(count): count.value[1] for count in counts_of_some}
             yield _PER_BATCH
-        for batch in _batches(means):
+        for batch in batched(means, _AT_ONCE):
             for vector in batch:
                 mean, gpu_count = _number(vector.value[1]), _number(gpus.get(labels := _labels(vector), ""))
                 if mean is not None and gpu_count:
@@ -114,23 +111,16 @@ def loads(answers: Iterable[tuple[Source, Iterable[Vector], Iterable[Vector]]]) 
                     by_labels.setdefault(labels, _measured(vector.metric, load))
             yield _PER_BATCH
     by_pod: defaultdict[tuple[str, str], defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-    for measurements in _batches(by_labels.values()):
+    for measurements in batched(by_labels.values(), _AT_ONCE):
         for measured in measurements:
             if measured.pods:
                 by_pod[measured.pods[0]][measured.profile].append(measured.load)
         yield _PER_BATCH
     pods: dict[tuple[str, str], ByProfile] = {}
-    for named in _batches(by_pod.items()):
+    for named in batched(by_pod.items(), _AT_ONCE):
         pods |= {pod: {name: _mean(of_profile) for name, of_profile in by.items()} for pod, by in named}
         yield _PER_BATCH
     return Loads(tuple(by_labels.values()), pods)
-
-
-def _batches(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
-    """Yield the items in batches for one step each."""
-    rest = iter(items)
-    while batch := list(islice(rest, _AT_ONCE)):
-        yield batch
 
 
 def _labels(vector: Vector) -> tuple[tuple[str, str], ...]:
@@ -215,11 +205,11 @@ class Utilisation:
     def of_nodes(self, state: State) -> Steps[list[NodeLoad]]:
         """The utilisation of each node's GPUs, also of GPUs that no pod has."""
         places: dict[tuple[str, str], str] = {}
-        for pods in _batches(list(state.pods.values()) if self.loads.all else ()):
+        for pods in batched(list(state.pods.values()) if self.loads.all else (), _AT_ONCE):
             places |= {(pod.namespace, pod.name): pod.node for pod in pods if pod.node}
             yield _PER_BATCH
         by_node: defaultdict[str, defaultdict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-        for measurements in _batches(self.loads.all):
+        for measurements in batched(self.loads.all, _AT_ONCE):
             for measured in measurements:
                 # A container knows its node's name only if its pod template says so. The exporter's own pod is there,
                 # too.
@@ -228,7 +218,7 @@ class Utilisation:
                     by_node[node][measured.profile].append(measured.load)
             yield _PER_BATCH
         nodes: list[NodeLoad] = []
-        for batch in _batches(sorted(by_node.items(), key=itemgetter(0))):
+        for batch in batched(sorted(by_node.items(), key=itemgetter(0)), _AT_ONCE):
             for node, by in batch:
                 usage = Usage(({profile: _mean(of_profile) for profile, of_profile in by.items()},))
                 if (view := self.view([usage])) is not None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from extender.core.effects import Report
 from extender.core.ledger.expectations import Expectation
 from extender.core.limits import Limits
-from extender.observe.explain.explanation import explain
 from extender.observe.views import view
 from policies.model import RunTerms, Topology
 from policies.model.queues import Strategy
@@ -19,6 +18,7 @@ from tests.builders import cluster, key
 from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor, in_queue, show
 from tests.core.script import Script
+from tests.explaining import explain
 
 ON = Limits(forecast_s=60)
 QUEUE = "team"

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import OwnerGone, OwnerSeen
-from extender.observe.explain.explanation import explain
 from policies.model import (
     GANG_GATE,
     HOSTNAME,
@@ -26,6 +25,7 @@ from tests.builders import cluster, gang, key, requests
 from tests.core.owned import SET, free, moved, owned, owner, scripted, told
 from tests.core.queues import cluster_queue, flavor, show, used
 from tests.core.script import Script
+from tests.explaining import explain
 
 
 @pytest.mark.parametrize("first", ["owner", "pods"])

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Report
-from extender.observe.explain.explanation import explain
 from extender.observe.views import view
 from policies.model import Controller, Dialect, GroupRef, Pod
 from tests.builders import busy, cluster, coscheduled, gang, reborn
 from tests.core.script import Script
+from tests.explaining import explain
 
 STATEFUL = Controller("apps/v1", "StatefulSet", "web", "uid-web")
 JOB = Controller("batch/v1", "Job", "train", "job-train")

@@ -19,7 +19,6 @@ from dashboard.pages.rendering import clauses, part_of, span
 from extender.api.feed import NodeView, NodeWorkload, Update
 from extender.api.models import DeviceStock, LevelView, QueueView, TopologyView
 from extender.core.explain.reasons import CODES
-from extender.observe.explain.explanation import explain
 from policies.model import Topology
 from policies.model.topology import SILENT
 from policies.steps import finish
@@ -27,6 +26,7 @@ from tests.core.compute_domains import in_domain, racks
 from tests.dashboard.connected import People, shown, update
 from tests.dashboard.world import NAMESPACES, World, busy, measured
 from tests.documents.meanings import FILE, made
+from tests.explaining import explain
 
 PAGES = (
     "",

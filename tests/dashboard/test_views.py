@@ -20,7 +20,7 @@ from extender.api.models import Explanation, GangView
 from extender.core.events import NamespaceSeen, QueueSeen
 from extender.core.limits import Limits, Preempts
 from extender.observe.changes import Changes
-from extender.observe.explain.explanation import explain, explaining
+from extender.observe.explain.explanation import explaining
 from extender.observe.queues import queues
 from extender.observe.views import view
 from policies.model import GroupKey, Pod, RunTerms, Topology
@@ -30,6 +30,7 @@ from policies.steps import finish
 from tests.builders import cluster, gang, single
 from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor
+from tests.explaining import explain
 
 OURS, THEIRS = "team-a", "secretive"
 """Every name in the second namespace has its name in it, so that a leak of any of them is found."""

@@ -92,7 +92,7 @@ class VictimSearch:
                 return None
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
-            return (yield from self._search(workload, alone, beside, None, now))
+            return (yield from self._paced(self._search(workload, alone, beside, None, now)))
         reclaiming = self._reclaiming(workload, demand, queue, now)
         outcome = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
         if workload.version != demand.version:
@@ -104,7 +104,8 @@ class VictimSearch:
         # The first pods find no nodes, whatever victims go. Others may.
         every = Option(demand.pods, shape, outcome.usage, shape.needed)
         reach = reclaiming.reach(outcome.usage)
-        chosen = (yield from self._search(workload, every, beside, reclaiming, now, reach)).chosen
+        search_every = self._search(workload, every, beside, reclaiming, now, reach)
+        chosen = (yield from self._paced(search_every)).chosen
         if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
             return outcome
         placed_demand = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
@@ -151,7 +152,7 @@ class VictimSearch:
             if not self._tells and (why := reclaiming.hopeless(option.usage, reach)):
                 outcome = Found(Refusal(why))
                 continue
-            outcome = yield from self._search(workload, option, beside, reclaiming, now, reach)
+            outcome = yield from self._paced(self._search(workload, option, beside, reclaiming, now, reach))
             if isinstance(outcome.chosen, Choice):
                 outcome = replace(outcome, level=reclaiming.level(option.usage, outcome.chosen))
             if not isinstance(outcome.chosen, Refusal):
@@ -164,6 +165,10 @@ class VictimSearch:
         often = self._limits.evictions_per_hour or None
         return Protection(wall, self._limits.min_runtime_s, often, self._candidates.budgets_left())
 
+    def _paced(self, steps: Steps[Found]) -> Steps[Found]:
+        """Run the steps as a single one, unless the search is for people."""
+        return (yield from steps) if self._tells else finish(steps)
+
     def _search(
         self,
         workload: Workload,
@@ -173,19 +178,7 @@ class VictimSearch:
         now: float,
         reach: Container[str] = (),
     ) -> Steps[Found]:
-        """Search victims for one option: in a single step, unless the search is for people."""
-        steps = self._searching(workload, option, beside, reclaiming, now, reach)
-        return (yield from steps) if self._tells else finish(steps)
-
-    def _searching(
-        self,
-        workload: Workload,
-        option: Option,
-        beside: Sequence[Sibling],
-        reclaiming: Reclaiming | None,
-        now: float,
-        reach: Container[str],
-    ) -> Steps[Found]:
+        """Search victims for one option."""
         queues = None if reclaiming is None else reclaiming.queues
         wall, shape, priority = now - self._process.wall_offset, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)

@@ -23,15 +23,10 @@ from extender.observe.views import marked, view
 from policies.model import Pod
 from policies.model.mentions import full
 from policies.statement import Statement
-from policies.steps import Steps, finish
+from policies.steps import Steps
 from policies.words import devices, listed, many, natural
 
 _SHOWN = 64
-
-
-def explain(state: State, gang: Workload, now: float, outlook: Preview | None = None) -> Explanation:
-    """Explain the gang as of ``now``, with all names, at once."""
-    return with_all_names(finish(explaining(state, gang, now, outlook)))
 
 
 def with_all_names(explanation: Explanation) -> Explanation:
