@@ -66,6 +66,7 @@ class Level:
     _order: Rows = field(init=False, repr=False, compare=False)
     _bounds: Rows = field(init=False, repr=False, compare=False)
     _present: Rows = field(init=False, repr=False, compare=False)
+    _starts: Rows = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Levels are read far more often than changed. ``order`` sorts nodes by domain: those of the domain ``code`` are
@@ -73,7 +74,8 @@ class Level:
         order = np.argsort(self.codes, kind="stable")
         bounds = np.searchsorted(self.codes[order], np.arange(-1, len(self.names) + 1))
         present = np.flatnonzero(np.diff(bounds))
-        for name, value in (("_order", order), ("_bounds", bounds), ("_present", present)):
+        made = {"_order": order, "_bounds": bounds, "_present": present, "_starts": bounds[present]}
+        for name, value in made.items():
             value.flags.writeable = False
             object.__setattr__(self, name, value)
 
@@ -86,17 +88,16 @@ class Level:
         """The sums for each line of such arrays; the first place has the nodes in no domain."""
         sums = np.zeros((*per_node.shape[:-1], len(self.names) + 1), dtype=np.int64)
         if len(self._present):
-            starts = self._bounds[self._present]
-            sums[..., self._present] = np.add.reduceat(per_node.take(self._order, -1), starts, -1)
+            sums[..., self._present] = np.add.reduceat(per_node.take(self._order, -1), self._starts, -1)
         return sums
 
     def shared(self, codes: Codes) -> Codes:
         """The code that all nodes of a domain share, for each domain; -1 if they do not share one."""
         shared_codes = np.full(len(self.names) + 1, -1)
         if len(self._present):
-            here, starts = codes[self._order], self._bounds[self._present]
-            low = np.minimum.reduceat(here, starts)
-            shared_codes[self._present] = np.where(low == np.maximum.reduceat(here, starts), low, -1)
+            here = codes[self._order]
+            low = np.minimum.reduceat(here, self._starts)
+            shared_codes[self._present] = np.where(low == np.maximum.reduceat(here, self._starts), low, -1)
         return shared_codes[1:]
 
     def domain(self, code: int) -> Domain:
@@ -223,11 +224,11 @@ def kinds(requests: Requests) -> tuple[str, ...]:
 def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
     """The used, then the offered amounts of the requested scarce resources. Shape ``(2 * kinds, nodes)``."""
     lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
-    if not lines:
-        return snapshot.free[:0]
-    # Not ``take``: it copies all lines first if the arrays have room for more nodes than exist.
-    offered = snapshot.allocatable[lines]
-    return np.concatenate((offered - snapshot.free[lines], offered))
+    amounts = np.empty((2 * len(lines), snapshot.free.shape[1]), dtype=np.int64)
+    for at, line in enumerate(lines):
+        offered = amounts[len(lines) + at] = snapshot.allocatable[line]
+        np.subtract(offered, snapshot.free[line], out=amounts[at])
+    return amounts
 
 
 def fullness(amounts: Amounts) -> NDArray[np.float64]:

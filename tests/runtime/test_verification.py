@@ -64,7 +64,7 @@ def test_room_that_was_not_given_back_is_named_with_its_owner_and_node() -> None
 def test_room_that_is_counted_otherwise_than_it_is_claimed_is_found() -> None:
     script = settled(*RUNS)
     table = script.core.state.claims._table
-    table.take(table.rows["a-3"], requests(8), 1)
+    table.take("a-3", requests(8), 1)
     assert [(difference.kind, difference.object) for difference in found(script, *RUNS)] == [(Kind.ROOM, "node a-3")]
 
 

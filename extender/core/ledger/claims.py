@@ -351,5 +351,4 @@ class Claims:
     def _take(self, claim: Claim, sign: int) -> None:
         """Subtract the room of the claim from its node; with ``sign`` -1, give it back."""
         self.changes += 1
-        if (row := self._table.rows.get(claim.node)) is not None:
-            self._table.take(row, claim.requests, sign)
+        self._table.take(claim.node, claim.requests, sign)

@@ -331,8 +331,10 @@ class Table:
         for array in (self.allocatable, self.free):
             array[:, row] = array[:, moved]
 
-    def take(self, row: int, requests: Requests, sign: int) -> None:
-        """Subtract the requests from the node's free amounts; with ``sign`` -1, add them."""
+    def take(self, node: str, requests: Requests, sign: int) -> None:
+        """Subtract the requests from the node's free amounts; with ``sign`` -1, add them. Unknown nodes are ignored."""
+        if (row := self.rows.get(node)) is None:
+            return
         if self._free_lent:
             self._own_free()
         self._mark(row)
@@ -380,8 +382,8 @@ class Table:
             self._scratches.append(scratch := Scratch(self.free.copy()))
         scratch.lent = True
         if scratch.behind:
-            rows = list(scratch.behind)
-            scratch.free[:, rows] = self.free[:, rows]
+            rows = np.fromiter(scratch.behind, np.intp, len(scratch.behind))
+            scratch.free[:, rows] = self.free.take(rows, 1)
             scratch.behind.clear()
         return scratch
 

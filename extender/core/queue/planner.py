@@ -85,6 +85,8 @@ class Statements:
     def expected_before(self, workload: Workload) -> list[tuple[Pod, str]]:
         """Single pods of no lower priority, with the nodes that they will get."""
         nominated = self._singles.nominated_before(workload)
+        if not self._preemptions.under_way:  # called three times for each gang, so the common case is fast
+            return nominated
         preempting = self._preemptions.preempting(workload.pods_priority, self._pods)
         return nominated + [pair for pair in preempting if pair not in nominated]
 

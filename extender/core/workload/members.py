@@ -403,6 +403,8 @@ class Members:
         self._group: PodGroup | None = None
         self._first: Member | None = None
         self._newest: Member | None = None
+        self._size: tuple[int | Minima | None] | None = None
+        """The declared size, until a member changes."""
         self._done: dict[str, Member] = {}
         self._starts = Starts()
         self._counting: dict[str, WhyFinishedCounts] = {}
@@ -439,6 +441,11 @@ class Members:
     @property
     def size(self) -> int | Minima | None:
         """The minMember that members declare: waiting ones, else all, else the newest. None if they disagree."""
+        if self._size is None:
+            self._size = (self._declared_size(),)
+        return self._size[0]
+
+    def _declared_size(self) -> int | Minima | None:
         sizes = self.declared_by_waiting.stated or self.declared.stated
         if len(sizes) == 1:
             return sizes[0]
@@ -474,6 +481,8 @@ class Members:
     def pod_for(self, slot: SlotKey) -> Pod:
         """The pod that is placed for the slot, or while there is none the template."""
         pods = [self._all[uid].pod for uid in self.slots.pods(slot)]
+        if len(pods) == 1:  # the usual case; a rank takes long to work out
+            return pods[0]
         return min(pods, key=attrgetter("rank")) if pods else self.slots.templates[slot]
 
     def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
@@ -602,7 +611,7 @@ class Members:
 
     def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
         """Count the member's facts ``after`` in place of those ``before``. None: the pod was not there, or is gone."""
-        uid = member.uid
+        uid, self._size = member.uid, None
         old = before if uid in self.live else None
         new = after if after is not None and after.live and self.is_ours(after) else None
         if before is not None and (new is None or new.identity != before.identity):

@@ -244,7 +244,8 @@ class Slots:
         if self.of_podsets and (counts := self.of_podsets.get(slot[0])) is not None:
             counts[before] -= 1
             counts[after] += 1
-        self._count_role(slot, before, after)
+        if self.roles:
+            self._count_role(slot, before, after)
         if after is Stage.THERE:
             self.lacking[slot] = None
         else:
