@@ -44,12 +44,19 @@ class Changes:
 
     ``now``, ``wall``: this instant by the core's clock, and in seconds since 1970.
     ``utilisation``: the last measurement.
+    ``noticed``: called at each change.
     """
 
     def __init__(
-        self, core: Engine, now: float, wall: float, utilisation: Callable[[], Utilisation] = lambda: UNASKED
+        self,
+        core: Engine,
+        now: float,
+        wall: float,
+        utilisation: Callable[[], Utilisation] = lambda: UNASKED,
+        noticed: Callable[[], object] = lambda: None,
     ) -> None:
         self.core = core
+        self._noticed = noticed
         self._utilisation, self._measured = utilisation, UNASKED
         self._queue_loads: dict[str, UtilisationView | None] = {}
         self._from, self._wall = now, wall
@@ -66,7 +73,8 @@ class Changes:
         self._turn_from = now
         self._turn: Iterator[Callable[[], None]] = iter(())
         self._left = 0
-        store, claims = core.state.store, core.state.claims
+        store, claims, expectations = core.state.store, core.state.claims, core.state.expectations
+        expectations.on_change = (*expectations.on_change, self._expected)
         store.on_settle = (*store.on_settle, self._settled)
         store.on_put = (*store.on_put, self._recorded)
         claims.on_move = (*claims.on_move, self._moved)
@@ -74,7 +82,8 @@ class Changes:
 
     def stop(self) -> None:
         """Stop following the core."""
-        store, claims = self.core.state.store, self.core.state.claims
+        store, claims, expectations = self.core.state.store, self.core.state.claims, self.core.state.expectations
+        expectations.on_change = tuple(follow for follow in expectations.on_change if follow != self._expected)
         store.on_settle = tuple(listener for listener in store.on_settle if listener != self._settled)
         store.on_put = tuple(listener for listener in store.on_put if listener != self._recorded)
         claims.on_move = tuple(listener for listener in claims.on_move if listener != self._moved)
@@ -84,8 +93,10 @@ class Changes:
         """Record a start, or the evictions of a preemption, at ``wall``, for the history."""
         if effect.milestone is Milestone.STARTED:
             self._happenings.append(Happening(at=wall, kind="start", waited_s=effect.after_s))
+            self._noticed()
         elif effect.milestone is Milestone.PREEMPTING:
             self._happenings += [Happening(at=wall, kind="eviction") for _ in effect.rules]
+            self._noticed()
 
     def updates(self, now: float) -> Iterator[bytes]:
         """Yield updates as JSON with all changes until ``now``, and an empty text after each view.
@@ -213,18 +224,27 @@ class Changes:
 
     def _settled(self, key: GroupKey) -> None:
         self._gangs[key] = True
+        self._noticed()
+
+    def _expected(self, key: GroupKey) -> None:
+        self._gangs.setdefault(key, False)
+        self._noticed()
 
     def _recorded(self, pod: Pod, _: Pod | None) -> None:
         """Mark the node of a pod: promised room is used once the pod is bound, without a move of the claim."""
         if pod.node:
-            self._nodes[pod.node] = None
+            self._mark_node(pod.node)
 
     def _moved(self, _owner: Owner, claim: Claim, _taken: bool) -> None:
-        self._nodes[claim.node] = None
+        self._mark_node(claim.node)
 
     def _node_changed(self, name: str, relabelled: bool) -> None:
-        self._nodes[name] = None
+        self._mark_node(name)
         self._relabelled |= relabelled or name not in self.core.state.claims.nodes
+
+    def _mark_node(self, name: str) -> None:
+        self._nodes[name] = None
+        self._noticed()
 
 
 def _with_pauses(steps: Steps[ResultT]) -> Generator[tuple[str, Any], None, ResultT]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import invariant
@@ -12,11 +13,13 @@ from dashboard.cluster import Cluster
 from dashboard.feed import joined
 from extender.api.feed import Update
 from extender.core.engine import Engine
+from extender.core.limits import Limits
 from extender.observe.changes import QUEUES_S, ROUND_S, Changes, node_view
 from extender.observe.topology import domains
 from extender.observe.utilisation import UNASKED, Load, Loads, Measured, Utilisation
 from extender.observe.views import marked, view
 from tests.builders import cluster, gang, single
+from tests.core.backfilling import Backlog
 from tests.core.compute_domains import in_domain, racks
 from tests.core.script import Script
 from tests.core.test_machine import Cluster as Machine
@@ -29,9 +32,12 @@ class Follower:
 
     def __init__(self, core: Engine, now: float) -> None:
         self.measured = UNASKED
-        self.changes, self.cluster = Changes(core, now, WALL, lambda: self.measured), Cluster()
+        self.changes, self.cluster = Changes(core, now, WALL, lambda: self.measured, self._notice), Cluster()
         self.began = now
-        self.sent = 0
+        self.sent = self.notices = 0
+
+    def _notice(self) -> None:
+        self.notices += 1
 
     def catch_up(self, now: float) -> list[Update]:
         """Take over what has changed. Returns the updates."""
@@ -121,6 +127,37 @@ def test_a_change_that_no_event_tells_of_comes_within_a_round() -> None:
     follower.check()
 
 
+def test_each_change_is_noticed_and_nothing_else() -> None:
+    script = Script(*cluster("a: 2x8"))
+    follower = Follower(script.core, script.now)
+    script.advance(60)
+    assert follower.notices == 0
+    for pod in (*gang("comes", 1), single("alone", node="a-0")):
+        before = follower.notices
+        script.see(pod)
+        assert follower.notices > before
+    before = follower.notices
+    script.see(replace(script.core.state.claims.nodes["a-1"], ready=False))
+    assert follower.notices > before
+
+
+def test_a_new_expected_start_is_sent_at_once_and_an_equal_one_is_not() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=Limits(forecast_s=60))
+    script.start("first", 1, 1000)
+    script.wait("later", 1, 100)
+    script.advance(61)
+    follower = Follower(script.core, script.now)
+    follower.catch_up(follower.began)
+    script.advance(61)
+    assert follower.catch_up(follower.began) == [], "the start is expected at the same time as before"
+    script.wait("before", 1, 500, priority=10)
+    follower.catch_up(follower.began)
+    script.advance(61)
+    (update,) = follower.catch_up(follower.began)
+    assert {gang_view.name for gang_view in update.gangs} == {"before", "later"}
+    follower.check()
+
+
 def test_domains_are_added_up_as_the_extender_does() -> None:
     script = Script(*cluster("a: 2x8", "b: 3x4", "-: 1x8"), *gang("gang", 3, gpus=4))
     script.see(single("one", gpus=2))
@@ -189,8 +226,12 @@ def measured(*nodes: str) -> Utilisation:
 def test_a_follower_that_has_stopped_leaves_nothing_in_the_core() -> None:
     script = Script(*cluster("a: 2x8"))
     state = script.core.state
-    before = state.store.on_settle, state.claims.on_move, state.claims.on_node
+
+    def followers() -> tuple[object, ...]:
+        return state.store.on_settle, state.claims.on_move, state.claims.on_node, state.expectations.on_change
+
+    before = followers()
     follower = Follower(script.core, script.now)
-    assert (state.store.on_settle, state.claims.on_move, state.claims.on_node) != before
+    assert all(now != then for now, then in zip(followers(), before, strict=True))
     follower.changes.stop()
-    assert (state.store.on_settle, state.claims.on_move, state.claims.on_node) == before
+    assert followers() == before

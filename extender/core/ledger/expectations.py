@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from extender.core.ledger.pending import Pending
@@ -68,15 +68,21 @@ class Expectations:
         self.stated: dict[GroupKey, Expectation] = {}
         self.unknown: dict[GroupKey, None] = {}
         self.errors: dict[str, deque[float]] = {}
+        self.on_change: tuple[Callable[[GroupKey], None], ...] = ()
+        """Called with each workload that has another expected start than before, by more than its ``as_of``."""
 
     def renew(self, expectations: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
         """Replace all earlier expectations by these."""
-        keys = self._pending.keys
+        keys, before = self._pending.keys, self.of
         self.of = {key: expected for key, expected in expectations.items() if key in keys}
         self.unknown = {key: None for key in unknown if key in keys}
         self.stated = {key: _stated(self.stated.get(key), expected) for key, expected in self.of.items()}
         for key, expected in self.of.items():
             self._first.setdefault(key, expected)
+        for key in before | self.of if self.on_change else ():
+            if _start(before.get(key)) != _start(self.of.get(key)):
+                for follow in self.on_change:
+                    follow(key)
 
     def follow(self, now: float) -> None:
         """Forget the expectations of workloads that wait no more, and learn from the ones that have started."""
@@ -100,6 +106,11 @@ class Expectations:
             return UNSURE
         sizes = sorted(abs(math.log(max(error, 1e-3))) for error in errors)
         return max(_SURE, math.exp(sizes[int(0.9 * (len(sizes) - 1))]))
+
+
+def _start(expected: Expectation | None) -> tuple[int, GroupKey | None, str] | None:
+    """Return the start as people read it, to the second, without the time at which it was found."""
+    return None if expected is None else (round(expected.start), expected.after, expected.rests_on)
 
 
 def _stated(before: Expectation | None, now: Expectation) -> Expectation:
