@@ -1,7 +1,8 @@
 """The connection to the dashboard: the extender opens it, sends changes, and explains gangs on request.
 
 The extender listens on no other port for it, and no browser shares its event loop. Views are made for at most a
-twentieth of the time, in slices; between them kube-scheduler's calls are answered.
+twentieth of the time, in slices; between them kube-scheduler's calls are answered. Changes after a quiet time are sent
+at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -19,7 +21,7 @@ from pydantic import ValidationError
 
 from extender.api.feed import FEED_PATH, Answer, Question
 from extender.core.effects import Reached
-from extender.observe.changes import Changes
+from extender.observe.changes import QUEUES_S, Changes
 from extender.observe.explain.slices import RestlessError, explained
 from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.runner import Runner
@@ -33,8 +35,12 @@ _SHARE = 0.05
 
 The time is that of the thread: by the wall's clock, updates would be late wherever other processes are busy.
 """
+_BURST_S = 5.0
+"""The time of which the share may be spent at once: one costly update does not delay the next one."""
 _EVERY_S = 0.5
 """The least time between two updates. A start is many changes, and its views are made once for all of them."""
+_GATHER_S = 0.1
+"""The time for further changes that come with the first one after a quiet time."""
 _ALIVE_S = 10.0
 """Without an answer to a ping for this long the other end counts as gone."""
 _RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
@@ -62,6 +68,7 @@ class Link:
         self._url = url.rstrip("/") + FEED_PATH
         self._token, self._authority, self._wall = token, authority, wall
         self._changes: Changes | None = None
+        self._changed = asyncio.Event()
         self._told = ""
 
     def reached(self, effect: Reached) -> None:
@@ -105,7 +112,9 @@ class Link:
         ):
             log.info("connected to the dashboard at %s", self._url)
             self._told = ""
-            self._changes = changes = Changes(self._runner.core, self._runner.clock(), self._wall(), self._utilisation)
+            self._changes = changes = Changes(
+                self._runner.core, self._runner.clock(), self._wall(), self._utilisation, self._changed.set
+            )
             tasks = [asyncio.create_task(self._send(socket, changes)), asyncio.create_task(self._answer(socket))]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -120,21 +129,33 @@ class Link:
                 raise error
 
     async def _send(self, socket: aiohttp.ClientWebSocketResponse, changes: Changes) -> None:
-        first = True
+        await self._update(socket, changes)
+        paid_until = time.monotonic()
         while self._runner.core is changes.core and self._runner.acting.is_set() and not socket.closed:
-            spent_s, began = 0.0, time.thread_time()
-            for update in changes.updates(self._runner.clock()):
-                if update:
-                    await socket.send_str(update.decode())
-                    began = time.thread_time()
-                elif (slice_s := time.thread_time() - began) > SLICE_S:
-                    spent_s += slice_s
-                    # A call takes several turns of the loop, and no other slice is to come between them.
-                    await asyncio.sleep(slice_s)
-                    began = time.thread_time()
-            spent_s += time.thread_time() - began
-            await asyncio.sleep(_EVERY_S if first else max(_EVERY_S, spent_s * (1 / _SHARE - 1)))
-            first = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(QUEUES_S):
+                    await self._changed.wait()
+            await asyncio.sleep(_GATHER_S)
+            began = time.monotonic()
+            spent_s = await self._update(socket, changes)
+            ended = time.monotonic()
+            paid_until = max(paid_until, ended - _BURST_S) + spent_s / _SHARE
+            await asyncio.sleep(max(began + _EVERY_S - _GATHER_S, paid_until) - ended)
+
+    async def _update(self, socket: aiohttp.ClientWebSocketResponse, changes: Changes) -> float:
+        """Send all changes until now. Returns the processor time that this took."""
+        self._changed.clear()
+        spent_s, began = 0.0, time.thread_time()
+        for update in changes.updates(self._runner.clock()):
+            if update:
+                await socket.send_str(update.decode())
+                began = time.thread_time()
+            elif (slice_s := time.thread_time() - began) > SLICE_S:
+                spent_s += slice_s
+                # A call takes several turns of the loop, and no other slice is to come between them.
+                await asyncio.sleep(slice_s)
+                began = time.thread_time()
+        return spent_s + time.thread_time() - began
 
     async def _answer(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         """Explain gangs, one at a time, with pauses that keep this to its share of the time."""
