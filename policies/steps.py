@@ -11,6 +11,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any, TypeVar
 
+P = TypeVar("P")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Steps = Generator[int, None, T]
@@ -29,6 +30,17 @@ def finish(steps: Steps[T]) -> T:
         except StopIteration as end:
             value: T = end.value
             return value
+
+
+def with_pauses(steps: Steps[T], pause: P) -> Generator[P, None, T]:
+    """Yield ``pause`` after each step, for a generator that yields other things than costs. Returns the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        yield pause
 
 
 def quickly(value: T) -> Steps[T]:

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from extender.observe.metrics import Metrics
 from extender.observe.quality import Quality, quality
 from policies.model import Node, Pod, Taint
+from policies.steps import finish
 from tests.builders import busy, cluster, gang, node
 from tests.core.script import Script
 
@@ -23,7 +24,7 @@ def placed(pods: list[Pod], nodes: str) -> list[Pod]:
 
 def measured(*facts: Node | Pod) -> Quality:
     state = Script(*facts).core.state
-    return quality(state.workloads.values(), state.claims.snapshot(), RATIO)
+    return finish(quality(state.workloads.values(), state.claims.snapshot(), RATIO))
 
 
 def test_a_gang_in_one_clique_is_as_good_as_can_be() -> None:

@@ -18,6 +18,7 @@ from extender.observe.queues import queues
 from extender.runtime.runner import Runner
 from policies.model import Job
 from policies.model.queues import ClusterQueue, Quota, VolcanoQueue
+from policies.steps import finish
 from tests.builders import GPU, cluster
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show
@@ -126,7 +127,7 @@ def test_the_queues_of_volcano_are_a_tree_that_has_what_the_nodes_have() -> None
     lab = VolcanoQueue("lab", deserved={GPU: 24}, guarantee={GPU: 4})
     show(script, lab, VolcanoQueue("vision", parent="lab", deserved={GPU: 8}), VolcanoQueue("speech"))
     script.advance(0.5)
-    listed = queues(script.core, script.now)
+    listed = finish(queues(script.core, script.now))
     gpus = {queue.name: next(quota for quota in queue.quotas if quota.resource == GPU) for queue in listed}
     assert [(queue.kind, queue.name, queue.parent, gpus[queue.name].nominal) for queue in listed] == [
         ("Cohort", "volcano/lab", "volcano/root", 24),

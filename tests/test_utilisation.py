@@ -208,7 +208,7 @@ def test_a_queue_has_the_utilisation_of_its_gangs() -> None:
     pods = [pod for pod in script.core.state.pods.values() if pod.node]
     answering = Answering({UTIL: [series(pod.name, 4) for pod in pods]})
     utilisation = known(answering)
-    shown = utilisation.by_queue(script.core.state, script.now)["team"]
+    shown = finish(utilisation.by_queue(script.core.state, script.now))["team"]
     assert (shown.percent, shown.gpus, shown.idle_gpus) == (4.0, 16, 16)
     metrics = Metrics(lambda: script.core.state, utilisation=lambda: (utilisation, script.now))
     page = metrics.render().decode()

@@ -43,11 +43,14 @@ from extender.runtime.runner import Runner
 from extender.runtime.slices import Slices
 from extender.runtime.verifier import Verifier
 from policies.model import GroupKey
+from policies.steps import Steps
 
 Namespace = Annotated[str, Path(description="Namespace of the gang.", examples=["team-a"])]
 Name = Annotated[str, Path(description="Name of the gang; of a job, its kind and name.", examples=["job-train"])]
 
 
+_VIEW = 60
+"""The cost of the view of a gang, in units of ``Steps``."""
 _REFUSED: dict[int | str, dict[str, Any]] = {
     "default": {"model": Problem, "description": "Why the request was not answered."}
 }
@@ -96,7 +99,7 @@ class Api(FastAPI):
 def api(
     runner: Runner, verifier: Verifier | None = None, utilisation: Callable[[], Utilisation] = lambda: UNASKED
 ) -> Api:
-    """The application. Its answers describe the moment of the request."""
+    """The application. Long lists are made in slices: each entry describes a moment since the request."""
     gangs = _Gangs(runner, utilisation)
     routes = _gang_routes(runner, gangs), _cluster_routes(runner, gangs)
     app = Api()
@@ -115,9 +118,15 @@ class _Gangs:
     def __init__(self, runner: Runner, utilisation: Callable[[], Utilisation]) -> None:
         self._runner, self._utilisation = runner, utilisation
 
-    def all(self) -> list[GangView]:
+    def all(self) -> Steps[bytes]:
+        """All gangs as JSON."""
         state, now = self._runner.core.state, self._runner.clock()
-        return [self._measured(view(state, gang, now), gang, now) for _, gang in sorted(state.workloads.items())]
+        texts: list[str] = []
+        for key in sorted(state.workloads):
+            if (gang := state.workloads.get(key)) is not None:
+                texts.append(self._measured(view(state, gang, now), gang, now).model_dump_json())
+            yield _VIEW
+        return f"[{','.join(texts)}]".encode()
 
     def one(self, key: GroupKey) -> GangView:
         """Raises NoSuchGangError."""
@@ -136,10 +145,12 @@ class _Gangs:
         self._measured(shown.gang, self.of(key), self._runner.clock())
         return shown
 
-    def queues(self) -> list[QueueView]:
+    async def queues(self) -> list[QueueView]:
         """The queues, with the utilisation of all their gangs."""
         core, now = self._runner.core, self._runner.clock()
-        loads, shown = self._utilisation().by_queue(core.state, now), queues(core, now)
+        slices = Slices()
+        loads = await slices.run(self._utilisation().by_queue(core.state, now))
+        shown = await slices.run(queues(core, now))
         for queue in shown:
             queue.utilisation = loads.get(queue.name) if queue.kind == "ClusterQueue" else None
         return shown
@@ -163,9 +174,9 @@ def _gang_routes(runner: Runner, gangs: _Gangs) -> APIRouter:
     router = APIRouter(responses=_REFUSED)
     unknown: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such gang."}}
 
-    @router.get("/gangs", summary="List all gangs, by namespace and name")
-    async def list_gangs() -> list[GangView]:
-        return gangs.all()
+    @router.get("/gangs", summary="List all gangs, by namespace and name", response_model=list[GangView])
+    async def list_gangs() -> Response:
+        return Response(await Slices().run(gangs.all()), media_type="application/json")
 
     @router.get("/gangs/{namespace}/{name:path}", summary="Show one gang", responses=unknown)
     async def get_gang(namespace: Namespace, name: Name) -> GangView:
@@ -197,7 +208,7 @@ def _cluster_routes(runner: Runner, gangs: _Gangs) -> APIRouter:
 
     @router.get("/queues", summary="List Cohorts, then ClusterQueues, then LocalQueues, by name")
     async def list_queues() -> list[QueueView]:
-        return gangs.queues()
+        return await gangs.queues()
 
     @router.get("/domains", summary="List all topology domains, the nearest level first")
     async def list_domains() -> list[DomainStock]:

@@ -41,7 +41,7 @@ class MetricsPage:
             return await refuse(send, 405, "/metrics can be read, and nothing else\n")
         # Rendering takes time from kube-scheduler's calls, so frequent requests get the last result.
         if time.monotonic() - self._rendered >= _FRESH_S:
-            self._page, self._rendered = self._metrics.render(), time.monotonic()
+            self._page, self._rendered = await self._metrics.page(), time.monotonic()
         return await reply(send, self._page, kind=b"text/plain; version=0.0.4")
 
 

@@ -54,13 +54,10 @@ def create_app(
 
 def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str], pages: FastAPI) -> FastAPI:
     """All paths except the verbs. Probes and Prometheus read plain text, which is no part of the API."""
-    text = {
-        "/healthz": partial(_healthz, runner),
-        "/readyz": partial(_readyz, runner, sight, notice),
-        "/metrics": partial(_metrics, metrics),
-    }
+    text = {"/healthz": partial(_healthz, runner), "/readyz": partial(_readyz, runner, sight, notice)}
     for path, answer in text.items():
         pages.add_route(path, _page(answer), include_in_schema=False)
+    pages.add_route("/metrics", partial(_metrics, metrics), include_in_schema=False)
     return pages
 
 
@@ -97,5 +94,5 @@ def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Re
     return Response(text, status)
 
 
-def _metrics(metrics: Metrics, _: Request) -> Response:
-    return Response(metrics.render(), media_type="text/plain; version=0.0.4")
+async def _metrics(metrics: Metrics, _: Request) -> Response:
+    return Response(await metrics.page(), media_type="text/plain; version=0.0.4")

@@ -7,15 +7,15 @@ not lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from math import ceil, inf
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from pydantic import BaseModel
 
 from extender.api.feed import Happening, Load, NodeView, NodeWorkload
-from extender.api.models import QueueView, UtilisationView
+from extender.api.models import UtilisationView
 from extender.core.effects import Milestone, Reached
 from extender.core.engine import Engine
 from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
@@ -27,7 +27,7 @@ from extender.observe.utilisation import UNASKED, Usage, Utilisation
 from extender.observe.views import marked, view
 from policies.model import GroupKey, Pod
 from policies.placement.snapshot import Snapshot
-from policies.steps import Steps
+from policies.steps import with_pauses
 
 ROUND_S = 300.0
 """Every view is made again within this time: with 5,000 nodes and 2,000 workloads a minute would be 0.7 % of a core."""
@@ -35,7 +35,8 @@ QUEUES_S = 2.0
 """Queues are viewed no more often: all of them are made together."""
 LARGEST = 256 << 10
 """The bytes of views in one update; further views go into the next one."""
-ResultT = TypeVar("ResultT")
+_PAUSE = ("", None)
+"""In place of a view: the end of a step."""
 _USED, _PROMISED = (ClaimState.BOUND, ClaimState.TERMINATING), (ClaimState.ASSUMED,)
 
 
@@ -58,7 +59,7 @@ class Changes:
         self.core = core
         self._noticed = noticed
         self._utilisation, self._measured = utilisation, UNASKED
-        self._queue_loads: dict[str, UtilisationView | None] = {}
+        self._queue_loads: dict[str, UtilisationView] = {}
         self._from, self._wall = now, wall
         self._number = 0
         self._open = False
@@ -144,17 +145,17 @@ class Changes:
         if self._relabelled:
             self._relabelled = False
             made = topology(state.claims.snapshot(), configured=bool(state.claims.configured))
-            yield "topology", self._if_new("topology", made)
+            yield "topology", self._if_new("topology", _text(made))
         for key, changed in gangs.items():
             if (workload := state.workloads.get(key)) is not None:
                 nodes |= dict.fromkeys(workload.member_nodes if changed else ())
-                yield "gangs", self._if_new(key, view(state, workload, self._from, marked))
+                yield "gangs", self._if_new(key, _text(view(state, workload, self._from, marked)))
             elif self._sent.pop(key, None) is not None:
                 self._sent.pop(("load", key), None)
                 yield "gone_gangs", list(key)
         for name in nodes:
             if name in state.claims.nodes:
-                yield "nodes", self._if_new(name, node_view(state, state.claims.snapshot(), name))
+                yield "nodes", self._if_new(name, _text(node_view(state, state.claims.snapshot(), name)))
             elif self._sent.pop(name, None) is not None:
                 self._sent.pop(("load", name), None)
                 yield "gone_nodes", name
@@ -163,13 +164,15 @@ class Changes:
             yield from self._loads(measured, now)
         if now - self._queues_at >= QUEUES_S:
             self._queues_at = now
-            yield "queues", self._if_new("queues", *self._queues(), listed=True)
+            yield from self._queues()
 
-    def _queues(self) -> list[QueueView]:
-        made = queues(self.core, self._from, marked)
-        for queue in made:
+    def _queues(self) -> Iterator[tuple[str, Any]]:
+        texts: list[bytes] = []
+        for queue in (yield from with_pauses(queues(self.core, self._from, marked), _PAUSE)):
             queue.utilisation = self._queue_loads.get(queue.name) if queue.kind == "ClusterQueue" else None
-        return made
+            texts.append(_text(queue))
+            yield _PAUSE
+        yield "queues", self._if_new("queues", b"[" + b",".join(texts) + b"]")
 
     def _loads(self, measured: Utilisation, now: float) -> Iterator[tuple[str, Any]]:
         """Make the loads of gangs and nodes that this measurement has changed, and keep those of ClusterQueues."""
@@ -182,9 +185,9 @@ class Changes:
                     by_queue.setdefault(queue.name, []).extend(usages)
                 made = Load(namespace=key.namespace, name=key.name, utilisation=measured.view(usages))
                 yield "gang_loads", self._load_if_new(key, made)
-        self._queue_loads = {name: measured.view(usages) for name, usages in by_queue.items()}
+        self._queue_loads = yield from with_pauses(measured.views(by_queue), _PAUSE)
         unknown = dict.fromkeys(state.claims.nodes)
-        for node in (yield from _with_pauses(measured.of_nodes(state))):
+        for node in (yield from with_pauses(measured.of_nodes(state), _PAUSE)):
             unknown.pop(node.node, None)
             yield "node_loads", self._load_if_new(node.node, Load(name=node.node, utilisation=node.utilisation))
         for name in unknown:
@@ -193,13 +196,10 @@ class Changes:
     def _load_if_new(self, key: object, made: Load) -> msgspec.Raw | None:
         """Return the load as JSON; None if it equals the last one that was sent, or if none is known and none was."""
         known = ("load", key)
-        return self._if_new(known, made) if made.utilisation is not None or known in self._sent else None
+        return self._if_new(known, _text(made)) if made.utilisation is not None or known in self._sent else None
 
-    def _if_new(self, key: object, *made: BaseModel, listed: bool = False) -> msgspec.Raw | None:
-        """Return the view as JSON; None if it equals the last one that was sent."""
-        text = b",".join(model.model_dump_json().encode() for model in made)
-        if listed:
-            text = b"[" + text + b"]"
+    def _if_new(self, key: object, text: bytes) -> msgspec.Raw | None:
+        """Return the view, given as JSON; None if it equals the last one that was sent."""
         if self._sent.get(key) == (digest := hash(text)):
             return None
         self._sent[key] = digest
@@ -247,15 +247,8 @@ class Changes:
         self._noticed()
 
 
-def _with_pauses(steps: Steps[ResultT]) -> Generator[tuple[str, Any], None, ResultT]:
-    """Yield no view after each step. Returns the result of the steps."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: ResultT = end.value
-            return result
-        yield "", None
+def _text(made: BaseModel) -> bytes:
+    return made.model_dump_json().encode()
 
 
 def node_view(state: State, snapshot: Snapshot, name: str) -> NodeView:

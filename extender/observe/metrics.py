@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from extender.core.effects import DEADLINES, Cause, Milestone, Reached
 from extender.core.explain.reasons import code_of
@@ -27,11 +28,13 @@ from extender.observe.utilisation import UNASKED, Utilisation
 from extender.runtime.compare import Kind
 from extender.runtime.driver import Observer
 from extender.runtime.quarantine import NOTHING_LEFT_OUT, Quarantine
+from extender.runtime.slices import Slices
 from policies.model import CLIQUE
 from policies.model.queues import ClusterQueue, FlavorResource, QueueReport
 from policies.placement.snapshot import Level, Snapshot
 from policies.preemption.allowed import Why
 from policies.quota.tree import quotas_of
+from policies.steps import Steps, finish, with_pauses
 
 _BY_LEVEL = {
     "spread": "Domains that a gang uses over the fewest that could hold it, in the mean over gangs.",
@@ -56,6 +59,8 @@ _QUANTILES = (0.1, 0.5, 0.9)
 _SIZES = ((1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))
 _LARGEST = "513+"
 _PREEMPTIONS = {Milestone.PREEMPTING: "begun", Milestone.WOULD_PREEMPT: "dry-run", Milestone.UNRESERVED: "failed"}
+_FAMILY = 40
+"""The cost of a family in units of ``Steps``: it is computed and written."""
 _CHECKS = "agrees", "differs", "failed"
 REFUSALS = ("body", "browser", "connections", "headers", "host", "malformed", "slow")
 
@@ -135,14 +140,18 @@ class Metrics(Observer):
             _known_beforehand(family, known)
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
-        self._registry.register(Computed(lambda: standing(state(), leads=leads(), ages=ages(), now=now())))
-        self._registry.register(Computed(lambda: failed(quarantine())))
-        self._registry.register(Computed(lambda: placement(state(), bandwidth_ratio)))
-        self._registry.register(Computed(lambda: comparison(state())))
-        self._registry.register(Computed(lambda: reserved(state(), now())))
-        self._registry.register(Computed(lambda: device_gauges(state())))
-        self._registry.register(Computed(lambda: utilisation_gauges(state(), *utilisation())))
-        self._registry.register(Computed(lambda: queue_gauges(state(), queues())))
+        self._state = state
+        self._computed: tuple[Callable[[], Iterator[Metric | None]], ...] = (
+            lambda: standing(state(), leads=leads(), ages=ages(), now=now()),
+            lambda: failed(quarantine()),
+            lambda: placement(state(), bandwidth_ratio),
+            lambda: comparison(state()),
+            lambda: reserved(state(), now()),
+            lambda: device_gauges(state()),
+            lambda: utilisation_gauges(state(), *utilisation()),
+            lambda: queue_gauges(state(), queues()),
+        )
+        """Functions that compute metrics at every scrape, each with None at the end of a step without one."""
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """Count an answered call: ok, error, or gone if kube-scheduler no longer waited."""
@@ -198,10 +207,28 @@ class Metrics(Observer):
 
     def families(self) -> list[Metric]:
         """All metrics as of now."""
-        return list(self._registry.collect())
+        return [family for family in self._collect() if family is not None]
 
     def render(self) -> bytes:
-        return generate_latest(self._registry)
+        """Return the page, made at once."""
+        return finish(self._rendering())
+
+    async def page(self) -> bytes:
+        """Return the page, made in slices: each family describes a moment since the request."""
+        return await Slices(pausing=lambda: self._state().claims.lend()).run(self._rendering())
+
+    def _rendering(self) -> Steps[bytes]:
+        texts: list[bytes] = []
+        for family in self._collect():
+            if family is not None:
+                texts.append(generate_latest(_Alone(family)))
+            yield _FAMILY
+        return b"".join(texts)
+
+    def _collect(self) -> Iterator[Metric | None]:
+        yield from self._registry.collect()
+        for compute in self._computed:
+            yield from compute()
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"muster_{name}", text, labels, registry=self._registry)
@@ -225,11 +252,14 @@ def _deadline(cause: Cause) -> str:
     return cause.removesuffix("-deadline")
 
 
-class Computed:
-    """Metrics that a function computes at every scrape, but not at registration, when there is no state yet."""
+class _Alone(Collector):
+    """A collector of one family."""
 
-    def __init__(self, collect: Callable[[], Iterator[Metric]]) -> None:
-        self.collect = collect
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
 
 
 def gauge(name: str, text: str, value: float) -> Metric:
@@ -317,9 +347,10 @@ def failed(quarantine: Quarantine) -> Iterator[Metric]:
     )
 
 
-def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
+def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric | None]:
     """Yield how well the gangs are placed, and what the domains have left."""
-    measured = quality(state.workloads.values(), state.claims.snapshot(), bandwidth_ratio)
+    steps = quality(list(state.workloads.values()), state.claims.snapshot(), bandwidth_ratio)
+    measured = yield from with_pauses(steps, None)
     for name, text in _BY_LEVEL.items():
         ratios = {level: getattr(level_quality, name) for level, level_quality in measured.levels.items()}
         yield gauges(f"placement_{name}_ratio", text, "level", ratios)
@@ -494,7 +525,7 @@ def _domains_by_use(state: State) -> dict[str, int]:
     return {use: uses[use] for use in ("idle", "together", "divided")}
 
 
-def utilisation_gauges(state: State, utilisation: Utilisation, now: float) -> Iterator[Metric]:
+def utilisation_gauges(state: State, utilisation: Utilisation, now: float) -> Iterator[Metric | None]:
     """Yield how busy the GPUs of gangs are; nothing where no Prometheus is asked."""
     if not utilisation.on:
         return
@@ -503,7 +534,7 @@ def utilisation_gauges(state: State, utilisation: Utilisation, now: float) -> It
         "With prometheus_url: 1 while that Prometheus says how busy GPUs are.",
         not utilisation.problem,
     )
-    queues = sorted(utilisation.by_queue(state, now).items())
+    queues = sorted((yield from with_pauses(utilisation.by_queue(state, now), None)).items())
     yield gauges(
         "gang_gpu_utilisation_ratio",
         "Mean utilisation of the GPUs of a ClusterQueue's gangs in the last idle_after_s, 0 to 1.",

@@ -12,6 +12,7 @@ from policies.model import GroupKey
 from policies.model.mentions import full
 from policies.model.queues import FlavorResource, LocalQueue, QueueReport
 from policies.quota.tree import QuotaNode
+from policies.steps import Steps
 
 Reports = Mapping[tuple[str, str, str], QueueReport]
 """Reports by kind, namespace and name."""
@@ -19,25 +20,28 @@ SHOWN = 100
 """Most waiting workloads listed for a queue."""
 
 
-def queues(core: Engine, now: float, render: Callable[[str, str], str] = full) -> list[QueueView]:
+_QUEUE = 10
+"""The cost of a queue without its waiting workloads, in units of ``Steps``."""
+
+
+def queues(core: Engine, now: float, render: Callable[[str, str], str] = full) -> Steps[list[QueueView]]:
     """Return the cohorts, then the ClusterQueues, then the LocalQueues, each by name. ``render``: as for ``view``."""
     snapshot, queue_reports = core.state.quotas.queues.snapshot, core.queue_reports(now)
-    cohorts = [
-        _view("Cohort", node, _parent(node), _below(node), _of_cohort(queue_reports, node))
-        for _, node in sorted(snapshot.tree.cohorts.items())
-    ]
-    views = []
+    views: list[QueueView] = []
+    for _, cohort in sorted(snapshot.tree.cohorts.items()):
+        views.append(_view("Cohort", cohort, _parent(cohort), _below(cohort), _of_cohort(queue_reports, cohort)))
+        yield _QUEUE
     for name, queue in sorted(snapshot.queues.items()):
         report = queue_reports.get(("ClusterQueue", "", name)) or QueueReport()
         node = core.state.quotas.node_of(name)
         view = _view("ClusterQueue", node, queue.cohort, [] if node is None else [node], report)
         view.name, view.waiting = name, list(_waiting(core, report.pending, now, render))
         views.append(view)
-    return [
-        *cohorts,
-        *views,
-        *(_local(local_queue, queue_reports) for _, local_queue in sorted(snapshot.locals.items())),
-    ]
+        yield _QUEUE + 2 * len(view.waiting)
+    for _, local_queue in sorted(snapshot.locals.items()):
+        views.append(_local(local_queue, queue_reports))
+        yield _QUEUE
+    return views
 
 
 def _view(kind: str, node: QuotaNode | None, parent: str, below: list[QuotaNode], report: QueueReport) -> QueueView:

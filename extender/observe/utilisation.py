@@ -157,6 +157,19 @@ class Usage:
     idle_gpus: int = 0
 
 
+def _together(usages: Iterable[Usage]) -> Usage:
+    """The usages as one, with the mean of each profile."""
+    by_profile: defaultdict[str, list[Load]] = defaultdict(list)
+    idle = 0
+    for usage in usages:
+        idle += usage.idle_gpus
+        for by in usage.measured:
+            for profile, load in by.items():
+                by_profile[profile].append(load)
+    means = {profile: _mean(of_profile) for profile, of_profile in sorted(by_profile.items())}
+    return Usage((means,) if means else (), idle)
+
+
 @dataclass(frozen=True, slots=True)
 class Utilisation:
     """The known utilisation of GPUs, and the bounds below which they count as idle.
@@ -178,14 +191,28 @@ class Utilisation:
         """The utilisation of a gang's GPUs; None where ``usage`` is."""
         return self.view([] if (usage := self.usage(state, gang, now)) is None else [usage])
 
-    def by_queue(self, state: State, now: float) -> dict[str, UtilisationView]:
+    def by_queue(self, state: State, now: float) -> Steps[dict[str, UtilisationView]]:
         """The utilisation of all gangs that are measured, by ClusterQueue, "" for none."""
         usages: defaultdict[str, list[Usage]] = defaultdict(list)
-        for key, gang in state.workloads.items():
-            if (usage := self.usage(state, gang, now)) is not None:
-                queue = state.quotas.queue_of(key)
-                usages["" if queue is None else queue.name].append(usage)
-        return {name: view for name, usage in usages.items() if (view := self.view(usage)) is not None}
+        for keys in batched(list(state.workloads) if self.loads.pods else (), _AT_ONCE):
+            for key in keys:
+                if (gang := state.workloads.get(key)) and (usage := self.usage(state, gang, now)) is not None:
+                    queue = state.quotas.queue_of(key)
+                    usages["" if queue is None else queue.name].append(usage)
+            yield _PER_BATCH
+        return (yield from self.views(usages))
+
+    def views(self, usages: Mapping[str, Iterable[Usage]]) -> Steps[dict[str, UtilisationView]]:
+        """The mean over the GPUs of each entry, by its name; entries without any are left out."""
+        views: dict[str, UtilisationView] = {}
+        for name, of_name in usages.items():
+            total = Usage((), 0)
+            for batch in batched(of_name, _AT_ONCE):
+                total = _together((total, *batch))
+                yield _PER_BATCH
+            if (view := self.view((total,))) is not None:
+                views[name] = view
+        return views
 
     def usage(self, state: State, gang: Workload, now: float) -> Usage | None:
         """The loads of a gang's pods. None if none of them has been measured for the whole window."""
@@ -228,22 +255,16 @@ class Utilisation:
 
     def view(self, usages: Iterable[Usage]) -> UtilisationView | None:
         """The mean over the GPUs of all these; None without any."""
-        by_profile: defaultdict[str, list[Load]] = defaultdict(list)
-        idle = 0
-        for usage in usages:
-            idle += usage.idle_gpus
-            for by in usage.measured:
-                for profile, load in by.items():
-                    by_profile[profile].append(load)
-        if not by_profile:
+        total = _together(usages)
+        if not total.measured:
             return None
-        means = {profile: _mean(of_profile) for profile, of_profile in sorted(by_profile.items())}
+        (means,) = total.measured
         every = _mean(means.values())
         mig = {
             name: ProfileLoad(gpus=mean.gpus, percent=round(mean.percent, 1)) for name, mean in means.items() if name
         }
         return UtilisationView(
-            percent=round(every.percent, 1), gpus=every.gpus, idle_gpus=idle, window_s=self.window_s, mig=mig
+            percent=round(every.percent, 1), gpus=every.gpus, idle_gpus=total.idle_gpus, window_s=self.window_s, mig=mig
         )
 
     def report(self, state: State, now: float) -> Steps[UtilisationReport]:

@@ -185,7 +185,7 @@ def test_whoever_sees_everything_reads_what_the_extenders_own_api_shows(case: Ca
     world = case()
     seen, state = world.seen(everything=True), world.core.state
     assert seen.gangs() == [view(state, record, world.now) for _, record in sorted(state.workloads.items())]
-    assert seen.queues() == queues(world.core, world.now)
+    assert seen.queues() == finish(queues(world.core, world.now))
     for key, workload in state.workloads.items():
         outlook = finish(world.core.outlook(workload, world.now))
         assert asyncio.run(seen.explain(*key)) == explain(state, workload, world.now, outlook)
