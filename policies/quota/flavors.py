@@ -8,7 +8,7 @@ counts as fitting only if the workload can be placed on its nodes. Where the nod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -29,6 +29,7 @@ from policies.model.queues import (
 from policies.placement.matching import admits
 from policies.quota.parts import FlavorRequest, PodSetRequest, flavor_requests, in_groups, requests_for
 from policies.quota.tree import QuotaTree
+from policies.steps import Steps, finish, quickly
 
 
 def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
@@ -132,7 +133,7 @@ class Assignment:
 
 Places = Callable[[PodSetRequest, ResourceFlavor], str]
 """Explains why the podset cannot be placed on the nodes of the flavor; empty if it can."""
-Preempts = Callable[[ClusterQueue, FlavorResource, int], tuple[Fit, int]]
+Preempts = Callable[[ClusterQueue, FlavorResource, int], Steps[tuple[Fit, int]]]
 """Returns how preempting gives a queue this amount of a flavor and resource, and how far away it borrows then."""
 Later = Callable[[], AbstractContextManager[QuotaTree]]
 """Opens a block in which the tree is another one, or is changed; all changes are undone at its end."""
@@ -143,9 +144,9 @@ def no_place_needed(_podset: PodSetRequest, _flavor: ResourceFlavor) -> str:
     return ""
 
 
-def nobody(_queue: ClusterQueue, _what: FlavorResource, _amount: int) -> tuple[Fit, int]:
+def nobody(_queue: ClusterQueue, _what: FlavorResource, _amount: int) -> Steps[tuple[Fit, int]]:
     """Find no victims: no workload may be preempted."""
-    return Fit.NO_CANDIDATES, 0
+    return quickly((Fit.NO_CANDIDATES, 0))
 
 
 class Flavors:
@@ -176,7 +177,11 @@ class Flavors:
         self._fair = fair
 
     def assign(self, queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """Assign a flavor to every resource of every podset.
+        """Run ``assigning`` at once."""
+        return finish(self.assigning(queue, podsets))
+
+    def assigning(self, queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Steps[Assignment]:
+        """Assign a flavor to every resource of every podset. The steps are those of ``preempts``.
 
         Resources that the queue does not cover are left out; the caller checks whether that is allowed. If the best
         flavors of the first podsets leave none for the others, and preempting does not help, other flavors are tried
@@ -184,24 +189,24 @@ class Flavors:
         """
         parts, offers, taken = flavor_requests(queue, podsets), list[Offer](), Counter[FlavorResource]()
         for request in parts:
-            offers.append(self._best(queue, request, taken))
+            offers.append((yield from self._best(queue, request, taken)))
             if offers[-1].fit is Fit.NONE:
                 break
             request.take(taken, offers[-1].flavor)
         if len(podsets) > 1 and min((offer.fit for offer in offers), default=Fit.FITS) < Fit.PREEMPT:
-            offers = self._together(queue, parts) or offers
+            offers = (yield from self._together(queue, parts)) or offers
         return _assigned(podsets, parts, offers)
 
-    def _together(self, queue: ClusterQueue, parts: Sequence[FlavorRequest]) -> list[Offer] | None:
+    def _together(self, queue: ClusterQueue, parts: Sequence[FlavorRequest]) -> Steps[list[Offer] | None]:
         """Offers, one for each part, that all fit beside each other; None if none are found."""
         looks = 0
 
-        def fitting(at: int, taken: Counter[FlavorResource]) -> list[Offer] | None:
+        def fitting(at: int, taken: Counter[FlavorResource]) -> Steps[list[Offer] | None]:
             nonlocal looks
             if at == len(parts):
                 return []
             looks += 1
-            offers = [offer for offer in self._offers(queue, parts[at], taken) if offer.fit is Fit.FITS]
+            offers = yield from self._fitting(queue, parts[at], taken)
             if queue.fungibility.when_can_borrow is Search.NEXT:
                 offers.sort(key=lambda offer: offer.level)
             for offer in offers:
@@ -209,60 +214,72 @@ class Flavors:
                     break
                 beside = taken.copy()
                 parts[at].take(beside, offer.flavor)
-                if (others := fitting(at + 1, beside)) is not None:
+                if (others := (yield from fitting(at + 1, beside))) is not None:
                     return [offer, *others]
             return None
 
-        alone = (self._offers(queue, request, {}) for request in parts)
-        hopeless = any(all(offer.fit is not Fit.FITS for offer in offers) for offers in alone)
-        return None if hopeless else fitting(0, Counter())
+        for request in parts:
+            if not (yield from self._fits_alone(queue, request)):
+                return None
+        return (yield from fitting(0, Counter()))
 
-    def _best(self, queue: ClusterQueue, request: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Offer:
-        """The offer at which the search may end, else the best of all."""
+    def _fitting(
+        self, queue: ClusterQueue, request: FlavorRequest, taken: Mapping[FlavorResource, int]
+    ) -> Steps[list[Offer]]:
+        """All offers that fit, in the order of the queue."""
+        offers: list[Offer] = []
+        for name, quotas in request.group.flavors:
+            offer = yield from self._offer(queue, name, quotas, request, taken)
+            if offer.fit is Fit.FITS:
+                offers.append(offer)
+        return offers
+
+    def _fits_alone(self, queue: ClusterQueue, request: FlavorRequest) -> Steps[bool]:
+        """Whether any flavor has quota for the request without the others."""
+        for name, quotas in request.group.flavors:
+            if (yield from self._offer(queue, name, quotas, request, {})).fit is Fit.FITS:
+                return True
+        return False
+
+    def _best(self, queue: ClusterQueue, request: FlavorRequest, taken: Mapping[FlavorResource, int]) -> Steps[Offer]:
+        """The offer at which the search may end, else the best of all, in the order of the queue."""
         best: Offer | None = None
-        for offer in self._offers(queue, request, taken):
+        for name, quotas in request.group.flavors:
+            offer = yield from self._offer(queue, name, quotas, request, taken)
             if _is_enough(offer, queue.fungibility):
                 return offer
             if best is None or _is_better(offer, best, queue.fungibility):
                 best = offer
         return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
 
-    def _offers(
-        self, queue: ClusterQueue, request: FlavorRequest, taken: Mapping[FlavorResource, int]
-    ) -> Iterator[Offer]:
-        """Yield the offer of each flavor, in the order of the queue, computed on demand."""
-        for name, quotas in request.group.flavors:
-            flavor = self._flavors.get(name)
-            if flavor is None:
-                yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
-            elif why := next(filter(None, (unsuited(flavor, podset.selection) for podset in request.podsets)), ""):
-                text = f"its pods do not go to nodes of flavor {name}: {why}"
-                yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
-            else:
-                yield self._offer(queue, flavor, quotas, request, taken)
-
     def _offer(
         self,
         queue: ClusterQueue,
-        flavor: ResourceFlavor,
+        name: str,
         quotas: Mapping[str, Quota],
         request: FlavorRequest,
         taken: Mapping[FlavorResource, int],
-    ) -> Offer:
+    ) -> Steps[Offer]:
         """The worst offer over the resources of a part; if that can be had, also whether nodes have room."""
-        worst = Offer(flavor.name, Fit.FITS)
+        if (flavor := self._flavors.get(name)) is None:
+            return Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
+        if why := next(filter(None, (unsuited(flavor, podset.selection) for podset in request.podsets)), ""):
+            text = f"its pods do not go to nodes of flavor {name}: {why}"
+            return Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
+        worst = Offer(name, Fit.FITS)
         for resource, amount in request.requests.items():
-            what = flavor.name, resource
+            what = name, resource
             if resource not in quotas:
-                text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
-                return Offer(flavor.name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
-            worst = _worst(worst, self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource]))
+                text = f"queue {queue.name} has no quota for {resource} of flavor {name}"
+                return Offer(name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
+            offer = yield from self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource])
+            worst = _worst(worst, offer)
         for podset in request.podsets if worst.fit > Fit.NO_CANDIDATES else ():
             if text := self._places(podset, flavor):
-                return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
+                return Offer(name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
         return worst
 
-    def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Offer:
+    def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Steps[Offer]:
         flavor, resource = what
         node = self._tree.queues[queue.name]
         potential, left = node.potential(what), max(0, node.left(what))
@@ -278,7 +295,7 @@ class Flavors:
             level, may_reclaim = later.level(queue.name, what, amount)
         text = f"queue {queue.name} has {left} {resource} of flavor {flavor} left, and it asks for {amount}"
         if quota.nominal >= amount or may_reclaim or self._while_borrowing(queue):
-            fit, at = self._preempts(queue, what, amount)
+            fit, at = yield from self._preempts(queue, what, amount)
             return Offer(flavor, fit, at if fit > Fit.NO_CANDIDATES else level, Lack.QUOTA, text)
         return Offer(flavor, Fit.NONE, level, Lack.QUOTA, text)
 
@@ -366,13 +383,23 @@ class Choices(Generic[W]):
 
         Once ``after`` has tried all flavors, its final result. Fewer pods may still get quota of other flavors.
         """
-        if self._ended is not None and _amount(podsets) >= self._ended[0]:
-            return self._ended[1]
-        return self._flavors.assign(self._queue, podsets)
+        return finish(self._first(podsets))
 
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: W) -> Assignment:
         """The next assignment, since the nodes have no room for ``tried``: another flavor for the last podset that
         has one."""
+        return finish(self._after(tried, podsets, why))
+
+    def choosing(self, podsets: Sequence[PodSetRequest], tried: Assignment | None, why: W) -> Steps[Assignment]:
+        """The assignment ``after`` the one that was tried, or the ``first``, in the steps of ``preempts``."""
+        return self._first(podsets) if tried is None else self._after(tried, podsets, why)
+
+    def _first(self, podsets: Sequence[PodSetRequest]) -> Steps[Assignment]:
+        if self._ended is not None and _amount(podsets) >= self._ended[0]:
+            return self._ended[1]
+        return (yield from self._flavors.assigning(self._queue, podsets))
+
+    def _after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: W) -> Steps[Assignment]:
         pairs = [
             *dict.fromkeys(
                 (name, flavor)
@@ -385,7 +412,7 @@ class Choices(Generic[W]):
             podset, flavor = pairs.pop()
             self.refused[podset, flavor] = why
             self._fixed = {(name, self._group_of[flavor]): flavor for name, flavor in pairs}
-            assignment = self.first(podsets)
+            assignment = yield from self._first(podsets)
             self._fixed = {}
             if self.will_do(assignment):
                 return assignment

@@ -10,6 +10,7 @@ from typing import Protocol
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Usage
 from policies.quota.flavors import Fit, nobody
 from policies.quota.tree import QuotaTree
+from policies.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Victims:
 class Evicting(Protocol):
     """The victims that one workload may have."""
 
-    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> Steps[tuple[Fit, int]]:
         """The signature of ``policies.quota.flavors.Preempts``."""
         ...
 
@@ -35,7 +36,7 @@ class Evicting(Protocol):
 class NoEvictions:
     """The stand-in where no workload may be evicted."""
 
-    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> Steps[tuple[Fit, int]]:
         return nobody(queue, what, amount)
 
     def victims(self, _usage: Usage) -> Victims | str:

@@ -11,6 +11,7 @@ from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, offered, search
 from policies.quota.flavors import Fit
 from policies.statement import Statement
+from policies.steps import Steps, quickly
 from tests.conformance.books import Books, Victims
 from tests.conformance.preemption import World, sheltered
 from tests.conformance.quota import Evictions, Incoming
@@ -41,11 +42,11 @@ class _Offers:
                 budgets.subtract({name: count for name, count in candidate.budgets if name in budgets})
         self._limits = replace(world.limits, budgets=budgets)
 
-    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> Steps[tuple[Fit, int]]:
         result = self._search({what: amount})
         if isinstance(result, Refusal):
-            return Fit.NO_CANDIDATES, self._statement.tree.level(queue.name, what, amount)[0]
-        return offered(self._statement, queue.name, {what: amount}, result)
+            return quickly((Fit.NO_CANDIDATES, self._statement.tree.level(queue.name, what, amount)[0]))
+        return quickly(offered(self._statement, queue.name, {what: amount}, result))
 
     def victims(self, usage: Usage) -> Victims | str:
         result = self._search(usage)

@@ -9,17 +9,19 @@ import pytest
 from extender.core.effects import Milestone
 from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits, Preempts
+from extender.core.preemption import reclaim
 from extender.core.preemption.preview import Preview
 from policies.model import Node, Pod
 from policies.model.mentions import full
-from policies.model.queues import Preemption
+from policies.model.queues import Evicts, Preemption
 from policies.steps import finish
-from tests.builders import cluster, gang, single
+from tests.builders import cluster, gang, node, single
 from tests.core.preempting import ON, Cluster, running
-from tests.core.queues import Queued, lent
+from tests.core.queues import FLAVOR, Queued, cluster_queue, lent, sort, used
 from tests.core.script import Script
 
 OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
+LOWER = Preemption(within=Evicts.LOWER)
 
 
 def outlook(script: Script, name: str) -> Preview:
@@ -136,3 +138,17 @@ def test_in_a_queue_it_is_told_by_which_rule_or_that_there_is_none() -> None:
     assert outlook(script, "wants").text == (
         "nothing would be evicted for it: spec.preemption of ClusterQueue production allows no eviction for this quota"
     )
+
+
+def test_with_several_flavors_victims_for_quota_alone_are_searched_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps the quota of the ledger is as it was: others decide by it."""
+    things = sort("old"), sort("new"), cluster_queue("team", {"old": 8, "new": 8}, preemption=LOWER)
+    nodes = [node(name, labels={FLAVOR: name}) for name in ("old", "new")]
+    script = Queued(*nodes, things=things, limits=OFF)
+    script.start("first", 1, "team")
+    script.start("second", 1, "team")
+    script.come("high", 1, "team", priority=10)
+    monkeypatch.delattr(reclaim, "finish")
+    for _ in script.core.outlook(script.gang("high"), script.now):
+        assert (used(script, "team", "old"), used(script, "team", "new")) == (8, 8)
+    assert [name for name, _ in outlook(script, "high").victims] == ["default/first"]

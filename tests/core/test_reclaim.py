@@ -221,7 +221,7 @@ def test_no_search_is_made_for_one_that_would_borrow_while_nobody_in_its_queue_m
     script.start("borrower", 1, "research")
     script.start("own", 2, "production", priority=10)
     with monkeypatch.context() as context:
-        context.delattr(victim_search, "search")
+        context.delattr(victim_search, "searching")
         script.come("more", 1, "production", priority=10)
         script.advance(60)
     message = script.message("more")
@@ -525,7 +525,7 @@ def test_with_fair_sharing_no_victims_are_searched_for_where_no_other_share_is_a
 ) -> None:
     script = borrowers(FAIR)
     with monkeypatch.context() as context:
-        context.delattr(victim_search, "search")
+        context.delattr(victim_search, "searching")
         script.come("more", 1, "one")
         script.advance(60)
     why = "no other queue borrows with so large a share, and nothing in queue one may go"

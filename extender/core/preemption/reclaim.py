@@ -28,13 +28,13 @@ from policies.preemption.victims import Choice, Refusal, offered
 from policies.quota.flavors import Assignment, Choices, Fit
 from policies.quota.proportion import deserve
 from policies.statement import Statement
-from policies.steps import Steps
+from policies.steps import Steps, finish
 
 _FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
 """The fair-sharing strategies that Kueue takes by default, in its order."""
 
 
-ByQuota = Callable[[Usage, Statement, Queues], Choice | Refusal]
+ByQuota = Callable[[Usage, Statement, Queues], Steps[Choice | Refusal]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,11 @@ class Option:
 
 
 class Reclaiming:
-    """The options of one workload, in the order of trial. ``by_quota``: finds victims for quota alone."""
+    """The options of one workload, in the order of trial.
+
+    ``by_quota``: finds victims for quota alone.
+    ``in_steps``: others may use the ledger's quota between two steps of ``next``, which works on a copy.
+    """
 
     def __init__(
         self,
@@ -69,6 +73,8 @@ class Reclaiming:
         demand: Demand,
         queue: ClusterQueue,
         by_quota: ByQuota,
+        *,
+        in_steps: bool,
     ) -> None:
         self._limits = limits
         self._workloads = workloads
@@ -81,7 +87,8 @@ class Reclaiming:
         self._pods = pods
         self._preemptions = preemptions
         snapshot, self._fair = quotas.queues.snapshot, limits.fair_sharing
-        self._tree = snapshot.tree
+        self._in_steps = in_steps
+        self._tree = snapshot.tree.copy() if in_steps else snapshot.tree
         self._requested = requested(workloads, quotas, pending) if queue.open else None
         self._asked = QuotaRequest(workload, demand.pods, queue, snapshot)
         self._choices: Choices[NotThisFlavor | str] = Choices(
@@ -120,9 +127,9 @@ class Reclaiming:
             return None
         must = in_whole_slices(workload, self._demand.pods, shape)
         podsets = self._asked.podsets(must)
-        tried = self._tried
         with self._statement() as self._trying:
-            assignment = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
+            steps = self._choices.choosing(podsets, self._tried, why)
+            assignment = (yield from steps) if self._in_steps else finish(steps)
         if not self._choices.will_do(assignment):
             return None
         self._tried = assignment
@@ -168,7 +175,7 @@ class Reclaiming:
         workloads, members = self._workloads, self._quotas.members.of(self._queue.name)
         return policy is not Evicts.NEVER and any(workloads[key].priority < least for key in members)
 
-    def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+    def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> Steps[tuple[Fit, int]]:
         """Rank a flavor that lacks quota, by the victims for that quota alone; it comes last if there are none.
 
         With one flavor only, all that counts is whether the queue may evict at all.
@@ -177,7 +184,7 @@ class Reclaiming:
             return Fit.NO_CANDIDATES, 0
         if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
             return Fit.PREEMPT, 0
-        victims = self._by_quota({what: amount}, self._trying, self.queues)
+        victims = yield from self._by_quota({what: amount}, self._trying, self.queues)
         if isinstance(victims, Choice):
             return offered(self._trying, queue.name, {what: amount}, victims)
         return Fit.PREEMPT, self._tree.queues[queue.name].root.height + 1

@@ -23,7 +23,7 @@ from policies.placement.request import Sibling
 from policies.preemption.candidates import Candidate, Request
 from policies.preemption.candidates import Limits as Protection
 from policies.preemption.reclaim import Queues
-from policies.preemption.victims import Choice, Refusal, search, searching
+from policies.preemption.victims import Choice, Refusal, searching
 from policies.statement import Statement
 from policies.steps import Steps, finish
 
@@ -127,6 +127,7 @@ class VictimSearch:
             demand,
             queue,
             by_quota.find,
+            in_steps=self._tells,
         )
 
     def _by_options(
@@ -228,15 +229,16 @@ class _ByQuota:
     def __post_init__(self) -> None:
         self._in_queues: list[Candidate] | None = None
 
-    def find(self, usage: Usage, statement: Statement, queues: Queues) -> Choice | Refusal:
+    def find(self, usage: Usage, statement: Statement, queues: Queues) -> Steps[Choice | Refusal]:
         workload, queue = self._workload, self._quotas.members.queue_of(self._workload.key) or ""
         if self._in_queues is None:
             concerns = _concerns(workload.priority, queues, queues.queues)
-            everybody = finish(self._candidates.find(concerns, self._protection.now, related=False))
+            everybody = yield from self._candidates.find(concerns, self._protection.now, related=False)
             self._in_queues = [candidate for candidate, _ in everybody if candidate.queue]
         candidates = [candidate for candidate in self._in_queues if candidate.usage.keys() & usage.keys()]
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)
-        return search(request, statement, candidates, self._protection, queues=queues)
+        with statement.open():
+            return (yield from searching(request, statement, candidates, self._protection, queues=queues))
 
 
 def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:

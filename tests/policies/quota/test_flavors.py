@@ -20,6 +20,7 @@ from policies.model.queues import (
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, suits
 from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
+from policies.steps import quickly
 
 GPU = "nvidia.com/gpu"
 A100 = ResourceFlavor("a100", {"gpu": "a100"})
@@ -118,7 +119,7 @@ def test_the_flavor_at_which_the_search_ends_is_taken_though_one_before_it_is_be
     offers = {"a100": (Fit.RECLAIM, 1), "h100": (Fit.PREEMPT, 0)}
     used = QuotaTree([queue])
     used.use("q", {("a100", GPU): 8, ("h100", GPU): 8})
-    assignment = Flavors(used, EXISTING, preempts=lambda _, what, __: offers[what[0]]).assign(queue, wants(4))
+    assignment = Flavors(used, EXISTING, preempts=lambda _, what, __: quickly(offers[what[0]])).assign(queue, wants(4))
     assert (assignment.flavors, assignment.fit, assignment.level) == ({"main": {GPU: "h100"}}, Fit.PREEMPT, 0)
 
 
@@ -184,7 +185,7 @@ def test_borrowing_or_preempting_is_preferred(preference: Preference, flavor: st
     other = ClusterQueue("other", gpus(("a100", Quota(8))), "c")
     tree = QuotaTree([queue, other])
     tree.use("other", {("h100", GPU): 4})
-    assignment = Flavors(tree, EXISTING, preempts=lambda *_: (Fit.RECLAIM, 0)).assign(queue, wants(4))
+    assignment = Flavors(tree, EXISTING, preempts=lambda *_: quickly((Fit.RECLAIM, 0))).assign(queue, wants(4))
     assert (assignment.flavors, assignment.fit) == ({"main": {GPU: flavor}}, fit)
 
 

@@ -11,6 +11,7 @@ from policies.quota.flavors import Assignment, Fit, Flavors
 from policies.quota.history import History, Sampling
 from policies.quota.shares import Head, share_of
 from policies.quota.tree import QuotaTree
+from policies.steps import Steps, quickly
 from tests.conformance import preemption as eviction
 from tests.conformance.offers import offers
 from tests.conformance.quota import Admitted, Decision, World, by_age, decide
@@ -57,8 +58,8 @@ def test_flavors(case: Case) -> None:
         flavor, _, resource = what.partition("/")
         given[flavor, resource] = Fit[fit[:-1]], int(fit[-1])
 
-    def preempts(_queue: ClusterQueue, what: FlavorResource, _amount: int) -> tuple[Fit, int]:
-        return given.get(what, (Fit.PREEMPT, 0))
+    def preempts(_queue: ClusterQueue, what: FlavorResource, _amount: int) -> Steps[tuple[Fit, int]]:
+        return quickly(given.get(what, (Fit.PREEMPT, 0)))
 
     flavors = Flavors(tree, case.flavors, preempts=preempts, fair=fair)
     assignment = flavors.assign(case.queues[0], podsets(wanted))

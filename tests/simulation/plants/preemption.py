@@ -141,8 +141,8 @@ def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
 def one_victim_too_few(patch: pytest.MonkeyPatch) -> None:
     """The last of several is spared."""
 
-    def searching(*args):  # type: ignore[no-untyped-def]
-        choice = yield from real_searching(*args)
+    def searching(*args, **named):  # type: ignore[no-untyped-def]
+        choice = yield from real_searching(*args, **named)
         return replace(choice, victims=choice.victims[:-1] or choice.victims) if isinstance(choice, Choice) else choice
 
     patch.setattr(victim_search, "searching", searching)
