@@ -82,6 +82,7 @@ _SHAPES: Mapping[str, Schema] = {
     },
     "networkPolicy.apiServerPorts": {"type": "array", "minItems": 1, "items": _PORT},
     "networkPolicy.prometheusPorts": {"type": "array", "items": _PORT},
+    "networkPolicy.prometheusLabels": _TEXTS,
     **dict.fromkeys(("commonLabels", "commonAnnotations", "podLabels", "podAnnotations", "nodeSelector"), _TEXTS),
     "tolerations": {"type": "array", "items": {"type": "object"}},
     "affinity": {"type": "object"},

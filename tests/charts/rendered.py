@@ -101,7 +101,8 @@ def _settled(one: Object) -> Object:
 
 
 def switches(components: Iterable[str]) -> list[str]:
-    """Return the arguments that turn these components on, and all others off."""
+    """Return the arguments that turn these components on, and all others off, with the labels of a Prometheus."""
     wanted = {switch(name) for name in components}
     known: dict[str, bool] = yaml.safe_load((CHART / "values.yaml").read_text())["components"]
-    return [f"--set=components.{name}={str(name in wanted).lower()}" for name in known]
+    labels = r"--set=networkPolicy.prometheusLabels.app\.kubernetes\.io/name=prometheus"
+    return [*(f"--set=components.{name}={str(name in wanted).lower()}" for name in known), labels]

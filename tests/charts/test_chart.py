@@ -223,6 +223,13 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str, str, str], str, Any]] = [
         "spec/egress/0/ports",
         [{"protocol": "TCP", "port": 16443}],
     ),
+    (
+        "the labels of the Prometheus",
+        {"config": {"prometheus_url": "http://p:1"}, "networkPolicy": {"prometheusLabels": {"app": "thanos"}}},
+        ("NetworkPolicy", "kube-system", "muster-to-prometheus"),
+        "spec/egress/0/to",
+        [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "thanos"}}}],
+    ),
     *(
         (
             f"the port of {url}, {ports}",

@@ -32,6 +32,7 @@ def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
             "configmap/muster-alerts",
             "configmap/muster-dashboard",
             "networkpolicy.networking.k8s.io/muster-metrics",
+            "networkpolicy.networking.k8s.io/muster-to-prometheus",
         ):
             assert f"{name} created" in applied
         built = yaml.safe_load_all(cluster.kubectl("kustomize", str(tmp_path)))

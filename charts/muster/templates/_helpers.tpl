@@ -176,3 +176,17 @@ matchResources:
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy (.Values.kubeScheduler.config | default dict))) }}
 {{- end }}
+
+{{/* The Prometheus that says how busy GPUs are; empty without one. */}}
+{{- define "muster.prometheusUrl" -}}
+{{- get (.Values.config | default dict) "prometheus_url" -}}
+{{- end }}
+
+{{/* The port of its URL. */}}
+{{- define "muster.prometheusPort" -}}
+{{- with include "muster.prometheusUrl" . -}}
+{{- regexFind ":[0-9]+$" (urlParse .).host | trimPrefix ":" | default (ternary "443" "80" (hasPrefix "https:" .)) -}}
+{{- else -}}
+9090
+{{- end -}}
+{{- end }}
