@@ -1,7 +1,7 @@
 """The person behind a request, and what that person may see: the API server says both, and nothing else is shown.
 
 A person sees the workloads of a namespace who may list pods there. Answers are kept for a minute, so a right that was
-taken away ends at most a minute later.
+taken away ends at most a minute later. All pages that wait for the same answer share one question.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from extender.kube.api.connection import ApiError, Connection
 
 log = logging.getLogger("muster.dashboard")
+AnswerT = TypeVar("AnswerT")
+KeyT = TypeVar("KeyT")
 
 KEPT_S = 60.0
 MOST_PEOPLE = 1_000
@@ -88,12 +91,19 @@ Ask = Callable[[str, Mapping[str, Any]], Awaitable[bytes]]
 
 
 @dataclass(slots=True)
+class _Kept(Generic[AnswerT]):
+    """An answer that is under way or known, and until when it counts."""
+
+    until: float
+    answer: asyncio.Future[AnswerT]
+
+
+@dataclass(slots=True)
 class _Known:
-    """A person, until when that is known, and what is known of each namespace; "" stands for all of them."""
+    """A person, and whether the person may list the pods of each namespace; "" stands for all of them."""
 
     user: _User
-    until: float
-    may: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    may: dict[str, _Kept[bool]] = field(default_factory=dict)
 
 
 class Reviews:
@@ -106,8 +116,8 @@ class Reviews:
     def __init__(self, ask: Ask, *, audience: str, extender: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask, self._clock = ask, clock
         self._audience, self._extender = audience, extender
-        self._known: OrderedDict[bytes, _Known | float] = OrderedDict()
-        """The person by the hash of the token; for an unknown token, until when that is taken for granted."""
+        self._known: OrderedDict[bytes, _Kept[_Known | None]] = OrderedDict()
+        """The person by the hash of the token; None for an unknown token."""
         self._under_way = asyncio.Semaphore(AT_ONCE)
 
     async def person(self, token: str, namespaces: Iterable[str]) -> Person:
@@ -141,39 +151,51 @@ class Reviews:
         """Return who the token is of. Raises UnknownPersonError and UndecidedError."""
         if not token or len(token) > LONGEST_TOKEN:
             raise UnknownPersonError
-        now, digest = self._clock(), hashlib.sha256(token.encode()).digest()
-        known = self._known.get(digest)
-        if known is None or (known if isinstance(known, float) else known.until) <= now:
-            path = "/apis/authentication.k8s.io/v1/tokenreviews"
-            status = await self._review(path, "TokenReview", {"token": token})
-            who = status.user
-            known = _Known(who, now + KEPT_S) if status.authenticated and who.username else now + KEPT_S
-            self._known[digest] = known
-            self._known.move_to_end(digest)
-            while len(self._known) > MOST_PEOPLE:
-                self._known.popitem(last=False)
-        if isinstance(known, float):
+        digest = hashlib.sha256(token.encode()).digest()
+        known = await self._once(self._known, digest, partial(self._identify, token))
+        while len(self._known) > MOST_PEOPLE:
+            self._known.popitem(last=False)
+        if known is None:
             raise UnknownPersonError
         return known
 
+    async def _identify(self, token: str) -> _Known | None:
+        status = await self._review("/apis/authentication.k8s.io/v1/tokenreviews", "TokenReview", {"token": token})
+        return _Known(status.user) if status.authenticated and status.user.username else None
+
     async def _may(self, known: _Known, namespace: str) -> bool:
         """Whether the person may list the pods of the namespace; "": of all. Raises UndecidedError."""
-        now = self._clock()
-        until, allowed = known.may.get(namespace, (0.0, False))
-        if until > now:
-            return allowed
+        return await self._once(known.may, namespace, partial(self._allows, known.user, namespace))
+
+    async def _allows(self, user: _User, namespace: str) -> bool:
         where = {"namespace": namespace} if namespace else {}
         spec = {
-            "user": known.user.username,
-            "uid": known.user.uid,
-            "groups": known.user.groups,
-            "extra": known.user.extra,
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
             "resourceAttributes": {"verb": "list", "resource": "pods", "version": "v1", **where},
         }
         status = await self._review("/apis/authorization.k8s.io/v1/subjectaccessreviews", "SubjectAccessReview", spec)
-        allowed = status.allowed and not status.denied
-        known.may[namespace] = now + KEPT_S, allowed
-        return allowed
+        return status.allowed and not status.denied
+
+    async def _once(
+        self,
+        kept: MutableMapping[KeyT, _Kept[AnswerT]],
+        key: KeyT,
+        ask: Callable[[], Coroutine[Any, Any, AnswerT]],
+    ) -> AnswerT:
+        """Return the answer that is kept, or what ``ask`` returns for all who wait. A failure is not kept."""
+        now = self._clock()
+        if (known := kept.get(key)) is None or known.until <= now:
+            kept.pop(key, None)
+            known = kept[key] = _Kept(now + KEPT_S, asyncio.ensure_future(ask()))
+        try:
+            return await asyncio.shield(known.answer)
+        except UndecidedError:
+            if kept.get(key) is known:
+                del kept[key]
+            raise
 
     async def _review(self, path: str, kind: str, spec: Mapping[str, Any]) -> _Reviewed:
         group = path.split("/")[2]

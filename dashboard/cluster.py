@@ -103,6 +103,7 @@ class Cluster:
         self.topology = TopologyView(configured=False, levels=[])
         self.history = History()
         self._domains: list[DomainStock] | None = None
+        self._namespaces: list[str] | None = None
         self.version = 0
         self.as_of = 0.0
         self.views_as_of = 0.0
@@ -130,10 +131,12 @@ class Cluster:
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of all workloads and LocalQueues, by name."""
-        names = {namespace for namespace, _ in self.gangs}
-        names |= {queue.namespace for queue in self.queues}
-        names |= {workload.namespace for node in self.nodes.values() for workload in node.workloads}
-        return sorted(names - {""})
+        if self._namespaces is None:
+            names = {namespace for namespace, _ in self.gangs}
+            names |= {queue.namespace for queue in self.queues}
+            names |= {workload.namespace for node in self.nodes.values() for workload in node.workloads}
+            self._namespaces = sorted(names - {""})
+        return self._namespaces
 
     async def take(self, update: Update) -> None:
         """Take over the changes, and wake all tasks that wait for changes."""
@@ -155,6 +158,7 @@ class Cluster:
             self.topology = update.topology
         if update.whole or update.nodes or update.gone_nodes or update.topology is not None:
             self._domains = None
+        self._namespaces = None
         for happening in update.happenings:
             self.history.note(happening)
         self.as_of, self.views_as_of, self._heard_at = update.as_of, update.views_as_of, time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,6 +80,27 @@ async def test_an_answer_is_kept_for_a_minute_and_a_right_that_was_taken_away_en
     cluster.now = 3 * KEPT_S
     with pytest.raises(UnknownPersonError):
         await reviews.person("a-token", ["team-a"])
+
+
+async def test_pages_that_ask_at_once_share_the_questions() -> None:
+    cluster = Cluster()
+    reviews = cluster.reviews()
+    for now in (0.0, KEPT_S + 1):
+        cluster.asked.clear()
+        cluster.now = now
+        people = await asyncio.gather(*(reviews.person("a-token", ["team-a"]) for _ in range(20)))
+        assert {person.namespaces for person in people} == {frozenset({"team-a"})}
+        assert len(cluster.asked) == 3
+
+
+async def test_a_failure_is_not_kept() -> None:
+    cluster = Cluster()
+    reviews = cluster.reviews()
+    cluster.error = UnreachableError("no answer")
+    with pytest.raises(UndecidedError):
+        await reviews.person("a-token", ["team-a"])
+    cluster.error = None
+    assert (await reviews.person("a-token", ["team-a"])).sees("team-a")
 
 
 async def test_a_namespace_that_is_new_is_asked_about_alone() -> None:
