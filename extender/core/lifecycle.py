@@ -30,6 +30,7 @@ from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.makers import PodMakers
 from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claim, Claims, ClaimState, SlotOf
+from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.durations import Durations
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.kube_scheduler import KubeQueue, awaits_uptake, is_still_queued, too_few_held, too_slow
@@ -69,6 +70,7 @@ class Lifecycle:
     _claims: Claims
     _moved_pods: MovedPods
     _timers: Timers
+    _device_users: DeviceUsers
     _durations: Durations
     _backfills: Backfills
     _kube_queue: KubeQueue
@@ -106,6 +108,8 @@ class Lifecycle:
                 self._steering.steer_next_round(workload, now)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
+        else:
+            self._device_users.recount(workload.key)
         workload.status.follow(workload.status_by_facts, now)
         self._durations.follow(workload, now)
         self._backfills.follow(workload, now)
@@ -491,7 +495,7 @@ class Recovery:
 
         Room that recovered plans leave over is offered to pods of jobs that replace terminating ones.
         """
-        self._kube_preemption.restore(now)
+        yield from self._kube_preemption.restore(now)
         self._process.recovered = True
         self._changes.take()
         # Of jobs that cannot all have been started, the last in order was not: it is judged first.

@@ -52,9 +52,7 @@ class Check:
         for event in self._objects:
             fresh.handle(event, now)
             yield
-        for event in self._carried_over():
-            fresh.handle(event, now)
-            yield
+        yield from self._carry_over()
         ends = now + _SETTLES_S
         while (cycle := fresh.next_cycle()) is not None and cycle <= ends:
             now = max(now, cycle)
@@ -63,22 +61,25 @@ class Check:
         yield from self.comparison.steps()
         yield from fresh.state.take_apart()
 
-    def _carried_over(self) -> Iterator[Event]:
-        """Yield events for the running core's state that no object shows; it influences decisions, too."""
-        running, fresh = self._running.state, self._fresh.state
-        for key in running.workloads.keys() & fresh.workloads.keys():
-            known, retries = running.workloads[key].retries, fresh.workloads[key].retries
-            retries.nodes.update(known.nodes)
-            retries.pause(known.not_before)
-            for node, _ in known.nodes:
-                fresh.refusing.remember(node, key)
+    def _carry_over(self) -> Iterator[None]:
+        """Have the second core learn what no object shows of the running core's state, and decides as well."""
+        running, fresh, now = self._running.state, self._fresh.state, self._now
+        for key in list(fresh.workloads):
+            if (workload := running.workloads.get(key)) is not None:
+                known, retries = workload.retries, fresh.workloads[key].retries
+                retries.nodes.update(known.nodes)
+                retries.pause(known.not_before)
+                for node, _ in known.nodes:
+                    fresh.refusing.remember(node, key)
+                yield
         fresh.trials.learn(running.trials)
-        fresh.preemptions.learn(running.preemptions, self._now)
-        if running.process.paused_until > self._now:
-            yield Paused(running.process.paused_until)
+        fresh.preemptions.learn(running.preemptions, now)
+        if running.process.paused_until > now:
+            self._fresh.handle(Paused(running.process.paused_until), now)
         if (served := self._running.capacity_served) is not None:
-            yield CapacityServed(served)
-        yield Synced(self._now - running.process.wall_offset)
+            self._fresh.handle(CapacityServed(served), now)
+        self._fresh.handle(Synced(now - running.process.wall_offset), now)
+        yield
 
 
 def confirmed(first: Sequence[Difference], second: Sequence[Difference]) -> list[Difference]:

@@ -22,6 +22,7 @@ from tests.core.preempting import ON
 from tests.core.queues import FLAVOR, Queued, cluster_queue, in_queue, show, sort
 from tests.core.script import Script
 from tests.core.sliced import NODES, ONE, appear, choosy, pinned, step, ticks, until_walking
+from tests.effort import calls
 
 
 def test_a_gang_of_too_many_shapes_is_told_so_with_the_limit() -> None:
@@ -232,6 +233,8 @@ def test_a_restart_is_taken_in_in_slices() -> None:
 def test_what_happens_in_the_middle_of_a_restart_is_seen() -> None:
     script = restarted(ONE)
     script.feed(Synced())
+    while not script.core.state.process.counted:
+        step(script)
     script.feed(PodGone("uid-runs-1"))
     script.feed(PodSeen(single("taken", gpus=8, node="b-0")))
     script.feed(PodSeen(gang("runs", 3, min_member=2)[2]))
@@ -337,3 +340,11 @@ def test_who_changes_while_the_first_of_a_strict_queue_is_refused_again_is_looke
         script.advance(0.5)
         assert script.reason("second") == "MembersMissing"
     assert count > 4
+
+
+def test_no_slice_of_a_restart_is_long() -> None:
+    script = Script(*NODES, limits=Limits(slice_units=25), checked=20_000, synced=False)
+    appear(script, [pod for number in range(2500) for pod in gang(f"waits-{number}", 2, gpus=9)])
+    synced = calls(lambda: script.feed(Synced()))
+    assert max(synced, *ticks(script)) < 16_500
+    assert script.core.state.process.recovered

@@ -9,9 +9,10 @@ from dataclasses import replace
 from extender.core.engine import Engine
 from extender.core.events import Event, JobSeen, NodeSeen, PodSeen
 from extender.core.ledger.claims import ClaimState
+from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
 from extender.runtime.compare import Difference, Kind
-from extender.runtime.verification import Check, confirmed
+from extender.runtime.verification import SLICE_UNITS, Check, confirmed
 from policies.model import Job, Pod
 from policies.model.devices import DeviceKey
 from policies.model.pod import Stamp
@@ -21,6 +22,7 @@ from tests.core.compute_domains import template as domain_template
 from tests.core.devices import CLASS, LARGE, claim, devices, gpus, request, template, with_template
 from tests.core.script import Script
 from tests.core.test_job_completions import Completions
+from tests.effort import calls
 from tests.policies.devices.vendors import NVIDIA
 
 NODES = cluster("a: 4x8")
@@ -129,6 +131,26 @@ def test_the_second_core_is_freed_without_a_search_for_garbage() -> None:
         assert {id(workload) for workload in _workloads()} - before - ours == set()
     finally:
         gc.enable()
+
+
+def test_no_step_of_a_check_is_long() -> None:
+    waits = [pod for number in range(2500) for pod in gang(f"waits-{number}", 2, gpus=9)]
+    script = Script(*NODES, checked=20_000)
+    for pod in waits:
+        script.feed(PodSeen(pod))
+    script.advance(3.0)
+    events: list[Event] = [*map(NodeSeen, NODES), *map(PodSeen, waits)]
+    steps = Check(script.core, Engine(limits=Limits(slice_units=SLICE_UNITS)), events, script.now).steps()
+    under_way = True
+
+    def advance() -> None:
+        nonlocal under_way
+        under_way = next(steps, steps) is not steps
+
+    longest = 0
+    while under_way:
+        longest = max(longest, calls(advance))
+    assert longest < 16_500
 
 
 def _workloads() -> Iterator[Workload]:

@@ -157,7 +157,7 @@ class Backfilling:
         soonest = min((backfills.next_end, *(reservation.start_by for reservation in backfills.of.values())))
         self._due = min(self._due, now if backfills.invalid or backfills.improvable else soonest)
 
-    def restore(self, now: float) -> None:
+    def restore(self, now: float) -> Steps[None]:
         """Take over the reservations that are written on waiting workloads, after a restart.
 
         Any user can write one. So it may reserve no more than the workload asks for, and no tree gets more
@@ -165,7 +165,8 @@ class Backfilling:
         """
         in_turn = [*self._pending.keys, *(key for key in self._store.workloads if key not in self._pending.keys)]
         for key in in_turn:
-            workload = self._store.workloads[key]
+            if (workload := self._store.workloads.get(key)) is None:
+                continue  # it has gone meanwhile
             for written_on, reservation in written_on_it(workload, "backfill"):
                 tree = self._tree_of(key)
                 start_by = reservation.until + self._process.wall_offset if reservation.until else inf
@@ -178,6 +179,7 @@ class Backfilling:
                     self._backfills.begin(key, new, now)
                 else:
                     self._unwritten[key, written_on] = None
+            yield 1 + len(workload.members) // 4
 
     def with_facts(self, workload: Workload, outcome: AskNodes | Cause) -> AskNodes | Cause:
         """Add to the cause why a workload waits: its own reservation, and reservations of others that it may not

@@ -581,8 +581,8 @@ class Cycle:
         yield from self._device_users.settle_all()
         recovery.begin()
         yield from recovery.recover_all(self._now)
-        self._reservations.restore(self._now)
-        self._backfilling.restore(self._now)
+        yield from self._reservations.restore(self._now)
+        yield from self._backfilling.restore(self._now)
         line = yield from self._line(list(self._pending.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)

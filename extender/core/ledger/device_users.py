@@ -28,6 +28,7 @@ class DeviceUsers:
     _pending: Pending
 
     def __post_init__(self) -> None:
+        self._uncounted: dict[GroupKey, None] = {}
         self.to_come: Callable[[Workload], PodSets | None] = lambda _: None
         """Returns the podsets of pods that are yet to come for a workload that was not settled yet."""
 
@@ -67,25 +68,29 @@ class DeviceUsers:
         Nothing is left to count at the instant of the return, whatever events have come since the call.
         """
         counted: dict[GroupKey, PodSets] = {}
-        while True:
-            news = {key: podsets for key, podsets in self._podsets() if counted.get(key) is not podsets}
-            if not news and self._devices.settled and self._volumes.settled:
-                return
-            for podsets in news.values():
-                self._devices.resolved_all(self._volumes.resolved_all(podsets))  # what is asked for is counted now
+        self._uncounted = dict.fromkeys(reversed(self._store.workloads))  # the last is taken first
+        while self._uncounted or not (self._devices.settled and self._volumes.settled):
+            while self._uncounted:
+                key, _ = self._uncounted.popitem()
+                workload = self._store.workloads.get(key)
+                podsets = None if workload is None else self._podsets_of(workload)
+                if podsets is not None and counted.get(key) is not podsets:
+                    counted[key] = podsets
+                    self._devices.resolved_all(self._volumes.resolved_all(podsets))  # what is asked for is counted now
                 yield 1
-            counted |= news
             yield from self.settle()
 
-    def _podsets(self) -> Iterator[tuple[GroupKey, PodSets]]:
-        """Yield the podsets of each workload whose pods have yet to come."""
-        for key, workload in self._store.workloads.items():
-            if (podsets := workload.podsets or self.to_come(workload)) is not None:
-                yield key, podsets
+    def recount(self, key: GroupKey) -> None:
+        """Count what the pods of the workload ask for before ``settle_all`` returns: it may have changed."""
+        self._uncounted[key] = None
+
+    def _podsets_of(self, workload: Workload) -> PodSets | None:
+        """Return the podsets of the workload whose pods have yet to come; None if it has none."""
+        return workload.podsets or self.to_come(workload)
 
     def _to_come(self) -> Iterator[Pod]:
         """Yield the templates of pods that have yet to come."""
-        for _, podsets in self._podsets():
+        for podsets in filter(None, map(self._podsets_of, self._store.workloads.values())):
             for podset in podsets.podsets:
                 yield from podset.templates
 

@@ -25,6 +25,7 @@ from extender.core.queue.line import Singles
 from extender.core.workload.workload import Workload
 from policies.model import UNCONSTRAINED, GroupKey, Pod, Requests, Reservation, Victim
 from policies.preemption.allowed import Why
+from policies.steps import AT_ONCE, Steps, batched
 from policies.words import listed
 
 Victims = Mapping[str, tuple[str, ...]]
@@ -143,18 +144,20 @@ class KubePreemption:
         there = {node: tuple(uid for uid in uids if self._may_be_on(uid, node)) for node, uids in known.items()}
         return {node: uids for node, uids in there.items() if uids}
 
-    def restore(self, now: float) -> None:
+    def restore(self, now: float) -> Steps[None]:
         """Continue the reservations that are written on waiting pods, as far as they are valid.
 
         Called after a restart.
         """
-        for pod in list(self._store.pods.values()):
-            if pod.reservation is None or pod.group_key is not None:
-                continue
-            if (preemption := self._believed(pod, pod.reservation, now)) is None:
-                self._reservations.write(key_of(pod), pod.uid, None)
-            else:
-                self._reservations.resume(key_of(pod), preemption, now)
+        for uids in batched(list(self._store.pods)):
+            for pod in filter(None, map(self._store.pods.get, uids)):
+                if pod.reservation is None or pod.group_key is not None:
+                    continue
+                if (preemption := self._believed(pod, pod.reservation, now)) is None:
+                    self._reservations.write(key_of(pod), pod.uid, None)
+                else:
+                    self._reservations.resume(key_of(pod), preemption, now)
+            yield AT_ONCE // 16
 
     def _offered(self, pod: Pod, victims: Victims) -> Victims:
         return {

@@ -39,6 +39,7 @@ from policies.model import GroupKey, Pod, Requests, Reservation, Victim
 from policies.model.queues import ClusterQueue
 from policies.preemption.allowed import Why
 from policies.preemption.victims import Choice
+from policies.steps import Steps
 from policies.words import without_devices
 
 
@@ -323,18 +324,21 @@ class Reservations:
         self._reporter.reached(workload, Milestone.UNRESERVED, now, detail=text_of(why))
         return type(why)(ended)
 
-    def restore(self, now: float) -> None:
+    def restore(self, now: float) -> Steps[None]:
         """Continue the reservations that are written on waiting workloads, as far as they are valid.
 
         Called after a restart.
         """
         for key in list(self._pending.keys):
-            for written_on, reservation in written_on_it(self._workloads[key], "reservation"):
-                preemption = self._believed(self._workloads[key], written_on, reservation, now)
+            if (workload := self._workloads.get(key)) is None:
+                continue  # it has gone meanwhile
+            for written_on, reservation in written_on_it(workload, "reservation"):
+                preemption = self._believed(workload, written_on, reservation, now)
                 if preemption is None or key in self._preemptions.under_way:
                     self.write(key, written_on, None)
                 else:
                     self.resume(key, preemption, now)
+            yield 1 + len(workload.members) // 4
 
     def resume(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         """Continue a preemption that was written down before a restart.

@@ -23,7 +23,7 @@ def reservations_outlive_their_owners(patch: pytest.MonkeyPatch) -> None:
 
 
 def reservations_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Backfilling, "restore", lambda self, now: None)
+    patch.setattr(Backfilling, "restore", lambda self, now: iter(()))
 
 
 def room_that_comes_free_is_not_kept(patch: pytest.MonkeyPatch) -> None:
