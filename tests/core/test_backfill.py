@@ -15,7 +15,7 @@ from policies.model import Pod, Requests, RunTerms
 from policies.model.queues import Strategy
 from tests.builders import cluster, gang, key, single
 from tests.core.backfilling import AFTER_S, Backlog
-from tests.core.queues import cluster_queue, flavor, show
+from tests.core.queues import cluster_queue, flavor, in_queue, show
 from tests.core.sliced import step
 
 
@@ -177,7 +177,23 @@ def a_kubelet_takes_a_single_pod_up_later(script: Backlog) -> Iterator[None]:
     script.change(pod, began=script.now)
 
 
-MOVES = a_gang_is_bound_later, an_estimate_is_corrected, a_kubelet_takes_a_single_pod_up_later
+def a_queue_allows_longer_runs(script: Backlog) -> Iterator[None]:
+    team = replace(cluster_queue("team", {"gpus": 16}), max_run_s=1000.0)
+    show(script, flavor("gpus"), team)
+    pods = in_queue("late", 1, gpus=8, created=script.now)
+    script.see(pods)
+    script.run(pods)
+    yield
+    show(script, replace(team, max_run_s=2000.0))
+    script.advance(1)
+
+
+MOVES = (
+    a_gang_is_bound_later,
+    an_estimate_is_corrected,
+    a_kubelet_takes_a_single_pod_up_later,
+    a_queue_allows_longer_runs,
+)
 
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.__name__)

@@ -102,8 +102,8 @@ class Backfills:
         self._ends: dict[str, dict[GroupKey | Owner, float]] = {}
         """The expected ends by which the room of each reserved node is divided: of single pods, of workloads that run,
         and of workloads that start there."""
-        self._stored_runs = 0
-        """The version of the stored runs that these ends rest on."""
+        self._durations_as_of = 0
+        """The version of the durations that these ends rest on."""
         self._relied_on: dict[str, float] = {}
         """The earliest expected end, by node, among the claims that are to give their room back before the reservation
         starts."""
@@ -274,8 +274,8 @@ class Backfills:
     def claim_freed(self, now: float) -> None:
         """Claim the reserved room that has come free, and give back room that is used by claims that end in time."""
         self._moved |= {node: None for node, at in self._relied_on.items() if at <= now}
-        if self._stored_runs != self._durations.version:
-            self._stored_runs, self._moved = self._durations.version, self._moved | dict.fromkeys(self._ends)
+        if self._durations_as_of != (version := self._durations.version):
+            self._durations_as_of, self._moved = version, self._moved | dict.fromkeys(self._ends)
         while self._moved:
             moved, self._moved = self._moved, {}
             in_order = sorted(self.of.items(), key=lambda item: (-item[1].priority, item[1].start_by, item[0]))

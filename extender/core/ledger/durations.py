@@ -37,21 +37,24 @@ class End(NamedTuple):
 
 @dataclass(eq=False)
 class Durations:
-    """The expected durations of workloads and pods.
-
-    ``version`` grows with every change of what is stored.
-    """
+    """The expected durations of workloads and pods."""
 
     _process: Process
     _quotas: Quotas
 
     def __post_init__(self) -> None:
-        self.version = 0
+        self._stores = 0
+        """How often runs were stored."""
         self._runs: dict[LocalKey, Runs] = {}
         self._stored: dict[LocalKey, RunTimes] = {}
         self._ended: dict[LocalKey, None] = {}
         """LocalQueues with runs that have ended since the last ``store``."""
         self._stored_at = -inf
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change of stored runs and of the queues, whose limits count."""
+        return self._stores + self._quotas.queues.builds
 
     def of(self, workload: Workload, percent: int = 50) -> Duration | None:
         """How long the workload runs from its start to its end; None if that is not known.
@@ -110,7 +113,7 @@ class Durations:
         for key in [key for key in self._ended if key in self._runs]:
             self._stored[key] = self._runs[key].times
             self._quotas.members.touch(locals_[key].queue)
-            self.version += 1
+            self._stores += 1
         self._ended.clear()
         self._stored_at = now
 

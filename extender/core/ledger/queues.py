@@ -104,6 +104,7 @@ class Queues:
     ``seen``: the last event about each object, with its problems and warnings.
     ``total``: the allocatable amounts of all nodes, which Volcano's Queues share.
     ``stale``: whether something has changed since ``rebuild``; the total counts only where it is shared.
+    ``builds``: how often the snapshot was built.
     """
 
     def __init__(self, namespaces: Namespaces | None = None) -> None:
@@ -111,6 +112,7 @@ class Queues:
         self._namespaces = namespaces or Namespaces()
         self.total: Mapping[str, int] = {}
         self.stale = False
+        self.builds = 0
         self.snapshot = QueueSnapshot()
         self._routes: dict[tuple[str, str], Route] = {}
         self._relabelled = False
@@ -161,6 +163,7 @@ class Queues:
         changed = [key for key in (former.events | events) if former.events.get(key) != events.get(key)]
         others = None if self._relabelled or former.in_force != in_force else _others(former, self.snapshot, changed)
         self._routes.clear()
+        self.builds += 1
         self.stale = self._relabelled = False
         only_amounts = others is not None and all(_only_amounts_differ(former, self.snapshot, key) for key in changed)
         return QueueDiff(others, only_amounts)
