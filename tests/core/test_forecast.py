@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 
 from extender.core.effects import Report
 from extender.core.ledger.expectations import Expectation
-from extender.core.limits import Limits
+from extender.core.limits import Limits, Preempts
 from extender.observe.views import view
-from policies.model import RunTerms, Topology
-from policies.model.queues import Strategy
-from tests.builders import cluster, key
+from policies.model import EvictionTerms, Pod, RunTerms, Topology
+from policies.model.queues import LocalQueue, QueueObject, Strategy
+from policies.quota.history import Sampling
+from tests.builders import cluster, gang, key
 from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor, in_queue, show
 from tests.core.script import Script
@@ -97,6 +99,25 @@ def test_the_order_of_priorities_decides_who_gets_the_room() -> None:
     assert expected(script, "low") == pytest.approx(1700 - 61, abs=10)
 
 
+def test_a_workload_for_which_others_are_evicted_is_expected_no_more_when_they_would_have_ended() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=replace(ON, preemption=Preempts.ON))
+    runs = [
+        replace(pod, run=RunTerms(1000), eviction=EvictionTerms(min_runtime_s=200))
+        for pod in gang("first", 1, gpus=8, created=script.now)
+    ]
+    script.see(runs)
+    script.run(runs)
+    script.wait("high", 1, 500, priority=10)
+    script.wait("low", 1, 500)
+    script.advance(61)
+    assert expected(script, "high") == pytest.approx(1000 - 61, abs=10)
+    script.advance(150)
+    assert script.evicted
+    assert expected(script, "high") is None
+    script.advance(61)
+    assert expected(script, "high") is None
+
+
 def _queued(strategy: Strategy) -> Backlog:
     script = Backlog(*cluster("-: 4x8"), limits=ON)
     queue = replace(cluster_queue(QUEUE, {"gpus": 16}), strategy=strategy)
@@ -119,6 +140,61 @@ def test_nothing_passes_the_head_of_a_strict_queue() -> None:
     script = _queued(Strategy.STRICT)
     assert expected(script, "head") == pytest.approx(3000 - 61, abs=10)
     assert expected(script, "behind") == pytest.approx(3500 - 61, abs=10)
+
+
+def _backlog(limits: Limits, *things: QueueObject) -> Backlog:
+    """Two nodes, with quota for both, on each of which a gang of the queue ``one`` runs: for 1,000 and for 3,000 s."""
+    script = Backlog(*cluster("-: 2x8"), limits=limits)
+    show(script, flavor("gpus"), *things)
+    for name, runs_s in (("first", 1000.0), ("second", 3000.0)):
+        script.run(_wait(script, name, "one", runs_s))
+    return script
+
+
+def _wait(script: Backlog, name: str, queue: str, runs_s: float = 500.0, **facts: Any) -> list[Pod]:
+    facts = {"created": script.now} | facts
+    pods = [replace(pod, run=RunTerms(runs_s)) for pod in in_queue(name, 1, queue, gpus=8, **facts)]
+    script.see(pods)
+    return pods
+
+
+@pytest.mark.parametrize(("ageing", "first"), [(0, "high"), (100, "old")])
+def test_age_raises_a_workload_as_its_queue_says(ageing: int, first: str) -> None:
+    script = _backlog(ON, cluster_queue("one", {"gpus": 16}, ageing=ageing))
+    _wait(script, "old", "one", created=0.0)
+    _wait(script, "high", "one", created=10 * 86_400.0, priority=5)
+    script.advance(61)
+    starts = {name: expected(script, name) for name in ("old", "high")}
+    assert starts.pop(first) == pytest.approx(1000 - 61, abs=10)
+    assert next(iter(starts.values())) == pytest.approx(1500 - 61, abs=10)
+
+
+@pytest.mark.parametrize(("fair", "quota", "first"), [(False, 0, "older"), (True, 0, "younger"), (False, 8, "younger")])
+def test_the_order_between_queues_decides_who_gets_quota(*, fair: bool, quota: int, first: str) -> None:
+    """Queue ``one`` uses all: of two that borrow the older workload is first, but for shares, and who need not is."""
+    queues = (cluster_queue(name, {"gpus": quota}, cohort="all") for name in ("one", "two"))
+    lender = cluster_queue("lender", {"gpus": 16 - 2 * quota}, cohort="all")
+    script = _backlog(replace(ON, fair_sharing=fair), *queues, lender)
+    _wait(script, "older", "one")
+    script.advance(1)
+    _wait(script, "younger", "two")
+    script.advance(60)
+    starts = {name: expected(script, name) for name in ("older", "younger")}
+    assert starts.pop(first) == pytest.approx(1000 - 61, abs=10)
+    assert next(iter(starts.values())) == pytest.approx(1500 - 61, abs=10)
+
+
+def test_the_local_queue_that_has_used_less_comes_first() -> None:
+    limits = replace(ON, past_usage=Sampling(half_life_s=3600.0, interval_s=300.0))
+    script = _backlog(
+        limits, cluster_queue("one", {"gpus": 16}, by_past_usage=True), LocalQueue("default", "new", "one")
+    )
+    _wait(script, "older", "one")
+    script.advance(1)
+    _wait(script, "younger", "new")
+    script.advance(60)
+    assert expected(script, "younger") == pytest.approx(1000 - 61, abs=10)
+    assert expected(script, "older") == pytest.approx(1500 - 61, abs=10)
 
 
 def test_workloads_that_ask_for_the_same_quota_start_one_after_the_other() -> None:

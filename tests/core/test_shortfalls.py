@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.causes import NOBODY, LaterWave, NoRoom, Short
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.pending import Turns
+from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.state import State
 from extender.core.queue.line import Line, QueueLines
 from extender.core.queue.shortfalls import Lack, Shortfalls
@@ -102,7 +103,7 @@ def test_what_lacks_room_as_well_waits_for_more_than_quota() -> None:
     assert known.get(wanted, "team-a") is known.get(other, "team-a") is None
 
 
-NO_QUEUES = QueueLines(State().quotas, lambda _: None)
+NO_QUEUES = QueueLines(State().quotas, QueueSnapshot(), lambda: 0, lambda _: None)
 
 
 class Numbers:

@@ -57,8 +57,7 @@ class QueueAdmission:
         self._preemptions = preemptions
         self._creation = creation
         self._pending = pending
-        self.turns = Turns(failed_creation, policies.queue)
-        self._between = FairSharing() if limits.fair_sharing else policies.between
+        self.turns = Turns(failed_creation, policies.queue, FairSharing() if limits.fair_sharing else policies.between)
         self._planner = planner
         self._plans = plans
         self.strict = StrictOrder(store.workloads, quotas, preemptions, backfills, pending, self.turns)
@@ -129,15 +128,19 @@ class QueueAdmission:
                     return None
             return self._level(workload, demand, queue)
 
-        between, quotas = self._between, self._quotas
+        quotas, snapshot, between = self._quotas, self._quotas.queues.snapshot, self.turns.between
+
+        def version() -> int:
+            return quotas.uses.version
+
         if between is None:
-            return QueueLines(quotas, assign)
+            return QueueLines(quotas, snapshot, version, assign)
         return QueueLines(
             quotas,
+            snapshot,
+            version,
             assign,
-            lambda: between.rank(
-                quotas.queues.snapshot.tree, requested(self._store.workloads, self._quotas, self._pending)
-            ),
+            lambda: between.rank(snapshot.tree, requested(self._store.workloads, quotas, self._pending)),
         )
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Unplaced | QueueOrder | None:

@@ -13,7 +13,7 @@ from extender.core import causes
 from extender.core.answers import ReportFailed
 from extender.core.effects import AnswerBind, Cause, Effect, Evict, Hint, Milestone, Reached, Report, SuspendJob
 from extender.core.explain.reasons import expectation_text, reason_of, turn_text
-from extender.core.ledger.expectations import Expectations
+from extender.core.ledger.expectations import Expectations, Foreseen
 from extender.core.ledger.store import Counts, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
@@ -40,6 +40,8 @@ class Reporter:
         """Set the workload's current reason. It is reported once it has lasted. ``noted``: whether its story has it
         already."""
         if workload.reason_state.explain(cause, now, noted=noted):
+            if not isinstance(cause, Foreseen):
+                self._expectations.forget(workload.key)
             self.report_if_due(workload, now)
             self._store.mark_dirty(workload)
 

@@ -7,11 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from extender.core.causes import Lacks, QueueOrder
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.quotas import Quotas
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 
+Foreseen = Lacks | QueueOrder
+"""The causes of waits whose end is foreseen. A workload for which others are evicted starts once these have gone."""
 UNSURE = 2.0
 """The factor by which a wait may be shorter or longer, as long as too few starts were compared."""
 _REMEMBERED, _FEW = 100, 10
@@ -73,9 +76,9 @@ class Expectations:
 
     def renew(self, expectations: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
         """Replace all earlier expectations by these."""
-        keys, before = self._pending.keys, self.of
-        self.of = {key: expected for key, expected in expectations.items() if key in keys}
-        self.unknown = {key: None for key in unknown if key in keys}
+        before = self.of
+        self.of = {key: expected for key, expected in expectations.items() if self._may_have_one(key)}
+        self.unknown = {key: None for key in unknown if self._may_have_one(key)}
         self.stated = {key: _stated(self.stated.get(key), expected) for key, expected in self.of.items()}
         for key, expected in self.of.items():
             self._first.setdefault(key, expected)
@@ -84,20 +87,27 @@ class Expectations:
                 for follow in self.on_change:
                     follow(key)
 
+    def forget(self, key: GroupKey) -> None:
+        """Forget when the workload is expected to start, until the next play. It still counts for the error."""
+        self.of.pop(key, None)
+        self.stated.pop(key, None)
+        self.unknown.pop(key, None)
+
     def follow(self, now: float) -> None:
         """Forget the expectations of workloads that wait no more, and learn from the ones that have started."""
         for key in self._pending.take_left():
             if key in self._pending.keys:
                 continue
-            self.of.pop(key, None)
-            self.stated.pop(key, None)
-            self.unknown.pop(key, None)
+            self.forget(key)
             expected, workload = self._first.pop(key, None), self._workloads.get(key)
             if expected is None or workload is None or not workload.has_promised_quorum:
                 continue
             if (wait := expected.start - expected.as_of) > 0:
                 queue = self._quotas.members.queue_of(key) or ""
                 self.errors.setdefault(queue, deque(maxlen=_REMEMBERED)).append((now - expected.as_of) / wait)
+
+    def _may_have_one(self, key: GroupKey) -> bool:
+        return key in self._pending.keys and isinstance(self._workloads[key].reason_state.cause, Foreseen)
 
     def spread(self, queue: str) -> float:
         """The factor within which nine of ten starts of the ClusterQueue came."""

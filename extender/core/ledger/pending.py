@@ -35,6 +35,7 @@ from extender.core.workload.workload import Workload
 from policies.api import QueuePolicy, SortKey
 from policies.model import Constraints, GroupKey, Labels, Pod, Requests, Spread
 from policies.model.queues import ClusterQueue, FlavorResource
+from policies.quota.shares import QueueOrder
 from policies.steps import AT_ONCE, Steps
 
 _DAY_S = 86_400
@@ -295,14 +296,16 @@ class Timers:
 
 
 class Turns:
-    """The turns by the queue policy.
+    """The turns by the queue policy, and the order between queues.
 
+    ``between``: the order of shares; None if shares do not count.
     ``of`` raises PolicyError where the policy fails. Whatever changes ``put_off`` wakes the workloads of the namespace.
     """
 
-    def __init__(self, failed_creation: FailedCreation, policy: QueuePolicy) -> None:
+    def __init__(self, failed_creation: FailedCreation, policy: QueuePolicy, between: QueueOrder | None = None) -> None:
         self._failed_creation = failed_creation
         self._policy = policy
+        self.between = between
 
     def of(self, waiting: Workload | WaitingSingle) -> Turn:
         if isinstance(waiting, WaitingSingle):

@@ -1,30 +1,32 @@
 """When each waiting workload is expected to start: the queue is played forward in time, on what is known now.
 
 Running workloads end when they are expected to; several ends are taken as one instant. After each instant waiting
-workloads start in their order, as far as they have quota and room. Room for pods is only counted, and not planned:
-affinity and spread between pods are left out. A start that depends on an unknown end has no expectation.
+workloads start as far as they have quota and room, in the order of the cycle: ``Line`` gives each its turn. Room for
+pods is only counted, and not planned: affinity and spread between pods are left out. A start that depends on an unknown
+end has no expectation.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 
-from extender.core.causes import Lacks, QueueOrder
 from extender.core.ledger.backfill import Backfill, Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.durations import Durations
-from extender.core.ledger.expectations import Expectation, Expectations
-from extender.core.ledger.pending import Pending, Turn, Turns
+from extender.core.ledger.expectations import Expectation, Expectations, Foreseen
+from extender.core.ledger.pending import Entry, Pending, Turn, Turns
 from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
 from extender.core.queue.demands import QuotaRequest
 from extender.core.queue.endings import Endings, InOrder
+from extender.core.queue.line import Line, QueueLines, requested
 from extender.core.workload.shape import PodSetKey, Shape, podset_key
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
@@ -33,12 +35,14 @@ from policies.model.queues import ClusterQueue, Strategy, Usage
 from policies.placement.columns import Mask
 from policies.placement.request import shape_of
 from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot, slots
-from policies.quota.flavors import Choices, Fit
+from policies.quota.flavors import Assignment, Choices, Fit
 from policies.quota.parts import PodSetRequest
+from policies.quota.shares import Rank
+from policies.quota.tree import QuotaTree
 from policies.steps import Steps, grouped, ordered
 
 MOST_OF_TREE = 200
-"""Workloads of one queue tree for which a start is expected, the first in their order."""
+"""Workloads of one queue tree for which a start is expected: the first of each of its queues."""
 _STEPS = 32
 """Instants at which running workloads end in the play. An end between two of them counts at the later one."""
 _MOST_STEPS = 3 * _STEPS
@@ -58,33 +62,48 @@ Roles = Sequence[tuple[Pod, int]]
 """Pairs of one pod of a role, and the number of its pods that start together."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kind:
-    """The request of workloads of one shape and queue: of nodes, role by role, and of quota.
-
-    ``parts``: the podset of each role, as flavors are given to it.
-    ``request``: None without a queue.
-    """
-
-    shape: Shape
-    roles: Roles
-    parts: Sequence[PodSetKey]
-    queue: ClusterQueue | None
-    request: QuotaRequest | None
-    podsets: Sequence[PodSetRequest]
-
-
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A workload that waits in the play. ``place``: its place in the order; a lower one starts first."""
+    """A workload that waits in the play."""
 
-    workload: Workload
-    place: tuple[Turn, int]
+    entry: Entry
     queue: str
     runs_s: float
 
+    @property
+    def workload(self) -> Workload:
+        return self.entry[-1]
 
-_Queued = tuple[_Waiting, _Kind]
+    @property
+    def place(self) -> tuple[Turn, int]:
+        """The place in its queue; a lower one starts first."""
+        return self.entry[:2]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """Workloads of one shape and queue, and what each of them requests: of nodes, role by role, and of quota.
+
+    ``waiting``: the workloads, in the order of their queue.
+    ``parts``: the podset of each role, as flavors are given to it.
+    ``root``: that of the queue tree; empty without a queue.
+    ``request``: None without a queue.
+    """
+
+    waiting: list[_Waiting]
+    roles: Roles
+    parts: Sequence[PodSetKey]
+    queue: ClusterQueue | None
+    root: str
+    request: QuotaRequest | None
+    podsets: Sequence[PodSetRequest]
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether no workload of its queue passes one of these that waits."""
+        return self.queue is not None and self.queue.strategy is Strategy.STRICT
+
+
 Taken = list[tuple[Sequence[tuple[int, int]], Rows, Counts]]
 """Room: lines and amounts of a member, the rows of nodes, and how many members are on each."""
 
@@ -137,61 +156,72 @@ class Forecast:
         self._expectations.renew(expectations, unknown)
 
     def _in_line(self) -> Steps[list[_Waiting]]:
-        """The first workloads of each tree, in their order, that lack room or quota or wait behind one that does."""
-        trees: dict[str, list[_Waiting]] = {}
-        tree = self._quotas.queues.snapshot.tree
+        """The first workloads of each queue that lack room or quota or wait behind one that does.
+
+        Each queue of a tree has as many of them as the others, as long as it has any.
+        """
+        snapshot = self._quotas.queues.snapshot
+        queues: dict[str, list[_Waiting]] = {}
         for key, number in list(self._pending.keys.items()):
             yield _LOOK
             workload = self._workloads.get(key)
             if (
                 workload is None
                 or workload.current_demand is None
-                or not isinstance(workload.reason_state.cause, Lacks | QueueOrder)
+                or not isinstance(workload.reason_state.cause, Foreseen)
             ):
                 continue
             yield len(workload.current_demand.pods) // _PODS
             queue = self._quotas.members.queue_of(key) or ""
             duration = self._durations.of(workload)
             runs_s = inf if duration is None else duration.seconds
-            waiting = _Waiting(workload, (self._turns.of(workload), number), queue, runs_s)
-            trees.setdefault(tree.root_of(queue), []).append(waiting)
+            place, turn = self._turns.both(workload, snapshot.queues.get(queue))
+            queues.setdefault(queue, []).append(_Waiting((place, number, turn, workload), queue, runs_s))
+        trees: dict[str, list[tuple[int, _Waiting]]] = {}
+        for queue, waiting in queues.items():
+            in_order = yield from ordered(waiting, lambda waiter: waiter.place)
+            trees.setdefault(snapshot.tree.root_of(queue), []).extend(enumerate(in_order[:MOST_OF_TREE]))
         first: list[_Waiting] = []
-        for queued in trees.values():
-            first += (yield from ordered(queued, _place))[:MOST_OF_TREE]
-        return (yield from ordered(first, _place))
+        for ranked in trees.values():
+            in_ranks = yield from ordered(ranked, lambda item: (item[0], item[1].entry[1]))
+            first += [waiter for _, waiter in in_ranks[:MOST_OF_TREE]]
+        return first
 
-    def _kinds(self, waiting: Sequence[_Waiting], snapshot: QueueSnapshot) -> Steps[list[_Queued]]:
-        """The workloads with their requests. Workloads that have changed meanwhile are left out."""
-        known: dict[tuple[Shape, str], _Kind] = {}
-        queued: list[_Queued] = []
+    def _kinds(self, waiting: Sequence[_Waiting], snapshot: QueueSnapshot) -> Steps[list[_Kind]]:
+        """The workloads by what they request. Workloads that have changed meanwhile are left out."""
+        known: dict[object, _Kind] = {}
         for waiter in waiting:
             yield _LOOK
             demand = waiter.workload.current_demand
             if demand is None or demand.shape is None:
                 continue
-            if (kind := known.get((demand.shape, waiter.queue))) is None:
+            key = waiter.workload.key
+            queue = snapshot.queues.get(waiter.queue)
+            by_local = queue is not None and queue.by_past_usage
+            local = (key.namespace, self._quotas.local_of(key)) if by_local else None
+            of = demand.shape, waiter.queue, local, key if key in self._backfills else None
+            if (kind := known.get(of)) is None:
                 roles = yield from least_of_roles(demand.pods, demand.shape)
                 yield len(demand.pods)
                 if waiter.workload.current_demand is not demand:
                     continue
-                kind = known[demand.shape, waiter.queue] = _kind(waiter, demand.pods, demand.shape, roles, snapshot)
-            queued.append((waiter, kind))
-        return queued
+                kind = known[of] = _kind(waiter, demand.pods, roles, snapshot)
+            kind.waiting.append(waiter)
+        return list(known.values())
 
     def _play(
         self, waiting: list[_Waiting], now: float
     ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
         """Return the expectations, and the workloads whose start depends on an unknown end."""
         snapshot = self._quotas.queues.snapshot
-        left = yield from self._kinds(waiting, snapshot)
+        kinds = yield from self._kinds(waiting, snapshot)
         endings = yield from self._endings.in_order(None, now)
         yield _STEP
-        course = _Course(endings, snapshot, self._quotas, self._backfills, self._claims)
+        course = _Course(kinds, endings, self._quotas, self._backfills, self._claims, self._turns, self._rank_of)
         expectations: dict[GroupKey, Expectation] = {}
         for instant, last in course.instants(now):
             yield _STEP
-            rest: list[_Queued] = []
-            for started, _ in (yield from course.start_some(left, instant, rest)):
+            for started in (yield from course.start_some(instant)):
                 if (reservation := self._backfills.of.get(started.workload.key)) is not None:
                     start, after = reservation.start_by, reservation.after
                 else:
@@ -200,10 +230,16 @@ class Forecast:
                 if start > now:
                     spread = self._expectations.spread(started.queue)
                     expectations[started.workload.key] = Expectation(start, now, after, self._rests_on(after), spread)
-            if not (left := rest):
+            if not any(kind.waiting for kind in kinds):
                 break
-        unknown = (waiter.workload.key for waiter, _ in left) if course.has_unknown_ends else ()
-        return expectations, dict.fromkeys(unknown)
+        left = (waiter.workload.key for kind in kinds for waiter in kind.waiting)
+        return expectations, dict.fromkeys(left if course.has_unknown_ends else ())
+
+    def _rank_of(self, tree: QuotaTree) -> Rank | None:
+        """The order of shares between the queues of the tree; None if shares do not count."""
+        if (between := self._turns.between) is None:
+            return None
+        return between.rank(tree, requested(self._workloads, self._quotas, self._pending))
 
     def _rests_on(self, key: GroupKey | None) -> str:
         workload = None if key is None else self._workloads.get(key)
@@ -211,18 +247,15 @@ class Forecast:
         return "" if duration is None else str(duration)
 
 
-def _kind(waiter: _Waiting, pods: Sequence[Pod], shape: Shape, roles: Roles, snapshot: QueueSnapshot) -> _Kind:
+def _kind(waiter: _Waiting, pods: Sequence[Pod], roles: Roles, snapshot: QueueSnapshot) -> _Kind:
     queue, workload = snapshot.queues.get(waiter.queue), waiter.workload
     of_job, pod_for = workload.job is not None, workload.members.pod_for
     parts = [podset_key(pod_for(pod.identity), of_job=of_job) for pod, _ in roles]
     if queue is None:
-        return _Kind(shape, roles, parts, None, None, ())
+        return _Kind([], roles, parts, None, "", None, ())
     quota_request = QuotaRequest(workload, pods, queue, snapshot)
-    return _Kind(shape, roles, parts, queue, quota_request, quota_request.podsets(pods))
-
-
-def _place(waiter: _Waiting) -> tuple[Turn, int]:
-    return waiter.place
+    root = snapshot.tree.root_of(queue.name)
+    return _Kind([], roles, parts, queue, root, quota_request, quota_request.podsets(pods))
 
 
 def least_of_roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, int]]]:
@@ -234,17 +267,34 @@ def least_of_roles(pods: Sequence[Pod], shape: Shape) -> Steps[list[tuple[Pod, i
 
 
 class _Course:
-    """The cluster in the play: what is free of nodes and quota at its present instant, and what ends later."""
+    """The cluster in the play: what is free of nodes and quota at its present instant, who waits, and what ends
+    later."""
 
     def __init__(
-        self, ordered: InOrder, snapshot: QueueSnapshot, quotas: Quotas, backfills: Backfills, claims: Claims
+        self,
+        kinds: Sequence[_Kind],
+        ordered: InOrder,
+        quotas: Quotas,
+        backfills: Backfills,
+        claims: Claims,
+        turns: Turns,
+        rank_of: Callable[[QuotaTree], Rank | None],
     ) -> None:
+        self._kinds = kinds
+        self._of = {waiter.workload.key: (waiter, kind) for kind in kinds for waiter in kind.waiting}
         self._view = view = ordered.view
         self._ordered = ordered
         self._quotas = quotas
         self._backfills = backfills
-        self._flavors = snapshot.flavors
-        self._tree = snapshot.tree.copy()
+        self._turns = turns
+        self._snapshot = replace(quotas.queues.snapshot, tree=quotas.queues.snapshot.tree.copy())
+        self._tree = self._snapshot.tree
+        rank = rank_of(self._tree)
+        self._rank_of = None if rank is None else lambda: rank
+        self._uses = Counter[str]()
+        """How often the used quota of each queue tree has changed, by its root."""
+        self._assigned: dict[_Kind, tuple[int, tuple[Roles, Assignment] | None]] = {}
+        """The last assignment of each kind, after the number of changes that it is right for."""
         free = _Free(view, view.free.copy())
         for key in backfills.of:
             for claim in filter(None, map(claims.get, backfills.rooms(key))):
@@ -290,71 +340,116 @@ class _Course:
             ends.append((float(self._ordered.at[until - 1]), self._ordered.keys[until - 1]))
         for key in filter(None, self._ordered.keys[done:until]):
             for use in self._quotas.uses.of(key).values():
-                if use.queue in self._tree.queues:
-                    self._tree.free(use.queue, use.usage)
+                self._change_use(use.queue, use.usage, self._tree.free)
         while self._ends and self._ends[0][0] <= instant:
             at, _, start = heapq.heappop(self._ends)
             ends.append((at, start.key))
             self._take(start.taken, 1)
-            if start.queue in self._tree.queues:
-                self._tree.free(start.queue, start.usage)
+            self._change_use(start.queue, start.usage, self._tree.free)
         return max(ends, key=lambda end: end[0], default=(0.0, None))[1]
 
-    def start_some(self, waiting: Sequence[_Queued], instant: float, rest: list[_Queued]) -> Steps[list[_Queued]]:
-        """Start the workloads that have quota and room, in their order, and return them. ``rest`` gets the others."""
-        started: list[_Queued] = []
-        short: dict[tuple[_Kind, bool], None] = {}
-        held_up: dict[str, None] = {}
-        for count, (waiter, kind) in enumerate(waiting):
-            if not count % _AT_ONCE:
-                yield _AT_ONCE // 2
-            like = kind, self._ends_in_time(waiter, instant)
-            if (reservation := self._backfills.of.get(waiter.workload.key)) is not None:
-                if starts := instant >= reservation.start_by:
-                    self._start_reserved(waiter, reservation)
-            else:
-                tried = like not in short and waiter.queue not in held_up
-                if not (starts := tried and (yield from self._try_start(waiter, kind, instant))):
-                    short[like] = None
-            (started if starts else rest).append((waiter, kind))
-            if not starts and kind.queue is not None and kind.queue.strategy is Strategy.STRICT:
-                held_up[waiter.queue] = None
+    def start_some(self, instant: float) -> Steps[list[_Waiting]]:
+        """Start the workloads that have quota and room, in their order, and return them."""
+        later = {kind: iter(kind.waiting) for kind in self._kinds if kind.waiting}
+        line = yield from self._line(later, instant)
+        started: dict[GroupKey, _Waiting] = {}
+        while isinstance(workload := line.next(), Workload):
+            yield _LOOK
+            waiter, kind = self._of[workload.key]
+            if starts := (yield from self._try_start(waiter, kind, instant)):
+                started[workload.key] = waiter
+            elif kind.is_strict:
+                held_up = [self._of[other.key] for other in line.rest_of(waiter.queue)]
+                started |= yield from self._start_reserved(held_up, instant)
+                continue
+            if starts or not self._ends_in_time(waiter, instant):
+                # If it lacks room, others of its kind may have some that is reserved for later.
+                behind = (other for other in later[kind] if starts or self._ends_in_time(other, instant))
+                self._line_up(behind, line)
+        for kind in dict.fromkeys(self._of[key][1] for key in started):
+            kind.waiting[:] = [waiter for waiter in kind.waiting if waiter.workload.key not in started]
+        return list(started.values())
+
+    def _line(self, later: Mapping[_Kind, Iterator[_Waiting]], instant: float) -> Steps[Line]:
+        """The line with the first workload of each kind that may start. ``later``: keeps the others."""
+        queues = QueueLines(self._quotas, self._snapshot, self._uses.total, self._assignment_of, self._rank_of)
+        line = Line(self._turns, queues)
+        for kind, waiting in later.items():
+            yield _LOOK
+            if (yield from self._may_start(kind, instant)):
+                self._line_up(waiting, line)
+        return line
+
+    @staticmethod
+    def _line_up(waiting: Iterator[_Waiting], line: Line) -> None:
+        """Add the next one of these workloads, if there is one."""
+        if (waiter := next(waiting, None)) is not None:
+            line.add_entry(waiter.entry, waiter.queue)
+
+    def _start_reserved(
+        self, held_up: Sequence[tuple[_Waiting, _Kind]], instant: float
+    ) -> Steps[dict[GroupKey, _Waiting]]:
+        """Start the workloads whose reservations begin, although the first of their queue waits, and return them."""
+        started: dict[GroupKey, _Waiting] = {}
+        for waiter, kind in held_up:
+            reserved = waiter.workload.key in self._backfills
+            if reserved and (yield from self._try_start(waiter, kind, instant)):
+                started[waiter.workload.key] = waiter
         return started
+
+    def _may_start(self, kind: _Kind, instant: float) -> Steps[bool]:
+        """Whether a workload of the kind could start before all others, or may hold others up.
+
+        Quota and room only get less until the next instant. So only these need a turn.
+        """
+        if kind.is_strict:
+            return True
+        if (reservation := self._backfills.of.get(kind.waiting[0].workload.key)) is not None:
+            return instant >= reservation.start_by
+        return (yield from self._find(kind, self._all)) is not None
+
+    def _try_start(self, waiter: _Waiting, kind: _Kind, instant: float) -> Steps[bool]:
+        """Start the workload if it has quota and room, or if the start that is reserved for it has come. Returns
+        whether it has."""
+        if (reservation := self._backfills.of.get(waiter.workload.key)) is not None:
+            if comes := instant >= reservation.start_by:
+                taken = self._rooms_of(reservation)
+                self._all.change(taken, -1)
+                self._begin(waiter, taken, {}, reservation.start_by)
+            return comes
+        free = self._all if self._ends_in_time(waiter, instant) else self._unreserved
+        if (found := (yield from self._find(kind, free))) is None:
+            return False
+        self._take(found[0], -1)
+        self._begin(waiter, *found, instant)
+        return True
 
     def _ends_in_time(self, waiter: _Waiting, instant: float) -> bool:
         """Whether the workload may use reserved room: it ends before any reservation begins."""
         return instant + waiter.runs_s <= self._soonest
 
-    def _try_start(self, waiter: _Waiting, kind: _Kind, instant: float) -> Steps[bool]:
-        """Start the workload if it has quota and room. Returns whether it has."""
-        roles: Roles = kind.roles
+    def _find(self, kind: _Kind, free: _Free) -> Steps[tuple[Taken, Usage] | None]:
+        """The room and quota for a workload of the kind; None if there is too little."""
+        roles = kind.roles
         usage: Usage = {}
-        if kind.request is not None:
-            yield _QUOTA
-            if (assigned := self._assign(waiter, kind)) is None:
-                return False
-            roles, usage = assigned
-        free = self._all if self._ends_in_time(waiter, instant) else self._unreserved
+        if kind.queue is not None:
+            if self._is_outdated(kind):
+                yield _QUOTA
+            if (assigned := self._assign(kind)) is None:
+                return None
+            roles, usage = assigned[0], assigned[1].usage
         taken: Taken = []
         for pod, count in roles:
-            room = yield from free.room(pod, count)
-            if room is None:
+            self._take(taken[-1:], -1)
+            if (room := (yield from free.room(pod, count))) is None:
                 self._take(taken, 1)
-                return False
-            self._take([room], -1)
+                return None
             taken.append(room)
-        self._begin(waiter, taken, usage, instant)
-        return True
-
-    def _start_reserved(self, waiter: _Waiting, reservation: Backfill) -> None:
-        """Start a workload in the room that is reserved for it, whose instant has come."""
-        taken = self._rooms_of(reservation)
-        self._all.change(taken, -1)
-        self._begin(waiter, taken, {}, reservation.start_by)
+        self._take(taken[:-1], 1)
+        return taken, usage
 
     def _begin(self, waiter: _Waiting, taken: Taken, usage: Usage, instant: float) -> None:
-        if waiter.queue in self._tree.queues:
-            self._tree.use(waiter.queue, usage)
+        self._change_use(waiter.queue, usage, self._tree.use)
         if waiter.runs_s == inf:
             self.has_unknown_ends = True
             return
@@ -366,19 +461,36 @@ class _Course:
         for free in dict.fromkeys((self._all, self._unreserved)):
             free.change(taken, sign)
 
-    def _assign(self, waiter: _Waiting, kind: _Kind) -> tuple[Roles, Usage] | None:
-        """The roles as they are held to nodes of the first flavors that there is quota of, and that quota."""
-        if kind.queue is None or kind.request is None or waiter.queue not in self._tree.queues:
+    def _change_use(self, queue: str, usage: Usage, change: Callable[[str, Usage], None]) -> None:
+        if queue in self._tree.queues:
+            change(queue, usage)
+            self._uses[self._tree.root_of(queue)] += 1
+
+    def _assignment_of(self, workload: Workload) -> Assignment | None:
+        assigned = self._assign(self._of[workload.key][1])
+        return None if assigned is None else assigned[1]
+
+    def _is_outdated(self, kind: _Kind) -> bool:
+        """Whether quota of the tree has been used or given back since the last assignment of the kind."""
+        return kind not in self._assigned or self._assigned[kind][0] != self._uses[kind.root]
+
+    def _assign(self, kind: _Kind) -> tuple[Roles, Assignment] | None:
+        """The first flavors that there is quota of, and the roles as these hold them to nodes."""
+        if kind.queue is None or kind.request is None:
             return None
-        choices: Choices[str] = Choices(self._tree, self._flavors, kind.queue, {})
-        assignment = choices.first(kind.podsets)
-        if assignment.fit is not Fit.FITS:
-            return None
-        made, roles = kind.request.flavorings(assignment), list[tuple[Pod, int]]()
-        for (pod, count), podset in zip(kind.roles, kind.parts, strict=True):
-            flavoring = made.get(podset)
-            roles.append((pod if flavoring is None else flavoring.confined(pod), count))
-        return roles, assignment.usage
+        if self._is_outdated(kind):
+            choices: Choices[str] = Choices(self._tree, self._snapshot.flavors, kind.queue, {})
+            assignment, held = choices.first(kind.podsets), None
+            if assignment.fit is Fit.FITS:
+                made = kind.request.flavorings(assignment)
+                flavorings = (made.get(podset) for podset in kind.parts)
+                roles = [
+                    (pod if flavoring is None else flavoring.confined(pod), count)
+                    for (pod, count), flavoring in zip(kind.roles, flavorings, strict=True)
+                ]
+                held = roles, assignment
+            self._assigned[kind] = self._uses[kind.root], held
+        return self._assigned[kind][1]
 
     def _rooms_of(self, reservation: Backfill) -> Taken:
         return [room for node, wanted in reservation.rooms.items() for room in self._room(node, wanted)]

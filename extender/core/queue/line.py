@@ -25,6 +25,7 @@ from extender.core.ledger.devices import Devices
 from extender.core.ledger.kube_scheduler import KubeQueue
 from extender.core.ledger.pending import Amounts, Entry, Own, Pending, Turn, Turns, put_off
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
+from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import BlockedSinglePods, WaitingSingle, WaitingSingles
@@ -62,11 +63,18 @@ class Line:
 
         Raises PolicyError if the policy cannot say when its turn is.
         """
-        if queue and workload.release.partial_since is None:
-            place, turn = self._turns.both(workload, self._queues.object_of(queue))
-            self._queues.add(queue, (place, number, turn, workload))
+        if workload.release.partial_since is not None:
+            queue = ""
+        place, turn = self._turns.both(workload, self._queues.object_of(queue) if queue else None)
+        self.add_entry((place, number, turn, workload), queue)
+
+    def add_entry(self, entry: Entry, queue: str = "") -> None:
+        """Add a workload whose turn is known, in its ClusterQueue if it has one."""
+        if queue:
+            self._queues.add(queue, entry)
         else:
-            self._put(workload, whole=workload.release.partial_since is None)
+            _, _, turn, workload = entry
+            self._put(workload, turn, whole=workload.release.partial_since is None)
         self.gangs += 1
 
     def add_all(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
@@ -76,7 +84,7 @@ class Line:
 
     def add_single(self, single: WaitingSingle) -> None:
         """Add a pod without a gang."""
-        self._put(single, whole=True)
+        self._put(single, self._turns.of(single), whole=True)
 
     def next(self) -> Workload | WaitingSingle | None:
         """Remove and return the workload or single pod whose turn it is; None when no gang is left."""
@@ -110,9 +118,9 @@ class Line:
         """Remove all other workloads of that queue that wait for the same quota, which is not there."""
         self.gangs -= self._queues.drop_lacking(queue, waits_for)
 
-    def _put(self, item: Workload | WaitingSingle, *, whole: bool) -> None:
+    def _put(self, item: Workload | WaitingSingle, turn: Turn, *, whole: bool) -> None:
         self._came += 1
-        heapq.heappush(self._heap, (whole, self._turns.of(item), self._came, item))
+        heapq.heappush(self._heap, (whole, turn, self._came, item))
 
 
 Assign = Callable[[Workload], Assignment | None]
@@ -148,10 +156,14 @@ class QueueLines:
     """The waiting workloads of all ClusterQueues, for one pass.
 
     ``pop`` takes the workload that ``first`` has found.
+    ``_snapshot``: the queues, and how much of their quota is used: now, or at an instant that is foreseen.
+    ``_version``: a number that changes with that use.
     ``_rank_of``: the order of shares between queues, asked for once all have come; None if shares do not count.
     """
 
     _quotas: Quotas
+    _snapshot: QueueSnapshot
+    _version: Callable[[], int]
     _assign: Assign
     _rank_of: Callable[[], Rank] | None = None
 
@@ -169,7 +181,7 @@ class QueueLines:
 
     def object_of(self, queue: str) -> ClusterQueue:
         """The ClusterQueue of that name."""
-        return self._quotas.queues.snapshot.queues[queue]
+        return self._snapshot.queues[queue]
 
     def add(self, queue: str, entry: Entry) -> None:
         """Add a workload to that ClusterQueue."""
@@ -271,14 +283,14 @@ class QueueLines:
         if not heads:
             return None
         self._rank = self._rank or rank_of()
-        head = fairest(self._quotas.queues.snapshot.tree, heads, self._rank)
+        head = fairest(self._snapshot.tree, heads, self._rank)
         return None if head is None else self._queues[head.queue]
 
     def _look(self, queue: _Queue) -> None:
-        if queue.version == self._quotas.uses.version:
+        if queue.version == (version := self._version()):
             return
         workload = queue.line.first[-1]
-        queue.version, queue.head = self._quotas.uses.version, self.postponed.get(workload.key)
+        queue.version, queue.head = version, self.postponed.get(workload.key)
         if queue.head is None:
             assignment = self._assign(workload)
             if assignment is not None and assignment.fit is Fit.FITS:
