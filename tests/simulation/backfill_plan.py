@@ -13,7 +13,18 @@ from random import Random
 
 from extender.core.limits import Limits, Preempts
 from extender.simulation.chance import Chance
-from policies.model import GANG_GATE, Dialect, GroupKey, GroupRef, Node, Pod, PodSet, RunTerms, Topology
+from policies.model import (
+    GANG_GATE,
+    Dialect,
+    EvictionTerms,
+    GroupKey,
+    GroupRef,
+    Node,
+    Pod,
+    PodSet,
+    RunTerms,
+    Topology,
+)
 from tests.builders import node, requests
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.job_specs import JobSpec, Role
@@ -22,6 +33,8 @@ from tests.simulation.model.world import BEGIN_S
 SLACK_S = 10.0
 """The time of an exact duration beside the run itself: from the plan to the first running pods, and to the end."""
 RESTARTS = ("the extender is killed", "the extender is replaced at once", "the leader changes")
+_LONG_S = 120.0
+_MAY_END = EvictionTerms(when_overrun=True)
 _AMONG_OTHERS = (*RESTARTS, "a node is removed", "a node is cordoned", "a job is deleted", "a pod fails")
 
 
@@ -46,14 +59,15 @@ def is_steady(seed: int) -> bool:
 
 
 def reserving(limits: Limits, chance: Chance, *, steady: bool) -> Limits:
-    """Reserve soon, so that it happens in the time of a run."""
-    dice = chance.stream("limits of reservations")
+    """Reserve soon, so that it happens in the time of a run. Where some overrun, these may be ended."""
+    dice, overruns = chance.stream("limits of reservations"), chance.stream("limits of overruns")
     return replace(
         limits,
         reserve_after_s=dice.choice((1.0, 3.0, 10.0, 30.0)),
         forecast_s=5.0,
         reservations=dice.choice((1, 1, 1, 2, 1000)),
         drain_share=dice.choice((0.1, 0.5, 1.0)),
+        overrun_s=inf if steady else overruns.choice((inf, 1.0, 10.0)),
         preemption=Preempts.OFF if steady else limits.preemption,
         pods_preempt_gangs=not steady and limits.pods_preempt_gangs,
     )
@@ -74,6 +88,8 @@ def draw_backfill(chance: Chance, *, calm: bool, steady: bool) -> Drawn:
         drawing.add(3 + 80 * dice.random(), dice.choice((1, 1, 2, 3)), dice.choice((8, 8, 4, 2)), run_s)
     for _ in range(dice.choice((0, 0, 2, 4))):
         drawing.add_single(60 * dice.random(), dice.choice((8, 4, 1)), 5 + 60 * dice.random())
+    if not steady:
+        drawing.let_one_overrun(chance.stream("what may be ended when it overruns"))
     few = 0 if calm else when.choice((1, 2, 3))
     faults = tuple(_fault(when, RESTARTS if steady else _AMONG_OTHERS) for _ in range(few))
     return Drawn(nodes, tuple(drawing.jobs), tuple(drawing.batch), faults)
@@ -116,6 +132,25 @@ class _Drawing:
         role = Role(1, requests(1 if stays else gpus))
         spec = JobSpec(f"single{len(self.jobs)}", (role,), run_s=run_s, replaces=False, stays=stays)
         self.jobs.append((at, replace(spec, run=self._terms(run_s))))
+
+    def let_one_overrun(self, dice: Random) -> None:
+        """Let a gang or job, in half of the seeds, run longer than it says, and declare that it may be ended then.
+
+        Of two such workloads each could end for the other again and again. One that is said to be short is also let in
+        again and again beside a reservation, so none of the others runs for ever.
+        """
+        gangs = [at for at, (_, spec) in enumerate(self.jobs) if spec.min_member]
+        number = dice.randrange(2 * (len(gangs) + len(self.batch)))
+        if number >= len(gangs) + len(self.batch):
+            return
+        self.jobs = [(at, replace(spec, run_s=min(spec.run_s, _LONG_S))) for at, spec in self.jobs]
+        self.batch = [(at, replace(job, run_s=min(job.run_s, _LONG_S))) for at, job in self.batch]
+        if number < len(gangs):
+            at, spec = self.jobs[gangs[number]]
+            self.jobs[gangs[number]] = at, replace(spec, run=RunTerms(spec.run_s / 3), eviction=_MAY_END)
+        else:
+            at, job = self.batch[number - len(gangs)]
+            self.batch[number - len(gangs)] = at, replace(job, run=RunTerms(job.run_s / 3), eviction=_MAY_END)
 
     def _terms(self, run_s: float) -> RunTerms:
         exact = run_s + SLACK_S

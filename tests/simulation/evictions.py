@@ -27,6 +27,9 @@ _PATIENCE_S = 10.0
 _PATIENCE_ALONE_S = 40.0
 """The same for a single pod: kube-scheduler tries it after its backoff, and may evict others before it is bound."""
 _WORD = "preempted by "
+OVERRUNS = "it has run longer than its author expected"
+FOR_OTHERS = _WORD, OVERRUNS
+"""How the reasons of evictions begin that are for the sake of another workload."""
 
 
 @dataclass
@@ -75,7 +78,8 @@ class Evictions:
         """Record the effects. To be called before they are judged."""
         for effect in effects:
             admission = self._admissions.slots.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
-            if admission is not None and self._terms.preempts and getattr(effect, "reason", "").startswith(_WORD):
+            words = FOR_OTHERS if self._terms.preempts else OVERRUNS
+            if admission is not None and getattr(effect, "reason", "").startswith(words):
                 admission.note("it gives way")
             self._restore(effect, api)
 
@@ -102,7 +106,7 @@ class Evictions:
         return None
 
     def _complaints(self, effects: list[Effect], now: float) -> Iterator[str]:
-        gone: dict[GroupKey, set[str]] = {}
+        yield from self._judge_whole(effects)
         for effect in effects:
             match effect:
                 case Reserve(key, reservation=Reservation() as reservation, backfill=False):
@@ -118,11 +122,19 @@ class Evictions:
                     if surplus and pod is not None:
                         yield from self._judge_surplus(pod)
                     key = GroupKey(effect.namespace, effect.name) if pod is None or surplus else _unit(pod)
-                    gone.setdefault(key, set()).add(uid)
                     alone = pod is None or surplus or pod.group_key is None
                     yield from self._judge_victim(key, uid if alone else "", reason, now)
                 case SuspendJob(job, reason) if reason.startswith(_WORD):
                     yield from self._judge_victim(job.key, "", reason, now)
+
+    def _judge_whole(self, effects: list[Effect]) -> Iterator[str]:
+        """Check that all bound pods of a gang are evicted, unless only its surplus is."""
+        gone: dict[GroupKey, set[str]] = {}
+        for effect in effects:
+            if isinstance(effect, Evict) and effect.reason.startswith(FOR_OTHERS):
+                pod = self._shown.pods.get(effect.uid)
+                if pod is not None and not self._is_surplus(effect.uid, effect.reason):
+                    gone.setdefault(_unit(pod), set()).add(effect.uid)
         for key, uids in gone.items():
             left = [pod for pod in self._shown.members.get(key, {}).values() if pod.node and pod.live]
             # Pods that were bound for an earlier PodGroup of the same name belong to another gang.

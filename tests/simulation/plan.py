@@ -120,6 +120,7 @@ class Plan:
             self.claims is not None,
             limits.reserve_after_s < inf,
             self.steady,
+            limits.overrun_s,
         )
 
     def core(self, *, sliced: bool = True) -> Engine:

@@ -44,7 +44,7 @@ from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.device_sight import DeviceSight
-from tests.simulation.evictions import Evictions
+from tests.simulation.evictions import FOR_OTHERS, Evictions
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.job_orders import judge_job
 from tests.simulation.losses import Losses
@@ -293,7 +293,7 @@ class Referee:
                 complain(judge_victims(event, victims, self._world.api.pods))
             case Confirm():
                 complain(judge_confirmation(effect, self._shown, self._claims))
-            case Evict(uid, reason=reason) if not reason.startswith("preempted by"):
+            case Evict(uid, reason=reason) if not reason.startswith(FOR_OTHERS):
                 self._judge_eviction(uid)
             case _:
                 pass
@@ -371,7 +371,7 @@ class Referee:
 
     def _note_eviction(self, effect: Effect) -> None:
         match effect:
-            case Evict(uid, reason=reason) if uid in self.wholeness.gang_of and reason.startswith("preempted by"):
+            case Evict(uid, reason=reason) if uid in self.wholeness.gang_of and reason.startswith(FOR_OTHERS):
                 self.gave_way[self.wholeness.gang_of[uid]] = None
             case SuspendJob(job):
                 self.gave_way[job.key] = None

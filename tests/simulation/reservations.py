@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from extender.core.effects import AnswerFilter, Effect, Milestone, Reached, Reserve
-from extender.core.events import Event, FilterCalled
-from policies.model import GroupKey, Pod, Requests, Reservation
+from extender.core.effects import AnswerFilter, Effect, Evict, Milestone, Reached, Reserve, SuspendJob
+from extender.core.events import Event, FilterCalled, PodSeen, PodsSeen
+from policies.model import GroupKey, Job, Pod, Requests, Reservation
 from policies.model.duration import RunTerms
 from tests.simulation.claims import Claims
+from tests.simulation.evictions import OVERRUNS
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.quota import Book, is_strict
 from tests.simulation.shown import Shown
@@ -22,6 +23,8 @@ from tests.simulation.terms import Terms
 
 _PATIENCE_S = 15.0
 """A workload may start so much later than said: its extender may be killed, and takes a moment to be back."""
+_ROUNDED_S = 1e-6
+"""The core counts by the wall clock, the simulator from 0."""
 _CLEAN_S = 15.0
 """How long a reservation may be written on a workload that waits no more."""
 
@@ -79,6 +82,8 @@ class Reservations:
         self._terms = terms
         self._said: dict[GroupKey, _Said] = {}
         self._stale: dict[GroupKey, float] = {}
+        self._began: dict[tuple[GroupKey, str], float] = {}
+        """When the first pod of each release was bound."""
 
     def begin_life(self, shown: Shown, claims: Claims) -> None:
         self._shown = shown
@@ -91,6 +96,8 @@ class Reservations:
 
     def judge(self, event: Event, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
         """What is wrong with what the core asks for."""
+        self._note_begins(event)
+        yield from self._judge_overruns(effects, api, now)
         if any(map(_gives_room, effects)):
             self._excuse(api)  # a workload that comes and is planned at once waits at no look
         for effect in effects:
@@ -159,6 +166,41 @@ class Reservations:
         if reservation.rooms == before.reservation.rooms:
             return reservation.until <= before.until
         return before.until == inf or 0 < reservation.until < before.until
+
+    def _note_begins(self, event: Event) -> None:
+        pods = [event.pod] if isinstance(event, PodSeen) else event.pods if isinstance(event, PodsSeen) else ()
+        for pod in pods:
+            if pod.stamp is not None and pod.group_key is not None and pod.stamp.at:
+                release = pod.group_key, pod.stamp.release
+                self._began[release] = min(pod.stamp.at, self._began.get(release, inf))
+
+    def _judge_overruns(self, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
+        """What runs for too long is ended only where its author says so, and others have reserved its room."""
+        ended: dict[GroupKey | None, Job | None] = {}
+        for effect in effects:
+            if isinstance(effect, SuspendJob) and effect.reason.startswith(OVERRUNS):
+                ended[effect.job.key] = effect.job
+            elif isinstance(effect, Evict) and effect.reason.startswith(OVERRUNS) and effect.uid in self._shown.pods:
+                ended[self._shown.pods[effect.uid].group_key] = None
+        for key, job in ended.items():
+            if key is not None:
+                yield from self._judge_overrun(key, job, api, now)
+
+    def _judge_overrun(self, key: GroupKey, job: Job | None, api: ApiServer, now: float) -> Iterator[str]:
+        pods = [pod for pod in self._shown.members.get(key, {}).values() if pod.node and pod.live]
+        declared = {pod.eviction.when_overrun for pod in pods} | {None if job is None else job.eviction.when_overrun}
+        if declared - {None} != {True}:
+            yield f"{key} is ended because it overruns, and its author has not declared that"
+        stated = [pod.run for pod in pods] if job is None else [job.run]
+        least = max((run.expected_s or 0.0 for run in stated), default=inf) + self._terms.overrun_s
+        began = min((self._began[key, pod.stamp.release] for pod in pods if pod.stamp and pod.stamp.at), default=now)
+        if now - began < least - _ROUNDED_S:
+            yield f"{key} is ended because it overruns after {now - began:.1f} s, and may run for {least:.1f} s"
+        others = [said.reservation for other, said in self._said.items() if other != key]
+        others += [reservation for other, reservation, _ in reserved(api) if other != key]
+        nodes = {pod.node for pod in pods}
+        if not any(node in nodes for reservation in others for node, _ in reservation.rooms):
+            yield f"{key} is ended because it overruns, and none of its room is reserved for another"
 
     def _judge_order(self, planned: GroupKey, api: ApiServer) -> Iterator[str]:
         """In a StrictFIFO queue nothing passes a workload that waits for its reservation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Terms:
     ``claims``: pods have claims of devices.
     ``reserves``: room is reserved for workloads that wait, which fairness knows nothing of.
     ``steady``: workloads end when they say, and nothing but the extender fails.
+    ``overrun_s``: one that declares so is ended when it runs so much longer than it says where room is reserved.
     """
 
     calm: bool
@@ -54,3 +56,4 @@ class Terms:
     claims: bool = False
     reserves: bool = False
     steady: bool = False
+    overrun_s: float = inf

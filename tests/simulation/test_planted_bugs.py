@@ -308,6 +308,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (backfill.reservations_for_members_beyond_the_minimum, 3000109, "waits no more, and has"),
     (backfill.reservations_forgotten_at_a_restart, 3000004, "has Reservation.*, and is to have"),
     (backfill.room_that_comes_free_is_not_kept, 3000004, "may go to .*, where .* is kept|was to start by"),
+    (backfill.workloads_are_ended_as_soon_as_they_overrun, 3000031, "is ended because it overruns after"),
     (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),
     (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000005, _HELD_ELSEWHERE),
     (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from extender.core.cycle.backfill import Backfilling
 from extender.core.ledger.backfill import Backfills
+from extender.core.lifecycle import Lifecycle
+from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 
 
@@ -29,6 +33,17 @@ def reservations_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 def room_that_comes_free_is_not_kept(patch: pytest.MonkeyPatch) -> None:
     """A reservation is written, and anybody may use its room."""
     patch.setattr(Backfills, "_claim_freed_on", lambda self, *of: None)
+
+
+def workloads_are_ended_as_soon_as_they_overrun(patch: pytest.MonkeyPatch) -> None:
+    """The grace of the settings does not count."""
+
+    def ends_at(self: Lifecycle, workload: Workload) -> float:
+        at: float = real(self, workload)
+        return at - self._limits.overrun_s if at < inf else at
+
+    real = Lifecycle._ends_overrun_at
+    patch.setattr(Lifecycle, "_ends_overrun_at", ends_at)
 
 
 def reservations_for_members_beyond_the_minimum(patch: pytest.MonkeyPatch) -> None:
