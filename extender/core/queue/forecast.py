@@ -418,10 +418,10 @@ class _Course:
                 self._begin(waiter, taken, {}, reservation.start_by)
             return comes
         free = self._all if self._ends_in_time(waiter, instant) else self._unreserved
-        if (found := (yield from self._find(kind, free))) is None:
+        if (available := (yield from self._find(kind, free))) is None:
             return False
-        self._take(found[0], -1)
-        self._begin(waiter, *found, instant)
+        self._take(available[0], -1)
+        self._begin(waiter, *available, instant)
         return True
 
     def _ends_in_time(self, waiter: _Waiting, instant: float) -> bool:
