@@ -226,7 +226,7 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
         yield f"{key} is suspended, and something of ours is on it: {job.plan}, {job.led}"
     if left := [pod.uid for pod in world.controller.pods(job) if not pod.terminal]:
         yield f"{key} is suspended, and {left} are there"
-    if any(pod.live and pod.owner != job.uid for pod in world.api.pods.values() if pod.group_key == key):
+    if _is_beside(world, job):
         # It waits beside the gang that has its name, and says so.
         beside_it = GroupKey(key.namespace, f"{key.name} (Job {key.name})")
         yield from _reason(world, referee, beside_it, "")
@@ -241,6 +241,12 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
     together = len({pod.wave for pod in every}) == 1
     if together and not job.held and could_await_nodes(world, key, job.queue, every):
         yield f"{key} waits, and has quota of nodes that would be made for its {len(every)} pods"
+
+
+def _is_beside(world: World, job: BatchJob) -> bool:
+    """Whether the job is suspended, and its name is that of a gang of other pods."""
+    named = (pod for pod in world.api.pods.values() if pod.group_key == job.key)
+    return job.suspended and any(pod.live and pod.owner != job.uid for pod in named)
 
 
 def could_start(world: World, referee: Referee, room: Room, job: BatchJob) -> bool:
@@ -501,6 +507,8 @@ def _could_start(
     if not members or needed is None:
         return False
     job = world.api.jobs.get(key)
+    if job is not None and _is_beside(world, job):
+        job = None
     if job is None and len({pod.queue for pod in world.api.pods.values() if pod.group_key == key and pod.live}) > 1:
         return False  # its members contradict each other
     queue, bound = members[0].queue if job is None else job.queue, () if whole else sight.bound
