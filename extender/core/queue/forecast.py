@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from operator import itemgetter
 
 import numpy as np
 
@@ -161,7 +162,7 @@ class Forecast:
         Each queue of a tree has as many of them as the others, as long as it has any.
         """
         snapshot = self._quotas.queues.snapshot
-        queues: dict[str, list[_Waiting]] = {}
+        queues: dict[str, list[Entry]] = {}
         for key, number in list(self._pending.keys.items()):
             yield _LOOK
             workload = self._workloads.get(key)
@@ -173,14 +174,16 @@ class Forecast:
                 continue
             yield len(workload.current_demand.pods) // _PODS
             queue = self._quotas.members.queue_of(key) or ""
-            duration = self._durations.of(workload)
-            runs_s = inf if duration is None else duration.seconds
             place, turn = self._turns.both(workload, snapshot.queues.get(queue))
-            queues.setdefault(queue, []).append(_Waiting((place, number, turn, workload), queue, runs_s))
+            queues.setdefault(queue, []).append((place, number, turn, workload))
         trees: dict[str, list[tuple[int, _Waiting]]] = {}
-        for queue, waiting in queues.items():
-            in_order = yield from ordered(waiting, lambda waiter: waiter.place)
-            trees.setdefault(snapshot.tree.root_of(queue), []).extend(enumerate(in_order[:MOST_OF_TREE]))
+        for queue, entries in queues.items():
+            in_order = (yield from ordered(entries, itemgetter(0, 1)))[:MOST_OF_TREE]
+            durations = [self._durations.of(entry[-1]) for entry in in_order]
+            yield len(in_order)
+            ranked = trees.setdefault(snapshot.tree.root_of(queue), [])
+            for at, (entry, duration) in enumerate(zip(in_order, durations, strict=True)):
+                ranked.append((at, _Waiting(entry, queue, inf if duration is None else duration.seconds)))
         first: list[_Waiting] = []
         for ranked in trees.values():
             in_ranks = yield from ordered(ranked, lambda item: (item[0], item[1].entry[1]))
