@@ -11,7 +11,7 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import start_controller
-from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
+from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
 from devcluster.nvidia import NvidiaDriver
 from devcluster.nvidia.objects import CLIQUE, LABEL
 from extender.kube.kinds.registry import KINDS
@@ -23,11 +23,33 @@ PATHS = {
     "Pod": "/api/v1/namespaces/{}/pods",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
-    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",
-    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ComputeDomain": "/apis/resource.nvidia.com/v1beta1/namespaces/{}/computedomains",
     "MPIJob": "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs",
 }
+GANG = {"muster.dev/gang": "true"}
+QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
+QUOTA = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: gpus}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu, nvidia.com/mig-1g.12gb]
+    flavors:
+    - name: any
+      resources: [{name: nvidia.com/gpu, nominalQuota: 8}, {name: nvidia.com/mig-1g.12gb, nominalQuota: 1}]
+"""
+LOCAL_QUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: gpus}
+spec: {clusterQueue: gpus}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +66,9 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
+    install_crds_of(cluster, "queues")
     running = start_muster(cluster)
+    cluster.kubectl("apply", "-f", "-", stdin=QUOTA)
     install_gate(cluster)
     install_job_admission(cluster)
     start_controller(cluster, "mpi-operator")
@@ -56,6 +80,7 @@ def namespace(cluster: Cluster, muster: RunningMuster, request: pytest.FixtureRe
     """A namespace for one test: everything in it is gone after it, and so are the labels of its domains."""
     name = "".join(char if char.isalnum() else "-" for char in request.node.name.lower())[-40:].strip("-")
     cluster.add_namespace(name)
+    cluster.kubectl("apply", "-n", name, "-f", "-", stdin=LOCAL_QUEUE)
     yield name
     for kind in ("MPIJob", "Deployment", "Pod", "ComputeDomain", "ResourceClaim"):
         cluster.api.delete(PATHS[kind].format(name), {"gracePeriodSeconds": 0})
@@ -64,19 +89,36 @@ def namespace(cluster: Cluster, muster: RunningMuster, request: pytest.FixtureRe
     cluster.api.wait_for("/api/v1/nodes", lambda nodes: all(LABEL not in node["metadata"]["labels"] for node in nodes))
 
 
-def apply(cluster: Cluster, namespace: str, manifests: str, size: int) -> None:
-    """Create the printed objects, whose pods and templates name one gang of that size."""
-    for obj in filter(None, yaml.safe_load_all(manifests)):
-        of_pods = obj if obj["kind"] == "Pod" else obj["spec"].get("template")
-        if of_pods is not None:
-            notes = {"muster.dev/pod-group": "quickstart", "muster.dev/min-member": str(size)}
-            of_pods["metadata"].setdefault("annotations", {}).update(notes)
-            of_pods["spec"] |= {"schedulerName": "muster", "terminationGracePeriodSeconds": 0}
-        if obj["kind"] == "MPIJob":
-            obj["metadata"]["labels"] = {"muster.dev/gang": "true"}
-            for role in obj["spec"]["mpiReplicaSpecs"].values():
-                role["template"]["spec"] |= {"schedulerName": "muster", "terminationGracePeriodSeconds": 0}
-        cluster.api.create(PATHS[obj["kind"]].format(namespace), obj)
+def templates_of(obj: Object) -> list[Object]:
+    """The pod, or the templates of pods, in a printed object."""
+    match obj["kind"]:
+        case "Pod":
+            return [obj]
+        case "Deployment":
+            return [obj["spec"]["template"]]
+        case "MPIJob":
+            return [role["template"] for role in obj["spec"]["mpiReplicaSpecs"].values()]
+    return []
+
+
+def apply(cluster: Cluster, namespace: str, manifests: str, size: int, *, queued: bool) -> None:
+    """Create the printed objects, whose pods and templates name one gang of that size.
+
+    ``queued``: they name a queue. A Deployment and an MPIJob do so in place of their pods.
+    """
+    objects = list(filter(None, yaml.safe_load_all(manifests)))
+    for obj in objects:
+        for template in templates_of(obj):
+            template["spec"] |= {"schedulerName": "muster", "terminationGracePeriodSeconds": 0}
+            if obj["kind"] == "MPIJob":
+                obj["metadata"]["labels"] = QUEUE if queued else GANG
+            elif obj["kind"] == "Deployment" and queued:
+                obj["metadata"]["labels"] = GANG | QUEUE
+            else:
+                notes = {"muster.dev/pod-group": "quickstart", "muster.dev/min-member": str(size)}
+                template["metadata"].setdefault("annotations", {}).update(notes)
+                template["metadata"].setdefault("labels", {}).update(QUEUE if queued else {})
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=yaml.safe_dump_all(objects))
 
 
 def until_bound(cluster: Cluster, namespace: str, count: int) -> list[Object]:
@@ -97,10 +139,21 @@ def until_bound(cluster: Cluster, namespace: str, count: int) -> list[Object]:
 SIZES = {"gpu-test1": 2, "gpu-test3": 2, "gpu-test4": 2}
 
 
+def admitted(muster: RunningMuster, namespace: str) -> int:
+    """How many workloads of the namespace's queue have quota and nodes."""
+    (queue,) = [
+        queue for queue in ask(muster, "queues") if (queue["kind"], queue["namespace"]) == ("LocalQueue", namespace)
+    ]
+    return int(queue["admitted"])
+
+
+@pytest.mark.parametrize("queued", [False, True], ids=["gang", "queue"])
 @pytest.mark.parametrize("name", QUICKSTARTS)
-def test_a_quick_start_of_nvidia_starts(cluster: Cluster, namespace: str, name: str) -> None:
+def test_a_quick_start_of_nvidia_starts(
+    cluster: Cluster, muster: RunningMuster, namespace: str, name: str, *, queued: bool
+) -> None:
     size = SIZES.get(name, 1)
-    apply(cluster, namespace, QUICKSTARTS[name], size)
+    apply(cluster, namespace, QUICKSTARTS[name], size, queued=queued)
     pods = until_bound(cluster, namespace, size)
     nodes = {pod["spec"]["nodeName"] for pod in pods}
     if name == "gpu-test4":
@@ -110,15 +163,18 @@ def test_a_quick_start_of_nvidia_starts(cluster: Cluster, namespace: str, name: 
     claims = cluster.api.list(PATHS["ResourceClaim"].format(namespace))
     assert claims
     assert all(claim["status"]["allocation"]["devices"]["results"] for claim in claims)
+    assert admitted(muster, namespace) == queued
 
 
+@pytest.mark.parametrize("queued", [False, True], ids=["gang", "queue"])
 def test_nvbandwidth_starts_in_one_clique_and_its_launcher_on_the_control_plane(
-    cluster: Cluster, muster: RunningMuster, namespace: str
+    cluster: Cluster, muster: RunningMuster, namespace: str, *, queued: bool
 ) -> None:
     assert any(kind.name == "MPIJob" for kind in KINDS)
-    apply(cluster, namespace, NVBANDWIDTH, 3)
+    apply(cluster, namespace, NVBANDWIDTH, 3, queued=queued)
     launcher, *workers = until_bound(cluster, namespace, 3)
     assert launcher["spec"]["nodeName"] == "plane-0"
+    assert admitted(muster, namespace) == queued
     cliques = {pod["spec"]["nodeName"].rpartition("-")[0] for pod in workers}
     assert len(workers) == 2
     assert cliques in ({"rack-1"}, {"rack-2"})
