@@ -515,6 +515,31 @@ def test_an_extended_resource_that_a_class_offers_is_counted_by_its_devices() ->
     assert script.reason("claims") != "NoRoom"
 
 
+@pytest.mark.parametrize("listed_first", [True, False])
+def test_an_extended_resource_that_some_nodes_list_and_others_serve_by_devices(listed_first: bool) -> None:
+    """Devices are for claims as well; units that a node lists are for the resource alone."""
+    script = started(template(request()), clusters="a: 1x4" if listed_first else "a: 0x0")
+    script.feed(replace(CLASS, resource=GPU))
+    train = gang("train", 4, gpus=1)
+    script.see(train[:2])
+    script.see(*cluster("b: 1x0"))
+    for event in gpus("b-0", count=2):
+        script.feed(event)
+    script.see(*cluster("a: 1x4"))
+    script.see(train[2:])
+    more = gang("more", 2, gpus=1)
+    script.see(more)
+    assert sorted(nodes_of(script, [*train, *more])) == ["a-0"] * 4 + ["b-0"] * 2
+    script.see(with_template("claims", 1))
+    assert script.reason("claims") == "NoRoom"
+    script.see(gang("late", 1, gpus=1))
+    assert script.reason("late") == "NoRoom"
+    script.gone(*(pod for pod in (*train, *more) if script.planned(script.pods[pod.uid]) == "a-0"))
+    script.advance(0.5)
+    assert script.reason("claims") == "NoRoom", "no claim gets what a node lists"
+    assert script.reason("late") != "NoRoom"
+
+
 def claiming(name: str) -> Job:
     """A suspended job of two pods with a claim each."""
     seen = job(2, name=name, gpus=0)

@@ -77,14 +77,14 @@ def test_it_follows_the_classes_that_there_are() -> None:
     assert script.reason("train") == "NoRoom"
 
 
-def test_where_some_nodes_list_the_resource_a_gang_uses_these_and_says_what_it_does_not_use() -> None:
+def test_where_some_nodes_list_the_resource_a_gang_uses_these_and_says_what_else_offers_it() -> None:
     script = Script(*cluster("a: 2x8", "b: 2x0"))
     script.feed(SEEN)
     script.see(gang("fits", 2))
     assert all(script.planned(script.pods[f"uid-fits-{at}"]) for at in (0, 1))
     script.see(gang("more", 2))
     assert script.reason("more") == "NoRoom"
-    assert script.message("more").endswith("(DeviceClass gpu.example.com), too: gangs use what nodes list")
+    assert script.message("more").endswith("(DeviceClass gpu.example.com), too")
 
 
 def test_who_asks_for_none_of_it_and_pods_of_no_gang_are_not_concerned() -> None:

@@ -107,6 +107,16 @@ def test_gpus_that_a_class_offers_as_an_extended_resource_start_gangs_and_jobs(s
     assert "1 of 2 members fit at once" in stage.until_told("more", lambda seen: seen.state == "NoRoom").message
 
 
+def test_a_gang_uses_what_a_node_lists_and_the_devices_of_another_one(stage: RealStage, offer: Offer) -> None:
+    offer(1, "large", "large", resource="nvidia.com/gpu")
+    stage.add_nodes(1, gpus=2)
+    stage.create_all(gang("train", 4, gpus=1))
+    stage.until(lambda pods: len(bound(pods, "train")) == 4)
+    assert len({member.node for member in bound(stage.pods(), "train")}) == 2
+    stage.create_all(gang("more", 1, gpus=1))
+    stage.until_told("more", lambda seen: seen.state == "NoRoom")
+
+
 def test_a_gang_with_claims_starts_where_devices_are_free_and_the_next_waits_for_them(
     stage: RealStage, offer: Offer
 ) -> None:

@@ -439,7 +439,7 @@ def _short(what: causes.Short) -> str:
     if what.reserved is not None:
         text += f"; {_room_text(what.reserved)} for replacements of lost members of other gangs"
     if what.by_dra is not None:
-        text += f"; {_by_dra(what.by_dra)}, too: gangs use what nodes list"
+        text += f"; {_by_dra(what.by_dra)}, too"
     return text
 
 

@@ -47,6 +47,7 @@ from extender.core.ledger.offers import Offers
 from extender.core.limits import Limits
 from policies.devices.inventory import Inventory
 from policies.devices.lines import Ask, Bundle, Line, Match, line_amounts, lines_of
+from policies.devices.lines import Devices as Stock
 from policies.devices.selectors import in_short
 from policies.model import CLIQUE, HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
@@ -178,10 +179,12 @@ class Devices:
         self._asks: dict[Ask, str] = {}
         """The requests that are counted, with their texts."""
         self._resources: dict[str, Ask | None] = {}
-        """The devices that one unit of an extended resource stands for; None where nodes list the resource.
+        """The request that one unit of an extended resource stands for; None while no device serves it.
 
         Only resources that pods have asked for are included.
         """
+        self._units: dict[str, Match] = {}
+        """The requirement that only units which nodes list meet, by resource: other nodes serve it by devices."""
         self._lines: dict[Line, str] = {}
         self._bundles: dict[Bundle, str] = {}
         """The requests that are counted node by node, and the names of their amounts."""
@@ -719,20 +722,33 @@ class Devices:
         """The amounts that the request asks for."""
         kind = ask.kind
         if (known := self._amounts.get(kind)) is None:
-            known = self._amounts[kind] = line_amounts(kind, self._lines, self.inventory.seen())
+            known = self._amounts[kind] = line_amounts(kind, self._lines, self._there())
         return known if kind == ask else tuple((name, much * (ask.count or 0)) for name, much in known)
 
+    def _there(self) -> list[Match]:
+        """Return each set of requirements that devices of the cluster, or units that nodes list, match, once."""
+        return sorted({*self.inventory.seen(), *self._units.values()})
+
     def _review_resources(self) -> None:
-        """Compute which devices extended resources stand for, where classes offer them and no node lists them."""
+        """Compute what extended resources stand for, where classes offer them and not all nodes list them.
+
+        kube-scheduler takes devices on a node that does not list the resource, and else what the node lists. So a unit
+        that a node lists counts as a device that serves requests for the resource alone.
+        """
         by_nodes = {name for node in self._room.nodes.values() for name, much in node.allocatable if much}
-        before, self._resources = self._resources, {}
+        before, self._resources, self._units = self._resources, {}, {}
         for name in before:
             classes = [DeviceRequest(device_class) for device_class in self.classes.classes_of(name)]
-            match, uncounted = self._match(classes) if name not in by_nodes else (0, "")
-            counted = bool(match) and not uncounted
-            self._resources[name] = Ask(match) if counted else None
-            if counted:
-                self._asks.setdefault(Ask(match), listed(request.device_class for request in classes))
+            match, _ = self._match(classes)
+            if name in by_nodes:
+                served = any(seen & match for seen in self.inventory.seen())
+                unit = self._require(DeviceRequirement(name, _NOTHING)) if served else None
+                self._units |= {} if unit is None else {name: 1 << unit}
+                match = 0 if unit is None else match | 1 << unit
+            self._resources[name] = Ask(match) if match else None
+            if match:
+                text = name if name in by_nodes else listed(request.device_class for request in classes)
+                self._asks.setdefault(Ask(match), text)
         if before != self._resources:
             # Nodes offer the resource itself, too, even if its devices are counted already.
             self.restated = self.inventory.all_dirty = True
@@ -766,11 +782,11 @@ class Devices:
 
     def _renew(self) -> None:
         """Make the lines again if the requests or the devices that were seen have changed."""
-        based_on = (tuple(self._asks), tuple(self.inventory.seen()))
+        based_on = (tuple(self._asks), tuple(self._there()))
         if self._based_on == based_on:
             return
         before, self._amounts, self._based_on = self._amounts, {}, based_on
-        lines, self._lines = self._lines, _named_lines(self._asks, self.inventory.seen())
+        lines, self._lines = self._lines, _named_lines(self._asks, self._there())
         self.inventory.all_dirty = True
         self.restated |= any(self._of(ask) != amounts for ask, amounts in before.items())
         self.restated |= any(ask not in before for ask in self._asks)
@@ -784,14 +800,18 @@ class Devices:
         inventory = self.inventory
         quiet = inventory.settled and not inventory.all_dirty and not inventory.dirty
         quiet = quiet and not self.restated and not self._refused
-        return quiet and (not self._asks or self._based_on == (tuple(self._asks), tuple(inventory.seen())))
+        asked = self._asks or self._resources
+        return quiet and (not asked or self._based_on == (tuple(self._asks), tuple(self._there())))
 
     def settle(self) -> Steps[None]:
         """Evaluate new requirements, and have every node offer what it has, in steps."""
-        if self._resources:
-            self._review_resources()
-            yield 1 + len(self._room.nodes) // _NODES
-        yield from self.inventory.settle()
+        while True:
+            if self._resources:
+                self._review_resources()  # again after each evaluation: devices may serve what nodes list
+                yield 1 + len(self._room.nodes) // _NODES
+            if self.inventory.settled:
+                break
+            yield from self.inventory.settle()
         self._renew()
         dirty = tuple(self._room.nodes if self.inventory.all_dirty else self.inventory.dirty)
         self.inventory.all_dirty = False
@@ -829,8 +849,12 @@ class Devices:
     def _offered(self, node: Node) -> Requests:
         """Count what a node offers. Allocated devices are in use, unless they are counted as the room of their pods."""
         shared = (devices for terms, devices in self.inventory.shared.items() if reached(node, terms))
-        devices = self.inventory.on(
-            chain(self.inventory.on_node(node.name).values(), *(there.values() for there in shared))
+        lists = {name: much for name, much in node.allocatable if much} if self._units else {}
+        devices = (
+            *self.inventory.on(
+                chain(self.inventory.on_node(node.name).values(), *(there.values() for there in shared))
+            ),
+            *(Stock(unit, lists[name], lists[name]) for name, unit in self._units.items() if name in lists),
         )
         if not devices:
             return ()
@@ -838,7 +862,7 @@ class Devices:
         if self._bundles:
             offered = self._with_bundles(node.name, offered)
         for name, ask in self._resources.items():
-            if ask is not None:
+            if ask is not None and name not in lists:
                 offered[name] = min((offered[line] for line, _ in self._of(ask)), default=0)
         offered |= {name: -much for name, much in self._left_for_daemon(node.name)}
         return tuple((name, much) for name, much in offered.items() if much)
