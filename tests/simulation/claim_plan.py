@@ -16,7 +16,6 @@ from policies.model.devices import ClaimTemplate, ClaimUse, DeviceClaim
 from tests.builders import node, requests
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.devices import (
-    ANY,
     CHANNEL,
     CLASSES,
     DAEMONS,
@@ -38,12 +37,14 @@ LOSES, LEAVES = "a driver publishes fewer devices", "a driver stops"
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
     """``kinds``: the devices of each node. ``shared``: claims that users make, and when. ``prepare_s``: how long a
-    kubelet takes to prepare the devices of a pod. ``domains``: ComputeDomains, each with the name of a job."""
+    kubelet takes to prepare the devices of a pod. ``domains``: ComputeDomains, each with the name of a job.
+    ``restless``: gangs that kube-scheduler may refuse, because it alone counts what parts of a device exclude."""
 
     kinds: dict[str, tuple[str, ...]]
     shared: tuple[tuple[float, DeviceClaim], ...] = ()
     prepare_s: float = 0.0
     domains: tuple[str, ...] = ()
+    restless: tuple[str, ...] = ()
 
     @property
     def things(self) -> tuple[Thing, ...]:
@@ -72,50 +73,124 @@ def has_claims(seed: int) -> bool:
 
 
 def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
-    dice, when = chance.stream("devices"), chance.stream("when drivers publish")
+    dice = chance.stream("devices")
+    of_nvidia, with_domains = _one_in(chance, "compute domains", 0.4)
+    of_forms, with_forms = _one_in(chance, "forms of requests", 0.4)
+    of_parts, with_parts = _one_in(chance, "partitions", 0.25)
+    of_resource, with_resources = _one_in(chance, "extended resources", 0.3)
     kinds = {f"n{number:02}": _kinds(dice) for number in range(dice.randint(2, 6))}
-    of_nvidia = chance.stream("compute domains")
-    with_domains = of_nvidia.random() < 0.4
-    if with_domains:
-        kinds = {name: (*devices, "channel") for name, devices in kinds.items()}
+    for name, devices in kinds.items():
+        channel = ("channel",) if with_domains else ()
+        forms = _other_kinds(of_forms) if with_forms else ()
+        parts = ("full", "part", "part") if with_parts and of_parts.random() < 0.7 else ()
+        kinds[name] = (*parts, *forms, *devices, *channel)
     nodes = tuple(
         _listing(node(name, 0, cpu=len(devices) + 1, clique=f"c{at // 3}"), devices)
         for at, (name, devices) in enumerate(kinds.items())
     )
+    jobs, shared = _draw_jobs(dice)
+    batch = tuple(
+        (dice.choice((0.0, 40 * dice.random())), _batch(dice, f"batch{at}")) for at in range(dice.randint(0, 2))
+    )
+    prepare_s = dice.choice((0.0, 0.0, 0.0, 540.0))
+    if with_forms:
+        jobs = [(at, replace(spec, roles=_in_other_forms(of_forms, spec.roles))) for at, spec in jobs]
+        batch = tuple((at, replace(job, podsets=_made_in_other_forms(of_forms, job.podsets))) for at, job in batch)
+    restless = _ask_for_parts(of_parts, jobs) if with_parts else ()
+    domains = _join_domains(of_nvidia, jobs) if with_domains else ()
+    if with_resources:
+        jobs = [(at, _by_resources(of_resource, spec)) for at, spec in jobs]
+        batch = tuple((at, _made_by_resources(of_resource, job)) for at, job in batch)
+    plan = ClaimPlan(kinds, tuple(shared), prepare_s, domains, restless)
+    return DrawnClaims(nodes, tuple(jobs), batch, plan, () if calm else _draw_faults(chance))
+
+
+def _one_in(chance: Chance, name: str, share: float) -> tuple[Random, bool]:
+    """The dice of something that this share of the seeds has, and whether this seed has it."""
+    dice = chance.stream(name)
+    return dice, dice.random() < share
+
+
+def _draw_jobs(dice: Random) -> tuple[list[tuple[float, JobSpec]], list[tuple[float, DeviceClaim]]]:
+    """Return the gangs, and the claim that the pods of one of them may share, each with its time."""
     jobs, shared = list[tuple[float, JobSpec]](), list[tuple[float, DeviceClaim]]()
     for number in range(dice.randint(2, 6)):
         at = dice.choice((0.0, 0.0, 60 * dice.random()))
         if not shared and dice.random() < 0.15:
             jobs.append((at, _sharing(dice, f"job{number}")))
             late = dice.choice((0.0, 0.0, 5 * dice.random()))
-            claim = DeviceClaim("default", f"shared-job{number}", f"claim {number}", spec_of(((ANY, 1),)))
+            claim = DeviceClaim("default", f"shared-job{number}", f"claim {number}", spec_of(TEMPLATES["one"]))
             shared.append((at + late, claim))
         else:
             jobs.append((at, _gang(dice, f"job{number}")))
-    batch = tuple(
-        (dice.choice((0.0, 40 * dice.random())), _batch(dice, f"batch{at}")) for at in range(dice.randint(0, 2))
-    )
-    faults = [
-        (when.choice((LOSES, LEAVES)), 90 * when.random(), "", 0) for _ in range(0 if calm else when.choice((0, 1, 3)))
-    ]
+    return jobs, shared
+
+
+def _draw_faults(chance: Chance) -> tuple[tuple[str, float, str, int], ...]:
+    when = chance.stream("when drivers publish")
+    faults = [(when.choice((LOSES, LEAVES)), 90 * when.random(), "", 0) for _ in range(when.choice((0, 1, 3)))]
     # faults that fail a start after its claims were allocated
     faults += [
         (when.choice(("a node is cordoned", "a pod is deleted")), 0.0, "hold", 1 + int(12 * when.random()))
-        for _ in range(0 if calm else when.choice((1, 3)))
+        for _ in range(when.choice((1, 3)))
     ]
-    prepare_s = dice.choice((0.0, 0.0, 0.0, 540.0))
+    return tuple(faults)
+
+
+def _join_domains(dice: Random, jobs: list[tuple[float, JobSpec]]) -> tuple[str, ...]:
+    """Give the pods of some gangs a channel of a domain each. Returns the names of the domains."""
     domains = []
-    if with_domains:
-        for at, (when_s, spec) in enumerate(jobs):
-            if len(spec.roles) == 1 and of_nvidia.random() < 0.7:
-                domains.append(spec.name)
-                jobs[at] = when_s, replace(spec, roles=(_with_channel(spec.roles[0], spec.name),))
-    of_resource = chance.stream("extended resources")
-    if of_resource.random() < 0.3:
-        jobs = [(at, _by_resources(of_resource, spec)) for at, spec in jobs]
-        batch = tuple((at, _made_by_resources(of_resource, job)) for at, job in batch)
-    plan = ClaimPlan(kinds, tuple(shared), prepare_s, tuple(domains))
-    return DrawnClaims(nodes, tuple(jobs), batch, plan, tuple(faults))
+    for number, (at, spec) in enumerate(jobs):
+        if len(spec.roles) == 1 and dice.random() < 0.7:
+            domains.append(spec.name)
+            jobs[number] = at, replace(spec, roles=(_with_channel(spec.roles[0], spec.name),))
+    return tuple(domains)
+
+
+def _ask_for_parts(dice: Random, jobs: list[tuple[float, JobSpec]]) -> tuple[str, ...]:
+    """Have the pods of some gangs ask for a part of a device, or for a full one. Returns the names of the gangs."""
+    restless = []
+    for number, (at, spec) in enumerate(jobs):
+        if len(spec.roles) == 1 and dice.random() < 0.6:
+            restless.append(spec.name)
+            name = dice.choice(("part", "full"))
+            requests_of = with_amounts(spec.roles[0].requests, TEMPLATES[name])
+            asking = replace(spec.roles[0], requests=requests_of, claims=(ClaimUse(name, "", name),))
+            jobs[number] = at, replace(spec, roles=(asking,))
+    return tuple(restless)
+
+
+def _other_kinds(dice: Random) -> tuple[str, ...]:
+    """Devices of a node that have a taint, and devices that are alternatives of each other.
+
+    kube-scheduler takes the first that fit, so worn ones are left to no claim that needs a device without a taint.
+    """
+    worn, fast, slow = dice.choice((0, 1, 2)), dice.choice((0, 1, 1)), dice.choice((0, 2, 3, 4))
+    return (*("worn",) * worn, *("fast",) * fast, *("slow",) * slow)
+
+
+def _in_other_forms(dice: Random, roles: tuple[Role, ...]) -> tuple[Role, ...]:
+    """The roles of a gang, whose pods may ask in another form. Pods that share a claim do not."""
+    if len(roles) > 1 or dice.random() < 0.3:
+        return roles
+    asked, claims = _form(dice, roles[0].requests, roles[0].claims)
+    return (replace(roles[0], requests=asked, claims=claims),)
+
+
+def _made_in_other_forms(dice: Random, podsets: Sequence[PodSet]) -> tuple[PodSet, ...]:
+    """The same for the podset of a suspended job."""
+    (podset,) = podsets
+    asked, claims = _form(dice, podset.template.requests, podset.template.device_claims)
+    return (replace(podset, template=replace(podset.template, requests=asked, device_claims=claims)),)
+
+
+def _form(dice: Random, there: Requests, claims: tuple[ClaimUse, ...]) -> tuple[Requests, tuple[ClaimUse, ...]]:
+    """The requests and claims of pods that ask in another form: by tolerations, by alternatives, or beside their own
+    claim for admin access."""
+    name = dice.choice(("tolerant", "either", "watching"))
+    kept = claims if name == "watching" and dice.random() < 0.6 else ()
+    amounts = (*(amounts_in(there) if kept else ()), *TEMPLATES[name])
+    return with_amounts(there, amounts), (*kept, ClaimUse(name, "", name))
 
 
 def _with_channel(role: Role, name: str) -> Role:
@@ -185,7 +260,7 @@ def _gang(dice: Random, name: str) -> JobSpec:
 def _sharing(dice: Random, name: str) -> JobSpec:
     """A gang whose pods share a claim: its device is counted for the first pod, and all pods go to one node."""
     size, claims = dice.choice((2, 3)), (ClaimUse("devices", f"shared-{name}", ""),)
-    first = Role(1, with_amounts(requests(0), ((ANY, 1),)), claims=claims)
+    first = Role(1, with_amounts(requests(0), TEMPLATES["one"]), claims=claims)
     return JobSpec(
         name,
         (first, Role(size - 1, requests(0), claims=claims)),

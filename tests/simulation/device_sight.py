@@ -36,16 +36,17 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.devices import (
     ANY,
-    CHANNEL,
-    LARGE,
+    WORN_TOO,
     amounts_in,
     amounts_of,
     claims_of,
+    foreseen,
+    left_of,
     node_of,
     with_amounts,
 )
 from tests.simulation.model.domains import domain_of
-from tests.simulation.sight import Room
+from tests.simulation.sight import Room, take
 
 
 class DeviceSight:
@@ -83,13 +84,13 @@ class DeviceSight:
 
     def _pod_changed(self, change: Change) -> None:
         if isinstance(pod := change.value, Pod) and pod.device_claims:
-            self._amounts[pod.uid] = amounts = amounts_in(pod.requests)
+            self._amounts[pod.uid] = amounts = foreseen(amounts_in(pod.requests))
             self._of_shared |= dict.fromkeys(_shared(pod), amounts) if amounts else {}
 
     def _job_changed(self, change: Change) -> None:
         if isinstance(job := change.value, BatchJob):
             for podset in job.podsets:
-                self._amounts[f"{job.uid}/{podset.name}"] = amounts_in(podset.template.requests)
+                self._amounts[f"{job.uid}/{podset.name}"] = foreseen(amounts_in(podset.template.requests))
 
     # As it was meant
 
@@ -293,11 +294,13 @@ class DeviceSight:
         }
         for thing in self._api.things.values():
             if isinstance(thing, Slice) and thing.name in room:
-                free = [device.name for device in thing.devices if DeviceKey(*thing.pool, device.name) not in used]
-                room[thing.name].update({ANY: 0, LARGE: 0, CHANNEL: 0} | dict(amounts_of(free)))
+                in_use = {device.name for device in thing.devices if DeviceKey(*thing.pool, device.name) in used}
+                room[thing.name].update(left_of([device.name for device in thing.devices], in_use))
         for pod in self._api.pods.values():
             if pod.node in room and not pod.terminal and None in claims_of(pod, self._api.claims.values()):
-                room[pod.node][ANY] -= dict(pod.requests).get(ANY, 0)
+                take(
+                    room[pod.node], tuple(amount for amount in amounts_in(pod.requests) if amount[0] in (ANY, WORN_TOO))
+                )
 
 
 def _shared(pod: Pod) -> list[ObjectKey]:

@@ -297,7 +297,7 @@ def _with_claims(plan: Plan, chance: Chance) -> Plan:
         profile,
         replace(plan.limits, preemption=Preempts.OFF, waiting=20_000, elastic=NOT_ELASTIC, trials=False),
         steering,
-        frozenset(),
+        frozenset((name, "") for name in drawn.claims.restless),
         plan.writes_at_once,
         batch=replace(NO_BATCH, jobs=drawn.batch),
         claims=drawn.claims,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Node, Topology
 from tests.simulation.model.changes import StorageObject
 from tests.simulation.model.job_specs import JobSpec
-from tests.simulation.model.storage import LOCAL, MADE, asking, classes, free
+from tests.simulation.model.storage import LOCAL, MADE, asking, classes, counting, free
 
 SIZES = (1, 10)
 """The sizes of volumes and claims: a large volume does for a small claim, too."""
@@ -17,7 +18,7 @@ SIZES = (1, 10)
 
 @dataclass(frozen=True, slots=True)
 class StoragePlan:
-    """``things``: the classes, and the volumes that are there."""
+    """``things``: the classes, the volumes that are there, and how much can be made for each node."""
 
     things: tuple[StorageObject, ...]
 
@@ -43,4 +44,14 @@ def draw_storage(
         for number in range(dice.choice((0, 1, 2, 4)))
     ]
     names = tuple(node.name for node in nodes if dice.random() < 0.6) or (nodes[0].name,)
-    return tuple(drawn), StoragePlan((*classes(names), *volumes))
+    capacities: tuple[StorageObject, ...] = ()
+    of_driver = chance.stream("capacities")
+    if of_driver.random() < 0.4:
+        capacities = counting({name: of_driver.choice((0, 5, 10, 20)) for name in names})
+        drawn = [(at, _with_made(of_driver, job)) for at, job in drawn]
+    return tuple(drawn), StoragePlan((*classes(names), *capacities, *volumes))
+
+
+def _with_made(dice: Random, job: JobSpec) -> JobSpec:
+    """The gang, whose volumes may be made."""
+    return replace(job, storage=asking(MADE, dice.choice((5, 8)))) if dice.random() < 0.5 else job

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import Effect, Nominate
+from extender.core.events import ClaimSeen
 from policies.model import Pod, Requirement
 from tests.simulation.doubts import Claim
 from tests.simulation.model.changes import Change
@@ -36,11 +37,21 @@ def judge_volumes(
             claim for pod in there if not pod.node for claim in claims_of(pod, known) if known.nodes_of(claim) is None
         ]
         sizes = [claim.asks.size for claim in unbound if claim.asks.storage_class == LOCAL]
+        made, most = sum(claim.asks.size for claim in _to_be_made(there, known)), known.made.get(effect.node, 0)
+        if made > most:
+            return f"claims of {made} in all are promised {effect.node}, for which {most} can be made"
         for size in SIZES:
             wanted, has = sum(other >= size for other in sizes), len(_free(known, effect.node, size))
             if wanted > has:
                 return f"{wanted} claims of {size} and more are promised {effect.node}, which has {has} such volumes"
     return None
+
+
+def _to_be_made(pods: Iterable[Pod], known: Storages) -> Iterator[ClaimSeen]:
+    """The claims of these pods for which a volume is yet to be made."""
+    for claim in (claim for pod in pods for claim in claims_of(pod, known)):
+        if claim.asks.storage_class == MADE and not claim.bound and known.of_claim(claim) is None:
+            yield claim
 
 
 def _free(known: Storages, node: str, size: int) -> list[str]:
@@ -53,7 +64,7 @@ def offer(changes: Mapping[str, Change], room: Room) -> None:
     known = known_of(changes)
     for node, left in room.items() if changes else ():
         left |= {_named(size): len(_free(known, node, size)) for size in SIZES}
-        left[MADE] = 1000 * (node in known.made)
+        left[MADE] = known.made.get(node, 0)
 
 
 def with_storage(pods: Sequence[Pod], changes: Mapping[str, Change]) -> list[Pod]:
@@ -66,10 +77,10 @@ def with_storage(pods: Sequence[Pod], changes: Mapping[str, Change]) -> list[Pod
             if where is not None:
                 pin = ((Requirement("metadata.name", "In", where, is_field=True),),)
                 selection = replace(selection, affinity=pin)
-            elif claim.asks.storage_class == MADE:
-                amounts[MADE] = 1
-            else:
+            elif claim.asks.storage_class == LOCAL:
                 amounts |= {_named(size): 1 for size in SIZES if claim.asks.size >= size}
+        if made := sum(claim.asks.size for claim in _to_be_made([pod], known)):
+            amounts[MADE] = made
         meant.append(replace(pod, requests=tuple(sorted(amounts.items())), selection=selection))
     return meant
 

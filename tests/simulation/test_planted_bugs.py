@@ -47,14 +47,22 @@ _UNLIKE = r"is to be started on .*, (which are closed to it|which its pods do no
 _IDLE = "waits, and (there is room for|its reason names .*, which is gone)"
 _HELD_ELSEWHERE = "and its claim .* is held to|claims of .* are promised"
 _SHORT_OF_NODES = "waits, and there is room for|could have been planned for"
+_PROMISED_DEVICES = "is to be started on|is promised .*, where the room is"
+_VOLUMES_MADE = "claims of .* in all are promised|is promised .*, for which no volume is made"
 FOUND: list[tuple[Plant, int, str]] = [
-    (claims.devices_of_claims_promised_once_more, 1_000_001, "is to be started on|is promised n"),
-    (claims.plan_leaves_the_devices_of_an_earlier_start, 1_000_003, "and its claim .* has devices on"),
+    (claims.devices_of_claims_promised_once_more, 1_000_006, "is to be started on|is promised n"),
+    (claims.plan_leaves_the_devices_of_an_earlier_start, 1_000_004, "and its claim .* has devices on"),
     (claims.allocation_taken_back_while_a_binding_is_under_way, 1_000_001, "is deallocated, and .* (bound with it)"),
     (claims.devices_that_come_back_are_taken_for_lost, 1_600_055, "is to be suspended without a cause"),
     (claims.devices_of_extended_resources_are_not_counted, 1_800_001, "waits, and there is room for"),
     (claims.restarts_recover_before_devices_are_counted, 1_000_010, "is to be suspended without a cause"),
-    (claims.allocations_of_failed_starts_are_never_taken_back, 1_600_042, "keeps . devices from others, for no pod"),
+    (claims.allocations_of_failed_starts_are_never_taken_back, 1_600_066, "keeps . devices from others, for no pod"),
+    (claims.taints_of_devices_unheard, 1_000_009, _PROMISED_DEVICES),
+    (claims.devices_with_shared_counters_unheard, 1_000_004, "waits, and there is room for"),
+    (claims.tolerations_of_requests_unheard, 1_000_009, "waits, and there is room for"),
+    (claims.alternatives_beyond_the_first_unheard, 1_000_013, "waits, and there is room for"),
+    (claims.alternatives_ask_for_one_device_each, 1_000_035, _PROMISED_DEVICES),
+    (claims.admin_access_takes_the_device, 1_000_042, "waits, and there is room for"),
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
     (hearing.bound_members_not_counted, 1, "is bound in part"),
@@ -311,7 +319,9 @@ FOUND: list[tuple[Plant, int, str]] = [
     (backfill.workloads_are_ended_as_soon_as_they_overrun, 3000031, "is ended because it overruns after"),
     (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),
     (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000005, _HELD_ELSEWHERE),
-    (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),
+    (storage.capacities_unheard, 2000004, _VOLUMES_MADE),
+    (storage.each_volume_may_use_the_whole_capacity, 2000004, _VOLUMES_MADE),
+    (storage.volumes_that_come_free_wake_nobody, 2000021, "waits?, and (there is room for|after a restart)"),
 ]
 """The bug, the seed that is remembered to find it, and the complaint."""
 DRIFTS = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from extender.core.bare import bare
-from extender.core.events import ClaimSeen, Event, StorageClassSeen, VolumeSeen
+from extender.core.events import CapacitySeen, ClaimSeen, Event, StorageClassSeen, StorageDriverSeen, VolumeSeen
 from extender.core.gate.stamps import stamp_of
 from extender.runtime.quarantine import Source
 from policies.model import (
@@ -48,6 +48,10 @@ def uid_of(thing: StorageObject) -> str:
             return f"volume {name}"
         case StorageClassSeen(known):
             return f"class {known.name}"
+        case StorageDriverSeen(name):
+            return f"driver {name}"
+        case CapacitySeen(capacity):
+            return f"capacity {capacity.namespace}/{capacity.name}"
 
 
 class ApiServer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from extender.core.events import ClaimSeen, StorageClassSeen, VolumeSeen
+from extender.core.events import CapacitySeen, ClaimSeen, StorageClassSeen, StorageDriverSeen, VolumeSeen
 from policies.model import (
     DisruptionBudget,
     GroupJob,
@@ -19,7 +19,7 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.devices import Thing
 from tests.simulation.model.owner import OwnerObject
 
-StorageObject = ClaimSeen | VolumeSeen | StorageClassSeen
+StorageObject = ClaimSeen | VolumeSeen | StorageClassSeen | StorageDriverSeen | CapacitySeen
 
 
 class Kind(Enum):
@@ -32,7 +32,7 @@ class Kind(Enum):
     QUEUES = auto()
     BUDGETS = auto()
     STORAGE = auto()
-    """Volumes, their claims and classes."""
+    """Volumes, their claims and classes, drivers and their capacities."""
     DEVICES = auto()
     """Slices and classes of devices, and templates of claims."""
     CLAIMS = auto()

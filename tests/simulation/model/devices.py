@@ -1,18 +1,21 @@
 """Devices of the model: slices of drivers, claims, and which device a claim gets.
 
-Drivers have two kinds of devices: large ones, and others. Pods and nodes of the model list them as amounts of two
-resources, which the referee counts like any other. The extender and kube-scheduler see pods and nodes without these
-amounts, and slices and claims instead.
+Pods and nodes of the model list devices as amounts of resources, which the referee counts like any other. The extender
+and kube-scheduler see pods and nodes without these amounts, and slices and claims instead.
+
+Kinds of devices: small and large ones; worn ones, which have a taint; fast and slow ones, which are alternatives of
+each other; a full one and its two parts, which share counters; channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.events import DeviceClassSeen
 from extender.core.ledger.domains import DAEMON_CLASS
-from policies.model import Node, Pod, PodSets, Requests, Requirement, Terms
+from policies.model import Node, Pod, PodSets, Requests, Requirement, Taint, Terms, Toleration
 from policies.model.devices import (
     EXTENDED_USE,
     Allocation,
@@ -25,36 +28,60 @@ from policies.model.devices import (
     DeviceKey,
     DeviceRequest,
     Flag,
+    Path,
     PoolKey,
     Reach,
     Slice,
+    Value,
 )
 
 Thing = Slice | ClaimTemplate | DeviceClassSeen
 """An object of devices that is seldom written: a slice, a template of claims, a class."""
 
 DRIVER = "gpu.example.com"
-ANY, LARGE, CHANNEL = "devices.sim/any", "devices.sim/large", "devices.sim/channel"
-"""Amounts of the model: devices of any kind, large ones among them, and beside them channels of ComputeDomains."""
-_AMOUNTS = (ANY, LARGE, CHANNEL)
+WORN_TOO, ANY, LARGE = "devices.sim/worn-too", "devices.sim/any", "devices.sim/large"
+"""Amounts of the model: small, large and worn devices, of these the ones without a taint, of these the large ones."""
+EITHER, WATCHED, CHANNEL = "devices.sim/either", "devices.sim/watched", "devices.sim/channel"
+"""Amounts of the model: how often a fast device or two slow ones can be given; plenty where a device can be watched by
+admin access; channels of ComputeDomains."""
+PARTS = "devices.sim/parts"
+"""The amount of the parts of a device, of which the full one has two. No part is free while the full one is in use."""
+_AMOUNTS = (WORN_TOO, ANY, LARGE, EITHER, WATCHED, CHANNEL, PARTS)
+_PLENTY = 1000
 RESOURCE = "gpu.example.com/device"
 """The extended resource that the class of any device offers."""
 TEMPLATES: dict[str, Requests] = {
-    "one": ((ANY, 1),),
-    "two": ((ANY, 2),),
-    "large": ((ANY, 1), (LARGE, 1)),
-    "both": ((ANY, 2), (LARGE, 1)),
+    "one": ((ANY, 1), (WORN_TOO, 1)),
+    "two": ((ANY, 2), (WORN_TOO, 2)),
+    "large": ((ANY, 1), (LARGE, 1), (WORN_TOO, 1)),
+    "both": ((ANY, 2), (LARGE, 1), (WORN_TOO, 2)),
+    "tolerant": ((WORN_TOO, 2),),
+    "either": ((EITHER, 1),),
+    "watching": ((WATCHED, 1),),
+    "part": ((PARTS, 1),),
+    "full": ((PARTS, 2),),
 }
 """The templates of claims, by name, and the amounts of each: a large device is one of any kind, too."""
 _KIND = f"device.attributes['{DRIVER}'].kind"
-CLASSES = (
-    DeviceClassSeen("any.example.com", RESOURCE, (f"{_KIND} != 'channel'",)),
-    DeviceClassSeen("large.example.com", "", (f"{_KIND} == 'large'",)),
-    DeviceClassSeen("channel.example.com", "", (f"{_KIND} == 'channel'",)),
+_KINDS_OF = {
+    "any.example.com": ("small", "large", "worn"),
+    "large.example.com": ("large",),
+    "fast.example.com": ("fast",),
+    "slow.example.com": ("slow",),
+    "channel.example.com": ("channel",),
+    "full.example.com": ("full",),
+    "part.example.com": ("part",),
+}
+CLASSES = tuple(
+    DeviceClassSeen(
+        name, RESOURCE * (name == "any.example.com"), (" || ".join(f"{_KIND} == '{kind}'" for kind in kinds),)
+    )
+    for name, kinds in _KINDS_OF.items()
 )
+_SHARING = ("full", "part")
+_WEAR = Taint("example.com/worn", "", "NoSchedule")
 DAEMONS = DeviceClassSeen(DAEMON_CLASS, "", ("false",))
 """The class by which the extender knows that the driver prepares nodes for domains."""
-_CLASS_OF = {ANY: CLASSES[0].name, LARGE: CLASSES[1].name, CHANNEL: CLASSES[2].name}
 
 
 def uid_of(thing: Thing) -> str:
@@ -63,25 +90,35 @@ def uid_of(thing: Thing) -> str:
 
 
 def slice_of(node: str, kinds: Sequence[str], generation: int = 1) -> Slice:
-    """The slice of a node with devices of these kinds, ``large``, ``small`` or ``channel``."""
+    """The slice of a node with devices of these kinds."""
     return Slice(node, PoolKey(DRIVER, node), generation, 1, Reach(node), tuple(map(_device, kinds, range(len(kinds)))))
 
 
 def _device(kind: str, number: int) -> Device:
     domain = ("attributes", DRIVER)
-    return Device(f"{kind}-{number}", {("driver",): DRIVER, domain: Flag.YES, (*domain, "kind"): kind})
+    facts: dict[Path, Value] = {("driver",): DRIVER, domain: Flag.YES, (*domain, "kind"): kind}
+    taints = (_WEAR,) if kind == "worn" else ()
+    return Device(f"{kind}-{number}", facts, taints, partition=kind in _SHARING)
 
 
 def spec_of(requests: Requests, domain: str = "") -> ClaimSpec:
-    """A claim of that many devices. Large ones stand in both amounts."""
-    amounts = dict(requests)
+    """The claim of these amounts. A request of a smaller amount stands in the larger ones, too."""
+    amounts = Counter(dict(requests))
+    tolerant = DeviceRequest("any.example.com", tolerations=(Toleration(_WEAR.key, "Exists", "", ""),))
     counts = (
-        (LARGE, amounts.get(LARGE, 0)),
-        (ANY, amounts.get(ANY, 0) - amounts.get(LARGE, 0)),
-        (CHANNEL, amounts.get(CHANNEL, 0)),
+        (amounts[LARGE], (DeviceRequest("large.example.com"),)),
+        (amounts[ANY] - amounts[LARGE], (DeviceRequest("any.example.com"),)),
+        (amounts[WORN_TOO] - amounts[ANY], (tolerant,)),
+        (amounts[EITHER], (DeviceRequest("fast.example.com"), DeviceRequest("slow.example.com", count=2))),
+        (amounts[WATCHED], (DeviceRequest("any.example.com", admin=True),)),
+        (amounts[CHANNEL], (DeviceRequest("channel.example.com"),)),
+        (amounts[PARTS] // 2, (DeviceRequest("full.example.com"),)),
+        (amounts[PARTS] % 2, (DeviceRequest("part.example.com"),)),
     )
     requests_of = [
-        ClaimRequest(f"r{at}", (DeviceRequest(_CLASS_OF[name], (), n),)) for at, (name, n) in enumerate(counts) if n
+        ClaimRequest(f"r{at}", tuple(replace(request, count=n * (request.count or 0)) for request in alternatives))
+        for at, (n, alternatives) in enumerate(counts)
+        if n
     ]
     return ClaimSpec(tuple(requests_of), domain=domain)
 
@@ -91,11 +128,41 @@ def listed(published: Slice | None) -> Requests:
     return amounts_of([] if published is None else [device.name for device in published.devices])
 
 
-def amounts_of(names: Sequence[str]) -> Requests:
+def amounts_of(names: Iterable[str]) -> Requests:
     """The amounts of devices with these names."""
-    large, channels = (sum(name.startswith(kind) for name in names) for kind in ("large", "channel"))
-    counts = (ANY, len(names) - channels), (LARGE, large), (CHANNEL, channels)
+    there = Counter(map(_kind_of, names))
+    fit = there["small"] + there["large"]
+    counts = (
+        (WORN_TOO, fit + there["worn"]),
+        (ANY, fit),
+        (LARGE, there["large"]),
+        (EITHER, there["fast"] + there["slow"] // 2),
+        (WATCHED, _PLENTY if fit else 0),
+        (CHANNEL, there["channel"]),
+        (PARTS, there["part"]),
+    )
     return tuple((name, much) for name, much in counts if much)
+
+
+def left_of(names: Iterable[str], used: Collection[str]) -> dict[str, int]:
+    """All amounts of the devices with these names that are left: used devices can still be watched."""
+    there = list(names)
+    free = dict(amounts_of(_free(there, used)))
+    return dict.fromkeys(_AMOUNTS, 0) | free | {WATCHED: dict(amounts_of(there)).get(WATCHED, 0)}
+
+
+def _free(there: Iterable[str], used: Collection[str]) -> list[str]:
+    """The devices of a node that can be allocated."""
+    return [name for name in there if name not in used and not any(_exclude(name, other) for other in used)]
+
+
+def _exclude(name: str, other: str) -> bool:
+    """Whether one of these devices of a node is a part of the other one."""
+    return {_kind_of(name), _kind_of(other)} == {*_SHARING}
+
+
+def _kind_of(name: str) -> str:
+    return name.partition("-")[0]
 
 
 def with_amounts(there: Requests, amounts: Requests) -> Requests:
@@ -106,6 +173,11 @@ def with_amounts(there: Requests, amounts: Requests) -> Requests:
 def amounts_in(requests: Requests) -> Requests:
     """Return the amounts of devices among the requests."""
     return tuple(pair for pair in requests if pair[0] in _AMOUNTS)
+
+
+def foreseen(amounts: Requests) -> Requests:
+    """Return the amounts of devices, without the amount that kube-scheduler alone counts."""
+    return tuple(pair for pair in amounts if pair[0] != PARTS)
 
 
 def by_resource(template: str) -> ClaimUse:
@@ -165,35 +237,60 @@ def _is_for(claim: DeviceClaim, pod: Pod, use: ClaimUse) -> bool:
     return (claim.owner, claim.use) == (pod.uid, use.name)
 
 
-def choose(specs: Mapping[str, ClaimSpec], node: str, free: Sequence[DeviceKey]) -> dict[str, Allocation] | None:
-    """Devices for these claims, by UID, as kube-scheduler finds them: the first that fit, with other choices tried."""
-    wanted = [
-        (uid, request.alternatives[0].device_class)
-        for uid, spec in specs.items()
-        for request in spec.requests
-        for _ in range(request.alternatives[0].count or 0)
-    ]
-    chosen = _assign(wanted, list(free))
+def choose(
+    specs: Mapping[str, ClaimSpec], node: str, there: Sequence[DeviceKey], in_use: Collection[DeviceKey]
+) -> dict[str, Allocation] | None:
+    """Devices for these claims, by UID, as kube-scheduler finds them: the first that fit, with other choices tried.
+
+    ``there``: the devices of the node, of which some are ``in_use``.
+    """
+    wanted = [(uid, request.alternatives) for uid, spec in specs.items() for request in spec.requests]
+    free = _free([key.device for key in there], [key.device for key in there if key in in_use])
+    chosen = _assign(wanted, [key for key in there if key.device in free], there)
     if chosen is None:
         return None
     return {uid: Allocation(tuple(device for whose, device in chosen if whose == uid), at(node)) for uid in specs}
 
 
-def _is_of(kind: str, device_class: str) -> bool:
-    return kind != "channel" if device_class == _CLASS_OF[ANY] else _CLASS_OF.get(f"devices.sim/{kind}") == device_class
+_Chosen = list[tuple[str, DeviceKey]]
 
 
-def _assign(wanted: Sequence[tuple[str, str]], free: list[DeviceKey]) -> list[tuple[str, DeviceKey]] | None:
+def _assign(
+    wanted: Sequence[tuple[str, Sequence[DeviceRequest]]], free: list[DeviceKey], there: Sequence[DeviceKey]
+) -> _Chosen | None:
+    """The devices of all requests; of each the first alternative that leaves enough to the others."""
     if not wanted:
         return []
-    (uid, name), rest = wanted[0], wanted[1:]
+    (uid, alternatives), rest = wanted[0], wanted[1:]
+    tries = (_take(uid, request, request.count or 0, rest, free, there) for request in alternatives)
+    return next((chosen for chosen in tries if chosen is not None), None)
+
+
+def _take(
+    uid: str,
+    request: DeviceRequest,
+    count: int,
+    rest: Sequence[tuple[str, Sequence[DeviceRequest]]],
+    free: list[DeviceKey],
+    there: Sequence[DeviceKey],
+) -> _Chosen | None:
+    """Take ``count`` more devices for the request, and those of the ``rest``."""
+    if request.admin and sum(_suits(device, request) for device in there) < count:
+        return None
+    if request.admin or not count:
+        return _assign(rest, free, there)
     tried: set[str] = set()
     for device in free:
-        kind = device.device.partition("-")[0]
-        if not _is_of(kind, name) or kind in tried:
+        kind = _kind_of(device.device)
+        if not _suits(device, request) or kind in tried:
             continue
         tried.add(kind)  # another one of the same kind leaves the same to the others
-        assigned = _assign(rest, [other for other in free if other != device])
-        if assigned is not None:
-            return [(uid, device), *assigned]
+        left = [other for other in free if other != device and not _exclude(other.device, device.device)]
+        if (chosen := _take(uid, request, count - 1, rest, left, there)) is not None:
+            return [(uid, device), *chosen]
     return None
+
+
+def _suits(device: DeviceKey, request: DeviceRequest) -> bool:
+    kind = _kind_of(device.device)
+    return kind in _KINDS_OF[request.device_class] and (kind != "worn" or bool(request.tolerations))

@@ -112,19 +112,16 @@ class DynamicResources:
             elif node_of(claim.allocation) != node:
                 self._mismatched[claim.uid] = None
                 return None
-        return choose(wanted, node, self._free(node))
-
-    def _free(self, node: str) -> Sequence[DeviceKey]:
         in_use = {device for claim in self._claims() if claim.allocation for device in claim.allocation.devices}
         in_use |= {device for chosen in self._in_flight.values() for device in chosen.devices}
         slices = (item.value for item in self._watches[0].known.values() if isinstance(item.value, Slice))
-        devices = [
+        there = [
             DeviceKey(*slice_.pool, device.name)
             for slice_ in slices
             if slice_.reach.node == node
             for device in slice_.devices
         ]
-        return [device for device in devices if device not in in_use]
+        return choose(wanted, node, there, in_use)
 
     def reserve(self, pod: Pod, node: str) -> None:
         """In memory alone."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
+    CapacityGone,
+    CapacitySeen,
     ClaimGone,
     ClaimSeen,
     ClaimTemplateGone,
@@ -34,6 +36,8 @@ from extender.core.events import (
     SliceSeen,
     StorageClassGone,
     StorageClassSeen,
+    StorageDriverGone,
+    StorageDriverSeen,
     VolumeGone,
     VolumeSeen,
 )
@@ -64,7 +68,7 @@ def seen(change: Change) -> Event:
             return OwnerSeen(owner.shown())
         case DisruptionBudget() as budget:
             return BudgetSeen(budget)
-        case ClaimSeen() | VolumeSeen() | StorageClassSeen() as thing:
+        case ClaimSeen() | VolumeSeen() | StorageClassSeen() | StorageDriverSeen() | CapacitySeen() as thing:
             return thing
         case Slice() | ClaimTemplate() | DeviceClassSeen() | DeviceClaim() as thing:
             return _device_seen(thing)
@@ -89,7 +93,7 @@ def gone(change: Change) -> Event:
             return OwnerGone(owner.key, owner.uid)
         case DisruptionBudget() as budget:
             return BudgetGone(budget.namespace, budget.name)
-        case ClaimSeen() | VolumeSeen() | StorageClassSeen() as thing:
+        case ClaimSeen() | VolumeSeen() | StorageClassSeen() | StorageDriverSeen() | CapacitySeen() as thing:
             return _storage_gone(thing)
         case Slice() | ClaimTemplate() | DeviceClassSeen() | DeviceClaim() as thing:
             return _device_gone(thing)
@@ -105,6 +109,10 @@ def _storage_gone(thing: StorageObject) -> Event:
             return VolumeGone(name, namespace, claim)
         case StorageClassSeen(known):
             return StorageClassGone(known.name)
+        case StorageDriverSeen(name):
+            return StorageDriverGone(name)
+        case CapacitySeen(capacity):
+            return CapacityGone(capacity.namespace, capacity.name)
 
 
 def _device_seen(thing: Thing | DeviceClaim) -> Event:

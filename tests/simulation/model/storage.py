@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from extender.core.events import ClaimSeen, StorageClassSeen, VolumeSeen
+from extender.core.events import CapacitySeen, ClaimSeen, StorageClassSeen, StorageDriverSeen, VolumeSeen
 from extender.simulation.clock import Clock
 from policies.model import HOSTNAME, Pod, Requirement, Terms
-from policies.model.storage import NO_PROVISIONER, Storage, StorageClass
+from policies.model.storage import NO_PROVISIONER, Capacity, Storage, StorageClass
 from tests.simulation.model.apiserver import OK, ApiServer, uid_of
-from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.changes import Change, Kind, StorageObject
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
 from tests.simulation.model.tasks import Process
@@ -21,6 +21,8 @@ LOCAL, MADE = "local", "made"
 WAITS_S = 600.0
 """How long kube-scheduler waits until the volumes of a pod are bound."""
 _LOOKS_S = 0.5
+_DRIVER = "disk.example.com"
+_PLENTY = 1_000_000
 
 
 def asking(storage_class: str, size: int) -> Storage:
@@ -38,8 +40,17 @@ def on(*nodes: str) -> Terms:
 
 def classes(nodes: tuple[str, ...]) -> tuple[StorageClassSeen, StorageClassSeen]:
     """Both classes. Volumes are made for these nodes alone."""
-    made = StorageClass(MADE, "disk.example.com", waits=True, topologies=on(*nodes))
+    made = StorageClass(MADE, _DRIVER, waits=True, topologies=on(*nodes))
     return StorageClassSeen(StorageClass(LOCAL, NO_PROVISIONER, waits=True)), StorageClassSeen(made)
+
+
+def counting(sizes: Mapping[str, int]) -> tuple[StorageObject, ...]:
+    """The driver that makes volumes, and that publishes how much it can make for each node."""
+    return (StorageDriverSeen(_DRIVER, counts=True), *(_capacity(node, size) for node, size in sizes.items()))
+
+
+def _capacity(node: str, size: int) -> CapacitySeen:
+    return CapacitySeen(Capacity("default", node, MADE, on(node), size))
 
 
 def free(name: str, node: str, size: int) -> VolumeSeen:
@@ -53,8 +64,8 @@ class Storages:
 
     claims: Mapping[str, ClaimSeen]
     volumes: Mapping[str, VolumeSeen]
-    made: tuple[str, ...]
-    """The nodes for which volumes are made."""
+    made: Mapping[str, int]
+    """The nodes for which volumes are made, and how much at most: plenty where the driver does not say."""
 
     def of_claim(self, claim: ClaimSeen) -> VolumeSeen | None:
         """The volume that the claim has, or that is kept for it."""
@@ -75,10 +86,13 @@ class Storages:
 def known_of(changes: Mapping[str, Change]) -> Storages:
     things = [change.value for change in changes.values()]
     known = [thing.storage_class for thing in things if isinstance(thing, StorageClassSeen)]
+    made = next((nodes_in(storage_class.topologies) for storage_class in known if storage_class.name == MADE), ())
+    counts = any(isinstance(thing, StorageDriverSeen) and thing.counts for thing in things)
+    sizes = {thing.capacity.name: thing.capacity.size for thing in things if isinstance(thing, CapacitySeen)}
     return Storages(
         {thing.name: thing for thing in things if isinstance(thing, ClaimSeen)},
         {thing.name: thing for thing in things if isinstance(thing, VolumeSeen)},
-        next((nodes_in(storage_class.topologies) for storage_class in known if storage_class.name == MADE), ()),
+        {node: sizes.get(node, 0) if counts else _PLENTY for node in made},
     )
 
 
@@ -128,8 +142,8 @@ class VolumeBinding:
             if where is not None and (claim.bound or known.of_claim(claim) is not None):
                 continue
             if claim.asks.storage_class == MADE:
-                if node not in known.made:
-                    return None
+                if claim.asks.size > known.made.get(node, 0):
+                    return None  # each claim by itself
                 chosen[name] = ""
                 continue
             there = [
@@ -184,13 +198,18 @@ class VolumeBinding:
 class StorageController:
     """Binds volumes to the claims that they are kept for, and makes volumes for the chosen nodes.
 
-    Now and then a volume cannot be made. Local volumes whose claim is gone are emptied.
+    Now and then a volume cannot be made. Local volumes whose claim is gone are emptied. The driver publishes what it
+    can make some time after it has made a volume.
     """
 
     def __init__(self, api: ApiServer, clock: Clock, dice: Random) -> None:
         self._api = api
         self._clock = clock
         self._dice = dice
+        self._most: dict[str, int] = {}
+        """The size that the driver has for each node, made volumes included."""
+        self._making: dict[str, ClaimSeen] = {}
+        """The claims whose volumes are made, and are yet to be written."""
         api.listeners[Kind.STORAGE].append(self._changed)
 
     def _changed(self, change: Change) -> None:
@@ -200,6 +219,8 @@ class StorageController:
         if isinstance(thing, ClaimSeen) and not change.gone and thing.node and not thing.bound:
             slow = self._dice.random() < 0.1
             self._clock.after(40 * self._dice.random() if slow else self._dice.random(), lambda: self._make(thing))
+        if isinstance(thing, CapacitySeen):
+            self._most.setdefault(thing.capacity.name, thing.capacity.size)
         if isinstance(thing, ClaimSeen) and change.gone:
             self._clock.after(self._dice.random(), lambda: self._empty(thing))
 
@@ -219,14 +240,43 @@ class StorageController:
     def _make(self, wanted: ClaimSeen) -> None:
         known = self._known()
         claim = known.claims.get(wanted.name)
-        if claim is None or claim.bound or not claim.node:
+        if claim is None or claim.bound or not claim.node or claim.name in self._making:
             return
-        if self._dice.random() < 0.1 or claim.node not in known.made:
+        if self._dice.random() < 0.1 or claim.asks.size > (self._left(claim.node) if self._most else _PLENTY):
             self._api.set_storage(replace(claim, node=""))
             return
-        name = f"made-{claim.name}"
-        self._api.set_storage(VolumeSeen(name, claim.namespace, claim.name, on(claim.node)))
-        self._api.set_storage(replace(claim, bound=True, volume=name))
+        self._making[claim.name] = claim
+        if self._most and self._dice.random() < 0.3:
+            # The volume of another claim is there, so the driver publishes what is left.
+            self._api.set_storage(_capacity(claim.node, self._left(claim.node)))
+            self._clock.after(self._dice.random(), lambda: self._write(claim))
+        else:
+            self._write(claim)
+
+    def _write(self, made_for: ClaimSeen) -> None:
+        """Write the volume that was made for the claim. One for a claim that is gone is deleted again."""
+        del self._making[made_for.name]
+        if (claim := self._known().claims.get(made_for.name)) is not None:
+            name = f"made-{claim.name}"
+            self._api.set_storage(
+                VolumeSeen(name, claim.namespace, claim.name, on(made_for.node), offers=made_for.asks)
+            )
+            self._api.set_storage(replace(claim, bound=True, volume=name))
+        self._publish(made_for.node)
+
+    def _left(self, node: str) -> int:
+        """The size that the driver can still make for the node."""
+        there = (volume for volume in self._known().volumes.values() if node in nodes_in(volume.nodes))
+        used = sum(volume.offers.size for volume in there if volume.name.startswith("made-"))
+        return (
+            self._most.get(node, 0)
+            - used
+            - sum(claim.asks.size for claim in self._making.values() if claim.node == node)
+        )
+
+    def _publish(self, node: str) -> None:
+        if node in self._most:
+            self._clock.after(self._dice.random(), lambda: self._api.set_storage(_capacity(node, self._left(node))))
 
     def _empty(self, claim: ClaimSeen) -> None:
         if claim.name in self._known().claims:
@@ -234,6 +284,7 @@ class StorageController:
         for volume in list(self._known().volumes.values()):
             if volume.claim == claim.name and volume.name.startswith("made-"):
                 self._api.remove_storage(uid_of(volume))
+                self._publish(nodes_in(volume.nodes)[0])
             elif volume.claim == claim.name:
                 self._api.set_storage(replace(volume, namespace="", claim="", bound=False))
 

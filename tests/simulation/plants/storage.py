@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.events import ClaimSeen, Event, VolumeSeen
+from extender.core.events import ClaimSeen, Event, StorageDriverSeen, VolumeSeen
 from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.volumes import Volumes
 from tests.simulation.plants.mutants import Core, hears
@@ -38,3 +38,18 @@ def volumes_that_come_free_wake_nobody(patch: pytest.MonkeyPatch) -> None:
         counted.offers.take_grown() if isinstance(counted, Volumes) else planted(self, counted)
 
     patch.setattr(DeviceUsers, "wake_for_grown", wake)
+
+
+@hears
+def capacities_unheard(event: Event, core: Core) -> Iterable[Event]:
+    """A driver is taken to make any volume for any node."""
+    match event:
+        case StorageDriverSeen(name):
+            yield StorageDriverSeen(name, counts=False)
+        case _:
+            yield event
+
+
+def each_volume_may_use_the_whole_capacity(patch: pytest.MonkeyPatch) -> None:
+    """Whether a volume can be made is judged claim by claim, as kube-scheduler does."""
+    patch.setattr(Volumes, "_bytes_on", lambda *_: 1 << 56)
