@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from extender.cli.act.target import ActError, JobFound, Target, decoded, lacks
+from extender.cli.act.target import ActError, JobFound, Target, decoded
 from extender.core.events import BudgetSeen
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.preemption.candidates import SYSTEM_CRITICAL
@@ -165,8 +165,7 @@ async def _protected(pods: Sequence[Pod], kube: Kube) -> list[str]:
             for raw in page.items:
                 budgets.note(BudgetSeen(budget_from(decoded(bytes(raw), BudgetObject))))
     except ApiError as error:
-        right = lacks(error)
-        why = f"you lack the right to {right}" if right else str(error)
+        why = f"you lack the right to {error.denied.right}" if error.denied else str(error)
         raise ActError(f"{why}: without it Muster cannot tell whether all pods of the gang may be evicted") from None
     left, reasons = Counter(budgets.left), []
     for pod in pods:
@@ -224,8 +223,8 @@ async def _send(writes: Sequence[Write], kube: Kube, *, dry: bool) -> dict[str, 
 
 
 def _refusal(write: Write, error: ApiError) -> str:
-    if right := lacks(error):
-        return f"you lack the right to {right} (docs/acting.md has a role with it)"
+    if denied := error.denied:
+        return f"you lack the right to {denied.right} (docs/acting.md has a role with it)"
     if error.status == 409:
         return f"{write.what} has changed meanwhile: run this again"
     if error.status == 404:

@@ -11,7 +11,6 @@ import msgspec
 
 from extender.cli.inspection.names import Known, NameProblemError, chosen, known_by, readings
 from extender.kube.api.connection import ApiError
-from extender.kube.api.forbidden import denied
 from extender.kube.client import Kube
 from extender.kube.convert import pod_from
 from extender.kube.keys import HOLD
@@ -80,13 +79,6 @@ class _There:
     barred: list[str] = field(default_factory=list)
 
 
-def lacks(error: ApiError) -> str:
-    """Return the missing right, as in ``patch jobs.batch in namespace team``; empty if the refusal has another
-    cause."""
-    refusal = denied(error.message) if error.status == 403 else None
-    return "" if refusal is None else refusal.right
-
-
 async def find(kube: Kube, typed: str, namespace: str | None, home: str, registry: Registry) -> Target:
     """Return the workload of that name. Raises ActError."""
     try:
@@ -149,7 +141,7 @@ async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:
                         continue  # its name cannot be read either
         except ApiError as error:
             if error.status == 403:
-                there.barred.append(lacks(error) or str(error))
+                there.barred.append(error.denied.right if error.denied else str(error))
             elif error.status != 404:
                 raise
 

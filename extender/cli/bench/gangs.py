@@ -40,7 +40,6 @@ from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError
 from extender.cli.output import OutputError
 from extender.cli.terminal import console, plain, stop_on
 from extender.kube.api.connection import ApiError
-from extender.kube.api.forbidden import refusal
 from extender.kube.client import CredentialsError, Kube
 from policies.words import many
 
@@ -165,7 +164,7 @@ async def _run(
         with _progress(course.pods) as progress:
             return room, await carry_out(kube, muster, course, timeout_s, progress, until_ready=until_ready)
     except ApiError as error:
-        raise RunError(f"the API server: {refusal(str(error))}") from None
+        raise RunError(f"the API server: {error.brief}") from None
     except ExceptionGroup as group:
         raise RunError(f"the run broke off: {group.exceptions[0]}") from None
     finally:
@@ -205,7 +204,7 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
                 complete = complete and not removed.why_kept
                 typer.echo(str(removed))
         except ApiError as error:
-            raise RunError(f"the API server: {refusal(str(error))}") from None
+            raise RunError(f"the API server: {error.brief}") from None
         except TimeoutError:
             raise RunError(f"nothing more has gone for {REMOVAL_S:g} s: say --clean again") from None
         finally:

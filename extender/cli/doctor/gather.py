@@ -22,7 +22,6 @@ from extender.config.mistakes import mistakes
 from extender.config.reading import NOT_YAML, UnreadableYamlError, parse_yaml, read_yaml
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.api.connection import ApiError
-from extender.kube.api.forbidden import refusal
 from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
 from extender.kube.devices.objects import ComputeDomainObject, DeviceClassObject, ResourceClaimObject, SliceObject
@@ -302,7 +301,7 @@ class _Reading:
         except ApiError as problem:
             if problem.status == 404:
                 return missing
-            problem_text, fix = refusal(str(problem)), "run it with an account that may read this"
+            problem_text, fix = problem.brief, "run it with an account that may read this"
         except (msgspec.MsgspecError, ValueError) as problem:
             problem_text, fix = f"the answer cannot be read: {problem}", "report this"
         self._facts.skipped.append(skipped(subject, problem_text[:300], fix))

@@ -14,7 +14,6 @@ import msgspec
 
 from extender.cli.release.steps import Planner, Step
 from extender.kube.api.connection import ApiError
-from extender.kube.api.forbidden import refusal
 from extender.kube.client import Kube
 from extender.kube.convert import PROTECTED_NODE
 from extender.kube.kinds.kind import Kind
@@ -84,7 +83,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
             else:
                 facts.unreadable.append(step)
     except ApiError as error:
-        raise ReleaseError(f"the cluster cannot be read: {refusal(str(error))}") from None
+        raise ReleaseError(f"the cluster cannot be read: {error.brief}") from None
     return facts
 
 
@@ -96,7 +95,7 @@ async def await_end(kube: Kube, facts: Survey, election: LeaderElection) -> None
             await asyncio.sleep(_LOOK_EVERY_S)
             facts.leader = await _leader(kube, election)
     except ApiError as error:
-        raise ReleaseError(f"the Lease cannot be read: {error}") from None
+        raise ReleaseError(f"the Lease cannot be read: {error.brief}") from None
 
 
 async def carry_out(kube: Kube, steps: list[Step], done: Callable[[], None]) -> dict[Step, str]:
@@ -110,7 +109,7 @@ async def carry_out(kube: Kube, steps: list[Step], done: Callable[[], None]) -> 
                     await step.write(kube)
             except ApiError as error:
                 if error.status != 404:
-                    failed[step] = refusal(str(error))
+                    failed[step] = error.brief
             done()
 
     # Pods after jobs: a job that is being cleaned makes none.
@@ -144,7 +143,7 @@ async def _look(
                 _add(facts, raw, plan)
     except ApiError as error:
         if error.status == 403:
-            facts.unreadable.append(f"all {path.rpartition('/')[2]}: {refusal(str(error))}")
+            facts.unreadable.append(f"all {path.rpartition('/')[2]}: {error.brief}")
         elif error.status != 404:
             raise
 
@@ -207,7 +206,7 @@ async def made(kube: Kube) -> AsyncIterator[Step | str]:
                 break
             except ApiError as error:
                 if error.status != 404:
-                    yield f"{kind.name} objects cannot be read: {refusal(str(error))}"
+                    yield f"{kind.name} objects cannot be read: {error.brief}"
                     break
 
 

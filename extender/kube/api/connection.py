@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 
 from extender.kube.api.exchange import LARGEST_ANSWER, Exchanges
+from extender.kube.api.forbidden import Denied, denied
 from extender.kube.api.silence import why_silent
 from extender.kube.reading.objects import UNDECODABLE
 from extender.runtime.requests import Ended
@@ -42,6 +43,16 @@ class ApiError(Ended, Exception):
         self.reason = reason
         self.message = message
         self.retry_after_s = retry_after_s
+
+    @property
+    def denied(self) -> Denied | None:
+        """The right that the account lacks; None if the refusal has another cause."""
+        return denied(self.message) if self.status == 403 else None
+
+    @property
+    def brief(self) -> str:
+        """The text for a person at a terminal: of a lacking right only the account and the right."""
+        return str(self.denied or self)
 
 
 class UnreachableError(ApiError):

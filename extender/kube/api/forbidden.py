@@ -12,7 +12,7 @@ _CANNOT = re.compile(
 
 
 class Denied(NamedTuple):
-    """``right``: as in ``patch jobs.batch in namespace team``."""
+    """A right that an account lacks. ``right``: as in ``patch jobs.batch in namespace team``."""
 
     account: str
     right: str
