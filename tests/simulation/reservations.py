@@ -1,6 +1,6 @@
-"""Room that is reserved for workloads that wait until others end: it has an owner, it stays, and what was said is kept.
+"""The referee of reserved room: it has an owner, it stays, and the start that was promised with it is kept.
 
-Judged by what is written on the owners, asked for and answered, over all lives of the extender.
+It judges by what is written on the owners, asked for and answered, over all lives of the extender.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.simulation.sight import Room, fits, take
 from tests.simulation.terms import Terms
 
 _PATIENCE_S = 15.0
-"""A workload may start so much later than said: its extender may be killed, and takes a moment to be back."""
+"""How much later than promised a workload may start: its extender may be killed, and takes a moment to be back."""
 _ROUNDED_S = 1e-6
 """The core counts by the wall clock, the simulator from 0."""
 _CLEAN_S = 15.0
@@ -40,7 +40,7 @@ def reserved(api: ApiServer) -> Iterator[tuple[GroupKey, Reservation, bool]]:
 
 
 def beside_reserved(room: Room, api: ApiServer, key: GroupKey | None) -> Room:
-    """What is left for that workload if each other one gets all that is reserved for it; None: a pod of no gang."""
+    """The room left for a workload if each other one gets all that is reserved for it. ``key``: None: a single pod."""
     left = {node: dict(amounts) for node, amounts in room.items()}
     for owner, reservation, _ in reserved(api):
         for node, requests in reservation.rooms if owner != key else ():
@@ -50,9 +50,11 @@ def beside_reserved(room: Room, api: ApiServer, key: GroupKey | None) -> Room:
 
 
 @dataclass(slots=True)
-class _Said:
-    """``until``: when it was said first that its owner starts. ``excused``: a higher priority has come.
+class _Promise:
+    """The promise that goes with a reservation.
 
+    ``until``: the first instant by which its owner was to start.
+    ``excused``: a higher priority has come.
     ``made_by``: the UID of the job that has the reservation, or of the owner of the pod that has it.
     """
 
@@ -62,13 +64,13 @@ class _Said:
     excused: bool = False
 
 
-def _said_again(reservation: Reservation, effect: Reserve, before: _Said | None) -> _Said:
-    """Return what is promised from now on: the first instant counts, and an excuse stays."""
+def _promised_again(reservation: Reservation, effect: Reserve, before: _Promise | None) -> _Promise:
+    """The promise from now on: the first instant counts, and an excuse stays."""
     until = reservation.until or inf
     made_by = effect.job.uid if effect.job is not None else _made_by(effect.pod) if effect.pod is not None else ""
     if before is None:
-        return _Said(reservation, until, made_by)
-    return _Said(reservation, min(until, before.until), made_by, before.excused)
+        return _Promise(reservation, until, made_by)
+    return _Promise(reservation, min(until, before.until), made_by, before.excused)
 
 
 def _made_by(pod: Pod) -> str:
@@ -76,11 +78,11 @@ def _made_by(pod: Pod) -> str:
 
 
 class Reservations:
-    """``begin_life`` is told what is known of each life of the extender."""
+    """The promises that the extender has made. ``begin_life`` is called for each life of the extender."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._said: dict[GroupKey, _Said] = {}
+        self._promises: dict[GroupKey, _Promise] = {}
         self._stale: dict[GroupKey, float] = {}
         self._began: dict[tuple[GroupKey, str], float] = {}
         """When the first pod of each release was bound."""
@@ -90,35 +92,37 @@ class Reservations:
         self._claims = claims
 
     def end_life(self, api: ApiServer) -> None:
-        """What was never written nobody knows any more."""
+        """Forget the promises that were never written: the next life of the extender cannot know them."""
         written = {key: reservation for key, reservation, _ in reserved(api)}
-        self._said = {key: promise for key, promise in self._said.items() if written.get(key) == promise.reservation}
+        self._promises = {
+            key: promise for key, promise in self._promises.items() if written.get(key) == promise.reservation
+        }
 
     def judge(self, event: Event, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
-        """What is wrong with what the core asks for."""
+        """Judge what the core asks for. Yields what is wrong."""
         self._note_begins(event)
         yield from self._judge_overruns(effects, api, now)
         if any(map(_gives_room, effects)):
             self._excuse(api)  # a workload that comes and is planned at once waits at no look
         for effect in effects:
             if isinstance(effect, Reached) and effect.milestone is Milestone.PLANNED:
-                self._said.pop(effect.key, None)
+                self._promises.pop(effect.key, None)
                 yield from self._judge_order(effect.key, api)
             if isinstance(effect, AnswerFilter) and isinstance(event, FilterCalled):
                 yield from self._judge_filter(effect, self._shown.pods.get(event.pod.uid, event.pod), now)
         last = {effect.key: effect for effect in effects if isinstance(effect, Reserve) and effect.backfill}
         for key, effect in last.items():
-            before = self._said.pop(key, None)
+            before = self._promises.pop(key, None)
             if before is not None and self._is_bound_to_stay(before, now) and _waits(key, api):
                 if effect.reservation is None:
                     yield f"{key} waits, and what is reserved for it until {before.until} is given up"
                 elif not self._is_as_good(effect.reservation, before):
                     yield f"{key} has {before.reservation}, and is to have {effect.reservation}"
             if effect.reservation is not None:
-                self._said[key] = _said_again(effect.reservation, effect, before)
+                self._promises[key] = _promised_again(effect.reservation, effect, before)
 
     def look(self, api: ApiServer, now: float) -> Iterator[str]:
-        """To be called every second or so."""
+        """Judge what is written on the owners. Called every second or so."""
         stale = {key: reservation for key, reservation, waits in reserved(api) if not waits}
         self._stale = {key: self._stale.get(key, now) for key in stale}
         for key, since in self._stale.items():
@@ -126,42 +130,44 @@ class Reservations:
                 yield f"{key} waits no more, and has {stale[key]}"
         self._excuse(api)
         waiting = _priorities(api)
-        for key, promise in self._said.items():
+        for key, promise in self._promises.items():
             if self._judges_starts and not promise.excused and key in waiting and now > promise.until + _PATIENCE_S:
                 yield f"{key} was to start by {promise.until:.1f}, and waits at {now:.1f}"
 
     def at_rest(self, api: ApiServer) -> Iterator[str]:
-        """When nothing is on its way any more."""
+        """Judge once nothing is on its way any more: no reservation outlives the wait of its owner."""
         for key, reservation, waits in reserved(api):
             if not waits:
                 yield f"{key} waits no more, and has {reservation}"
 
     def _excuse(self, api: ApiServer) -> None:
-        """A higher priority may take what is reserved, and nothing is owed to a workload that is gone.
+        """Excuse promises below the highest waiting priority, and drop promises to workloads that are gone.
 
-        Another workload may have its name since.
+        A higher priority may take what is reserved. Another workload may have the name of one that is gone.
         """
-        there = {job.uid for job in api.jobs.values()} | {*map(_made_by, api.pods.values())} if self._said else set()
-        self._said = {key: promise for key, promise in self._said.items() if promise.made_by in there}
-        waiting = _priorities(api) if self._said else {}
+        there = (
+            {job.uid for job in api.jobs.values()} | {*map(_made_by, api.pods.values())} if self._promises else set()
+        )
+        self._promises = {key: promise for key, promise in self._promises.items() if promise.made_by in there}
+        waiting = _priorities(api) if self._promises else {}
         highest = max(waiting.values(), default=0)
-        for key, promise in self._said.items():
+        for key, promise in self._promises.items():
             promise.excused = promise.excused or waiting.get(key, highest) < highest
 
     @property
     def _judges_starts(self) -> bool:
-        """Quota is not reserved."""
+        """Whether starts are judged. With queues they are not: quota is not reserved."""
         return self._terms.steady and not self._terms.queued
 
-    def _is_bound_to_stay(self, said: _Said, now: float) -> bool:
-        return self._terms.steady and not said.excused and said.until > now
+    def _is_bound_to_stay(self, promise: _Promise, now: float) -> bool:
+        return self._terms.steady and not promise.excused and promise.until > now
 
     @staticmethod
-    def _is_as_good(reservation: Reservation, before: _Said) -> bool:
-        """Whether what was said is kept.
+    def _is_as_good(reservation: Reservation, before: _Promise) -> bool:
+        """Whether the new reservation keeps the promise.
 
-        Other nodes may replace those that were said if they bring the start forward. Where the start is not known, they
-        may replace them at any time: nobody knows which come free first.
+        Other nodes may replace the reserved ones if they bring the start forward. Where the start is not known, they
+        may replace them at any time: any node may come free first.
         """
         if reservation.rooms == before.reservation.rooms:
             return reservation.until <= before.until
@@ -196,7 +202,7 @@ class Reservations:
         began = min((self._began[key, pod.stamp.release] for pod in pods if pod.stamp and pod.stamp.at), default=now)
         if now - began < least - _ROUNDED_S:
             yield f"{key} is ended because it overruns after {now - began:.1f} s, and may run for {least:.1f} s"
-        others = [said.reservation for other, said in self._said.items() if other != key]
+        others = [said.reservation for other, said in self._promises.items() if other != key]
         others += [reservation for other, reservation, _ in reserved(api) if other != key]
         nodes = {pod.node for pod in pods}
         if not any(node in nodes for reservation in others for node, _ in reservation.rooms):
@@ -211,14 +217,16 @@ class Reservations:
         if queue is None or not is_strict(queue) or queue.by_past_usage:
             return
         created = _created(api)
-        for key in self._said:
+        for key in self._promises:
             same = book.queue_of(queues.get(key, "")) is queue and priorities.get(key) == priorities.get(planned)
             if same and created[key] < created[planned]:
                 yield f"{planned} is planned before {key}, which waits in the same StrictFIFO queue"
 
     def _judge_filter(self, answer: AnswerFilter, pod: Pod, now: float) -> Iterator[str]:
-        """A pod of no gang is kept off reserved room, and one of a DaemonSet is not. Judged on nodes that have nothing
-        else: there all of the room is free, and kept."""
+        """A single pod is kept off reserved room, and a pod of a DaemonSet is not.
+
+        Judged on nodes that have nothing else: there all of the room is free, and kept.
+        """
         if pod.group_key is not None or pod.native_group:
             return
         for node, requests, promise in self._whole_nodes():
@@ -231,14 +239,14 @@ class Reservations:
             if node in answer.passed and lasts and not fits(free, requests):
                 yield f"{pod.uid} may go to {node}, where {promise.reservation} is kept"
 
-    def _whole_nodes(self) -> Iterator[tuple[str, Requests, _Said]]:
-        """What is reserved on nodes where nothing is, and nothing is promised."""
+    def _whole_nodes(self) -> Iterator[tuple[str, Requests, _Promise]]:
+        """The reserved room of nodes without pods and claims, with the promise that it goes with."""
         claims = self._claims
         books = (claims.promised, claims.kept, claims.seats.sure, claims.doubts.minded)
         taken = {claim.node for book in books for claim in book.values()} | {*claims.on_their_way.values()}
         taken |= {pod.node for pod in self._shown.pods.values() if pod.node}
         taken |= claims.admissions.slots.nodes(claims.on_their_way)
-        for promise in self._said.values():
+        for promise in self._promises.values():
             for node, requests in promise.reservation.rooms:
                 if node in self._shown.nodes and node not in taken:
                     yield node, requests, promise
@@ -260,7 +268,7 @@ def _waits(key: GroupKey, api: ApiServer) -> bool:
 
 
 def _priorities(api: ApiServer) -> Mapping[GroupKey, int]:
-    """Of whatever waits, also of pods of no gang."""
+    """The priority of each workload that waits, single pods included."""
     waiting = {job.key: job.shown().priority for job in api.jobs.values() if job.suspended and not job.ended}
     for pod in api.pods.values():
         if pod.node or not pod.live:
