@@ -175,7 +175,7 @@ def test_what_waits_no_longer_is_not_woken() -> None:
 
 def test_a_cycle_costs_nothing_for_what_is_parked_for_another_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
-    turn, is_shut = Cycle._turn, Cycle._is_shut
+    turn, has_known_shortfall = Cycle._turn, Cycle._has_known_shortfall
 
     def taking_turns(self: Cycle, workload: Workload, line: Line) -> Steps[int]:
         looked_at.append(workload.key.name)
@@ -183,14 +183,14 @@ def test_a_cycle_costs_nothing_for_what_is_parked_for_another_cause(monkeypatch:
 
     def glancing(self: Cycle, workload: Workload, explained: Cause | None = None) -> bool:
         looked_at.append(workload.key.name)
-        return is_shut(self, workload, explained)
+        return has_known_shortfall(self, workload, explained)
 
     pods = [pod for number in range(40) for pod in gang(f"odd{number:02}", 1, gpus=9 + number)]
     small, other = single("small", gpus=8, node="n0"), single("other", gpus=8, node="n1")
     script = Script(node("n0", gpus=8), node("n1", gpus=8), small, other, *pods, *gang("fits", 2, gpus=8))
     assert script.reason("fits") == script.reason("odd00") == "NoRoom"
     monkeypatch.setattr(Cycle, "_turn", taking_turns)
-    monkeypatch.setattr(Cycle, "_is_shut", glancing)
+    monkeypatch.setattr(Cycle, "_has_known_shortfall", glancing)
     script.see(gang("new", 1, gpus=99))
     assert {*looked_at} == {"new"}, "no room came free"
     looked_at.clear()

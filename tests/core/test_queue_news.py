@@ -35,8 +35,8 @@ class Forgetful(Engine):
     def handle(self, event: Event, now: float) -> list[Effect]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(QueueAdmission, "_given_back", _at_everybody)
-            patch.setattr(QueueAdmission, "passes_by", lambda *_: False)
-            patch.setattr(Cycle, "_is_shut", lambda *_: False)
+            patch.setattr(QueueAdmission, "still_lacks_quota", lambda *_: False)
+            patch.setattr(Cycle, "_has_known_shortfall", lambda *_: False)
             patch.setattr(queues, "_others", lambda *_: None)
             return super().handle(event, now)
 

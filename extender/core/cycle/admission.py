@@ -148,23 +148,17 @@ class QueueAdmission:
         queue = self._quotas.queue_of(workload.key)
         if queue is None:
             return shortfalls.get(shape)
-        if self._quotas.has_own(workload.key):
-            return None  # The shortfall of others of its shape does not include the quota that it has.
-        return self.strict.waits_behind(queue.name, workload) or shortfalls.get(shape, queue.name)
+        if (why := self.strict.waits_behind(queue.name, workload)) is not None or self._quotas.has_own(workload.key):
+            return why  # The shortfall of others of its shape does not include the quota that it has.
+        return shortfalls.get(shape, queue.name)
 
     def waits_behind(self, workload: Workload) -> QueueOrder | None:
         """Why the workload waits behind the first of its StrictFIFO queue; None if it need not."""
         queue = self._quotas.queue_of(workload.key)
-        if queue is None or self._quotas.has_own(workload.key):
-            return None
-        return self.strict.waits_behind(queue.name, workload)
+        return None if queue is None else self.strict.waits_behind(queue.name, workload)
 
-    def passes_by(self, workload: Workload, shortfalls: Shortfalls, now: float) -> bool:
-        """Skip the turn of a workload if the quota that was given back is used again, so that nothing has changed for
-        it.
-
-        Returns whether it was skipped.
-        """
+    def still_lacks_quota(self, workload: Workload, shortfalls: Shortfalls) -> bool:
+        """Whether the quota that was given back is used again, so that the reported cause stands."""
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return False
         demand = workload.current_demand
@@ -175,12 +169,7 @@ class QueueAdmission:
         why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
         if isinstance(why, NoQuota | NoRoom):
             why = with_facts(why, *rises(workload, queue))
-        if why is None or why != workload.reason_state.cause:
-            return False
-        if not self._pending.is_parked(workload.key):  # else it was invited, and waits for the same as before
-            self._pending.dequeue(workload.key)
-            self.park(workload, shortfalls, now)
-        return True
+        return why is not None and why == workload.reason_state.cause
 
     def park(self, workload: Workload, shortfalls: Shortfalls, now: float) -> None:
         """Park a workload after its turn until the cause of its shortfall ends. Free room does not wake one that lacks

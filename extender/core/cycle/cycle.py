@@ -272,9 +272,10 @@ class Cycle:
             elif excess[workload.key.namespace] > self._limits.excess_units:
                 self._pending.wake(Own(workload.key))
                 yield LOOK
-            elif self._admission.passes_by(workload, self._shortfalls, self._now):
+            elif self._admission.still_lacks_quota(workload, self._shortfalls):
                 yield from self._pass_by(line, workload)
-            elif self._is_shut(workload, workload.reason_state.cause):
+            elif self._has_known_shortfall(workload, workload.reason_state.cause):
+                self._put_back(workload)
                 self._wasted_units += LOOK
                 yield LOOK
             else:
@@ -488,6 +489,8 @@ class Cycle:
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
         """Skip the workload, and with it those of its queue that wait for the same quota."""
+        if not self._pending.is_parked(workload.key):  # else it was invited, and waits for the same as before
+            self._put_back(workload)
         queue, demand = self._quotas.members.queue_of(workload.key), workload.current_demand
         if queue is not None and demand is not None and demand.shape is not None:
             line.drop_lacking(queue, self._shortfalls.waits_for(demand.shape, queue))
@@ -496,21 +499,19 @@ class Cycle:
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
         """Have the others of a StrictFIFO queue wait behind a workload that was refused, with that as their reason.
 
-        Workloads that have had their turn, or have quota of their own, get another one.
+        Workloads that have had their turn get another one.
         """
         if (why := self._admission.strict.record_turn(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            had_turn = self._admission.strict.has_had_turn(other, workload.key) or self._quotas.has_own(other.key)
+            had_turn = self._admission.strict.has_had_turn(other, workload.key)
             if had_turn and self._store.workloads.get(other.key) is other:
                 yield from self._turn(other, line)
                 self._park(other)
                 continue
-            if (
-                other.current_demand is not None or other.releasing
-            ):  # else it has changed, and the next cycle considers it
-                self._pending.dequeue(other.key)
-                self._park(other)
+            # Else it has changed, and the next cycle considers it.
+            if other.current_demand is not None or other.releasing:
+                self._put_back(other)
                 demand = other.current_demand
                 own = None if demand is None or demand.shape is not None else demand.trouble
                 self._wasted_units += LOOK
@@ -524,7 +525,9 @@ class Cycle:
             known = (self._store.workloads.get(key) for key in keys[at : at + AT_ONCE])
             workloads = [workload for workload in known if workload is not None]
             for workload in workloads:
-                if not self._is_shut(workload):
+                if self._has_known_shortfall(workload):
+                    self._put_back(workload)
+                else:
                     queue = self._quotas.queue_of(workload.key)
                     if queue is not None and workload.current_demand is None and not workload.releasing:
                         yield from self._demands.ask(workload)
@@ -542,8 +545,8 @@ class Cycle:
         except PolicyError as error:
             self._blame(workload, error, self._now)
 
-    def _is_shut(self, workload: Workload, explained: Cause | None = None) -> bool:
-        """Return whether a workload that is due for its shape alone has a known shortfall. It is parked again.
+    def _has_known_shortfall(self, workload: Workload, explained: Cause | None = None) -> bool:
+        """Return whether a workload that is due for its shape alone has a known shortfall.
 
         ``explained``: the cause that its shortfall has to have; None for any.
         """
@@ -553,11 +556,12 @@ class Cycle:
         why = self._admission.refused(workload, demand.shape, self._shortfalls)
         if why is None or (explained is not None and why != explained):
             return False
-        if self._preempting.may_have_victims(workload, demand.shape):
-            return False
+        return not self._preempting.may_have_victims(workload, demand.shape)
+
+    def _put_back(self, workload: Workload) -> None:
+        """Park a workload without a turn."""
         self._pending.dequeue(workload.key)
         self._park(workload)
-        return True
 
     def _park(self, workload: Workload) -> None:
         """Park a workload after its turn. It drops the devices of an earlier start."""

@@ -456,10 +456,10 @@ class StrictOrder:
     def has_had_turn(self, workload: Workload, first: GroupKey) -> bool:
         """Whether the workload has had its turn, and need not wait behind the ``first`` of its queue.
 
-        Victims are evicted for it, or room is reserved for it or its lost members. The first of a higher priority goes
-        before a workload that has a reservation.
+        It has quota without nodes, victims are evicted for it, or room is reserved for it or its lost members. The
+        first of a higher priority goes before a workload that has a reservation.
         """
-        if workload.resumes or workload.key in self._preemptions.under_way:
+        if workload.resumes or workload.key in self._preemptions.under_way or self._quotas.has_own(workload.key):
             return True
         reservation, other = self._backfills.of.get(workload.key), self._workloads.get(first)
         return reservation is not None and (other is None or other.priority <= reservation.priority)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from extender.core.answers import CapacityAnswered
-from extender.core.cycle.admission import QueueAdmission
 from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.jobs.elastic import Elastic, protected_nodes
@@ -17,6 +16,7 @@ from extender.core.ledger import quotas
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.quotas import Quotas, unseen_of
 from extender.core.limits import Limits
+from extender.core.queue.line import StrictOrder
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from extender.kube.queues import protection
@@ -157,10 +157,9 @@ def taints_of_flavors_are_not_read(event: Event, core: Core) -> Iterable[Event]:
 
 def who_is_before_it_in_a_strict_queue_keeps_a_job_from_its_nodes(patch: pytest.MonkeyPatch) -> None:
     """Although it has the quota that the other one lacks."""
-    refused = QueueAdmission.refused
+    had_turn = StrictOrder.has_had_turn
 
-    def held_up(self: QueueAdmission, workload: Workload, *rest: Any) -> Any:
-        queue = self._quotas.queue_of(workload.key)
-        return (queue and self.strict.waits_behind(queue.name, workload)) or refused(self, workload, *rest)
+    def without_quota(self: StrictOrder, workload: Workload, first: GroupKey) -> bool:
+        return had_turn(self, workload, first) and not self._quotas.has_own(workload.key)
 
-    patch.setattr(QueueAdmission, "refused", held_up)
+    patch.setattr(StrictOrder, "has_had_turn", without_quota)
