@@ -18,11 +18,25 @@ from extender.core.limits import Limits, Preempts
 from policies.model import Job, Pod, PodSet, Selection, Taint, Toleration, Topology
 from policies.model.queues import Stop, Strategy
 from tests.builders import requests
-from tests.core.jobs import template, wakes_later
+from tests.core.jobs import Controlled, template, wakes_later
 from tests.core.node_waits import GATED, TEAM, VAIN, again, come, naming_only_its_queue, stop, ungate, wanting
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 from tests.core.test_elastic import LIMITS, SPOT, of, scene
+
+
+def awaiting_nodes() -> tuple[Script, Controlled]:
+    """A job that was started without nodes, and whose pods exist."""
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    return script, first
+
+
+def nodes_join(first: Controlled) -> None:
+    """Let both nodes join that the job waits for."""
+    first.script.see(*of("spot", 2))
+    first.wait(0.5)
 
 
 def test_it_is_started_without_nodes_with_quota_and_starts_whole_on_the_nodes_that_come() -> None:
@@ -82,9 +96,7 @@ def test_its_pods_are_shown_to_an_autoscaler_when_enough_to_start_are_there() ->
 
 
 def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
+    script, first = awaiting_nodes()
     second = come(script, wanting(name="second"))
     assert (second.starts, script.reason("second")) == ([], "NoQuota")
     assert "it is used by default/first (16)" in script.message("second")
@@ -115,8 +127,7 @@ def test_nobody_who_comes_before_it_in_a_strict_queue_keeps_it_from_the_nodes_th
     (podset,) = wanted.podsets.podsets
     podset = replace(podset, template=replace(podset.template, priority=10))
     urgent = come(script, replace(wanted, podsets=replace(wanted.podsets, podsets=(podset,))))
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    nodes_join(first)
     assert script.reason("urgent") == "NoQuota"
     assert set(map(script.planned, pods)) == {"spot-0", "spot-1"}
     assert (len(first.starts), len(urgent.starts)) == (2, 0)
@@ -193,8 +204,7 @@ def test_one_whose_later_pods_need_no_such_nodes_is_started_without_nodes_and_pl
     pods = first.create(only=2, gates=GATED)
     assert ungate(script) == [pod.uid for pod in pods]
     assert "its 2 pods are pending without a plan" in script.message("first")
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    nodes_join(first)
     start = first.starts[-1]
     (planned,) = start.plan["1-late"]
     assert (len(first.starts), set(start.plan[""])) == (2, {"spot-0", "spot-1"})
@@ -243,9 +253,7 @@ def test_no_workload_awaits_nodes_before_it_is_known_whether_nodes_can_be_asked_
 
 
 def test_one_that_is_suspended_by_its_owner_or_deleted_gives_its_quota_back() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
+    script, first = awaiting_nodes()
     script.advance(300)
     first.show(suspended=True, node_wait=None)
     assert used(script, "team", "spot") == 0
@@ -287,9 +295,7 @@ def test_one_that_is_edited_is_suspended_and_asks_anew(change: dict[str, Any], w
 
 
 def test_one_whose_queue_stops_is_suspended_and_what_runs_goes_on() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
+    script, first = awaiting_nodes()
     stopped = replace(TEAM, stop=Stop.HOLD)
     script.feed(QueueSeen(stopped))
     first.wait(0.5)
@@ -301,8 +307,7 @@ def test_one_whose_queue_stops_is_suspended_and_what_runs_goes_on() -> None:
     first.wait(3.0)
     assert len(first.starts) == 2
     first.create()
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    nodes_join(first)
     script.feed(QueueSeen(stopped))
     first.wait(0.5)
     assert len(first.stops) == 1
@@ -346,12 +351,9 @@ def test_nobody_else_gets_its_quota_while_its_start_has_no_answer_however_late_t
 
 
 def test_a_plan_that_cannot_be_written_is_made_anew() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
+    script, first = awaiting_nodes()
     first.obeys = False
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    nodes_join(first)
     assert first.starts[-1].node_wait is None
     script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.REFUSED, "no such luck"))
     assert used(script, "team", "spot") == 16, "it is let go still"
@@ -362,11 +364,8 @@ def test_a_plan_that_cannot_be_written_is_made_anew() -> None:
 
 
 def test_one_that_loses_a_node_before_it_starts_is_started_over_like_any_other() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    script, first = awaiting_nodes()
+    nodes_join(first)
     script.drop("spot-0")
     first.wait(0.5)
     assert len(first.stops) == 1
@@ -378,12 +377,10 @@ def test_one_that_loses_a_node_before_it_starts_is_started_over_like_any_other()
 
 
 def test_a_plan_that_may_not_have_been_written_is_written_again() -> None:
-    script = scene(served=False)
-    first = come(script)
-    pods = first.create()
+    script, first = awaiting_nodes()
+    pods = [*first.pods.values()]
     first.obeys = False
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    nodes_join(first)
     (written,) = first.starts[1:]
     script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.UNKNOWN, "no answer"))
     script.run(pods)
@@ -394,9 +391,7 @@ def test_a_plan_that_may_not_have_been_written_is_written_again() -> None:
 
 
 def test_one_that_is_held_is_suspended_and_gives_its_quota_back() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
+    script, first = awaiting_nodes()
     first.show(held=True)
     assert first.stops == ["muster.dev/hold keeps it suspended"]
     stop(first)
@@ -408,11 +403,8 @@ def test_one_that_is_held_is_suspended_and_gives_its_quota_back() -> None:
 
 
 def test_one_that_is_held_when_it_has_its_nodes_runs_on() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create()
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    _, first = awaiting_nodes()
+    nodes_join(first)
     first.show(held=True)
     first.wait(3.0)
     assert (len(first.starts), first.stops) == (2, [])
@@ -549,9 +541,8 @@ def test_another_leader_lets_it_rest_as_long_as_its_job_says_and_counts_on() -> 
 
 
 def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
-    script = scene(served=False)
-    first = come(script)
-    pods = first.create()
+    script, first = awaiting_nodes()
+    pods = [*first.pods.values()]
     other, adopted = again(first, *of("spot", 2), now=script.now + 2000)
     (start,) = adopted.starts
     assert (start.node_wait, set(start.plan[""])) == (None, {"spot-0", "spot-1"}), "late, and there"
@@ -562,12 +553,10 @@ def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
 
 
 def test_a_plan_that_was_not_written_any_more_is_that_of_its_bound_pods() -> None:
-    script = scene(served=False)
-    first = come(script)
-    pods = first.create()
+    script, first = awaiting_nodes()
+    pods = [*first.pods.values()]
     first.obeys = False
-    script.see(*of("spot", 2))
-    first.wait(0.5)
+    nodes_join(first)
     script.run(pods)
     assert len(script.bound(pods)) == 2
     other, adopted = again(first, *of("spot", 2))
