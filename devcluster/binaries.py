@@ -46,7 +46,7 @@ def locate(progress: Progress = silent) -> dict[str, Path]:
     return programs | Module(KUBERNETES / REFERENCE, PACKAGES).programs(others, progress)
 
 
-def locate_kubernetes(version: str, progress: Progress = silent) -> dict[str, Path]:
+def locate_kubernetes(version: str, progress: Progress) -> dict[str, Path]:
     """Return the programs that Kubernetes releases, of that minor version, as in "1.36". Builds the missing ones."""
     return _built([name for name in PACKAGES if name.startswith("kube-")], version, progress)
 

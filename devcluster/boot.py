@@ -44,7 +44,7 @@ def boot(
     progress: Progress,
     flags: Mapping[str, Sequence[str]],
     *,
-    audited: bool = False,
+    audited: bool,
 ) -> ControlPlane:
     directory = supervised.directory
     authority = Authority(directory / "pki")

@@ -199,12 +199,12 @@ def start_release(
     cluster: Cluster,
     release: Release,
     shipped: Iterable[Tree],
-    settings: Tree | None = None,
-    scheduler_config_patch: Tree | None = None,
-    other_extenders: Sequence[Tree] = (),
+    settings: Tree | None,
+    scheduler_config_patch: Tree | None,
+    other_extenders: Sequence[Tree],
     *,
-    hostname: str = "",
-    server: str = "",
+    hostname: str,
+    server: str,
 ) -> RunningMuster:
     """Start a replica of that release, of whose kustomization these are the objects, on whatever is installed.
 
@@ -240,7 +240,7 @@ def shipped_settings(release: Release = CURRENT) -> Tree:
     return shipped
 
 
-def start_muster_with(cluster: Cluster, settings: Settings, more: Iterable[str] = ()) -> RunningMuster:
+def start_muster_with(cluster: Cluster, settings: Settings, more: Iterable[str]) -> RunningMuster:
     """Start Muster as a user with these settings installs it.
 
     It gets the components that the settings need, and a profile of kube-scheduler for each name that it serves. A

@@ -30,7 +30,7 @@ PATIENCE_S = 120.0
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
-def build_controller(controller: Controller, progress: Progress = silent) -> tuple[Path, Path]:
+def build_controller(controller: Controller, progress: Progress) -> tuple[Path, Path]:
     """Build the controller; returns its program and the folder with its source. Downloads what is missing."""
     module = Module(controller.folder, {controller.name: controller.package})
     return module.programs([controller.name], progress)[controller.name], module.source(controller.module, progress)

@@ -143,7 +143,7 @@ def shown(ms: float) -> str:
     return "-" if math.isnan(ms) else "never" if math.isinf(ms) else f"{ms:.4g}" if ms < 1000 else f"{ms:.0f}"
 
 
-def show_verdicts(verdicts: Iterable[Verdict], *, stderr: bool = False) -> None:
+def show_verdicts(verdicts: Iterable[Verdict], *, stderr: bool) -> None:
     """Print a line for each threshold, with a tick or a cross."""
     terminal = console(stderr=stderr)
     for verdict in verdicts:

@@ -274,9 +274,7 @@ class QuorumShortfall(NamedTuple):
     least: int
 
 
-def short_podset(
-    podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()
-) -> QuorumShortfall | None:
+def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...]) -> QuorumShortfall | None:
     """The podset that has too few slots at the stage; None if none has.
 
     Pods that a user moved into the gang count for no podset. ``more``: slots that count as well. Up to
@@ -292,7 +290,7 @@ def short_podset(
     return QuorumShortfall(f"podset {podset.title}", slots.reached(stage, podset.prefix), least)
 
 
-def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> QuorumShortfall | None:
+def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...]) -> QuorumShortfall | None:
     """The role that has too few slots at the stage; None if none has. ``more``: slots that count as well."""
     also = [slots.roles.get(slot) for slot in more]
     counted = ((role, slots.of_role(stage, role), least) for role, least in minima)

@@ -56,7 +56,7 @@ async def keep_fresh(
     directory: Path,
     lifetime_s: int,
     *,
-    authority: Path | None = None,
+    authority: Path | None,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Write a token of the account into the directory, and a new one after half its lifetime, until cancelled.

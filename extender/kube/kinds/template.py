@@ -43,8 +43,8 @@ def put_on(
     template: Template,
     marks: Mapping[str, str],
     nodes: Sequence[Sequence[str]],
-    tolerations: Sequence[Toleration] = (),
-    labels: Mapping[str, str] | None = None,
+    tolerations: Sequence[Toleration],
+    labels: Mapping[str, str],
 ) -> dict[str, str]:
     """Write ``marks``, and steer the pods to ``nodes``. Returns what ``take_off`` needs to restore the template.
 
@@ -55,7 +55,7 @@ def put_on(
     originals = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     own_labels = next(found(pod, "metadata.labels"), None) or {}
     annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
-    labels_missing = missing(pod, labels or {})
+    labels_missing = missing(pod, labels)
     by_policy = {NODE_LABELS: labels_text(labels_missing)} if labels_missing and not template.affinity else {}
     for key, value in {**marks, **template.marks, **by_policy}.items():
         if annotations.get(key):

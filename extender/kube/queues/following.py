@@ -83,7 +83,7 @@ class QueueFollower:
         sight: Sight,
         changed: Callable[[], None],
         *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Callable[[float], Awaitable[None]],
     ) -> None:
         self.kueue_runs = False
         self.workloads = ""

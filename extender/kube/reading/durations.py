@@ -42,12 +42,10 @@ def ageing_of(text: str) -> int | None:
     return None if matched is None else int(matched[1]) * (24 if matched[2] == "hour" else 1)
 
 
-def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:
+def run_terms_of(meta: Meta) -> RunTerms:
     """How long the object says that it runs. Unreadable values do not count; ``unreadable_durations`` names them."""
     annotation = (meta.annotations or {}).get(EXPECTED_DURATION)
-    if annotation is None and deadline_s is None:
-        return NO_RUN_TERMS
-    return RunTerms((annotation and span_of(annotation)) or None, deadline_of(deadline_s))
+    return NO_RUN_TERMS if annotation is None else RunTerms(span_of(annotation) or None)
 
 
 def deadline_of(seconds: object) -> float | None:

@@ -46,7 +46,7 @@ def read_trace(
     lines: Iterable[str],
     layout: Layout,
     *,
-    cluster: str | None = None,
+    cluster: str | None,
     jobs: int | None = None,
     gpus_per_pod: int = 8,
 ) -> tuple[list[Arrival], list[str]]:
