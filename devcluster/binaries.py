@@ -39,7 +39,7 @@ def locate(progress: Progress = silent) -> dict[str, Path]:
     """Return every program by name. Builds the missing ones, which takes minutes the first time."""
     programs = {name: path for name in PACKAGES if (path := _named_by_user(name)) is not None}
     missing = [name for name in PACKAGES if name not in programs]
-    version = _asked()
+    version = _wanted_version()
     own = [name for name in missing if PACKAGES[name] in (_module(version) / "go.mod").read_text()]
     others = [name for name in missing if name not in own]
     programs |= _built(own, version, progress)
@@ -63,7 +63,7 @@ def minors() -> list[str]:
 
 def kubernetes_version(version: str = "") -> str:
     """Return the release that is run, as in "v1.37.2": the one that go.mod of the minor version pins."""
-    module = _module(version or _asked()) / "go.mod"
+    module = _module(version or _wanted_version()) / "go.mod"
     pinned = re.search(r"k8s\.io/kubernetes (v\S+)", module.read_text())
     if pinned is None:
         raise ClusterError(f"{module} does not name k8s.io/kubernetes")
@@ -76,7 +76,7 @@ def minor() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _asked() -> str:
+def _wanted_version() -> str:
     return os.environ.get(ASKED_BY) or REFERENCE
 
 

@@ -145,7 +145,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         tasks = [
             _essential(replica.run(election, leadership), runner),
             _essential(verifier.run(), runner),
-            asyncio.create_task(_stop_when_told(server, runner)),
+            asyncio.create_task(_stop_on_signal(server, runner)),
         ]
         if settings.dashboard_url:
             link = Link(
@@ -203,7 +203,7 @@ def _essential(coroutine: Coroutine[Any, Any, None], runner: Runner) -> asyncio.
     return task
 
 
-async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
+async def _stop_on_signal(server: uvicorn.Server, runner: Runner) -> None:
     """Stop on SIGTERM, Ctrl-C, or a failed core. Held binds are failed first; the server would wait for them."""
     event = asyncio.Event()
     loop = asyncio.get_running_loop()

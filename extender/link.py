@@ -69,7 +69,7 @@ class Link:
         self._token, self._authority, self._wall = token, authority, wall
         self._changes: Changes | None = None
         self._changed = asyncio.Event()
-        self._told = ""
+        self._last_warning = ""
 
     def reached(self, effect: Reached) -> None:
         """Record a milestone for the dashboard's history while one is connected."""
@@ -85,17 +85,17 @@ class Link:
             try:
                 await self._connect()
             except (aiohttp.ClientError, OSError, TimeoutError, ssl.SSLError) as error:
-                self._tell(f"{type(error).__name__}: {error}")
+                self._warn_once(f"{type(error).__name__}: {error}")
             except Exception:
                 log.exception("the dashboard's feed failed in an unforeseen way; it is tried again")
             lasted = time.monotonic() - began > _LONGEST_RETRY_S
             pause_s = _RETRY_S if lasted else min(2 * pause_s, _LONGEST_RETRY_S)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - so that retries are spread
 
-    def _tell(self, why: str) -> None:
+    def _warn_once(self, why: str) -> None:
         """Log why there is no connection, once for each reason in a row."""
-        if why != self._told:
-            self._told = why
+        if why != self._last_warning:
+            self._last_warning = why
             log.warning("no connection to the dashboard at %s, which is tried again: %s", self._url, why)
 
     async def _connect(self) -> None:
@@ -111,7 +111,7 @@ class Link:
             ) as socket,
         ):
             log.info("connected to the dashboard at %s", self._url)
-            self._told = ""
+            self._last_warning = ""
             self._changes = changes = Changes(
                 self._runner.core, self._runner.clock(), self._wall(), self._utilisation, self._changed.set
             )

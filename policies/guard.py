@@ -51,7 +51,7 @@ class GuardedQueue:
         try:
             key = self.guarded.order(gang)
         except _RAISED as error:
-            raise PolicyError(self, _said(error)) from error
+            raise PolicyError(self, _raised(error)) from error
         texts = _texts(tuple(map(type, key))) if isinstance(key, tuple) else None
         if texts is None or not _are_finite(compress(key, map(not_, texts))):
             detail = f"order() is to return a tuple of numbers and strings, not {_excerpt(key)}"
@@ -70,14 +70,14 @@ class GuardedTopology:
         try:
             choices = iter(self.guarded.domains(request, snapshot))
         except _RAISED as error:
-            raise PolicyError(self, _said(error)) from error
+            raise PolicyError(self, _raised(error)) from error
         while True:
             try:
                 choice = next(choices)
             except StopIteration:
                 return
             except _RAISED as error:
-                raise PolicyError(self, _said(error)) from error
+                raise PolicyError(self, _raised(error)) from error
             if not isinstance(choice, tuple) or not all(_is_domain(domain, most) for domain in choice):
                 detail = f"domains() is to yield tuples of Domain with rows of the snapshot, not {_excerpt(choice)}"
                 raise PolicyError(self, detail)
@@ -97,7 +97,7 @@ class GuardedScore:
         try:
             scores = np.asarray(self.guarded.score(pod, rows, snapshot, beside))
         except _RAISED as error:
-            raise PolicyError(self, _said(error)) from error
+            raise PolicyError(self, _raised(error)) from error
         kind = scores.dtype.kind
         if (
             scores.shape not in ((0,), (len(rows),))
@@ -137,7 +137,7 @@ def _is_domain(domain: object, most: int) -> bool:
     return not len(rows) or (int(rows.min()) >= 0 and int(rows.max()) < most)
 
 
-def _said(error: BaseException) -> str:
+def _raised(error: BaseException) -> str:
     return f"it raised {_excerpt(error)}"
 
 

@@ -90,19 +90,19 @@ def case_of(
     load_: float | None,
     seed: int,
     settings: dict[str, Settings],
-    tell: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> tuple[Input, Case]:
-    """Build the case. ``tell`` is called with a text about jobs that are left out. Raises InputError."""
+    """Build the case. ``note`` is called with each remark on what is left out or does not count. Raises InputError."""
     if not given.pools:
         raise InputError('say which cluster: --cluster "64 nodes x 8 GPUs in cliques of 16"')
     for line in given.left_out:
-        tell(line)
+        note(line)
     nodes, arrivals = nodes_of(given.pools), given.arrivals
     if left_out := misfits(arrivals, nodes):
         example = _too_large(left_out[0], nodes)
         if len(left_out) == len(arrivals):
             raise InputError(f"no job fits into the empty cluster: {example}")
-        tell(f"{counted(len(left_out), 'job')} left out, for which the empty cluster is too small: {example}")
+        note(f"{counted(len(left_out), 'job')} left out, for which the empty cluster is too small: {example}")
         names = {arrival.name for arrival in left_out}
         arrivals = [arrival for arrival in arrivals if arrival.name not in names]
     gpus = gpus_of(nodes)
@@ -110,13 +110,13 @@ def case_of(
     virtual = virtual_clusters(arrivals, gpus, queues.borrowing, queues.rules) if queues.virtual else None
     queueing = Queueing(queues.seen if virtual is None else virtual)
     if not queueing.seen and any(arrival.queue for arrival in arrivals):
-        tell("the jobs name queues, and no --queues is given: they count for nothing")
+        note("the jobs name queues, and no --queues is given: they count for nothing")
     elif queueing.seen and not any(arrival.queue for arrival in arrivals):
-        tell("no job names a queue: the quota of --queues counts for nothing")
+        note("no job names a queue: the quota of --queues counts for nothing")
     arrivals = queueing.named(arrivals)
     queueing.check(arrivals, nodes)
     for line in chain.from_iterable(remarks(queueing.seen).values()):
-        tell(line)
+        note(line)
     about = Input(
         jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),
         cluster=words(given.pools),

@@ -24,7 +24,7 @@ from extender.core.events import QueueSeen
 from extender.core.ledger.queues import key_of
 from extender.platforms.nodes import PLATFORMS
 from extender.simulation.chance import Chance
-from extender.simulation.contest import Tell, run
+from extender.simulation.contest import Advance, run
 from extender.simulation.replay.arrivals import LONGEST_S, with_estimates, with_urgent
 from extender.simulation.replay.queueing import remarks
 from extender.simulation.replay.scenario import read_scenario
@@ -51,32 +51,32 @@ _STRIDE = 64
 
 
 @contextmanager
-def progress(jobs: int, schedulers: int) -> Iterator[Tell]:
+def progress(jobs: int, schedulers: int) -> Iterator[Advance]:
     """Show a progress bar. Each of the ``schedulers`` plays ``jobs``, one after the other."""
     console = Console(stderr=True)
     columns: Any = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=jobs * schedulers)
         begun: list[str] = []
-        said = time.monotonic()
+        printed_at = time.monotonic()
 
         def line(text: str) -> None:
-            nonlocal said
-            said = time.monotonic()
+            nonlocal printed_at
+            printed_at = time.monotonic()
             if not console.is_terminal:
                 console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-        def tell(name: str, over: int) -> None:
+        def advance(name: str, over: int) -> None:
             if over == 0:
                 begun.append(name)
                 bar.update(task, description=escape(name))
                 line(f"{name} ({len(begun)} of {schedulers})")
             elif over % _STRIDE == 0:
                 bar.update(task, completed=jobs * (len(begun) - 1) + over)
-                if time.monotonic() - said >= _EVERY_S:
+                if time.monotonic() - printed_at >= _EVERY_S:
                     line(f"{name} ({len(begun)} of {schedulers}): {over:,} of {jobs:,} jobs are over")
 
-        yield tell
+        yield advance
 
 
 main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

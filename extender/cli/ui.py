@@ -92,14 +92,14 @@ async def _run(way: Way, port: int, account: Account | None, *, open_browser: bo
                 typer.echo(f"The dashboard is at {address}\nCtrl-C ends it.")
                 if open_browser:
                     webbrowser.open(address)
-                await _told_to_stop()
+                await _stop_signal()
             finally:
                 await runner.cleanup()
     finally:
         await connection.close()
 
 
-async def _told_to_stop() -> None:
+async def _stop_signal() -> None:
     event = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, event.set)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 _MAPPING, _WHOLE, _NUMBER = "it should be a mapping of names to values", "a whole number", "a number"
-_TOLD = {
+_REWORDED = {
     "extra_forbidden": "there is no such setting",
     "missing": "it is missing",
     "tuple_type": "it should be a list",
@@ -60,7 +60,7 @@ def mistakes(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:
     """The fault of one setting; without a name if several settings contradict each other."""
-    where, problem = ".".join(map(str, error["loc"])), _said(error)
+    where, problem = ".".join(map(str, error["loc"])), _problem(error)
     if error["type"] == "extra_forbidden":
         above, name = error["loc"][:-1], str(error["loc"][-1])
         if why := _GONE.get(where):
@@ -70,10 +70,10 @@ def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:
     return f"{where}: {problem}" if where else problem
 
 
-def _said(error: ErrorDetails) -> str:
+def _problem(error: ErrorDetails) -> str:
     kind, context = error["type"], error.get("ctx", {})
-    if kind in _TOLD:
-        return _TOLD[kind].format(**context)
+    if kind in _REWORDED:
+        return _REWORDED[kind].format(**context)
     if kind not in _SHOULD_BE:
         return error["msg"].removeprefix("Value error, ")
     wanted = _SHOULD_BE[kind].format(**context)

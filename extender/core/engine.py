@@ -292,7 +292,7 @@ class Engine:
             self._handlers[type(event)](event, now)
             self._conclude(now)
         except IllegalTransitionError as error:
-            self._tell_stories(error)
+            self._add_stories(error)
             raise
         self._cycle.listen(now)
         return self._drain()
@@ -325,7 +325,7 @@ class Engine:
         self._backfilling.follow(now)
         self.state.expectations.follow(now)
 
-    def _tell_stories(self, error: IllegalTransitionError) -> None:
+    def _add_stories(self, error: IllegalTransitionError) -> None:
         """Add the stories of the dirty workloads to the error."""
         for dirty in (self.state.workloads[key] for key in self.state.store.dirty if key in self.state.workloads):
             error.add_note(story_of(dirty))

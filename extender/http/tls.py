@@ -72,7 +72,7 @@ def _server_context(files: TlsFiles) -> ssl.SSLContext:
             context.load_verify_locations(files.client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError, ValueError) as error:
-        raise TlsError(_said(files, error)) from None
+        raise TlsError(_fault(files, error)) from None
     return context
 
 
@@ -80,7 +80,7 @@ def _no_password() -> str:
     raise ValueError("the key is encrypted; Muster cannot ask for a password")
 
 
-def _said(files: TlsFiles, error: Exception) -> str:
+def _fault(files: TlsFiles, error: Exception) -> str:
     """The wrong file and its fault, as far as OpenSSL says."""
     for path in files.paths:
         wanted, begin = ("private key", b"PRIVATE KEY-----") if path == files.key else ("certificate", _CERTIFICATE)

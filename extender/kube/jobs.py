@@ -215,7 +215,7 @@ class SourceJob:
         The object in which Muster reads the job may not show that yet.
         """
         meta = self._meta
-        stopped = "true" in meta.said(HOLD) if self._job.suspended else self._kind.is_suspended(self._obj)
+        stopped = "true" in meta.values_of(HOLD) if self._job.suspended else self._kind.is_suspended(self._obj)
         return asks(meta) and self._registry.is_outermost(meta) and not stopped
 
     async def write(self, before: Object, after: Object, *, entry: bool, leads: bool = False) -> Mapping[str, Any]:

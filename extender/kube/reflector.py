@@ -143,7 +143,7 @@ class Reflector(Generic[ValueT, EventT]):
         """Report all objects as gone. Call it after ``run()`` was cancelled: the resource no longer exists."""
         self._version = None
         self._replace({})
-        self._tell_listed(listed=False)
+        self._note_listed(listed=False)
         self._sight.closed(self._kind)
 
     def repeat(self) -> None:
@@ -174,7 +174,7 @@ class Reflector(Generic[ValueT, EventT]):
                         listed[meta.uid or ""] = value
         self.denied = False
         self._replace(listed)
-        self._tell_listed(listed=True)
+        self._note_listed(listed=True)
         self.synced.set()
         return version
 
@@ -232,7 +232,7 @@ class Reflector(Generic[ValueT, EventT]):
             self._receiver.lose(self._resource.gone(self._known.pop(uid)), self._source(uid))
         self._versions.pop(uid, None)
 
-    def _tell_listed(self, *, listed: bool) -> None:
+    def _note_listed(self, *, listed: bool) -> None:
         """Dispatch whether every object is known, for resources with such an event."""
         if self._resource.listed is not None and self._listed != listed:
             self._listed = listed
@@ -282,7 +282,7 @@ class Reflector(Generic[ValueT, EventT]):
             self._version = None
             self._sight.heard(self._kind)
             self._replace({})
-            self._tell_listed(listed=False)
+            self._note_listed(listed=False)
             self.synced.set()
             await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311
         elif error.status == 403 and self._resource.dispensable:
@@ -290,7 +290,7 @@ class Reflector(Generic[ValueT, EventT]):
             self._version = None
             self._sight.heard(self._kind)
             self.denied = True
-            self._tell_listed(listed=False)
+            self._note_listed(listed=False)
             self.synced.set()
             # An API server that has just started refuses every client until it has read the roles.
             await self._back_off(error, _ABSENT_PAUSE_S)

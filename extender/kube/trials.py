@@ -97,7 +97,7 @@ class PodTrials:
         except (UnreadableError, UnicodeEncodeError) as error:
             return Response(503, str(error))
         except ApiError as error:
-            return _said(error)
+            return _refusal(error)
 
     async def _is_guarded(self, timeout_s: float) -> bool:
         """Whether the policy lets the account create nothing except by a dry run."""
@@ -220,7 +220,7 @@ def _binds(binding: Object) -> bool:
     )
 
 
-def _said(error: ApiError) -> Response:
+def _refusal(error: ApiError) -> Response:
     """The answer that an error gives about the pod, on one line and in the same words each time."""
     text = str(error)
     detail = " ".join(_NAMED.sub(r" is \2: ", text).encode("ascii", "replace").decode().split())[:_LONGEST]

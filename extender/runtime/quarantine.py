@@ -166,15 +166,15 @@ class Quarantine:
         """The objects to show in full once the core has recovered: suspects, and objects that have changed."""
         now = self._clock()
         return [
-            (unread.event, unread.source)
-            for unread in self._shown.values()
-            if unread.entry.suspect or (unread.changed and now >= unread.entry.due)
+            (shown.event, shown.source)
+            for shown in self._shown.values()
+            if shown.entry.suspect or (shown.changed and now >= shown.entry.due)
         ]
 
     @property
     def next_trial_s(self) -> float | None:
         """Seconds until the next changed object may be shown in full; None without one."""
-        due = [unread.entry.due for unread in self._shown.values() if unread.changed]
+        due = [shown.entry.due for shown in self._shown.values() if shown.changed]
         return max(0.0, min(due) - self._clock()) if due else None
 
     def acquit(self, uid: str) -> None:
@@ -208,11 +208,11 @@ class Quarantine:
     def left_out(self) -> list[LeftOut]:
         """The existing objects that the core is not shown in full."""
         objects = []
-        for unread in self._shown.values():
-            if (whose := named(unread.event)) is not None:
+        for shown in self._shown.values():
+            if (whose := named(shown.event)) is not None:
                 namespace, controller = whose
-                controller = controller._replace(uid=controller.uid or unread.source.uid)
-                objects.append(LeftOut(namespace, controller, unread.entry.error))
+                controller = controller._replace(uid=controller.uid or shown.source.uid)
+                objects.append(LeftOut(namespace, controller, shown.entry.error))
         return objects
 
     # Failures.

@@ -93,31 +93,31 @@ class Verifier:
         self._report = report
         self._observer = observer or Observer()
         self._again_s = again_s
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._no_restart_before = 0.0
         self._pause_s = FIRST_PAUSE_S
 
     def begin(self) -> None:
         """Begin a round now, unless one is under way."""
-        self._asked.set()
+        self._requested.set()
 
     @property
     def under_way(self) -> bool:
         """Whether a round is under way, or about to begin."""
-        return self._asked.is_set()
+        return self._requested.is_set()
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self.every_s or None):
-                    await self._asked.wait()
+                    await self._requested.wait()
             except TimeoutError:
-                self._asked.set()
+                self._requested.set()
             self.last = await self._round()
             self.rounds += 1
             self.confirming = False
-            self._asked.clear()
+            self._requested.clear()
             if self.last.differences:
                 self._report_drift(self.last.differences)
 

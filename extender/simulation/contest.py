@@ -20,7 +20,7 @@ from policies.model import Node
 NO_QUEUES = "muster-no-queues"
 """Muster without the queue objects, beside Muster with them."""
 
-Tell = Callable[[str, int], None]
+Advance = Callable[[str, int], None]
 """Called with the name of the scheduler at work, and how many jobs have ended."""
 
 
@@ -50,12 +50,12 @@ class Case:
         return [*self.cores, *Baseline]
 
 
-def run(case: Case, names: Iterable[str], tell: Tell) -> list[Outcome]:
+def run(case: Case, names: Iterable[str], advance: Advance) -> list[Outcome]:
     """Simulate the case with each of these schedulers. Raises InputError for an unknown name."""
     names = list(names)
     if unknown := [name for name in names if name not in case.schedulers()]:
         raise InputError(f"there is no scheduler {', '.join(unknown)}; there are {', '.join(case.schedulers())}")
-    return [_play(case, name, tell) for name in names]
+    return [_play(case, name, advance) for name in names]
 
 
 def misfits(arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> list[Arrival]:
@@ -70,9 +70,9 @@ def slots(gpus: int, nodes: Sequence[Node]) -> int:
     return sum(dict(node.allocatable).get(GPU, 0) // gpus for node in nodes)
 
 
-def _play(case: Case, name: str, tell: Tell) -> Outcome:
-    course = Course(case.arrivals, case.terms, lambda over: tell(name, over))
-    tell(name, 0)
+def _play(case: Case, name: str, advance: Advance) -> Outcome:
+    course = Course(case.arrivals, case.terms, lambda over: advance(name, over))
+    advance(name, 0)
     decider = _decider(case, name, course)
     course.play(decider)
     played = outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL)

@@ -132,7 +132,7 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
     for other in verdicts[1:]:
         then = {answer.gang: answer for answer in other.answers}
         changed = [
-            (before.gang, _told(before), _told(after))
+            (before.gang, _ending(before), _ending(after))
             for before in first.answers
             if (after := then.get(before.gang)) and (before.nodes, before.code) != (after.nodes, after.code)
         ]
@@ -169,8 +169,8 @@ def change(first: Verdict, then: Verdict) -> str:
 
 def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:
     """The effect of other queue objects: which gangs start then, and why the others wait."""
-    before = {answer.gang: _told(answer) for answer in as_it_is.answers}
-    starts = [(answer.gang, before.get(answer.gang, ""), _told(answer)) for answer in then.answers if answer.starts]
+    before = {answer.gang: _ending(answer) for answer in as_it_is.answers}
+    starts = [(answer.gang, before.get(answer.gang, ""), _ending(answer)) for answer in then.answers if answer.starts]
     waits = [
         (answer.gang, before.get(answer.gang, ""), answer.code, answer.reason)
         for answer in then.answers
@@ -243,7 +243,7 @@ def _where(answer: Answer) -> tuple[str, str, str]:
     return f"{len(answer.nodes)} of {answer.members}", listed(answer.domains, _SHOWN), nodes
 
 
-def _told(answer: Answer) -> str:
+def _ending(answer: Answer) -> str:
     return (
         f"starts on {listed(dict.fromkeys(answer.nodes.values()), _SHOWN)}"
         if answer.starts

@@ -127,7 +127,7 @@ def searching(
             choose = partial(Chooser, request, statement, pool, freed.among(numbers), policies)
             victims = yield from _first(rules, choose)
             if victims is not None:
-                return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
+                return Choice(victims.candidates, victims.why, victims.nodes, _summary(victims.candidates))
     lack = _near(plan) if isinstance(plan, Shortfall) else _lacking(rules, options)
     above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
     return _refused(request, lack, len(chosen), may.protected, above, of_room=isinstance(plan, Shortfall))
@@ -146,7 +146,7 @@ def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser])
     return None
 
 
-def _told(victims: Sequence[Candidate]) -> str:
+def _summary(victims: Sequence[Candidate]) -> str:
     return f"evicts {many(len(victims), 'victim')}: {listed(candidate.name for candidate in victims)}"
 
 

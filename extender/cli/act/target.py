@@ -45,7 +45,7 @@ class JobFound:
 
     @property
     def held(self) -> bool:
-        return "true" in self.meta.said(HOLD)
+        return "true" in self.meta.values_of(HOLD)
 
     @property
     def suspended(self) -> bool:

@@ -228,11 +228,11 @@ def _progress(pods: int) -> Iterator[Told]:
     )
     with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
         task = bar.add_task("", total=pods, counts="")
-        said_at, doing = time.monotonic(), ""
+        printed_at, doing = time.monotonic(), ""
 
         def line(text: str) -> None:
-            nonlocal said_at
-            said_at = time.monotonic()
+            nonlocal printed_at
+            printed_at = time.monotonic()
             if not terminal.is_terminal:
                 terminal.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -248,7 +248,7 @@ def _progress(pods: int) -> Iterator[Told]:
         def count(created: int, bound: int) -> None:
             counts = f"{created} created, {bound} bound of {pods} pods"
             bar.update(task, completed=bound, counts=counts)
-            if time.monotonic() - said_at >= _EVERY_S:
+            if time.monotonic() - printed_at >= _EVERY_S:
                 line(f"{doing}: {counts}")
 
         yield Told(note, say, count)
@@ -309,16 +309,16 @@ def _document(
         "server_clock_ahead_ms": None if clock is None else [round(clock.least * 1000, 1), round(clock.most * 1000, 1)],
         "notes": notes(outcome, measured, clock),
         "each_gang": [
-            {"gang": name, "due": timestamp(table.gangs[name].due), **_told(measured.gangs[name])}
+            {"gang": name, "due": timestamp(table.gangs[name].due), **_in_ms(measured.gangs[name])}
             for name in table.gangs
         ],
         "each_pod": [
-            {"pod": name, "gang": pod.gang, "node": pod.node, "due": timestamp(pod.due), **_told(measured.pods[name])}
+            {"pod": name, "gang": pod.gang, "node": pod.node, "due": timestamp(pod.due), **_in_ms(measured.pods[name])}
             for name, pod in table.pods.items()
         ],
     }
 
 
-def _told(latencies: Any) -> dict[str, float | None]:
+def _in_ms(latencies: Any) -> dict[str, float | None]:
     stages = {name: getattr(latencies, name) for name in ("created", "planned", "at_bind", "bound")}
     return {f"{name}_ms": None if value is None else round(value, 3) for name, value in stages.items()}

@@ -50,7 +50,7 @@ def rewrite(text: str) -> Rewritten:
     try:
         nodes = list(yaml.compose_all(text, _Loader))
     except NOT_YAML as error:
-        raise ConversionError(_told(error, text)) from None
+        raise ConversionError(_yaml_fault(error, text)) from None
     changes: list[tuple[int, int, str]] = []
     notes: list[str] = []
     reasons: list[str] = []
@@ -62,7 +62,7 @@ def rewrite(text: str) -> Rewritten:
         try:
             document = _Document(text, node, place)
         except NOT_YAML as error:
-            reasons.append(f"{place}: {_told(error, text)}")
+            reasons.append(f"{place}: {_yaml_fault(error, text)}")
             continue
         reasons += document.reasons
         if document.count and not document.reasons:
@@ -117,7 +117,7 @@ class _Document:
         return start, end, broken + yaml.safe_dump(self._new, sort_keys=False, width=10_000).rstrip("\n")
 
 
-def _told(error: Exception, text: str) -> str:
+def _yaml_fault(error: Exception, text: str) -> str:
     """Return in one line what is wrong with the YAML, and what to do with a template of Helm."""
     complaint = " ".join(str(error).split()).replace('in "<unicode string>", ', "in ")
     if isinstance(error, RefusedYamlError):

@@ -162,6 +162,6 @@ def pod_spec(workload: Tree | None) -> Tree:
     return template.get("spec") or {}
 
 
-def said(meta: Meta) -> dict[str, str]:
+def marks_of(meta: Meta) -> dict[str, str]:
     """Labels and annotations of an object, together."""
     return {**(meta.labels or {}), **(meta.annotations or {})}

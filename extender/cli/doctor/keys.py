@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from extender.cli.doctor.facts import Facts, said
+from extender.cli.doctor.facts import Facts, marks_of
 from extender.cli.doctor.finding import Finding, error
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER
-from extender.kube.dialects.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
+from extender.kube.dialects.unread_keys import WRITTEN_BY_PEOPLE, Unread, groupless, misspelt, of_others
 from extender.kube.keys import GANG
 from extender.kube.kinds.registry import asks
 from extender.kube.reading.objects import Meta
 from policies.words import many
 
-_MEANT_FOR_PODS = (*SAID_BY_PEOPLE, COSCHEDULING_POD_GROUP)
+_MEANT_FOR_PODS = (*WRITTEN_BY_PEOPLE, COSCHEDULING_POD_GROUP)
 
 
 class _Bearer(NamedTuple):
@@ -38,7 +38,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     # A job that Muster admits as a whole is a gang without naming one. So is an object that marks its pods as a gang.
     # Both may say how few of their pods are enough.
     managed = {
-        owner.name for owner in owners if asks(owner.meta) and (owner.kind == "Job" or "true" in owner.meta.said(GANG))
+        owner.name
+        for owner in owners
+        if asks(owner.meta) and (owner.kind == "Job" or "true" in owner.meta.marks_of(GANG))
     }
     for fault in _unread([bearer for bearer in bearers if bearer.name not in managed], groupless):
         yield error("UnreadKey", *fault)
@@ -47,7 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for owner in owners:
         for unread in misspelt(owner.meta, of_job=True):
             yield error("UnknownKey", owner.name, f"{unread.key} on the {owner.kind} itself {unread.what}", unread.fix)
-        own, inside = said(owner.meta), said(owner.template)
+        own, inside = marks_of(owner.meta), marks_of(owner.template)
         for key in _MEANT_FOR_PODS:
             if key in own and key not in inside and not (key == MIN_MEMBER and owner.name in managed):
                 what = f"{key} is on the {owner.kind} itself, where nothing reads it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extender.api.models import TopologyView
-from extender.cli.doctor.facts import UNANSWERED_S, Facts, Member, said
+from extender.cli.doctor.facts import UNANSWERED_S, Facts, Member, marks_of
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.core.ledger.nodes import Table
 from extender.kube.dialects import MIN_MEMBER
@@ -184,7 +184,7 @@ def _levels(facts: Facts) -> Iterator[Finding]:
         return
     view = topology(table.snapshot(), configured=bool(facts.settings.levels))
     yield from _labels(table, view)
-    yield from _asked(view, facts.members or [])
+    yield from _unknown_levels(view, facts.members or [])
 
 
 def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
@@ -201,13 +201,13 @@ def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
             yield warning("LevelsContradict", value, what, "correct the labels: one domain lies inside one other")
 
 
-def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
+def _unknown_levels(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
     """Find levels that pods request and that do not exist."""
     wrong = list[tuple[Pod, str, str]]()
     fix = f"write one of {', '.join(level.name for level in view.levels)}"
     known = {word for level in view.levels for word in (level.name, level.key)} | {HOSTNAME, NO_LEVEL}
     for member in members:
-        words = said(member.meta)
+        words = marks_of(member.meta)
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
             if member.pending and member.pod.group and words.get(key) and words[key] not in known:
                 wrong.append((member.pod, f'{key}: unknown topology level "{words[key]}": the gang waits', fix))

@@ -17,7 +17,7 @@ from extender.api.models import ComputeDomainView, DefragView, DomainStock, Expl
 from extender.cli.inspection import completion, tables
 from extender.cli.inspection.kubeconfig import home
 from extender.cli.inspection.names import NameProblemError, chosen, known_of, readings
-from extender.cli.inspection.objects import told_by_objects
+from extender.cli.inspection.objects import explained_by_objects
 from extender.cli.inspection.options import ListAs, ListOutput, Output, Watch, reaching
 from extender.cli.inspection.queue_tree import QueueNameError, chosen_queues, name_of, show_queues
 from extender.cli.inspection.reach import MisdirectedError, Muster, RefusedError, UnreachableError, Way, kubectl, reach
@@ -55,7 +55,7 @@ def explain(way: Way, gang: Workload, namespace: Home = None, output: ListAs = L
     If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
     with stop_on(NameProblemError):
-        explanation = _told(way, gang, namespace)
+        explanation = _explanation(way, gang, namespace)
     name = f"{explanation.gang.namespace}/{explanation.gang.name}"
     show(explanation, output, lambda out: tables.show_explanation(explanation, out), [name])
 
@@ -77,7 +77,9 @@ def defrag(
         stop("muster defrag shows moves and makes none: add --dry-run")
     default = home(way.kubeconfig, way.context)
     with stop_on(NameProblemError):
-        view: DefragView = _asked(way, lambda muster: _of_gang(gang, namespace, default, muster, muster.defrag))
+        view: DefragView = _answer_or_stop(
+            way, lambda muster: _of_gang(gang, namespace, default, muster, muster.defrag)
+        )
     show(view, output, lambda out: tables.show_defrag(view, out), [move.workload for move in view.moves])
     if view.why_not:
         raise typer.Exit(1)
@@ -149,7 +151,7 @@ def domains(
             raise RefusedError(f'unknown level "{level}"; available: {called or "none"}', 404)
         return [domain_stock for domain_stock in every if domain_stock.level == wanted], of_nvidia
 
-    domain_stocks, of_nvidia = _asked(way, ask_stocks)
+    domain_stocks, of_nvidia = _answer_or_stop(way, ask_stocks)
     names = (domain_stock.name for domain_stock in domain_stocks if domain_stock.name)
     show(domain_stocks, output, lambda out: tables.show_domains(domain_stocks, of_nvidia, out), names)
 
@@ -231,7 +233,7 @@ def _of_gang(
     return ask(meant.namespace, meant.name)
 
 
-def _told(way: Way, typed: str, namespace: str | None) -> Explanation:
+def _explanation(way: Way, typed: str, namespace: str | None) -> Explanation:
     """Return the answer of Muster, else that of the cluster's objects. Raises NameProblemError."""
     default = home(way.kubeconfig, way.context)
     try:
@@ -240,7 +242,7 @@ def _told(way: Way, typed: str, namespace: str | None) -> Explanation:
         stop(str(error))
     except UnreachableError as error:
         argv = kubectl(way)
-        explanation = None if argv is None else told_by_objects(argv, typed, namespace, default)
+        explanation = None if argv is None else explained_by_objects(argv, typed, namespace, default)
         if explanation is None:
             stop(str(error))
         typer.secho(f"{error}\nWhat follows is read from the pods and their Events.\n", err=True, fg="yellow")
@@ -257,7 +259,7 @@ def _follow(
 ) -> None:
     """Ask once, or with ``watch`` again and again: on a terminal the newest answer is shown, else each that differs."""
     if not watch:
-        return shown(_asked(way, question))
+        return shown(_answer_or_stop(way, question))
     if output in (ListOutput.JSON, ListOutput.YAML):
         stop("--watch shows tables or names: leave --output json or yaml out")
     before, silent = None, False
@@ -297,7 +299,7 @@ def _lasting(answer: Any) -> Any:
     return answer
 
 
-def _asked(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
+def _answer_or_stop(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
     with stop_on(UnreachableError, RefusedError):
         return _answer(way, question)
 

@@ -41,20 +41,20 @@ def states(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the states that gangs are in, or all if none answers."""
     from extender.observe.explain.remedies import CODES
 
-    there = [gang.state for gang in _asked(context, lambda muster: muster.gangs())]
+    there = [gang.state for gang in _answers(context, lambda muster: muster.gangs())]
     return _starting(there or sorted(CODES), incomplete)
 
 
 def levels(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the levels of the topology by their short names."""
     return _starting(
-        (domain_stock.level for domain_stock in _asked(context, lambda muster: muster.domains())), incomplete
+        (domain_stock.level for domain_stock in _answers(context, lambda muster: muster.domains())), incomplete
     )
 
 
 def queues(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return ClusterQueues, cohorts and LocalQueues."""
-    every = _asked(context, lambda muster: muster.queues())
+    every = _answers(context, lambda muster: muster.queues())
     names = (f"{queue.namespace}/{queue.name}" if queue.namespace else queue.name for queue in every)
     return _starting(names, incomplete)
 
@@ -64,7 +64,7 @@ def local_queues(context: typer.Context, incomplete: str) -> list[Offer]:
     from extender.cli.inspection.kubeconfig import home
 
     where = context.params.get("namespace") or home(context.params.get("kubeconfig"), context.params.get("context"))
-    every = _asked(context, lambda muster: muster.queues())
+    every = _answers(context, lambda muster: muster.queues())
     return _starting((queue.name for queue in every if queue.namespace == where), incomplete)
 
 
@@ -82,10 +82,10 @@ def _starting(names: Iterable[str], incomplete: str) -> list[Offer]:
 def _known(context: typer.Context) -> list[Known]:
     from extender.cli.inspection.names import known_of
 
-    return known_of(_asked(context, lambda muster: muster.gangs()))
+    return known_of(_answers(context, lambda muster: muster.gangs()))
 
 
-def _asked(context: typer.Context, question: Callable[[Muster], list[AnswerT]]) -> list[AnswerT]:
+def _answers(context: typer.Context, question: Callable[[Muster], list[AnswerT]]) -> list[AnswerT]:
     """Return what Muster answers; nothing if there is no way to it, or it takes too long."""
     from extender.cli.inspection.reach import RefusedError, UnreachableError, reach, way_of
 

@@ -154,8 +154,8 @@ def _unknown(typed: str, ways: Sequence[Reading], namespace: str | None, every: 
     """Say where that name is instead, else what comes near it, else what is there."""
     places = [way.namespace for way in ways]
     there = [workload for workload in every if workload.namespace in places]
-    place_said = "/" in typed and namespace is None
-    where = "" if place_said else f" in namespace {places[0]}"
+    place_given = "/" in typed and namespace is None
+    where = "" if place_given else f" in namespace {places[0]}"
     first = f"there is no gang, job or pod {typed}{where} that Muster manages"
     elsewhere = [workload for workload in every if any(workload.is_called(way.kind, way.name) for way in ways)]
     if elsewhere:

@@ -112,14 +112,14 @@ class _Namespace:
         return gangs.values()
 
 
-def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> Explanation | None:
+def explained_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> Explanation | None:
     """Answer as /explain does, by what ``kubectl`` may read; None if that is nothing. Raises NameProblemError."""
     places = dict.fromkeys(way.namespace for way in readings(typed, namespace, default))
     there = {name: read for name in places if (read := _read(kubectl, name)) is not None}
     if not there:
         return None
     meant = chosen(typed, namespace, default, [workload for read in there.values() for workload in read.known()])
-    return _told(there[meant.namespace], meant)
+    return _explanation(there[meant.namespace], meant)
 
 
 def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
@@ -144,7 +144,7 @@ def _objects(text: str | None) -> dict[str, _Object]:
     return {obj.metadata.name or "": obj for obj in objects}
 
 
-def _told(there: _Namespace, meant: Known) -> Explanation:
+def _explanation(there: _Namespace, meant: Known) -> Explanation:
     pods = [pod for pod in there.pods if pod.group is not None and pod.group.name == meant.name]
     events = _events(there, meant, {pod.name for pod in pods})
     group = there.groups.get(meant.name)

@@ -49,7 +49,7 @@ def release(
         settings = load(config)
         planner = Planner(settings.scheduler_names, Registry(own_kinds(settings.job_kinds)), unsuspend=unsuspend)
         facts, failed = asyncio.run(_run(Kube.connect(kubeconfig, context), settings, planner, write=yes, force=force))
-    objects = [_told(step, failed.get(step)) for step in facts.steps]
+    objects = [_row(step, failed.get(step)) for step in facts.steps]
     show({"objects": objects, "unreadable": facts.unreadable}, output, lambda out: show_steps(objects, facts, out))
     if not yes:
         if why := facts.obstacle():
@@ -87,7 +87,7 @@ async def _write(kube: Kube, steps: list[Step]) -> dict[Step, str]:
         return await carry_out(kube, steps, lambda: bar.advance(task))
 
 
-def _told(step: Step, problem: str | None) -> dict[str, Any]:
+def _row(step: Step, problem: str | None) -> dict[str, Any]:
     row = {"namespace": step.namespace, "kind": step.kind, "name": step.name, "changes": step.write is not None}
     return row | {"says": list(step.says)} | ({"failed": problem} if problem is not None else {})
 

@@ -22,7 +22,7 @@ from policies.model.mentions import discreet, full
 from policies.preemption.allowed import Why
 from policies.steps import AT_ONCE, Steps
 
-_TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
+_WITH_STATUS = Dialect.COSCHEDULING, Dialect.KAI
 """The dialects whose PodGroups have a status that Muster writes, since no other controller does."""
 
 
@@ -69,7 +69,7 @@ class Reporter:
                 message=f"{reason.message}; {expectation_text(expected, self._process.wall_offset)}"
             )
         counts = len(members.live), len(members.bound)
-        if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
+        if (group := workload.group) is not None and (group.dialect in _WITH_STATUS or group.job is not None):
             report = Report(workload.key, group.uid, member, *reason, *counts, owner, group.dialect, group.pending)
         else:
             report = Report(workload.key, None, member, *reason, *counts, owner)
@@ -158,7 +158,7 @@ class Hints:
     _outbox: Outbox
 
     def __post_init__(self) -> None:
-        self._told: dict[tuple[str, str], None] = {}
+        self._given: dict[tuple[str, str], None] = {}
         self._left, self._as_of = _AT_ONCE, 0.0
 
     def consider(self, pod: Pod, now: float, *, changed: bool = False) -> None:
@@ -170,7 +170,7 @@ class Hints:
         if pod.node and not changed:
             return
         template = pod.owner or pod.uid, pod.hint
-        self._tell(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)
+        self._give(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)
 
     def _report_unpinned(self, pod: Pod, now: float) -> None:
         """Count a new pod that lacks its pin, and report it by an Event on the pod."""
@@ -185,14 +185,14 @@ class Hints:
     def consider_job(self, job: Job, now: float) -> None:
         """Handle a job that is new or has changed: its pods do not exist yet, or do not repeat its annotations."""
         if job.hint is not None and job.suspended and self._process.synced:
-            self._tell((job.uid, job.hint), Hint("", job.key.namespace, job.owner.name, job.hint, job.owner), now)
+            self._give((job.uid, job.hint), Hint("", job.key.namespace, job.owner.name, job.hint, job.owner), now)
 
-    def _tell(self, template: tuple[str, str], hint: Hint, now: float) -> None:
-        if template in self._told or not self._may(now):
+    def _give(self, template: tuple[str, str], hint: Hint, now: float) -> None:
+        if template in self._given or not self._may(now):
             return
-        self._told[template] = None
-        if len(self._told) > _REMEMBERED:
-            del self._told[next(iter(self._told))]
+        self._given[template] = None
+        if len(self._given) > _REMEMBERED:
+            del self._given[next(iter(self._given))]
         self._outbox.append(hint)
 
     def recover(self, now: float) -> Steps[None]:

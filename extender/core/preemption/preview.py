@@ -65,9 +65,9 @@ class PreemptionPreview:
             search = yield from self._victims.find(workload, demand, demand.shape, now)
         except PolicyError as error:
             return Preview(f"what would be evicted for it is not known: {error}")
-        return None if search is None else self._told(workload, demand.shape, search, now)
+        return None if search is None else self._preview_of(workload, demand.shape, search, now)
 
-    def _told(self, workload: Workload, shape: Shape, search: Found, now: float) -> Preview | None:
+    def _preview_of(self, workload: Workload, shape: Shape, search: Found, now: float) -> Preview | None:
         match search.chosen:
             case None:
                 queue = self._quotas.queue_of(workload.key)

@@ -138,7 +138,7 @@ class JobRecord:
 
     def asks_otherwise(self, job: Job) -> bool:
         """Whether the job, as shown now, asks for other pods than before, or names another queue."""
-        return _asked(self.seen) != _asked(job)
+        return _quota_basis(self.seen) != _quota_basis(job)
 
     def update(self, job: Job) -> None:
         """Record the job as the watch shows it."""
@@ -381,6 +381,6 @@ class JobRecord:
         self.lost.pop(node, None)
 
 
-def _asked(job: Job) -> object:
+def _quota_basis(job: Job) -> object:
     """The part of a job that its quota was given for: queue, templates and counts."""
     return job.queue, [(podset.template, podset.count) for podset in job.podsets.podsets]

@@ -29,7 +29,7 @@ def other_gangs(meta: Meta, name: str) -> str | None:
     """Why the gang is refused: it names other gangs that are to start with it. None if it names none."""
     own = {f"{meta.namespace}/{name}"}
     for key in (GROUPS, SIGS_GROUPS):
-        for text in meta.said(key):
+        for text in meta.values_of(key):
             if text and not own.issuperset(_listed(text)):
                 return OTHER_GANGS.format(key, quoted(text))
     return None

@@ -54,8 +54,8 @@ def group_of(meta: Meta) -> GroupRef | None:
     """The gang that the pod names; None if it names none. It has a problem if the pod contradicts itself."""
     if not meta.says(_NAMES):
         return None
-    ours, theirs = meta.said(POD_GROUP), meta.said(COSCHEDULING_POD_GROUP)
-    if ours and meta.said(WORKLOAD):
+    ours, theirs = meta.values_of(POD_GROUP), meta.values_of(COSCHEDULING_POD_GROUP)
+    if ours and meta.values_of(WORKLOAD):
         theirs = []
     if not ours and not theirs:
         return _of_others(meta)
@@ -100,13 +100,13 @@ def _read(meta: Meta, words: Words, name: str) -> GroupRef:
     minima = () if words.minima is None else words.minima(meta)
     if isinstance(minima, str):
         return GroupRef(name, words.dialect, problem=minima)
-    role = next(iter(meta.said(words.role)), "") if words.role else ""
+    role = next(iter(meta.values_of(words.role)), "") if words.role else ""
     return GroupRef(name, words.dialect, role=plain(role), minima=minima)
 
 
 def size_of(meta: Meta, keys: Sequence[str]) -> tuple[int | None, str | None]:
     """The minMember that these keys state, or None, and what is wrong with it."""
-    sizes = [(key, size) for key in keys for size in meta.said(key)]
+    sizes = [(key, size) for key in keys for size in meta.values_of(key)]
     if not sizes:
         return None, None
     key, size = sizes[0]

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 def owned_gang(meta: Meta) -> GroupRef | None:
     """The gang of the object that made the pod; None for a pod without the key, or of another kind of object."""
-    if "true" not in meta.said(GANG) or "false" in meta.said(GANG):
+    if "true" not in meta.values_of(GANG) or "false" in meta.values_of(GANG):
         return None
     made_by = _maker(meta)
     if made_by is None:

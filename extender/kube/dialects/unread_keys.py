@@ -38,10 +38,10 @@ from extender.kube.reading.queue_name import MISSPELT_OF_PODS, is_misspelt
 from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
-SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
+WRITTEN_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 OF_RUNS = (*TERMS, EXPECTED_DURATION)
 """Keys about a run, on a job or its pods."""
-SAID_OF_JOBS = (GANG, HOLD, REQUEUED_AT, QUEUES[1], MIN_MEMBER, *OF_RUNS)
+WRITTEN_ON_JOBS = (GANG, HOLD, REQUEUED_AT, QUEUES[1], MIN_MEMBER, *OF_RUNS)
 _OF_JOBS = (
     *QUEUES, GANG, HOLD, REQUEUED_AT, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT,
     COMPONENT, PODSET, INDEX_LABEL,
@@ -49,7 +49,7 @@ _OF_JOBS = (
 """Keys that are read on jobs, or that Muster writes on their pods."""
 _OF_PODS = (*WRITTEN, WOKEN, *RESERVATIONS)
 """Keys that Muster writes on pods."""
-_KNOWN = frozenset((*SAID_BY_PEOPLE, *OF_RUNS, *_OF_JOBS, *_OF_PODS))
+_KNOWN = frozenset((*WRITTEN_BY_PEOPLE, *OF_RUNS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"
 _THEIRS = {
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
@@ -88,7 +88,7 @@ def _no_boolean(meta: Meta) -> Iterator[str]:
 
 def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:
     """Yield keys with Muster's prefix that do not exist. ``of_job``: the keys are the job's own, not its pods'."""
-    meant = SAID_OF_JOBS if of_job else SAID_BY_PEOPLE
+    meant = WRITTEN_ON_JOBS if of_job else WRITTEN_BY_PEOPLE
     for key in _keys(meta):
         if key.startswith(_PREFIX) and key not in _KNOWN:
             close = _nearest(key, of_job)
@@ -98,7 +98,7 @@ def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:
 
 def groupless(meta: Meta) -> Iterator[Unread]:
     """Yield Muster's keys on a pod that names no gang."""
-    declared = [key for key in _keys(meta) if key in SAID_BY_PEOPLE]
+    declared = [key for key in _keys(meta) if key in WRITTEN_BY_PEOPLE]
     if not declared or meta.says(_NAMES):
         return
     if owned_gang(meta) is None:
@@ -128,6 +128,6 @@ def _keys(meta: Meta) -> list[str]:
 @lru_cache(maxsize=1024)
 def _nearest(key: str, of_job: bool) -> str | None:
     """The key of Muster's that was probably meant; None if none is close."""
-    names = [known.removeprefix(_PREFIX) for known in (SAID_OF_JOBS if of_job else (*SAID_BY_PEOPLE, *OF_RUNS))]
+    names = [known.removeprefix(_PREFIX) for known in (WRITTEN_ON_JOBS if of_job else (*WRITTEN_BY_PEOPLE, *OF_RUNS))]
     close = difflib.get_close_matches(key[len(_PREFIX) : 80].lower(), names, n=1)
     return _PREFIX + close[0] if close else None

@@ -39,7 +39,7 @@ class Words(NamedTuple):
         """Each name that the pod states, after its key. An empty one names nothing, as in the projects themselves."""
         if self.naming is not None:
             return self.naming(meta)
-        return [(key, name) for key in self.names for name in meta.said(key) if name]
+        return [(key, name) for key in self.names for name in meta.values_of(key) if name]
 
     @property
     def read(self) -> tuple[str, ...]:

@@ -38,16 +38,16 @@ class _TaskGroup(msgspec.Struct, rename="camel"):
 
 def _named(meta: Meta) -> list[tuple[str, str]]:
     """The application's name, after its key. A pod without a task group is scheduled alone, as by YuniKorn."""
-    if not any(meta.said(TASK_GROUP_NAME)) and not any(meta.said(TASK_GROUPS)):
+    if not any(meta.values_of(TASK_GROUP_NAME)) and not any(meta.values_of(TASK_GROUPS)):
         return []
-    names = [(key, name) for key in APPLICATION_IDS for name in meta.said(key) if name]
-    return names[:1] or [(TASK_GROUP_NAME, next(iter(meta.said(TASK_GROUP_NAME)), "") or "task-groups")]
+    names = [(key, name) for key in APPLICATION_IDS for name in meta.values_of(key) if name]
+    return names[:1] or [(TASK_GROUP_NAME, next(iter(meta.values_of(TASK_GROUP_NAME)), "") or "task-groups")]
 
 
 def _minima(meta: Meta) -> Minima | str:
-    if not any(meta.said(key) for key in APPLICATION_IDS):
+    if not any(meta.values_of(key) for key in APPLICATION_IDS):
         return NO_APPLICATION
-    text = next(iter(meta.said(TASK_GROUPS)), "")
+    text = next(iter(meta.values_of(TASK_GROUPS)), "")
     return _read(text) if text else ()
 
 

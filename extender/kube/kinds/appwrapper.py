@@ -172,7 +172,7 @@ def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
         meta = msgspec.convert(template.pod.get("metadata") or {}, Meta)
     except UNDECODABLE as error:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
-    if fixed := sorted(key for key in _OURS if meta.said(key)):
+    if fixed := sorted(key for key in _OURS if meta.values_of(key)):
         raise UnreadableJobError(FIXED.format(fixed[0]))
     spec, metadata = dict(part_of(template.pod, "spec")), deepcopy(info)
     tolerated, more = spec.pop("tolerations", None) or [], metadata.pop("tolerations", None)

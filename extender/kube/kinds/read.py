@@ -177,7 +177,7 @@ class Reader:
         queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
         unread = next(unread_booleans(meta), "")
         # A job that is neither suspended nor names a queue gives no sign that it is to be admitted.
-        asks_admission = suspended or bool(queue) or "true" in meta.said(GANG) or kind.shown_in is not None
+        asks_admission = suspended or bool(queue) or "true" in meta.values_of(GANG) or kind.shown_in is not None
         return Job(
             podsets=declared.podsets,
             owner=owner,
@@ -186,7 +186,7 @@ class Reader:
             stopped=kind.is_stopped(obj),
             finished=finished,
             running=kind.is_running(obj),
-            held="true" in meta.said(HOLD),
+            held="true" in meta.values_of(HOLD),
             marked=_is_marked(meta) or (writable and declared.marked),
             plan=plan_from(planned),
             problem=contradiction or unread or declared.problem,
@@ -357,9 +357,9 @@ def decoded(pod: Object) -> TemplateObject:
 def _gang(metas: list[Meta]) -> str:
     """The gang that the templates name; empty if they name none. Raises UnreadableJobError if they contradict each
     other."""
-    if any(meta.said(COSCHEDULING_POD_GROUP) for meta in metas):
+    if any(meta.values_of(COSCHEDULING_POD_GROUP) for meta in metas):
         raise UnreadableJobError(A_PODGROUP)
-    names = {name for meta in metas for name in meta.said(POD_GROUP)}
+    names = {name for meta in metas for name in meta.values_of(POD_GROUP)}
     if len(names) > 1:
         raise UnreadableJobError(TWO_GANGS)
     if bad := [name for name in names if not is_name(name)]:
@@ -369,7 +369,7 @@ def _gang(metas: list[Meta]) -> str:
 
 def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | None:
     """The minimum of all pods together that the author states; None without one. Raises UnreadableJobError."""
-    declared = [(MIN_MEMBER, text) for meta in (meta, *metas) for text in meta.said(MIN_MEMBER)]
+    declared = [(MIN_MEMBER, text) for meta in (meta, *metas) for text in meta.values_of(MIN_MEMBER)]
     if kind.min_parallelism:
         declared += [(MIN_PARALLELISM, text) for text in [(meta.annotations or {}).get(MIN_PARALLELISM)] if text]
     if len({text for _, text in declared}) > 1:

@@ -67,7 +67,7 @@ class Registry:
 
 def asks(meta: Meta) -> bool:
     """Whether the author asks Muster to admit the job by any value but false, or by a queue."""
-    values = meta.said(GANG)
+    values = meta.values_of(GANG)
     return "false" not in values and (any(values) or any((meta.labels or {}).get(key) for key in QUEUES))
 
 

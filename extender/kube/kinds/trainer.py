@@ -101,7 +101,7 @@ def _marks(jobset: Object, meta: Meta) -> Object:
     As in the admission policy, these show whether the TrainJob is held, and its queue.
     """
     annotations = next(found(jobset, "metadata.annotations"), None) or {}
-    shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: any_queue_of(meta)[0]}
+    shown = {WORKLOAD: "", HOLD: str("true" in meta.values_of(HOLD)).lower(), SHOWN: any_queue_of(meta)[0]}
     return shown | {key: annotations[key] for key in (*_OF_JOB, OWN) if key in annotations}
 
 

@@ -126,4 +126,4 @@ def _names_a_gang(metadata: Any) -> bool:
         meta = msgspec.convert(metadata, Meta)
     except UNDECODABLE as error:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
-    return any(meta.said(name) for name in NAMES)
+    return any(meta.values_of(name) for name in NAMES)

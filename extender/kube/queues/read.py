@@ -323,7 +323,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     )
     if queue.namespaces is None:
         notes.warnings.append("it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it")
-    quotas = [(*pair, quota) for group in queue.groups for pair, quota in _said(group)]
+    quotas = [(*pair, quota) for group in queue.groups for pair, quota in _quotas_of(group)]
     if not cohort and any(quota.borrowing is not None or quota.lending is not None for *_, quota in quotas):
         notes.warnings.append("its borrowing and lending limits mean nothing, because it is in no cohort")
     for name, resource, quota in quotas:
@@ -332,7 +332,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     return replace(notes.read(queue), unclear=unclear)
 
 
-def _said(group: ResourceGroup) -> Iterator[tuple[FlavorResource, Quota]]:
+def _quotas_of(group: ResourceGroup) -> Iterator[tuple[FlavorResource, Quota]]:
     return (((name, resource), quota) for name, quotas in group.flavors for resource, quota in quotas.items())
 
 

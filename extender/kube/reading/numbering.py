@@ -78,13 +78,13 @@ def index_of(meta: Meta) -> int | None:
     """The pod's number among the pods of its series; None without one."""
     if not meta.says(_ANY):
         return None
-    if meta.said(PODSET):
+    if meta.values_of(PODSET):
         # Kinds of the settings name the label with the index; other numbers mean nothing for their slots.
-        return next((index for key in meta.said(INDEX_LABEL) if (index := _number(meta, key)) is not None), None)
+        return next((index for key in meta.values_of(INDEX_LABEL) if (index := _number(meta, key)) is not None), None)
     if _mpi_role(meta) == "worker" and (number := _ORDINAL.search(meta.name or "")) is not None:
         # The label counts from 1 if the launcher is a worker as well.
         return int(number[0])
-    if meta.said(VOLCANO_TASK):
+    if meta.values_of(VOLCANO_TASK):
         return _volcano_index(meta)
     return next((index for key in _INDEXES if (index := _number(meta, key)) is not None), None)
 
@@ -98,19 +98,19 @@ def series_of(meta: Meta) -> str:
 
 
 def _series_of(meta: Meta) -> str:
-    if podset := meta.said(PODSET):
+    if podset := meta.values_of(PODSET):
         return series_of_role(podset[0][:_ROLE_MAX])
     for key in (JOBSET_JOB, LWS_GROUP):
         if (number := _number(meta, key)) is not None:
             return series_of_job(number)
-    role = _mpi_role(meta) or next(iter(meta.said(REPLICA_TYPE)), "").lower()
+    role = _mpi_role(meta) or next(iter(meta.values_of(REPLICA_TYPE)), "").lower()
     if role and (_mpi_role(meta) or _number(meta, REPLICA_INDEX) is not None):
         return series_of_role(role)
-    if group := next(iter(meta.said(RAY_GROUP)), ""):
-        return series_of_ray(group[:_ROLE_MAX], _number(meta, RAY_REPLICA) if meta.said(RAY_HOST) else None)
-    if (task := next(iter(meta.said(VOLCANO_TASK)), "")) and _volcano_index(meta) is not None:
+    if group := next(iter(meta.values_of(RAY_GROUP)), ""):
+        return series_of_ray(group[:_ROLE_MAX], _number(meta, RAY_REPLICA) if meta.values_of(RAY_HOST) else None)
+    if (task := next(iter(meta.values_of(VOLCANO_TASK)), "")) and _volcano_index(meta) is not None:
         return series_of_role(task[:_ROLE_MAX])
-    if (names := meta.said(ROLE) or meta.said(KAI_SUBGROUP)) and not meta.said(WORKLOAD):
+    if (names := meta.values_of(ROLE) or meta.values_of(KAI_SUBGROUP)) and not meta.values_of(WORKLOAD):
         return series_of_role(names[0][:_ROLE_MAX])
     return ""
 
@@ -137,16 +137,16 @@ def series_in_component(number: int, series: str) -> str:
 
 
 def _mpi_role(meta: Meta) -> str:
-    role = next(iter(meta.said(JOB_ROLE)), "").lower()
-    return role if role in ("launcher", "worker") and not meta.said(REPLICA_TYPE) else ""
+    role = next(iter(meta.values_of(JOB_ROLE)), "").lower()
+    return role if role in ("launcher", "worker") and not meta.values_of(REPLICA_TYPE) else ""
 
 
 def _volcano_index(meta: Meta) -> int | None:
     """The pod's number among the pods of its task."""
-    ordinal = _ORDINAL.search(meta.name or "") if meta.said(VOLCANO_JOB) else None
+    ordinal = _ORDINAL.search(meta.name or "") if meta.values_of(VOLCANO_JOB) else None
     return int(ordinal[0]) if ordinal is not None else _number(meta, VOLCANO_INDEX)
 
 
 def _number(meta: Meta, key: str) -> int | None:
-    text = next(iter(meta.said(key)), "")
+    text = next(iter(meta.values_of(key)), "")
     return int(text) if _INDEX.fullmatch(text) else None

@@ -30,7 +30,7 @@ class Meta(Struct, rename="camel"):
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
 
-    def said(self, key: str) -> list[str]:
+    def values_of(self, key: str) -> list[str]:
         """The annotation of that key, then the label, as far as they exist."""
         values = [self.annotations[key]] if self.annotations and key in self.annotations else []
         if self.labels and key in self.labels:
@@ -39,7 +39,7 @@ class Meta(Struct, rename="camel"):
 
     def no_booleans(self, key: str) -> list[str]:
         """The values of that key that are neither true, false nor empty."""
-        return [value for value in self.said(key) if value not in ("true", "false", "")]
+        return [value for value in self.values_of(key) if value not in ("true", "false", "")]
 
     def says(self, keys: frozenset[str]) -> bool:
         """Whether the object has any of these keys as an annotation or a label."""

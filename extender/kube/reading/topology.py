@@ -100,13 +100,13 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
     if not meta.says(_ANY):
         return SILENT, None
     keys = _spoken(meta)
-    values_by_key = [meta.said(key) for key in keys]
-    if keys is KUEUE and (layered := meta.said(KUEUE_LAYERS)):
+    values_by_key = [meta.values_of(key) for key in keys]
+    if keys is KUEUE and (layered := meta.values_of(KUEUE_LAYERS)):
         if (layers := layers_from(layered[0])) is None or layered[0] != layered[-1]:
             return SILENT, BAD_LAYERS.format(KUEUE_LAYERS, quoted(layered[0]))
         for at, texts in enumerate(zip(*layers, strict=True), 2):
             values_by_key[at] = [*values_by_key[at], ",".join(texts)]
-    values_by_key[0] = values_by_key[0] or meta.said(LWS_EXCLUSIVE)
+    values_by_key[0] = values_by_key[0] or meta.values_of(LWS_EXCLUSIVE)
     problem = next(
         (
             key_problem

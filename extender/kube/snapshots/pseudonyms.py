@@ -188,7 +188,7 @@ def _part(tree: Any, path: str, say: Say) -> Any:
         if path.endswith(_LABELS) and "nodeSelectorTerms" not in tree:
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
-            return _said(tree, say)
+            return _marks(tree, say)
         rewritten = {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
         if path == "pods.metadata":
             _name_replica_sets(tree, rewritten, say)
@@ -196,7 +196,7 @@ def _part(tree: Any, path: str, say: Say) -> Any:
     return _text(tree, path, say) if isinstance(tree, str) else tree
 
 
-def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
+def _marks(tree: dict[str, str], say: Say) -> dict[str, str]:
     """Labels or annotations, rewritten."""
     # Commas separate the levels of slices in layers; no name has one.
     known = {

@@ -108,7 +108,7 @@ def reduced_node(node: NodeObject) -> NodeObject:
 def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
     """The pod with the labels by which some pod selects others, and the label of its index."""
     meta = pod.metadata or Meta()
-    selected = {*selected, *meta.said(INDEX_LABEL)}
+    selected = {*selected, *meta.values_of(INDEX_LABEL)}
     pod.metadata = reduced_meta(meta)
     labels = {key: value for key, value in (meta.labels or {}).items() if key in selected}
     pod.metadata.labels = (labels | (pod.metadata.labels or {})) or None

@@ -60,9 +60,9 @@ class QuotaQuestion:
         self._gang = gang
         self._queue = queue
         self._snapshot = state.quotas.queues.snapshot
-        self._asked = QuotaRequest(gang, pods, queue, self._snapshot)
-        self._closed = self._asked.closed()
-        self._podsets = self._asked.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
+        self._request = QuotaRequest(gang, pods, queue, self._snapshot)
+        self._closed = self._request.closed()
+        self._podsets = self._request.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
         self._statement = Statement(tree=self._snapshot.tree, of_ledger=True)
 
     def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PodSetKey, Flavoring]]]:
@@ -73,7 +73,7 @@ class QuotaQuestion:
             assignment = choices.first(self._podsets)
         while assignment.fit is Fit.FITS:
             names = dict.fromkeys(name for by_resource in assignment.flavors.values() for name in by_resource.values())
-            yield tuple(names), self._asked.flavorings(assignment)
+            yield tuple(names), self._request.flavorings(assignment)
             with self._own(self._statement):
                 assignment = choices.after(assignment, self._podsets, "its nodes have no room")
 
@@ -115,7 +115,7 @@ class QuotaQuestion:
                 if name in tried or self._unsuited(request, name):
                     continue
                 chosen = {podset.name: dict.fromkeys(request.requests, name) for podset in request.podsets}
-                made = self._asked.flavorings(Assignment(Fit.FITS, chosen))
+                made = self._request.flavorings(Assignment(Fit.FITS, chosen))
                 with self._own(self._statement):
                     raised = [*self._raised(self._short_of(request, name, quotas, {}), never=False)]
                 yield name, made, raised

@@ -211,7 +211,7 @@ _EASED: tuple[tuple[str, Callable[[Constraints], Constraints]], ...] = (
 )
 """Demands on other pods that the members could drop."""
 
-SAID = {
+BY_REASON = {
     "New": "nothing to do: Muster is about to look at it",
     "Placed": "nothing to do: kube-scheduler is carrying the placement out",
     "Holding": "nothing to do: kube-scheduler is working on the other members",
@@ -250,7 +250,7 @@ SAID = {
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
 """Remedies of reasons that have only one, by their code."""
-CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
+CODES = (*BY_REASON, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
 """All codes that have remedies."""
 
 
@@ -276,7 +276,7 @@ def _remedies(
         return [Remedy(Help.NEVER, text) for text in _more_pods(gang)]
     if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.retries.not_before):
         again = f"nothing to do: it is planned again in {max(1, ceil(gang.retries.not_before - now))} s"
-        return [Remedy(Help.DONE, again), *([Remedy(Help.NEVER, SAID[code])] if code == "Refused" else [])]
+        return [Remedy(Help.DONE, again), *([Remedy(Help.NEVER, BY_REASON[code])] if code == "Refused" else [])]
     members = to_be_placed(state, gang) if code in ("NoRoom", "NoQuota") else []
     quota = quota_question(state, gang, members)
     if quota is not None and (code == "NoQuota" or not questions):
@@ -285,7 +285,7 @@ def _remedies(
         return (yield from _rooms(state, gang, statement, questions, members, quota))
     if code in ADVICE:
         return [Remedy(Help.DONE, ADVICE[code](state, gang))]
-    return [Remedy(Help.DONE, SAID.get(code, SEE_MESSAGE))]
+    return [Remedy(Help.DONE, BY_REASON.get(code, SEE_MESSAGE))]
 
 
 def _rooms(

@@ -185,14 +185,14 @@ class Decider(Protocol):
 
 
 class Course:
-    """A run of all jobs under one scheduler. ``tell``: called with the number of jobs that have ended."""
+    """A run of all jobs under one scheduler. ``advance``: called with the number of jobs that have ended."""
 
-    def __init__(self, arrivals: Sequence[Arrival], terms: Terms, tell: Callable[[int], None]) -> None:
+    def __init__(self, arrivals: Sequence[Arrival], terms: Terms, advance: Callable[[int], None]) -> None:
         self.clock = Clock()
         self.terms = terms
         self.account = Account()
         self.lives = [Life(arrival, number) for number, arrival in enumerate(arrivals)]
-        self._tell = tell
+        self._advance = advance
         self._over = 0
         self._unsubmitted, self._with_nodes, self._moved_s = len(self.lives), 0, 0.0
 
@@ -293,4 +293,4 @@ class Course:
 
     def _count(self) -> None:
         self._over += 1
-        self._tell(self._over)
+        self._advance(self._over)

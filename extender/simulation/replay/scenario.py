@@ -16,7 +16,7 @@ from policies.words import twice
 
 _TERMS = Terms()
 _NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_TOLD = {
+_REWORDED = {
     "extra_forbidden": "nothing is called that here",
     "model_type": "should be names with values, like {name: value}",
     "list_type": "should be a list",
@@ -131,7 +131,7 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
     except ValidationError as error:
         lines = (
             f"{'.'.join(map(str, error['loc'])) or 'scenario'}: "
-            + _TOLD.get(error["type"], error["msg"].removeprefix("Value error, "))
+            + _REWORDED.get(error["type"], error["msg"].removeprefix("Value error, "))
             for error in error.errors()
         )
         raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None

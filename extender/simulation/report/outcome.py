@@ -67,7 +67,7 @@ def preempted(lives: Sequence[Life]) -> Preempted:
 def _times(priority: int | None, lives: Sequence[Life]) -> list[Times]:
     parts = ((False, lives), (True, [life for life in lives if life.arrival.pods > 1]))
     return [
-        Times(priority, gangs, len(lives), _told([life.waited_s for life in lives]), _took(lives))
+        Times(priority, gangs, len(lives), _quantiles([life.waited_s for life in lives]), _took(lives))
         for gangs, lives in parts
         if lives
     ]
@@ -75,10 +75,10 @@ def _times(priority: int | None, lives: Sequence[Life]) -> list[Times]:
 
 def _took(lives: Sequence[Life]) -> tuple[float | None, ...]:
     ends = ((None if life.failed else life.ended_s, life.arrival.submit_s) for life in lives)
-    return _told([math.inf if end is None else end - submitted for end, submitted in ends])
+    return _quantiles([math.inf if end is None else end - submitted for end, submitted in ends])
 
 
-def _told(values: Sequence[float]) -> tuple[float | None, ...]:
+def _quantiles(values: Sequence[float]) -> tuple[float | None, ...]:
     return tuple(quantile(values, share) for share in (0.5, 0.95, 1.0))
 
 

@@ -205,7 +205,7 @@ def _by_priority(
     by_scheduler: Sequence[Preempted], of: Callable[[Times], tuple[float | None, ...]]
 ) -> list[tuple[str, ...]]:
     by_priority = zip(*(preempted.priorities for preempted in by_scheduler), strict=True)
-    return [(_words(row[0]), f"{row[0].jobs:,}", *(_told(of(times)) for times in row)) for row in by_priority]
+    return [(_words(row[0]), f"{row[0].jobs:,}", *(_durations(of(times)) for times in row)) for row in by_priority]
 
 
 def _words(times: Times) -> str:
@@ -213,7 +213,7 @@ def _words(times: Times) -> str:
     return f"{priority}, {'gangs of several pods' if times.gangs else 'all jobs'}"
 
 
-def _told(times: tuple[float | None, ...]) -> str:
+def _durations(times: tuple[float | None, ...]) -> str:
     return " / ".join(map(duration, times))
 
 
