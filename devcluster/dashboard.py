@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from devcluster.cluster import Cluster
-from devcluster.muster import CURRENT, NAMESPACE, wait_until_ready
+from devcluster.health import wait_until_healthy
+from devcluster.muster import CURRENT, NAMESPACE
 from devcluster.process import Process
 from extender.config.values import DASHBOARD_AUDIENCE
 
@@ -36,7 +37,7 @@ class RunningDashboard:
             [CURRENT.program, "dashboard", f"--kubeconfig={self._identity}", f"--port={self._port}"],
             {"MUSTER_DASHBOARD_EXTENDER": f"system:serviceaccount:{self._namespace}:muster-scheduler"},
         )
-        wait_until_ready(self.process, f"{self.url}/readyz")
+        wait_until_healthy(self.process, f"{self.url}/readyz")
         return self.process
 
     @property

@@ -33,13 +33,13 @@ def start_on_free_port(start: Callable[[int], P], health: str, tls: ssl.SSLConte
     raise ClusterError(f"{process.name} found its port taken {ATTEMPTS} times:\n{process.tail()}")
 
 
-def wait_until_healthy(process: Process, url: str, tls: ssl.SSLContext) -> None:
-    """Return when the process answers there. Raises ClusterError if it ends."""
+def wait_until_healthy(process: Process, url: str, tls: ssl.SSLContext | bool = True) -> None:
+    """Return when the process answers 200 there. Raises ClusterError if it ends, or takes too long."""
     if not _healthy(process, url, tls):
         raise ClusterError(f"{process.name} ended while it started ({process.returncode}):\n{process.tail()}")
 
 
-def _healthy(process: Process, url: str, tls: ssl.SSLContext) -> bool:
+def _healthy(process: Process, url: str, tls: ssl.SSLContext | bool) -> bool:
     """True once it answers, False when it has ended."""
     deadline = time.monotonic() + PATIENCE_S
     with httpx.Client(verify=tls, trust_env=False, timeout=5.0) as client:

@@ -19,6 +19,7 @@ from devcluster.components import MUTATING_POLICIES, MUTATING_POLICIES_BEFORE
 from devcluster.crds import until_established
 from devcluster.documents import read_all, write_all
 from devcluster.errors import ClusterError
+from devcluster.health import wait_until_healthy
 from devcluster.process import Process
 from devcluster.releases import Release
 from devcluster.scheduler import Scheduler
@@ -30,7 +31,7 @@ from extender.core.limits import Preempts
 CURRENT = Release(Path(__file__).parent.parent, Path(sys.executable).with_name("muster"))
 MANIFESTS = CURRENT.manifests
 NAMESPACE = "kube-system"
-POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
+POLL_EVERY_S = 0.05  # nothing reports that a policy is in force
 
 Tree = dict[str, Any]
 
@@ -148,7 +149,7 @@ class RunningMuster:
             ],
             hostname=self._hostname,
         )
-        wait_until_ready(self.extender, f"{self.url}/readyz")
+        wait_until_healthy(self.extender, f"{self.url}/readyz")
 
     def _start_scheduler(self) -> None:
         self.scheduler = self._cluster.start_scheduler(
@@ -425,21 +426,3 @@ def _ask_at(url: str, config: Tree, settings: Tree) -> Tree:
         if entry.get("bindVerb"):
             entry["httpTimeout"] = f"{settings['bind_timeout_s']}s"
     return {**config, "extenders": entries}
-
-
-def wait_until_ready(process: Process, url: str) -> None:
-    """Return when the page answers 200. Raises ClusterError."""
-    deadline = time.monotonic() + PATIENCE_S
-    with httpx.Client(trust_env=False, timeout=5.0) as client:
-        while process.running and time.monotonic() < deadline:
-            try:
-                if client.get(url).status_code == httpx.codes.OK:
-                    return
-            except httpx.HTTPError:
-                pass  # not listening yet
-            try:
-                process.wait(POLL_EVERY_S)
-            except TimeoutError:
-                continue
-    how = f"was not ready after {PATIENCE_S:.0f} s" if process.running else f"ended ({process.returncode})"
-    raise ClusterError(f"{process.name} {how}:\n{process.tail()}")
