@@ -77,25 +77,24 @@ def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collecti
     counts = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
     if all(counts[role] >= count for role, count in needed.items()):
         return []
-    left = Counter(needed)
-    first: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        (first if left[role_of(pod)] > 0 else others).append(pod)
-        left[role_of(pod)] -= 1
-    chosen = {pod.uid for pod in _filled_up(workload, first, others)}
+    chosen = {pod.uid for pod in _filled_up(workload, *_by_need(needed, pods))}
     return [pod for pod in pods if pod.uid in chosen]
 
 
 def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     """The pods that complete a running gang again: first those of roles that lack some, then others in order."""
-    left = Counter(dict(lacking_roles(workload.minima, workload.members.slots)))
-    first: list[Pod] = []
-    others: list[Pod] = []
+    needed = dict(lacking_roles(workload.minima, workload.members.slots))
+    first, others = _by_need(needed, pods)
+    return [*first, *others[: max(0, workload.missing - len(first))]]
+
+
+def _by_need(needed: Mapping[str, int], pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
+    """The first pods of each role, as many as it needs, and all others. Both are in order."""
+    left, first, others = Counter(needed), list[Pod](), list[Pod]()
     for pod in pods:
         (first if left[role_of(pod)] > 0 else others).append(pod)
         left[role_of(pod)] -= 1
-    return [*first, *others[: max(0, workload.missing - len(first))]]
+    return first, others
 
 
 def _filled_up(workload: Workload, first: Sequence[Pod], others: Sequence[Pod]) -> list[Pod]:
