@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from extender.cli.servers import Kubeconfig
 from extender.cli.terminal import stop_on
 from extender.kube.api.connection import Connection
 from extender.kube.api.tokens import LONGEST_S, SHORTEST_S, Account, keep_fresh
@@ -21,23 +22,18 @@ def token(
     lifetime: Annotated[
         int, typer.Option(min=SHORTEST_S, max=LONGEST_S, help="For how many seconds a token is good.")
     ] = 1800,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Credentials; default: as kubectl finds them, else those of the pod.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Keep a short-lived token of a ServiceAccount in a directory.
 
     A new one is written after half the lifetime, until SIGTERM or Ctrl-C. The command's own account needs the right to
     create serviceaccounts/token.
     """
-    namespace, _, name = account.partition("/")
-    if not namespace or not name or "/" in name:
-        raise typer.BadParameter(f"{account} is not NAMESPACE/NAME of a ServiceAccount")
     if not directory.is_dir():
         raise typer.BadParameter(f"there is no directory {directory}")
     logs.set_up("info")
     with stop_on(ValueError, OSError):
-        asyncio.run(_run(Account(namespace, name), directory, lifetime, kubeconfig))
+        asyncio.run(_run(Account.parse(account), directory, lifetime, kubeconfig))
 
 
 async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: Path | None) -> None:

@@ -67,13 +67,8 @@ def ui(
     Serves on 127.0.0.1 until Ctrl-C. A kubeconfig with a client certificate has no token: name an --account then.
     """
     way = Way(url, kubeconfig, context, muster_namespace or "kube-system", ca_file=ca_file)
-    named = None
-    if account is not None:
-        namespace, slash, name = account.partition("/")
-        if not namespace or not slash or not name or "/" in name:
-            raise typer.BadParameter(f"{account} is not NAMESPACE/NAME of a ServiceAccount")
-        named = Account(namespace, name)
     with stop_on(UnreachableError, ApiError, ValueError, OSError):
+        named = None if account is None else Account.parse(account)
         asyncio.run(_run(way, port, named, open_browser=open_browser))
 
 

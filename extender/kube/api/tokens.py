@@ -36,6 +36,14 @@ class Account:
     namespace: str
     name: str
 
+    @classmethod
+    def parse(cls, text: str) -> Account:
+        """Read NAMESPACE/NAME. Raises ValueError."""
+        namespace, _, name = text.partition("/")
+        if not namespace or not name or "/" in name:
+            raise ValueError(f"{text} is not NAMESPACE/NAME of a ServiceAccount")
+        return cls(namespace, name)
+
 
 class _Spec(msgspec.Struct, rename="camel"):
     expiration_seconds: int
