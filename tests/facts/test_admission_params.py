@@ -131,7 +131,7 @@ def test_the_kind_of_the_param_is_absent(place: Place) -> None:
     "built-in kind (PodTemplate; ConfigMap is the same), and a custom one.",
     result="Built-in: the API server stops the watch of the kind with the last policy and never starts it again: the "
     "new policy reads what was there then, until the API server restarts. Custom: the new policy reads the present.",
-    consequence="A param of a built-in kind is not to be relied on: deleting and installing the policies anew freezes "
+    consequence="A param of a built-in kind is not to be relied on: deleting and installing the policies again freezes "
     "the list. Either the kind is a custom one with `failurePolicy: Ignore`, or no param is used and filter alone "
     "enforces what is revoked.",
 )

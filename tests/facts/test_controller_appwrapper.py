@@ -141,7 +141,7 @@ def test_annotations_reach_every_pod(kind: Kind, at_once: bool) -> None:
     "The template of a component is changed while its AppWrapper is suspended; a component is added; and an annotation "
     "is written into `podSetInfos` that the template has with another value.",
     result="The template and the number of components are immutable, 403, suspended or not. The annotation is "
-    "accepted, and the AppWrapper is Failed for good when it starts: conflict updating annotations.",
+    "accepted, and the AppWrapper is Failed permanently when it starts: conflict updating annotations.",
     consequence="Muster writes `podSetInfos` alone, and no key that a template has with another value.",
     slow=True,
 )
@@ -181,8 +181,8 @@ def test_a_running_one_keeps_its_plan(kind: Kind) -> None:
     "A running AppWrapper is suspended while its pods terminate, its `podSetInfos` are taken off, and it is "
     "unsuspended with another plan.",
     result="`status.phase: Suspending` until its components and all of its pods are gone, then Suspended. The "
-    "components are made anew with the new plan alone; nothing counts as a retry.",
-    consequence="Suspended says that the room is free. An AppWrapper is planned anew by suspension, and its manifest "
+    "components are made again with the new plan alone; nothing counts as a retry.",
+    consequence="Suspended says that the room is free. An AppWrapper is planned again by suspension, and its manifest "
     "is given back as it was written.",
     slow=True,
 )

@@ -152,7 +152,7 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     "A running JobSet is suspended, its annotations are taken off, and it is unsuspended with others.",
     result="The pods are deleted, nothing counts as a failure, the templates are as they were, "
     "and the new pods carry the new annotations.",
-    consequence="A JobSet is planned anew by suspension. Its manifest is given back as it was written, its Jobs are "
+    consequence="A JobSet is planned again by suspension. Its manifest is given back as it was written, its Jobs are "
     "not (jobset.restore).",
     slow=True,
 )

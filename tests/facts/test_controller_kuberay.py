@@ -251,7 +251,7 @@ def test_a_job_starts(jobs: Kind) -> None:
     "A running RayJob is suspended, and unsuspended with another plan.",
     result="The RayCluster, the submitter and their pods are deleted; then `jobDeploymentStatus: Suspended`. The new "
     "RayCluster has another name and the new plan.",
-    consequence="A RayJob is planned anew by suspension, and starts from the beginning. The RayCluster's name changes: "
+    consequence="A RayJob is planned again by suspension, and starts at its beginning. The RayCluster's name changes: "
     "the gang is known by the RayJob that owns it.",
     slow=True,
     for_users=True,

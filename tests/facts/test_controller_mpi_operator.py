@@ -122,7 +122,7 @@ def test_what_reaches_the_launcher(kind: Kind) -> None:
 @fact(
     "mpi.running-template",
     "The templates of a running MPIJob get another plan; then a worker is deleted.",
-    result="Accepted. The worker is made anew under its name, with the new plan; the others stay, and nothing counts "
+    result="Accepted. The worker is made again under its name, with the new plan; the others stay, and nothing counts "
     "as failed. The launcher's Job keeps the old plan.",
     consequence="A lost worker gets its new node by one PATCH of the running job. A lost launcher needs a suspension.",
     slow=True,
@@ -146,7 +146,7 @@ def test_a_running_template_may_be_changed(kind: Kind) -> None:
     "A worker of a running MPIJob fails; or is evicted by its kubelet (Failed with the reason Evicted).",
     result="Failed: it is not replaced, and the job stays Running with a worker less. Evicted: the job gets "
     "Failed=True without a `completionTime`, and its pods run on.",
-    consequence="A failed worker holds its slot until somebody deletes it. Failed=True does not mean that the room is "
+    consequence="A failed worker holds its slot until a client deletes it. Failed=True does not mean that the room is "
     "free.",
     slow=True,
     for_users=True,

@@ -198,7 +198,7 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     "A running TrainJob is suspended, and unsuspended with another plan.",
     result="Suspended=True is written while the pods still terminate. The entry may be changed when no Job of the "
     "JobSet is active; the new pods carry the new plan, and nothing counts as failed.",
-    consequence="Room is free when the pods are gone; after that, a TrainJob is planned anew by one PATCH.",
+    consequence="Room is free when the pods are gone; after that, a TrainJob is planned again by one PATCH.",
     slow=True,
 )
 def test_suspended_again(kind: Kind) -> None:

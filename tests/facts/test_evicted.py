@@ -38,7 +38,7 @@ def end(place: Place, pod: Object) -> None:
     "replacement is created. Deleted, it lacks the condition DisruptionTarget, and the Job fails "
     "(BackoffLimitExceeded).",
     consequence="Such a Job survives drains and preemption, and loses a slot for as long as the pod terminates. "
-    "Whoever has to take a single pod of it uses the Eviction API, never a deletion.",
+    "To take a single pod of it, use the Eviction API, never a deletion.",
     for_users=True,
 )
 @pytest.mark.parametrize("properly", [True, False], ids=["evicted", "deleted"])

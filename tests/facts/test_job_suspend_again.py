@@ -162,7 +162,7 @@ def test_what_stays_frozen(place: Place) -> None:
     result="By default the new pods are created at once, beside the old ones of the same index. With "
     "`podReplacementPolicy: Failed` none is created until the old ones are gone.",
     consequence="`terminating: 0` is awaited before a plan that uses the same room. A node that is silent keeps its "
-    "pods terminating for ever, and with `Failed` it keeps the Job from starting: its pods have to be removed by "
+    "pods terminating indefinitely, and with `Failed` it keeps the Job from starting: its pods have to be removed by "
     "force.",
     for_users=True,
 )

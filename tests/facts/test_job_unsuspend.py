@@ -46,7 +46,7 @@ def test_one_patch_at_once(place: Place) -> None:
     "The PATCH with the `resourceVersion` of the creation, after the controller has marked the Job Suspended.",
     result="409 Conflict: the controller's status write, milliseconds after the creation, is a new version.",
     consequence="The PATCH takes the version of the last watch event; a 409 is tried again on the next event, "
-    "not planned anew unless the spec (`metadata.generation`) has changed.",
+    "not planned again unless the spec (`metadata.generation`) has changed.",
 )
 def test_the_version_of_the_creation_is_soon_stale(place: Place) -> None:
     created = place.create_job(suspend=True)
@@ -61,7 +61,7 @@ def test_the_version_of_the_creation_is_soon_stale(place: Place) -> None:
     "unsuspend.stale-version",
     "The same PATCH with a `resourceVersion` that is not the Job's present one.",
     result="409 Conflict; the Job stays suspended and nothing of the PATCH is written.",
-    consequence="The version that was planned for goes into the PATCH: a Job that changed meanwhile is planned anew.",
+    consequence="The version that was planned for goes into the PATCH: a Job that changed meanwhile is planned again.",
 )
 def test_a_stale_version_is_refused(place: Place) -> None:
     created = place.create_job(suspend=True)

@@ -107,7 +107,8 @@ def test_the_default_is_300_seconds(place: Place) -> None:
     "The kubelet of a node falls silent, and the pods on it tolerate that without limit.",
     result="The node is not Ready and gets the taints. Its pods stay Running, with Ready=False and no "
     "`deletionTimestamp`. The Job counts them as active.",
-    consequence="Nobody decides anything yet: the node's Ready condition is the sign to act on, with time left for it.",
+    consequence="No component decides anything yet: the node's Ready condition is the sign to act on, with time left "
+    "for it.",
     slow=True,
     for_users=True,
 )

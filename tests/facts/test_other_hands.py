@@ -88,7 +88,7 @@ def test_applied_again_without_suspend(place: Place) -> None:
     result="Client-side apply suspends the running Job without a word. Server-side apply ends in a conflict, and with "
     "`--force-conflicts` it suspends the Job.",
     consequence="A manifest that says `suspend: true` is a trap: doctor and the documents say that the policy does it. "
-    "A Job that others suspend while it runs is queued again; its pods are gone by then.",
+    "A Job that others suspend while it runs is queued again; its pods have gone before.",
     for_users=True,
 )
 def test_applied_again_with_suspend(place: Place) -> None:
@@ -253,8 +253,9 @@ def test_preempted_by_kube_scheduler(place: Place, scheduler: Scheduler) -> None
     "A ResourceQuota refuses the last pod of a Job, and is raised.",
     result="The other pods run; the Job says `active: n-1`, an Event FailedCreate tells why. The controller tries "
     "again with a pause that doubles from 1 s to 60 s; a raise of the quota does not wake it.",
-    consequence="A gang can lack a pod that was never created. The hold must not wait for it for ever: at its deadline "
-    "the Job is suspended, with the reason of the Event. Admission looks at the ResourceQuotas of the namespace first.",
+    consequence="A gang can lack a pod that was never created. The hold must not wait for it indefinitely: at its "
+    "deadline the Job is suspended, with the reason of the Event. Admission looks at the ResourceQuotas of the "
+    "namespace first.",
     for_users=True,
 )
 def test_a_quota_refuses_the_last_pod(place: Place, scheduler: Scheduler) -> None:

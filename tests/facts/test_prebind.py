@@ -111,10 +111,10 @@ def test_a_claim_before_the_bind(place: Place, holder: Holder) -> None:
 @fact(
     "prebind.claim-refused",
     "The extender refuses that bind, and then the pod in filter; another pod wants the only device.",
-    result="The reservation is taken back at once, the allocation is not: the other pod is Unschedulable (`cannot "
+    result="The reservation is revoked at once, the allocation is not: the other pod is Unschedulable (`cannot "
     "allocate all claims`) until the first pod is deleted. Then it gets the device.",
-    consequence="A gang let go after PreBind keeps its devices against everybody. Muster has to take the allocation "
-    "back itself (`resourceclaims/status`), or to let go before PreBind.",
+    consequence="A gang whose holds end after PreBind keeps its devices against everybody. Muster has to take the "
+    "allocation back itself (`resourceclaims/status`), or to end the holds before PreBind.",
     slow=True,
 )
 @pytest.mark.usefixtures("scheduler")
@@ -209,7 +209,7 @@ def test_a_volume_before_the_bind(place: Place, holder: Holder) -> None:
     "The extender refuses that bind, the pod is deleted; another pod uses the claim while the node is cordoned.",
     result="Claim and volume stay bound, whatever becomes of the pod: every pod that uses the claim fits on that node "
     "alone, and is Unschedulable until it is uncordoned.",
-    consequence="Nobody takes a bound volume back. Plan pods with unbound volumes once, and keep to the node.",
+    consequence="No component takes a bound volume back. Plan pods with unbound volumes once, and keep to the node.",
     slow=True,
 )
 @pytest.mark.usefixtures("scheduler")

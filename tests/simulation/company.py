@@ -25,8 +25,11 @@ class Company:
         self._planned: dict[GroupKey, tuple[Seats, dict[str, Node]] | None] = {}
         """The pods that a gang was planned beside; None where this is unknown."""
         self._others: dict[GroupKey, tuple[dict[str, Pod], dict[str, Pod]]] = {}
-        """The other pods of each gang: those with a node or a promise when the first of its current plans was made, and
-        those on a node or nominated since. They may be gone."""
+        """The other pods of each gang, which may be gone.
+
+        First the pods that had a node or a promise when the first of its current plans was made. Then the pods that
+        were on a node or nominated since.
+        """
         self._refused: set[GroupKey] = set()
         """Gangs that kube-scheduler has refused: the members of a node may be tried one by one from then on."""
 
